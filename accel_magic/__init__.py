@@ -1,0 +1,81 @@
+"""Trace kernels, drivers, libraries and accelerators with eBPF from a Jupyter cell.
+
+`%load_ext accel_magic` brings the magics; `trace(...)` does the same with no notebook. Names are loaded on first use, so
+importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from accel_magic._version import __version__
+from accel_magic.errors import (
+    AccelMagicError,
+    MachineError,
+    ProbeError,
+    ProgramError,
+    RecordingError,
+    TraceStateError,
+)
+
+if TYPE_CHECKING:
+    from accel_magic.api import Options, Trace, trace
+    from accel_magic.replay import replay
+    from accel_magic.trace.result import TraceResult
+    from accel_magic.trace.store import open_result as open  # noqa: A004 - accel_magic.open
+
+__all__ = [
+    "AccelMagicError",
+    "MachineError",
+    "Options",
+    "ProbeError",
+    "ProgramError",
+    "RecordingError",
+    "Trace",
+    "TraceResult",
+    "TraceStateError",
+    "__version__",
+    "load_ipython_extension",
+    "open",
+    "replay",
+    "trace",
+    "unload_ipython_extension",
+]
+
+_LAZY = {
+    "Options": ("accel_magic.api", "Options"),
+    "Trace": ("accel_magic.api", "Trace"),
+    "trace": ("accel_magic.api", "trace"),
+    "replay": ("accel_magic.replay", "replay"),
+    "TraceResult": ("accel_magic.trace.result", "TraceResult"),
+    "open": ("accel_magic.trace.store", "open_result"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use; `last` is always the newest result."""
+    from importlib import import_module
+
+    if name == "last":
+        return import_module("accel_magic.api").last()
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    value = getattr(import_module(module), attribute)
+    if name != "trace":  # `accel_magic.trace` is also a package; see below
+        globals()[name] = value
+    return value
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext accel_magic`."""
+    from accel_magic.magics.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext accel_magic`."""
+    from accel_magic.magics.extension import unload
+
+    unload(shell)

@@ -1,0 +1,194 @@
+"""The public way to trace without a notebook: a context manager, a decorator, and what keeps the newest result."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from accel_magic.errors import TraceStateError
+from accel_magic.probes.match import make_plan
+from accel_magic.probes.plan import Mode, Plan
+from accel_magic.session import LiveSession, Show, warm_up
+from accel_magic.trace.recording import Outcome, Recording
+from accel_magic.trace.result import TraceResult
+
+DEFAULT_MAX_EVENTS = 4_000_000
+"""Where `auto` mode stops recording events (about 200 MB) and only counts on."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What can be asked of a trace besides its probes; each is an option of `%%ktrace` too.
+
+    Attributes:
+        mode: `auto` records events up to `max_events` and then only counts; `count` records none; `events` records all.
+        scope: `self` (this process, its threads and descendants), `all`, or a process id. None: `self` for uprobes, USDT
+            and system calls, `all` for kernel functions and other tracepoints.
+        filter: Only hits for which this holds count, e.g. `"arg0 > 4096 and comm == 'python3'"`.
+        args: Extra columns, e.g. `"size=arg1:u64,path=arg0:str"`.
+        max_events: Stop recording events after so many.
+        duration: Stop tracing after so many seconds; the code runs on.
+        buffer: Size of the ring buffers in MiB, all together.
+
+    """
+
+    mode: Mode = "auto"
+    scope: str | int | None = None
+    filter: str = ""
+    args: str = ""
+    max_events: int | None = None
+    duration: float | None = None
+    buffer: float = 64
+
+    def plan(self, probes: tuple[str, ...]) -> Plan:
+        """Match the probes against this machine. Raises ProbeError or MachineError; nothing is attached."""
+        limit = self.max_events
+        if limit is None and self.mode == "auto":
+            limit = DEFAULT_MAX_EVENTS
+        return make_plan(
+            probes,
+            mode=self.mode,
+            scope=self.scope,
+            filter=self.filter,
+            args=self.args,
+            max_events=limit,
+            duration_s=self.duration,
+            buffer_mib=self.buffer,
+        )
+
+
+_last: TraceResult | None = None
+
+
+def last() -> TraceResult:
+    """Return the newest result of this process. Raises TraceStateError when there is none."""
+    if _last is None:
+        raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or `with accel_magic.trace(...)`")
+    return _last
+
+
+def keep(result: TraceResult) -> None:
+    """Make a result the newest."""
+    global _last  # noqa: PLW0603 - accel_magic.last
+    _last = result
+
+
+class Trace:
+    """One or more probes around a block or a function.
+
+    As a context manager it traces the block; `result` then holds the TraceResult, also when the block raised. As a
+    decorator it traces every call; each result is `accel_magic.last`.
+    """
+
+    def __init__(self, probes: tuple[str, ...], options: Options, *, save: str | Path | None = None) -> None:
+        self.probes = probes
+        self.options = options
+        self.replayed = None
+        self._save = save
+        self._plan: Plan | None = None
+        self._session: LiveSession | None = None
+        self._result: TraceResult | None = None
+
+    @property
+    def result(self) -> TraceResult:
+        """What was traced. Raises TraceStateError until the block has ended."""
+        if self._result is None:
+            raise TraceStateError(
+                "this trace has no result yet",
+                why="it is still running" if self._session is not None else "its block was not entered",
+                fix="ask after the `with` block",
+            )
+        return self._result
+
+    def prepare(self) -> Plan:
+        """Match the probes. Raises ProbeError or MachineError; nothing is attached yet."""
+        self._plan = self.options.plan(self.probes)
+        return self._plan
+
+    def attach(self, show: Show | None = None) -> None:
+        """Attach what `prepare` matched, ready to count; `show` receives live samples from a thread."""
+        assert self._plan is not None  # noqa: S101 - after prepare
+        session = LiveSession(self._plan, show)
+        session.start()
+        self._session, self._result = session, None
+
+    def go(self) -> None:
+        """Count from here."""
+        assert self._session is not None  # noqa: S101 - after start
+        self._session.go()
+
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult:
+        """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
+        session, self._session = self._session, None
+        assert session is not None  # noqa: S101 - after start
+        self._result = finish(session.stop(outcome), value, self._save)
+        if session.interrupted:
+            raise KeyboardInterrupt
+        return self._result
+
+    def __enter__(self) -> Trace:
+        warm_up()
+        self.prepare()
+        self.attach()
+        self.go()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(outcome_of(error))
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Trace every call of a function."""
+
+        @functools.wraps(function)
+        def traced(*args: P.args, **kwargs: P.kwargs) -> R:
+            with Trace(self.probes, self.options, save=self._save):
+                return function(*args, **kwargs)
+
+        return traced
+
+
+def outcome_of(error: BaseException | None) -> Outcome:
+    """How the traced code ended."""
+    if error is None:
+        return "ok"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
+    """Make a result of a recording, the newest one, and save it where that was asked for."""
+    result = TraceResult(recording, value)
+    keep(result)
+    if save is not None:
+        result.to_parquet(save)
+    return result
+
+
+def trace(*probes: str, save: str | Path | None = None, **options: Any) -> Trace:
+    """Trace a block or a function.
+
+    ```python
+    with accel_magic.trace("latency:uprobe:libc:malloc", scope="self") as t:
+        work()
+    t.result.latency
+    ```
+
+    Args:
+        *probes: Probes, as on the `%%ktrace` line.
+        save: Write the result to this Parquet file.
+        **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer.
+
+    Raises:
+        ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
+        MachineError: On entering: a privilege, a kernel feature or BCC is missing.
+
+    """
+    return Trace(probes, Options(**options), save=save)

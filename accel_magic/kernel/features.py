@@ -1,0 +1,392 @@
+"""What this kernel and this process can do: small probes, each cheap and without side effects.
+
+Where an answer can be had from the kernel by trying, it is: a version number says little on a kernel with backports.
+Probes that need CAP_BPF answer None ("cannot be told") without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import re
+import struct
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.kernel.find_bcc import find_bcc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PROC = Path("/proc")
+_SYS = Path("/sys")
+
+# Inode numbers that the kernel reserves for the namespaces it starts with (include/linux/proc_ns.h).
+_INITIAL_PID_NAMESPACE = 4026531836
+_INITIAL_USER_NAMESPACE = 4026531837
+
+_CAP_BITS = {"CAP_DAC_READ_SEARCH": 2, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39}
+
+_SYS_PERF_EVENT_OPEN, _SYS_BPF = 298, 321
+_PROG_LOAD, _LINK_CREATE = 5, 28
+_PROG_KPROBE = 2
+_ATTACH_PERF_EVENT, _ATTACH_KPROBE_MULTI, _ATTACH_UPROBE_MULTI = 41, 42, 48
+_RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
+_PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_DUMMY, _PERF_FLAG_FD_CLOEXEC = 1, 9, 8
+
+_RUN_PRIVILEGED = (
+    "run Jupyter as root; or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH "
+    "(setpriv --ambient-caps does the same, the last one is for tracefs); "
+    "or play a recording, which needs none of it: %%ktrace --replay FILE"
+)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Effective capabilities of the calling thread, as far as tracing is concerned.
+
+    Attributes:
+        held: Names among CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH.
+        initial_user_namespace: In any other user namespace (rootless containers) the kernel does not count them.
+
+    """
+
+    held: frozenset[str]
+    initial_user_namespace: bool
+
+    @property
+    def enough(self) -> bool:
+        """Whether they allow BPF tracing."""
+        return self.initial_user_namespace and ("CAP_SYS_ADMIN" in self.held or self.held >= {"CAP_BPF", "CAP_PERFMON"})
+
+
+@dataclass(frozen=True)
+class Tracefs:
+    """Where tracefs is mounted (None: nowhere this process can see), and whether its events can be listed."""
+
+    path: Path | None
+    readable: bool
+
+
+def machine() -> str:
+    """Architecture of the running kernel, e.g. `x86_64`."""
+    return platform.machine()
+
+
+def kernel_release() -> str:
+    """Release of the running kernel, e.g. `6.18.44`."""
+    return platform.release()
+
+
+def kernel_version() -> tuple[int, int]:
+    """Major and minor number of the running kernel; (0, 0) when the release does not start with them."""
+    match = re.match(r"(\d+)\.(\d+)", kernel_release())
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
+def capabilities() -> Capabilities:
+    """Read the calling thread's effective capabilities; none where /proc does not tell."""
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read(_PROC / "thread-self/status"), re.MULTILINE)
+    bits = int(match.group(1), 16) if match else 0
+    held = frozenset(name for name, bit in _CAP_BITS.items() if bits >> bit & 1)
+    return Capabilities(held, _namespace("user") in (_INITIAL_USER_NAMESPACE, None))
+
+
+def privileged() -> bool:
+    """Whether this process may trace: it holds the capabilities and the kernel does load a program for it."""
+    return privilege_error() is None
+
+
+def initial_pid_namespace() -> bool | None:
+    """Whether process ids here are those that the kernel reports; None where /proc does not tell."""
+    inode = _namespace("pid")
+    return None if inode is None else inode == _INITIAL_PID_NAMESPACE
+
+
+def tracefs() -> Tracefs:
+    """Find tracefs: its own mount, else the one inside debugfs."""
+    for path in _mounts("tracefs") or [path / "tracing" for path in _mounts("debugfs")]:
+        try:
+            # Listing is the test: access(2) would answer for the real user id, without ambient capabilities.
+            with os.scandir(path / "events") as entries:
+                next(entries, None)
+        except PermissionError:
+            return Tracefs(path, readable=False)
+        except OSError:
+            continue
+        return Tracefs(path, readable=True)
+    return Tracefs(None, readable=False)
+
+
+def bpffs() -> Path | None:
+    """Where bpffs is mounted; None when it is not. Only pinning needs it."""
+    return next(iter(_mounts("bpf")), None)
+
+
+def has_kprobes() -> bool:
+    """Whether the kernel has kprobes that perf_event_open can make."""
+    return (_SYS / "bus/event_source/devices/kprobe").exists()
+
+
+def has_uprobes() -> bool:
+    """Whether the kernel has uprobes that perf_event_open can make."""
+    return (_SYS / "bus/event_source/devices/uprobe").exists()
+
+
+def has_ring_buffer() -> bool:
+    """Whether the kernel has the BPF ring buffer (Linux 5.8)."""
+    return kernel_version() >= (5, 8)
+
+
+def has_btf() -> bool:
+    """Whether the kernel describes its own types (BTF), which programs reading kernel structs need."""
+    return (_SYS / "kernel/btf/vmlinux").exists()
+
+
+def lockdown() -> str:
+    """Kernel lockdown: `none`, `integrity` or `confidentiality`; empty where securityfs does not tell."""
+    match = re.search(r"\[(\w+)\]", _read(_SYS / "kernel/security/lockdown"))
+    return match.group(1) if match else ""
+
+
+def perf_event_paranoid() -> int | None:
+    """Value of the sysctl; None where there is none."""
+    return _sysctl("perf_event_paranoid")
+
+
+def unprivileged_bpf_disabled() -> int | None:
+    """Value of the sysctl; None where there is none."""
+    return _sysctl("unprivileged_bpf_disabled")
+
+
+def perf_event_refusal() -> int:
+    """Try to open a dummy perf event; 0 when it worked, else the errno."""
+    attributes = struct.pack("<IIQQQQQQ", _PERF_TYPE_SOFTWARE, 64, _PERF_COUNT_SW_DUMMY, 0, 0, 0, 0, 0)
+    descriptor = _system_call(_SYS_PERF_EVENT_OPEN, _buffer(attributes), -1, 0, -1, _PERF_FLAG_FD_CLOEXEC)
+    if descriptor < 0:
+        return -descriptor
+    os.close(descriptor)
+    return 0
+
+
+def uprobe_refusal() -> int:
+    """Try to get as far as making a uprobe with perf_event_open; 0 when that is allowed, else the errno.
+
+    Kernels from mid-2025 on, and stable ones since, ask CAP_SYS_ADMIN for it; uprobe_multi needs CAP_PERFMON only.
+    """
+    kind = _read(_SYS / "bus/event_source/devices/uprobe/type").strip()
+    if not kind.isdigit():
+        return errno.ENOENT
+    # The library's path lies at an unreadable pointer: EFAULT says that the kernel would have gone on.
+    attributes = struct.pack("<IIQQQQQIIQ", int(kind), 64, 0, 0, 0, 0, 0, 0, 0, 1)
+    descriptor = _system_call(_SYS_PERF_EVENT_OPEN, _buffer(attributes), -1, 0, -1, _PERF_FLAG_FD_CLOEXEC)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return 0 if descriptor >= 0 or descriptor == -errno.EFAULT else -descriptor
+
+
+def bpf_refusal() -> int:
+    """Try to load the smallest kprobe program; 0 when it worked, else the errno."""
+    program = _load(0)
+    if program < 0:
+        return -program
+    os.close(program)
+    return 0
+
+
+def has_attach_cookies() -> bool | None:
+    """Whether a perf event's program can be given a cookie (Linux 5.15, or backported)."""
+    # The event does not exist: EBADF says that the kernel read on to it, EINVAL that it knows no such link.
+    return _link_answers(0, _ATTACH_PERF_EVENT, errno.EBADF, struct.pack("<Q", 1), target=0x7FFFFFFF)
+
+
+def has_kprobe_multi() -> bool | None:
+    """Whether many kernel functions can be attached in one call (Linux 5.18 with CONFIG_FPROBE)."""
+    # One function whose address lies at an unreadable pointer: EFAULT says that the kernel went to read it, EOPNOTSUPP
+    # that it has no fprobes, EINVAL that it is too old to know the link.
+    return _link_answers(_ATTACH_KPROBE_MULTI, _ATTACH_KPROBE_MULTI, errno.EFAULT, struct.pack("<IIQQQ", 0, 1, 0, 1, 0))
+
+
+def has_uprobe_multi() -> bool | None:
+    """Whether many functions of a library can be attached in one call (Linux 6.6)."""
+    # The same with the library's path.
+    details = struct.pack("<QQQQIII4x", 1, 1, 0, 0, 1, 0, 0)
+    return _link_answers(_ATTACH_UPROBE_MULTI, _ATTACH_UPROBE_MULTI, errno.EFAULT, details)
+
+
+def platform_error() -> MachineError | None:
+    """Not Linux on x86-64."""
+    if sys.platform == "linux" and machine() == "x86_64":
+        return None
+    return MachineError(
+        f"live tracing works on Linux x86_64 only, and this is {platform.system()} {machine()}",
+        why="the kernel programs read x86-64 registers",
+        fix="play a recording instead: %%ktrace --replay FILE",
+    )
+
+
+def kernel_error() -> MachineError | None:
+    """Kernel too old: no ring buffer, or no cookies for attached programs."""
+    # Unknown cookies pass: the kernel may have them backported, and what hides the answer is reported on its own.
+    if has_ring_buffer() and (kernel_version() >= (5, 15) or has_attach_cookies() is not False):
+        return None
+    return MachineError(
+        f"the kernel is too old for tracing: {kernel_release()}",
+        why="5.15 or newer is needed, for the BPF ring buffer and for cookies of attached programs",
+        fix="boot a newer kernel, or play a recording: %%ktrace --replay FILE",
+    )
+
+
+def privilege_error() -> MachineError | None:
+    """No privilege: capabilities missing, not counted, or overruled."""
+    capable = capabilities()
+    if not capable.enough:
+        if not capable.initial_user_namespace:
+            why = "it runs in a user namespace (a rootless container), whose capabilities do not count for BPF"
+            fix = "start it outside, or in a container that is not rootless; or replay: %%ktrace --replay FILE"
+        else:
+            missing = " and ".join(name for name in ("CAP_BPF", "CAP_PERFMON") if name not in capable.held)
+            why, fix = f"BPF needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); missing: {missing}", _RUN_PRIVILEGED
+        return MachineError("this process has no privilege to trace", why=why, fix=fix)
+    for name, refusal in (("bpf", bpf_refusal()), ("perf_event_open", perf_event_refusal())):
+        if refusal:
+            return _refusal_error(name, refusal)
+    return None
+
+
+def tracefs_error() -> MachineError | None:
+    """Report tracefs as not mounted, or not readable."""
+    found = tracefs()
+    if found.path is None:
+        return MachineError(
+            "tracefs is not mounted",
+            why="tracepoints and their fields are described there",
+            fix="mount -t tracefs tracefs /sys/kernel/tracing",
+        )
+    if not found.readable:
+        return MachineError(
+            f"tracefs at {found.path} cannot be read by this process",
+            why="it belongs to root, and only CAP_DAC_READ_SEARCH reads it otherwise",
+            fix=_RUN_PRIVILEGED,
+        )
+    return None
+
+
+def bcc_error() -> MachineError | None:
+    """BCC not installed."""
+    try:
+        find_bcc()
+    except MachineError as error:
+        return error
+    return None
+
+
+BLOCKERS: tuple[Callable[[], MachineError | None], ...] = (
+    platform_error,
+    kernel_error,
+    privilege_error,
+    tracefs_error,
+    bcc_error,
+)
+"""Everything that prevents any tracing, in the order in which it should be mended."""
+
+
+def blockers() -> Iterator[MachineError]:
+    """Go through everything that prevents any tracing here, the first to mend first."""
+    return (error for blocker in BLOCKERS if (error := blocker()) is not None)
+
+
+def require_tracing() -> None:
+    """Return when tracing can work here at all.
+
+    Raises:
+        MachineError: The first thing that prevents it: platform, kernel, privilege, tracefs or BCC.
+
+    """
+    for error in blockers():
+        raise error
+
+
+def _refusal_error(call: str, refusal: int) -> MachineError:
+    if refusal == errno.ENOSYS:
+        why, fix = "the kernel was built without it", "boot a kernel with CONFIG_BPF_SYSCALL and CONFIG_PERF_EVENTS"
+    elif call == "perf_event_open" and (perf_event_paranoid() or 0) > 2 and "CAP_SYS_ADMIN" not in capabilities().held:
+        # Values above 2 are the distributions' own, and some of their kernels then ask for CAP_SYS_ADMIN.
+        why = f"perf_event_paranoid is {perf_event_paranoid()}, and this kernel does not let CAP_PERFMON overrule it"
+        fix = "sysctl kernel.perf_event_paranoid=2, or add CAP_SYS_ADMIN"
+    else:
+        why = "the capabilities are there, so a security policy refuses it: a container's seccomp profile, SELinux, ..."
+        fix = "docker run --privileged (or --security-opt seccomp=unconfined), or start it outside the container"
+    return MachineError(f"the kernel refuses {call}() ({errno.errorcode.get(refusal, refusal)})", why=why, fix=fix)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _sysctl(name: str) -> int | None:
+    text = _read(_PROC / "sys/kernel" / name).strip()
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _namespace(kind: str) -> int | None:
+    try:
+        return int((_PROC / "self/ns" / kind).stat().st_ino)
+    except OSError:
+        return None
+
+
+def _mounts(kind: str) -> list[Path]:
+    """Mount points of a file system type, in the order of mounting."""
+    rows = [line.split() for line in _read(_PROC / "self/mounts").splitlines()]
+    # The kernel writes blanks in paths as \040.
+    return [Path(row[1].replace("\\040", " ")) for row in rows if len(row) > 2 and row[2] == kind]
+
+
+def _system_call(number: int, *arguments: object) -> int:
+    """Result of a system call of x86-64 Linux, or -errno; -ENOSYS on anything else."""
+    if sys.platform != "linux" or machine() != "x86_64":
+        return -errno.ENOSYS
+    result = int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
+    return result if result >= 0 else -ctypes.get_errno()
+
+
+def _buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(data, len(data))
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    return _system_call(_SYS_BPF, command, _buffer(attributes), len(attributes))
+
+
+def _load(attach_type: int) -> int:
+    """Load a kprobe program that returns 0, meant for `attach_type`; its descriptor, or -errno."""
+    code, licence = _buffer(_RETURN_ZERO), _buffer(b"GPL\0")
+    places = (ctypes.addressof(code), ctypes.addressof(licence))
+    return _bpf(_PROG_LOAD, struct.pack("<IIQQ44xI", _PROG_KPROBE, 2, *places, attach_type))
+
+
+@cache
+def _link_answers(expected: int, attach_type: int, telling: int, details: bytes, target: int = 0) -> bool | None:
+    """Whether creating a link that cannot succeed fails with the `telling` errno; None without the privilege to try."""
+    program = _load(expected)
+    if program in (-errno.EPERM, -errno.EACCES):
+        return None
+    if program < 0:
+        return False
+    try:
+        link = _bpf(_LINK_CREATE, struct.pack("<IIII", program, target, attach_type, 0) + details)
+    finally:
+        os.close(program)
+    if link >= 0:
+        os.close(link)
+    return link == -telling

@@ -1,0 +1,1 @@
+/* BCC brings its own copy. */

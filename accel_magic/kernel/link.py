@@ -1,0 +1,62 @@
+"""Turns compiled bytecode into loaded programs: map placeholders become descriptors, refusals become typed errors."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+
+from accel_magic.errors import ProgramError
+from accel_magic.kernel import syscalls
+
+# As in bpf/kernel/common.h.
+_PLACEHOLDER = 0x414D0000
+CONTROL, COUNTERS, SCOPE, INFLIGHT, HISTOGRAMS, SYSCALLS, RING = 1, 2, 3, 4, 5, 6, 16
+
+_LD_IMM64 = 0x18
+_PSEUDO_MAP_FD, _PSEUDO_MAP_VALUE = 1, 2
+
+
+def relocate(code: bytes, descriptors: Mapping[int, int]) -> bytes:
+    """Replace the maps that a program refers to.
+
+    Args:
+        code: BPF instructions, 8 bytes each.
+        descriptors: Map number (or descriptor, for a user's program) in the code to the descriptor to use.
+
+    """
+    linked = bytearray(code)
+    position = 0
+    while position < len(linked):
+        operation, registers, _, immediate = struct.unpack_from("<BBhi", linked, position)
+        if operation != _LD_IMM64:
+            position += 8
+            continue
+        if registers >> 4 in (_PSEUDO_MAP_FD, _PSEUDO_MAP_VALUE):
+            number = immediate - _PLACEHOLDER if immediate >= _PLACEHOLDER else immediate
+            struct.pack_into("<i", linked, position + 4, descriptors[number])
+        position += 16
+    return bytes(linked)
+
+
+def load(kind: int, code: bytes, descriptors: Mapping[int, int], *, name: str, attach_type: int = 0) -> int:
+    """Load one program and return its descriptor.
+
+    Raises:
+        ProgramError: The verifier refused it; `why` holds the offending lines of its log.
+
+    """
+    try:
+        return syscalls.prog_load(kind, relocate(code, descriptors), attach_type=attach_type, name=name)
+    except syscalls.VerifierError as error:
+        raise ProgramError(
+            f"the kernel refused the program {name}: {error.strerror}",
+            why=verdict(error.log) or "the verifier left no log",
+            fix="see the last lines of the verifier's log above; --dry-run shows the program",
+        ) from None
+
+
+def verdict(log: str, lines: int = 6) -> str:
+    """Return the end of a verifier log that tells the offending instruction and the reason."""
+    kept = [line for line in log.splitlines() if line.strip() and not re.match(r"(processed \d+|verification time)", line)]
+    return "\n".join(kept[-lines:])

@@ -1,0 +1,27 @@
+"""Sizes and creation of the maps of one attachment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from accel_magic.kernel import syscalls
+
+
+def possible_cpus() -> int:
+    """Count CPUs that this kernel may ever number (`0-3` -> 4)."""
+    text = Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii")
+    return int(text.strip().rpartition("-")[2].rpartition(",")[2]) + 1
+
+
+def power_of_two(value: int) -> int:
+    """Round up."""
+    return 1 << max(value - 1, 0).bit_length()
+
+
+def create_value(dtype: np.dtype[np.void], name: str) -> int:
+    """Create an array map with one element of this dtype, which user space may map."""
+    return syscalls.map_create(
+        syscalls.MAP_ARRAY, key=4, value=dtype.itemsize, entries=1, flags=syscalls.F_MMAPABLE, name=name
+    )

@@ -1,0 +1,213 @@
+"""The few system calls the engine makes itself: bpf(2) and perf_event_open(2), on x86-64.
+
+Every call returns a file descriptor or raises OSError with the kernel's errno; what it means to the user is decided by
+the callers. Numbers and layouts: include/uapi/linux/bpf.h and perf_event.h of Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Sequence
+
+_SYS_BPF = 321
+_SYS_PERF_EVENT_OPEN = 298
+
+_MAP_CREATE = 0
+_PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO = 5, 10, 15
+_LINK_CREATE = 28
+_RAW_TRACEPOINT_OPEN = 17
+
+MAP_HASH, MAP_ARRAY, MAP_RINGBUF = 1, 2, 27
+F_MMAPABLE = 1 << 10
+
+PROG_KPROBE, PROG_TRACEPOINT, PROG_RAW_TRACEPOINT = 2, 5, 17
+ATTACH_PERF_EVENT, ATTACH_KPROBE_MULTI, ATTACH_UPROBE_MULTI = 41, 42, 48
+_MULTI_RETURN = 1
+
+_PERF_TYPE_TRACEPOINT = 2
+_PERF_FLAG_FD_CLOEXEC = 8
+_PERF_ATTR_SIZE = 112
+_PERF_COUNT_SW_DUMMY = 9
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    buffer = ctypes.create_string_buffer(attributes, max(len(attributes), 160))
+    result = int(_libc.syscall(_SYS_BPF, command, buffer, len(buffer)))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def map_create(kind: int, *, key: int, value: int, entries: int, flags: int = 0, name: str = "") -> int:
+    """Create a map; `key` and `value` are sizes in bytes (both 0 for a ring buffer, `entries` then its bytes)."""
+    attributes = struct.pack("<IIIIIII16s", kind, key, value, entries, flags, 0, 0, name.encode()[:15])
+    return _bpf(_MAP_CREATE, attributes)
+
+
+class VerifierError(OSError):
+    """The kernel refused a program; `log` is what its verifier wrote."""
+
+    def __init__(self, code: int, log: str) -> None:
+        super().__init__(code, os.strerror(code))
+        self.log = log
+
+
+def prog_load(kind: int, instructions: bytes, *, attach_type: int = 0, name: str = "") -> int:
+    """Load a program. Raises VerifierError with the verifier's log when it is refused."""
+    code = ctypes.create_string_buffer(instructions, len(instructions))
+    licence = ctypes.create_string_buffer(b"GPL")
+
+    def attributes(log: ctypes.Array[ctypes.c_char] | None) -> bytes:
+        return struct.pack(
+            "<IIQQIIQII16sII",
+            kind,
+            len(instructions) // 8,
+            ctypes.addressof(code),
+            ctypes.addressof(licence),
+            1 if log is not None else 0,
+            len(log) if log is not None else 0,
+            ctypes.addressof(log) if log is not None else 0,
+            0,
+            0,
+            name.encode()[:15],
+            0,
+            attach_type,
+        )
+
+    try:
+        return _bpf(_PROG_LOAD, attributes(None))
+    except OSError:
+        # The log is asked for only after a refusal: writing it makes loading several times slower.
+        log = ctypes.create_string_buffer(1 << 20)
+        try:
+            return _bpf(_PROG_LOAD, attributes(log))
+        except OSError as error:
+            raise VerifierError(error.errno or 0, log.value.decode("utf-8", "replace")) from None
+
+
+def prog_test_run(fd: int) -> int:
+    """Run a raw-tracepoint program once, in the calling task; returns its return value."""
+    attributes = bytearray(struct.pack("<IIIIQQIIIIQQ", fd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    buffer = ctypes.create_string_buffer(bytes(attributes), 160)
+    if _libc.syscall(_SYS_BPF, _PROG_TEST_RUN, buffer, 80) < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return int(struct.unpack_from("<I", buffer, 4)[0])
+
+
+def prog_misses(fd: int) -> int:
+    """How often the kernel could not run the program because it was already running on that CPU (Linux >= 5.12)."""
+    info = ctypes.create_string_buffer(232)
+    _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+    # struct bpf_prog_info: recursion_misses lies at byte 208.
+    return int(struct.unpack_from("<Q", info, 208)[0])
+
+
+def link_perf_event(prog: int, event: int, cookie: int) -> int:
+    """Attach to an open perf event, with a cookie (Linux >= 5.15). The program runs while the link's fd is open."""
+    return _bpf(_LINK_CREATE, struct.pack("<IIIIQ", prog, event, ATTACH_PERF_EVENT, 0, cookie))
+
+
+def link_kprobe_multi(prog: int, functions: Sequence[str], cookies: Sequence[int], *, on_return: bool) -> int:
+    """Attach to many kernel functions at once, a cookie each (Linux >= 5.18 with CONFIG_FPROBE)."""
+    count = len(functions)
+    names = (ctypes.c_char_p * count)(*[function.encode() for function in functions])
+    values = (ctypes.c_uint64 * count)(*cookies)
+    flags = _MULTI_RETURN if on_return else 0
+    return _bpf(
+        _LINK_CREATE,
+        struct.pack(
+            "<IIIIIIQQQ",
+            prog,
+            0,
+            ATTACH_KPROBE_MULTI,
+            0,
+            flags,
+            count,
+            ctypes.addressof(names),
+            0,
+            ctypes.addressof(values),
+        ),
+    )
+
+
+def link_uprobe_multi(
+    prog: int,
+    path: str,
+    offsets: Sequence[int],
+    cookies: Sequence[int],
+    *,
+    on_return: bool,
+    semaphores: Sequence[int] = (),
+) -> int:
+    """Attach to many places of one ELF file at once, a cookie each (Linux >= 6.6).
+
+    `offsets` and `semaphores` (0 = none) are file offsets.
+    """
+    count = len(offsets)
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    places = (ctypes.c_ulong * count)(*offsets)
+    values = (ctypes.c_uint64 * count)(*cookies)
+    counters = (ctypes.c_ulong * count)(*semaphores) if any(semaphores) else None
+    flags = _MULTI_RETURN if on_return else 0
+    return _bpf(
+        _LINK_CREATE,
+        struct.pack(
+            "<IIIIQQQQIII",
+            prog,
+            0,
+            ATTACH_UPROBE_MULTI,
+            0,
+            ctypes.addressof(name),
+            ctypes.addressof(places),
+            ctypes.addressof(counters) if counters is not None else 0,
+            ctypes.addressof(values),
+            count,
+            flags,
+            0,
+        ),
+    )
+
+
+def link_raw_tracepoint(prog: int, name: str) -> int:
+    """Attach to a raw tracepoint by name."""
+    text = ctypes.create_string_buffer(name.encode())
+    return _bpf(_RAW_TRACEPOINT_OPEN, struct.pack("<QIIQ", ctypes.addressof(text), prog, 0, 0))
+
+
+def _perf_event_open(kind: int, config: int, config1: int = 0, config2: int = 0) -> int:
+    attributes = ctypes.create_string_buffer(_PERF_ATTR_SIZE)
+    # type, size, config, sample_period, sample_type, read_format, flags, wakeup, bp_type, config1, config2
+    struct.pack_into("<IIQQQQQIIQQ", attributes, 0, kind, _PERF_ATTR_SIZE, config, 0, 0, 0, 0, 0, 0, config1, config2)
+    result = int(_libc.syscall(_SYS_PERF_EVENT_OPEN, attributes, -1, 0, -1, _PERF_FLAG_FD_CLOEXEC))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def perf_tracepoint(event_id: int) -> int:
+    """Open a tracepoint, system-wide as far as BPF is concerned."""
+    return _perf_event_open(_PERF_TYPE_TRACEPOINT, event_id)
+
+
+def _dynamic_pmu(name: str) -> int:
+    with open(f"/sys/bus/event_source/devices/{name}/type", encoding="ascii") as file:  # noqa: PTH123
+        return int(file.read())
+
+
+def perf_kprobe(function: str, *, on_return: bool) -> int:
+    """Open a kprobe at the start (or return) of a kernel function."""
+    name = ctypes.create_string_buffer(function.encode())
+    return _perf_event_open(_dynamic_pmu("kprobe"), int(on_return), ctypes.addressof(name))
+
+
+def perf_uprobe(path: str, offset: int, *, on_return: bool, semaphore: int = 0) -> int:
+    """Open a uprobe at a file offset; `semaphore` is the file offset of a USDT counter (0 = none)."""
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    return _perf_event_open(_dynamic_pmu("uprobe"), int(on_return) | semaphore << 32, ctypes.addressof(name), offset)

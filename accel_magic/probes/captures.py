@@ -1,0 +1,67 @@
+"""`--args 'size=arg1:u64,path=arg0:str'`: extra columns, text to Capture."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from accel_magic.errors import ProbeError
+from accel_magic.probes.plan import Capture
+
+ARGUMENT_NAMES: Final = tuple(f"arg{i}" for i in range(6))
+SOURCES: Final = (*ARGUMENT_NAMES, "retval")
+TYPES: Final = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "str")
+DEFAULT_COLUMNS: Final = (
+    "time_ns",
+    "point",
+    "probe",
+    "function",
+    "pid",
+    "tid",
+    "cpu",
+    "comm",
+    "duration_ns",
+    "retval",
+)
+"""Columns that events have anyway; a capture may not be called like one."""
+
+_FORM = "NAME=SOURCE:TYPE, e.g. --args 'size=arg1:u64,path=arg0:str'"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse(text: str) -> tuple[Capture, ...]:
+    """Parse the text of `--args`; blank text gives no captures.
+
+    Raises:
+        ProbeError: A part is not `NAME=SOURCE:TYPE`, or a name is taken or given twice.
+
+    """
+    if not text.strip():
+        return ()
+    captures = tuple(_parse_one(part.strip()) for part in text.split(","))
+    seen: set[str] = set()
+    for capture in captures:
+        if capture.name in seen:
+            raise ProbeError(f"--args names the column {capture.name!r} twice", fix="give each column its own name")
+        seen.add(capture.name)
+    return captures
+
+
+def _parse_one(part: str) -> Capture:
+    name, equals, rest = (piece.strip() for piece in part.partition("="))
+    source, colon, type_ = (piece.strip() for piece in rest.partition(":"))
+    if not (equals and colon):
+        raise ProbeError(f"--args {part!r} is not a column", fix=f"write {_FORM}")
+    if not _NAME.fullmatch(name):
+        raise ProbeError(
+            f"--args: {name!r} cannot be a column's name",
+            why="a name is letters, digits and _, and starts with no digit",
+            fix=f"write {_FORM}",
+        )
+    if name in DEFAULT_COLUMNS:
+        raise ProbeError(f"--args: events have a column {name!r} already", fix=f"choose another name than {name!r}")
+    if source not in SOURCES:
+        raise ProbeError(f"--args: there is no value called {source!r}", fix=f"use one of {', '.join(SOURCES)}")
+    if type_ not in TYPES:
+        raise ProbeError(f"--args: there is no type called {type_!r}", fix=f"use one of {', '.join(TYPES)}")
+    return Capture(name, source, type_)

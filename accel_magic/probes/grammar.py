@@ -1,0 +1,195 @@
+"""The probe language: text to ProbeSpec. Nothing here looks at the machine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import ProbeError
+from accel_magic.probes.globs import suggestion
+from accel_magic.probes.plan import USER_KINDS, Kind, ProbeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+FORMS: dict[Kind, str] = {
+    "kprobe": "kprobe:[MODULE:]FUNCTION",
+    "kretprobe": "kretprobe:[MODULE:]FUNCTION",
+    "tracepoint": "tracepoint:CATEGORY:EVENT",
+    "uprobe": "uprobe:LIBRARY:FUNCTION",
+    "uretprobe": "uretprobe:LIBRARY:FUNCTION",
+    "usdt": "usdt:LIBRARY:PROVIDER:NAME",
+}
+"""The right form of each kind, for messages."""
+
+KINDS: dict[str, Kind] = {
+    **{kind: kind for kind in FORMS},
+    "k": "kprobe",
+    "kr": "kretprobe",
+    "t": "tracepoint",
+    "u": "uprobe",
+    "ur": "uretprobe",
+    "U": "usdt",
+}
+"""Every spelling of a kind; the short ones are bpftrace's."""
+
+PREFIX_LATENCY = "latency:"
+PREFIX_EXCLUDE = "!"
+
+_MODULE = re.compile(r"[A-Za-z0-9_-]+")
+_KERNEL_NAME = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
+_EVENT_NAME = re.compile(r"[\w.*?\[\]!-]+", re.ASCII)
+# Symbols of C++ libraries may be matched by any printable text, but no text that ends a word for the shell-like magic.
+_SYMBOL = re.compile(r"[^\s:\"'`;\x00-\x1f\x7f]+")
+_LIBRARY = re.compile(r"[^\s:\x00-\x1f\x7f]+")
+_SYSCALL_ENTRY = "sys_enter_"
+
+_EXAMPLES = (
+    "e.g. intel_vpu:ivpu_*, kprobe:FUNCTION, tracepoint:syscalls:sys_enter_ioctl, uprobe:libc:malloc, "
+    "usdt:LIBRARY:PROVIDER:NAME, latency:uprobe:libc:malloc, !intel_vpu:ivpu_dbg*"
+)
+
+
+def parse(text: str) -> ProbeSpec:
+    """Parse one probe.
+
+    Args:
+        text: A word such as `intel_vpu:ivpu_*`, `latency:uprobe:libc:malloc` or `!kprobe:vfs_*`.
+
+    Raises:
+        ProbeError: Not a probe; the fix shows the right form.
+
+    """
+    body = text
+    exclude = body.startswith(PREFIX_EXCLUDE)
+    body = body.removeprefix(PREFIX_EXCLUDE)
+    latency = body.startswith(PREFIX_LATENCY)
+    body = body.removeprefix(PREFIX_LATENCY)
+    if exclude and latency:
+        raise _bad(text, "an exclusion names places, not what is measured there", f"write !{body}")
+    if body.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)):
+        raise _bad(text, "at most one `!` or `latency:` stands before a probe", _EXAMPLES)
+    spec = replace(_parse_place(text, body), text=text, exclude=exclude, latency=latency)
+    if latency:
+        _check_latency(spec, body)
+    return spec
+
+
+def parse_all(words: Sequence[str]) -> tuple[ProbeSpec, ...]:
+    """Parse several probes, one per word.
+
+    Raises:
+        ProbeError: One of them is no probe, there is none, or there are only exclusions.
+
+    """
+    specs = tuple(parse(word) for word in words)
+    if not specs:
+        raise ProbeError("no probe was given", fix=_EXAMPLES)
+    if all(spec.exclude for spec in specs):
+        raise ProbeError(
+            "every probe given is an exclusion", why="there is nothing to leave them out of", fix="add what to trace"
+        )
+    return specs
+
+
+def _parse_place(text: str, body: str) -> ProbeSpec:
+    head, *rest = body.split(":")
+    if kind := KINDS.get(head):
+        return _PARSERS[kind](text, kind, rest)
+    if not rest:
+        raise _bad(
+            text,
+            "it does not say what kind of probe it is",
+            f"write kprobe:{body} for a kernel function, or uprobe:LIBRARY:{body} for a library's"
+            if body
+            else _EXAMPLES,
+        )
+    if len(rest) > 1:
+        hint = suggestion(head, FORMS)
+        raise _bad(text, f"there is no kind of probe called {head!r}", f"{hint} {_EXAMPLES}".strip())
+    return _kernel(text, "kprobe", [head, *rest])
+
+
+def _kernel(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    if not 1 <= len(parts) <= 2:
+        raise _wrong_form(text, kind)
+    module, name = parts if len(parts) == 2 else ("", parts[0])
+    _check(text, kind, name, _KERNEL_NAME)
+    if len(parts) == 2:
+        _check(text, kind, module, _MODULE)
+    return ProbeSpec(text, kind, module.replace("-", "_"), name)
+
+
+def _tracepoint(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    if len(parts) != 2:
+        raise _wrong_form(text, kind)
+    category, event = parts
+    _check(text, kind, category, _EVENT_NAME)
+    _check(text, kind, event, _EVENT_NAME)
+    return ProbeSpec(text, kind, category, event)
+
+
+def _user_function(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    if len(parts) != 2:
+        raise _wrong_form(text, kind, _COLON_IN_PATH if len(parts) > 2 else "")
+    library, function = parts
+    _check(text, kind, library, _LIBRARY)
+    _check(text, kind, function, _SYMBOL)
+    return ProbeSpec(text, kind, library, function)
+
+
+def _usdt(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    if len(parts) != 3:
+        raise _wrong_form(text, kind, _COLON_IN_PATH if len(parts) > 3 else "")
+    library, provider, name = parts
+    _check(text, kind, library, _LIBRARY)
+    _check(text, kind, provider, _SYMBOL)
+    _check(text, kind, name, _SYMBOL)
+    return ProbeSpec(text, kind, library, name, provider=provider)
+
+
+_PARSERS: dict[Kind, Callable[[str, Kind, list[str]], ProbeSpec]] = {
+    "kprobe": _kernel,
+    "kretprobe": _kernel,
+    "tracepoint": _tracepoint,
+    "uprobe": _user_function,
+    "uretprobe": _user_function,
+    "usdt": _usdt,
+}
+_COLON_IN_PATH = "there are too many colons (a library's path and a symbol's name cannot hold one)"
+
+
+def _check(text: str, kind: Kind, part: str, allowed: re.Pattern[str]) -> None:
+    if not part:
+        raise _wrong_form(text, kind, "a part of it is empty")
+    if not allowed.fullmatch(part):
+        raise _wrong_form(text, kind, f"{part!r} has a character that cannot occur there")
+
+
+def _check_latency(spec: ProbeSpec, body: str) -> None:
+    if spec.kind in ("kretprobe", "uretprobe"):
+        entry = {"kretprobe": "kprobe", "uretprobe": "uprobe"}[spec.kind]
+        fix = f"write {PREFIX_LATENCY}{entry}:{body.partition(':')[2]}: it takes the entry and finds the return itself"
+        raise _bad(spec.text, "latency runs from a function's entry to its return", fix)
+    if spec.kind == "usdt":
+        raise _bad(
+            spec.text,
+            "a USDT probe is one instruction: it has no return",
+            f"measure the function around it: {PREFIX_LATENCY}{FORMS['uprobe']}",
+        )
+    if spec.kind == "tracepoint" and not (spec.target == "syscalls" and spec.name.startswith(_SYSCALL_ENTRY)):
+        raise _bad(
+            spec.text,
+            "of the tracepoints only system calls have a known end",
+            f"write {PREFIX_LATENCY}tracepoint:syscalls:{_SYSCALL_ENTRY}NAME",
+        )
+
+
+def _wrong_form(text: str, kind: Kind, why: str = "") -> ProbeError:
+    example = "  e.g. uprobe:libc:malloc or uprobe:/usr/lib/libfoo.so:foo_*" if kind in USER_KINDS[:2] else ""
+    return _bad(text, why or "it has the wrong number of parts", f"write {FORMS[kind]}{example}")
+
+
+def _bad(text: str, why: str, fix: str) -> ProbeError:
+    return ProbeError(f"{text!r} is not a probe", why=why, fix=fix)

@@ -1,0 +1,165 @@
+"""From the name of a library or program to the file that a process really runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from ctypes.util import find_library
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes.globs import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MAPPED = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+ +(/.*)$", re.MULTILINE)
+_DELETED = " (deleted)"
+_LOADER_LINE = re.compile(r"^\s+(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (\S+)$", re.MULTILINE)
+_STEM = re.compile(r"^(.+?)(?:\.so\b.*|\.cpython-.*|)$")
+# A version or the hash that wheel repair tools add may stand between a library's name and `.so`.
+_INFIX = r"(?:-[\w.]*\d[\w.]*)?"
+_SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
+
+
+def resolve(name: str, pid: int | None) -> Path:
+    """Find the file that a probe's LIBRARY part means.
+
+    Args:
+        name: A path; or a name such as `libc`, `c`, `libopenvino.so.2640`, `_pyopenvino`, `python3`.
+        pid: Process whose mapped files are asked first, so that a framework's bundled copy wins; None asks only the
+            loader and PATH.
+
+    Returns:
+        The file, symbolic links resolved.
+
+    Raises:
+        ProbeError: There is no such file, or nothing goes by that name; near names are suggested.
+        MachineError: The process's mappings may not be read.
+
+    """
+    if "/" in name:
+        return _from_path(name)
+    files = mapped_files(pid) if pid is not None else []
+    found = _among_mapped(name, files, _executable(pid)) or _from_loader(name) or _from_search_path(name)
+    if found:
+        return found
+    known = {short_name(file.name) for file in files} | {short_name(soname) for soname, _ in _loader_cache()}
+    raise ProbeError(
+        f"there is no library or program called {name!r}",
+        why="neither this process nor the loader nor PATH knows it",
+        fix=" ".join(
+            (
+                suggestion(name, known) or suggestion(f"lib{name}", known),
+                "Import what loads it first, or give its path.",
+            )
+        ).strip(),
+    )
+
+
+def short_name(file_name: str) -> str:
+    """Return what a user would call a library's file: `libc` for `libc.so.6`."""
+    found = _STEM.match(file_name)
+    return found[1] if found else file_name
+
+
+def mapped_files(pid: int) -> list[Path]:
+    """Files that a process maps, each once, in order of address; deleted ones are left out.
+
+    Raises:
+        ProbeError: There is no such process.
+        MachineError: Its mappings may not be read.
+
+    """
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except PermissionError as error:
+        raise MachineError(
+            f"the libraries of process {pid} cannot be listed",
+            why="it belongs to another user",
+            fix="run as that user or as root, or give the library's path",
+        ) from error
+    except OSError as error:
+        raise ProbeError(f"there is no process {pid}", why=error.strerror or "") from error
+    paths = dict.fromkeys(_MAPPED.findall(text))
+    return [_as_seen_here(path, pid) for path in paths if not path.endswith(_DELETED)]
+
+
+def _as_seen_here(path: str, pid: int) -> Path:
+    """Reach a file of a process in a container through its own root."""
+    inside = Path(f"/proc/{pid}/root{path}")
+    return Path(path) if os.path.exists(path) or not inside.exists() else inside  # noqa: PTH110 - one call per mapping
+
+
+def _executable(pid: int | None) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return None
+
+
+def _among_mapped(name: str, files: list[Path], executable: Path | None) -> Path | None:
+    libraries = [file for file in files if ".so" in file.name]
+    for matches in _ways(name):
+        same = [file for file in libraries if matches.fullmatch(file.name)]
+        if same:
+            return min(same, key=lambda file: str(file).startswith(_SYSTEM_FOLDERS))
+    # `python3` is the running python3.11 rather than the first one on PATH.
+    program = re.compile(rf"{re.escape(name)}[\d.]*")
+    return next((file for file in files if file == executable and program.fullmatch(file.name)), None)
+
+
+def _ways(name: str) -> list[re.Pattern[str]]:
+    """Return the ways a library's file may be called `name`, the strictest first."""
+    plain = re.escape(name)
+    if ".so" in name:
+        return [re.compile(plain), re.compile(rf"{plain}\..*")]
+    return [re.compile(rf"{prefix}{plain}{infix}\..*") for infix in ("", _INFIX) for prefix in ("lib", "")]
+
+
+def _from_path(name: str) -> Path:
+    try:
+        path = Path(name).expanduser().resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        folder = Path(name).expanduser().parent if not name.startswith("~") else Path("/")
+        siblings: Iterable[str] = ()
+        if folder.is_dir() and os.access(folder, os.R_OK):
+            siblings = (entry.name for entry in folder.iterdir())
+        raise ProbeError(f"there is no file {name}", fix=suggestion(Path(name).name, siblings)) from error
+    if not path.is_file():
+        raise ProbeError(f"{name} is not a file", fix="name the library itself, e.g. uprobe:/usr/lib/libfoo.so:foo_*")
+    return path
+
+
+def _from_loader(name: str) -> Path | None:
+    cache = _loader_cache()
+    for matches in _ways(name):
+        for soname, path in cache:
+            if matches.fullmatch(soname):
+                return Path(path).resolve()
+    if cache:
+        return None
+    found = find_library(name.removeprefix("lib").partition(".so")[0])  # no ldconfig on this machine
+    return next(
+        (Path(folder, found).resolve() for folder in _SYSTEM_FOLDERS if found and Path(folder, found).exists()), None
+    )
+
+
+def _from_search_path(name: str) -> Path | None:
+    found = shutil.which(name)
+    return Path(found).resolve() if found else None
+
+
+@lru_cache(maxsize=1)
+def _loader_cache() -> tuple[tuple[str, str], ...]:
+    """(soname, path) of all libraries that the loader knows."""
+    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
+    try:
+        done = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(_LOADER_LINE.findall(done.stdout))

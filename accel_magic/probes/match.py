@@ -1,0 +1,191 @@
+"""From what the user asked for to a Plan: every place, its scope, its filter."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from accel_magic.errors import ProbeError
+from accel_magic.probes import captures, grammar
+from accel_magic.probes.expand import Expansion, excluded, expand
+from accel_magic.probes.filter_names import argument_sources
+from accel_magic.probes.filters import compile_filter
+from accel_magic.probes.globs import suggestion
+from accel_magic.probes.plan import USER_KINDS, Mode, Plan, ProbePoint, ProbeSpec, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from accel_magic.probes.plan import Capture
+
+MOST_POINTS = 10_000
+MOST_USER_POINTS = 2_000
+LARGEST_BUFFER_MIB = 4096
+_OWN_CATEGORIES = ("syscalls", "raw_syscalls")
+_ROOT = Path("/")
+
+
+def make_plan(
+    specs: Sequence[str | ProbeSpec],
+    *,
+    mode: Mode = "auto",
+    scope: str | int | None = None,
+    filter: str = "",  # noqa: A002 - the option's name
+    args: str = "",
+    max_events: int | None = None,
+    duration_s: float | None = None,
+    buffer_mib: int = 64,
+    pid: int | None = None,
+    root: Path = _ROOT,
+) -> Plan:
+    """Match probes against this machine.
+
+    Args:
+        specs: Probes as text or parsed; a place goes to the first that matches it, or to one that measures its latency.
+        mode: `auto`, `count` or `events`.
+        scope: `self`, `all` or a process id. By default uprobes, USDT and system calls count for `self`, kernel
+            functions and other tracepoints for all.
+        filter: Expression that every point must understand.
+        args: Extra columns, as in `--args`.
+        max_events: Stop recording after so many events.
+        duration_s: Stop tracing after so many seconds.
+        buffer_mib: Size of the ring buffer.
+        pid: The process that `self` means; by default this one.
+        root: Folder that stands for `/` where the kernel's lists are read.
+
+    Returns:
+        The plan, ids dense in the order of the specs and of names within each.
+
+    Raises:
+        ProbeError: A text that cannot be understood, a spec that matches nothing, or more places than can be traced.
+        MachineError: This kernel or user cannot trace that, or the module is not loaded.
+
+    """
+    own = os.getpid() if pid is None else pid
+    _check_limits(mode, max_events, duration_s, buffer_mib)
+    columns = captures.parse(args)
+    chosen = parse_scope(scope, own)
+    library_pid = chosen.pid if chosen and chosen.name == "pid" else own
+    parsed = grammar.parse_all([spec.text if isinstance(spec, ProbeSpec) else spec for spec in specs])
+    expansions = [expand(spec, pid=library_pid, root=root) for spec in parsed if not spec.exclude]
+    points, notes = _left(parsed, _distinct(expansions), library_pid)
+    _check_count(points)
+    _check_captures(columns, points)
+    if columns and mode == "count":
+        notes.append("--args has no effect with --mode count: no events are recorded")
+    return Plan(
+        points=tuple(
+            replace(
+                point,
+                id=number,
+                scope=chosen or default_scope(point, own),
+                filter=compile_filter(filter, point),
+            )
+            for number, point in enumerate(points)
+        ),
+        mode=mode,
+        captures=columns,
+        filter=filter.strip(),
+        max_events=max_events,
+        duration_s=duration_s,
+        buffer_mib=buffer_mib,
+        skipped=tuple(dict.fromkeys(skipped for expansion in expansions for skipped in expansion.skipped)),
+        notes=tuple(dict.fromkeys([note for expansion in expansions for note in expansion.notes] + notes)),
+    )
+
+
+def parse_scope(scope: str | int | None, own: int) -> Scope | None:
+    """Read `self`, `all` or a process id; None or '' leaves it to each point.
+
+    Raises:
+        ProbeError: It is neither, or there is no such process.
+
+    """
+    text = "" if scope is None else str(scope).strip()
+    if not text:
+        return None
+    if text == "all":
+        return Scope("all")
+    if text == "self":
+        return Scope("self", own)
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ProbeError(f"--scope {text!r} is not known", fix="use self, all or the number of a process")
+    if not Path(f"/proc/{int(text)}").is_dir():
+        raise ProbeError(f"--scope {text}: there is no such process", fix="ps -e lists processes")
+    return Scope("pid", int(text))
+
+
+def default_scope(point: ProbePoint, own: int) -> Scope:
+    """Scope of a point where the user named none: a process's own calls, but all of the kernel's doings."""
+    is_own = point.kind in USER_KINDS or (point.kind == "tracepoint" and point.target in _OWN_CATEGORIES)
+    return Scope("self", own) if is_own else Scope("all")
+
+
+def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
+    """One point per place, first come first served; a latency point stands in for a plain one, as it counts too."""
+    places: dict[tuple[str, str, str | int], ProbePoint] = {}
+    for point in (point for expansion in expansions for point in expansion.points):
+        place = (point.kind, point.target, point.offset if point.kind in USER_KINDS else point.function)
+        taken = places.get(place)
+        if taken is None or (point.latency and not taken.latency):
+            places[place] = point
+    return list(places.values())
+
+
+def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tuple[list[ProbePoint], list[str]]:
+    """Apply the exclusions; also notes on those that matched nothing."""
+    notes = []
+    for spec in (spec for spec in specs if spec.exclude):
+        takes_out = excluded(spec, pid=pid)
+        left = [point for point in points if not takes_out(point)]
+        if len(left) == len(points):
+            names = (point.function for point in points)
+            notes.append(f"{spec.text} leaves nothing out. {suggestion(spec.name, names)}".strip())
+        points = left
+    if not points:
+        raise ProbeError("nothing is left to trace", why="the exclusions take out everything that matched")
+    return points, notes
+
+
+def _check_count(points: list[ProbePoint]) -> None:
+    user = sum(point.kind in USER_KINDS for point in points)
+    if len(points) > MOST_POINTS:
+        raise ProbeError(
+            f"the probes match {len(points):,} places",
+            why=f"at most {MOST_POINTS:,} can be traced at once",
+            fix="narrow the globs, or leave out what is not needed with !SPEC",
+        )
+    if user > MOST_USER_POINTS:
+        raise ProbeError(
+            f"the probes match {user:,} places in programs and libraries",
+            why=f"each is a breakpoint that costs some microseconds whenever it is hit and is set one by one; at most "
+            f"{MOST_USER_POINTS:,} are",
+            fix="narrow the globs, or leave out what is not needed with !SPEC",
+        )
+
+
+def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> None:
+    sources = {source for point in points for source in argument_sources(point)}
+    for column in columns:
+        if column.source not in sources:
+            raise ProbeError(
+                f"--args {column.name}={column.source}:{column.type}: no probe here has {column.source}",
+                why="function entries have arg0..arg5, returns have retval, latency probes both, and a USDT probe its "
+                "own arguments as far as they can be read",
+                fix=f"use one of {', '.join(sorted(sources))}"
+                if sources
+                else "leave out --args: fields are recorded anyway",
+            )
+
+
+def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: int) -> None:
+    if mode not in get_args(Mode):
+        raise ProbeError(f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}")
+    if max_events is not None and max_events < 1:
+        raise ProbeError(f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count")
+    if duration_s is not None and not 0 < duration_s < float("inf"):
+        raise ProbeError(f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0")
+    if not 1 <= buffer_mib <= LARGEST_BUFFER_MIB:
+        raise ProbeError(f"--buffer {buffer_mib} cannot be made", fix=f"give 1 to {LARGEST_BUFFER_MIB} MiB")

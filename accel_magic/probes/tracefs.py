@@ -1,0 +1,162 @@
+"""Tracepoints as tracefs describes them: categories, events, and the fields of their records."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes.plan import Field
+
+_MOUNTS = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
+_ROOT = Path("/")
+# Records of ftrace's own tracers: they have formats, but no program can be attached to them.
+_NOT_TRACEPOINTS = "ftrace"
+_KEPT_BYTES = 256
+_COMMON_END = 8
+
+_ID = re.compile(r"^ID:\s*(\d+)\s*$", re.MULTILINE)
+_FIELD = re.compile(r"^\s*field:([^;]*);\s*offset:(\d+);\s*size:(\d+);(?:\s*signed:(\d+);)?", re.MULTILINE)
+_DECLARATION = re.compile(r"(?P<type>[\w\s*]*[\s*])(?P<name>[A-Za-z_]\w*)(?P<array>\[[^\]]*\])?")
+_LOCATED_STRING = re.compile(r"__data_loc\s+(?:const\s+)?char\s*\[\]\s*(?P<name>[A-Za-z_]\w*)")
+# The slots of system call arguments are 8 bytes wide and said to be unsigned whatever the argument is; a negative int
+# is not sign-extended there by every caller, so it is read as the C type it is (little-endian: same offset).
+_SIGNED_ARGUMENTS = {
+    **dict.fromkeys(("int", "pid_t", "key_t", "clockid_t", "timer_t", "mqd_t"), 4),
+    "short": 2,
+}
+
+
+@dataclass(frozen=True)
+class Format:
+    """What one `format` file says.
+
+    `fields` are those that can become columns (integers and text that end within 256 bytes; the common ones and other
+    arrays and structs are left out), in file order. `record_end` is the end in bytes of the last field of any sort: a
+    program may not read beyond it.
+    """
+
+    id: int
+    fields: tuple[Field, ...]
+    record_end: int
+
+
+def find(root: Path = _ROOT) -> Path:
+    """Where tracefs is mounted.
+
+    Args:
+        root: Folder that stands for `/`.
+
+    Raises:
+        MachineError: Not mounted, or not readable for this user.
+
+    """
+    denied = None
+    for mount in _MOUNTS:
+        events = root / mount / "events"
+        try:
+            with os.scandir(events):
+                return events.parent
+        except PermissionError:
+            denied = events
+        except OSError:
+            continue
+    if denied:
+        raise MachineError(
+            f"tracepoints cannot be listed: {denied} is not readable for this user",
+            why="tracefs belongs to root",
+            fix="run Jupyter as a user who may trace (root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH); "
+            "%accel_doctor shows what is missing",
+        )
+    raise MachineError(
+        "tracefs is not mounted",
+        why="tracepoints and their fields are read from it",
+        fix="mount -t tracefs tracefs /sys/kernel/tracing",
+    )
+
+
+def categories(tracefs: Path) -> list[str]:
+    """Categories of tracepoints, sorted."""
+    return [name for name in _folders(tracefs / "events") if name != _NOT_TRACEPOINTS]
+
+
+def events(tracefs: Path, category: str) -> list[str]:
+    """Events of a category, sorted; none where there is no such category."""
+    try:
+        return _folders(tracefs / "events" / category)
+    except FileNotFoundError:
+        return []
+
+
+def read_format(tracefs: Path, category: str, event: str) -> Format:
+    """Read an event's number and the layout of its record.
+
+    Raises:
+        ProbeError: There is no such event, or its format is not understood.
+        MachineError: It is not readable for this user.
+
+    """
+    try:
+        text = (tracefs / "events" / category / event / "format").read_text()
+    except PermissionError as error:
+        raise MachineError(
+            f"the fields of {category}:{event} cannot be read", why=str(error), fix="run as root; see %accel_doctor"
+        ) from error
+    except OSError as error:
+        raise ProbeError(f"there is no tracepoint {category}:{event}", why=str(error)) from error
+    return parse_format(text, syscall=category == "syscalls")
+
+
+def parse_format(text: str, *, syscall: bool = False) -> Format:
+    """Read the text of a `format` file.
+
+    Args:
+        text: The file.
+        syscall: The event is one system call's entry or exit; programs then see its argument slots and nothing of the
+            strings that newer kernels record after them.
+
+    Raises:
+        ProbeError: It has no ID.
+
+    """
+    identity = _ID.search(text)
+    if not identity:
+        raise ProbeError("a tracepoint's format has no ID", why=text[:80])
+    fields = []
+    end = _COMMON_END
+    for declaration, *numbers in _FIELD.findall(text):
+        offset, size, signed = (int(number or 0) for number in numbers)
+        if syscall and declaration.startswith(("__data_loc", "__rel_loc")):
+            continue
+        end = max(end, offset + size)
+        field = _field(declaration, offset, size, signed=bool(signed), syscall=syscall)
+        if field and field.offset + field.size <= _KEPT_BYTES:
+            fields.append(field)
+    return Format(int(identity[1]), tuple(fields), end)
+
+
+def _field(declaration: str, offset: int, size: int, *, signed: bool, syscall: bool) -> Field | None:
+    if located := _LOCATED_STRING.fullmatch(declaration):
+        return Field(located["name"], "string", offset, size)
+    parsed = _DECLARATION.fullmatch(declaration)
+    if not parsed or parsed["name"].startswith("common_") or declaration.startswith(("__data_loc", "__rel_loc")):
+        return None
+    name, base = parsed["name"], parsed["type"].replace("const ", "").strip()
+    if parsed["array"]:
+        return Field(name, f"char[{size}]", offset, size) if base == "char" and size else None
+    if base.startswith(("struct ", "union ")) and not base.endswith("*"):
+        return None
+    if syscall and not signed and size == 8 and base in _SIGNED_ARGUMENTS:
+        size = _SIGNED_ARGUMENTS[base]
+        signed = True
+    return Field(name, f"{'s' if signed else 'u'}{size * 8}", offset, size) if size in (1, 2, 4, 8) else None
+
+
+def _folders(path: Path) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except PermissionError as error:
+        raise MachineError(f"{path} cannot be read", why=str(error), fix="run as root; see %accel_doctor") from error

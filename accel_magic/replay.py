@@ -1,0 +1,236 @@
+"""Playing a recording back: same reader, same live row, same result, at its own pace, and always labelled."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accel_magic.api import finish
+from accel_magic.probes.plan import Plan
+from accel_magic.session import Show, claim, release, uninterrupted
+from accel_magic.trace import buckets, reader
+from accel_magic.trace.attachment import HEAD, Item, Layout, PointLayout
+from accel_magic.trace.feed import LiveFeed
+from accel_magic.trace.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
+from accel_magic.trace.result import TraceResult
+from accel_magic.trace.store import load
+
+_PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
+_LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, _PAYLOAD),))
+
+
+class Replay:
+    """One playback. Needs no privilege and no BCC.
+
+    Args:
+        path: A file written by `--save` or `TraceResult.to_parquet`.
+        speed: Times the recorded pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, or of a newer version.
+
+    """
+
+    def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
+        self.recording = load(path)
+        machine = self.recording.machine
+        recorded_on = ", ".join(
+            filter(None, [f"Linux {machine.get('kernel', '?')}", machine.get("device", ""), self.recording.started[:10]])
+        )
+        self.replayed = Replayed(str(path), recorded_on)
+        self._speed = speed
+        self._feed: LiveFeed | None = None
+        self._start_ns = 0
+        self._claimed = False
+
+    def prepare(self) -> Plan:
+        """What was traced when this was recorded."""
+        return self.recording.plan
+
+    def attach(self, show: Show | None = None) -> None:
+        """Hand the recording to the reader."""
+        claim()
+        self._claimed = True
+        try:
+            with uninterrupted() as pending:
+                self._attach(show)
+            if pending:
+                raise KeyboardInterrupt
+        except BaseException:
+            self._release()
+            raise
+
+    def _attach(self, show: Show | None) -> None:
+        shared, recording = reader.shared(), self.recording
+        files = [_file(recording.samples.times_ns, recording.samples.hits), _file(*_transport(recording))]
+        descriptors = list(files)
+        if show is not None:
+            self._feed = LiveFeed(recording.plan, show)
+            self._feed.start(lambda: 0)
+            descriptors.append(self._feed.theirs.fileno())
+        message: dict[str, Any] = {
+            "source": "replay",
+            "layout": asdict(_LAYOUT),
+            "points": len(recording.plan.points),
+            "samples": len(recording.samples.times_ns),
+            "counts": [len(recording.events)],
+            "latency_points": [point.id for point in recording.plan.latency_points],
+            "lost": recording.lost.tolist(),
+            "recorded_duration_ns": recording.duration_ns,
+            "speed": self._speed,
+            "live": self._feed is not None,
+            "max_events": None,
+            "duration_ns": None,
+        }
+        try:
+            shared.prepare(message, descriptors)
+        finally:
+            for fd in files:
+                os.close(fd)
+
+    def go(self) -> None:
+        """Start playing."""
+        self._start_ns = time.monotonic_ns()
+        reader.shared().go(self._start_ns)
+
+    def wait(self) -> TraceResult:
+        """Wait for the end; an interrupt ends it early with what was played so far."""
+        try:
+            self._sleep()
+        except KeyboardInterrupt:
+            self.stop("interrupted")
+            raise
+        return self.stop()
+
+    def _sleep(self) -> None:
+        end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
+        while (left := end_ns - time.monotonic_ns()) > 0:
+            time.sleep(min(left / 1e9, 0.1))
+
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult:
+        """Stop playing; what the reader delivered is the result."""
+        if outcome == "ok":
+            self._sleep()  # with --run the cell may be faster than the recording
+        try:
+            with uninterrupted() as pending:
+                end_ns = time.monotonic_ns()
+                if self._feed is not None:
+                    self._feed.stop()
+                    self._feed = None
+                read = reader.shared().stop(self._start_ns, end_ns)
+                played_ns = int((end_ns - self._start_ns) * self._speed)
+                rows = read.rings[0].view(_LAYOUT.record(0))["payload"]
+                rows = np.ascontiguousarray(rows).view(np.uint64).reshape(-1, 2)[:, 1]
+        finally:
+            self._release()
+        result = finish(self._played(rows, played_ns, outcome), value)
+        if pending:
+            raise KeyboardInterrupt
+        return result
+
+    def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
+        whole = self.recording
+        if played_ns >= whole.duration_ns:
+            events = _rows_of(whole.events, np.sort(rows).astype(np.intp))
+            return replace(whole, load_events=lambda: events, event_count=len(rows), replayed=self.replayed)
+        return _cut(whole, np.sort(rows).astype(np.intp), played_ns, outcome, self.replayed)
+
+    def _release(self) -> None:
+        if self._feed is not None:
+            self._feed.stop()
+            self._feed = None
+        if self._claimed:
+            self._claimed = False
+            release()
+
+
+def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult:
+    """Play a recording back at `speed` times its own pace and return its result, labelled as a replay."""
+    player = Replay(path, speed=speed)
+    player.prepare()
+    player.attach()
+    player.go()
+    return player.wait()
+
+
+def _file(*parts: NDArray[np.generic]) -> int:
+    """An anonymous file with these arrays one after the other."""
+    fd = os.memfd_create("replay")
+    with os.fdopen(os.dup(fd), "wb") as file:
+        for part in parts:
+            file.write(np.ascontiguousarray(part).tobytes())
+    return fd
+
+
+def _durations(recording: Recording) -> NDArray[np.int64]:
+    column = recording.events.columns.get("duration_ns")
+    if column is None:
+        return np.zeros(len(recording.events), np.int64)
+    values = column.values.astype(np.int64)
+    return values if column.valid is None else np.where(column.valid, values, 0)
+
+
+def _transport(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+    """Release times (a call is known when it returns) and records, both in order of release."""
+    columns = recording.events.columns
+    durations = _durations(recording)
+    release_ns = columns["time_ns"].values.astype(np.int64) + durations
+    order = np.argsort(release_ns, kind="stable")
+    records = np.zeros(len(order), _LAYOUT.record(0))
+    head = records["head"]
+    head["time"] = columns["time_ns"].values[order]
+    for name in ("pid", "tid", "cpu", "point"):
+        head[name] = columns[name].values[order]
+    payload = np.stack([durations[order].view(np.uint64), order.astype(np.uint64)], axis=1)
+    records["payload"] = np.ascontiguousarray(payload).view("V16").ravel()
+    return release_ns[order], records
+
+
+def _rows_of(events: Events, rows: NDArray[np.intp]) -> Events:
+    return Events(
+        {
+            name: Column(
+                column.values[rows], None if column.valid is None else column.valid[rows], column.categories
+            )
+            for name, column in events.columns.items()
+        }
+    )
+
+
+def _cut(
+    whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outcome, replayed: Replayed
+) -> Recording:
+    """The recording as far as it was played: hits of the last sample, histograms of the events delivered."""
+    events = _rows_of(whole.events, rows)
+    keep = whole.samples.times_ns <= played_ns
+    samples = Samples(whole.samples.times_ns[keep], whole.samples.hits[keep])
+    hits = samples.hits[-1].copy()
+    points = whole.plan.latency_points
+    counts = np.zeros((len(points), buckets.COUNT), np.uint64)
+    totals, largest = np.zeros(len(points), np.uint64), np.zeros(len(points), np.uint64)
+    durations = _durations(whole)[rows]
+    for row, point in enumerate(points):
+        chosen = durations[events.columns["point"].values == point.id]
+        counts[row] = np.bincount(buckets.index_of(chosen), minlength=buckets.COUNT)
+        totals[row] = chosen.sum()
+        largest[row] = chosen.max(initial=0)
+    return replace(
+        whole,
+        duration_ns=played_ns,
+        hits=hits,
+        lost=np.zeros_like(whole.lost),
+        unpaired=np.zeros_like(whole.unpaired),
+        histograms=Histograms(counts, totals, largest),
+        samples=samples,
+        event_count=len(events),
+        limit_reached=False,
+        load_events=lambda: events,
+        outcome=outcome,
+        replayed=replayed,
+    )

@@ -1,0 +1,203 @@
+"""One trace from attaching to its recording. Knows no notebook: the magics and the plain API both run these."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic import machine
+from accel_magic.errors import TraceStateError
+from accel_magic.kernel import compiler, scope
+from accel_magic.kernel.attach import KernelEngine
+from accel_magic.trace import buckets, reader
+from accel_magic.trace.decode import decode
+from accel_magic.trace.feed import LiveFeed
+from accel_magic.trace.mapped import map_value
+from accel_magic.trace.recording import Histograms, Outcome, Recording
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import Plan
+    from accel_magic.trace.attachment import Attachment
+    from accel_magic.trace.live import LiveSample
+
+Show = Callable[[list["LiveSample"]], None]
+
+_running = threading.Lock()
+
+
+def warm_up() -> None:
+    """Start the compiler and the reader processes, so that they come up while other things are done."""
+    compiler.start()
+    reader.shared()
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[list[bool]]:
+    """Put interrupts off until the block is done: a half-finished attach or detach helps nobody.
+
+    Yields a list that is non-empty once an interrupt has come; raising it is the caller's business.
+    """
+    pending: list[bool] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pending  # Python delivers interrupts to the main thread only
+        return
+    previous = signal.signal(signal.SIGINT, lambda *_: pending.append(True))
+    try:
+        yield pending
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def claim() -> None:
+    """Make this the one running trace of the process. Raises TraceStateError when there is another."""
+    if not _running.acquire(blocking=False):
+        raise TraceStateError(
+            "a trace is already running in this process",
+            why="traces do not nest: one set of probes is attached at a time",
+            fix="put all probes on the outer %%ktrace line, or run the inner one in a cell of its own",
+        )
+
+
+def release() -> None:
+    """Let the next trace begin."""
+    _running.release()
+
+
+class LiveSession:
+    """A trace on the running kernel: `start`, then `go` right before the traced code, then `stop`.
+
+    Args:
+        plan: What to trace.
+        show: Receives live samples from a thread, at most 5 times a second; None for no live display.
+
+    """
+
+    def __init__(self, plan: Plan, show: Show | None = None) -> None:
+        self.plan = plan
+        self._show = show
+        self._attachment: Attachment | None = None
+        self._feed: LiveFeed | None = None
+        self._start_ns = 0
+        self._started = ""
+        self.interrupted = False
+        """An interrupt came while `stop` was at work; the recording was kept, the caller raises it."""
+
+    def start(self) -> None:
+        """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
+        claim()
+        try:
+            with uninterrupted() as pending:
+                self._attach()
+            if pending:
+                raise KeyboardInterrupt
+        except BaseException:
+            self._release()
+            raise
+
+    def _attach(self) -> None:
+        warm_up()
+        shared = reader.shared()
+        attachment = KernelEngine((shared.pid,)).attach(self.plan)
+        self._attachment = attachment
+        self.plan = attachment.plan
+        self._control = map_value(attachment.control_fd, attachment.layout.control, writable=True)
+        descriptors = [attachment.control_fd, attachment.counters_fd]
+        has_latency = attachment.histograms_fd >= 0
+        descriptors.append(attachment.histograms_fd if has_latency else attachment.control_fd)
+        descriptors += attachment.ring_fds
+        if self._show is not None:
+            self._feed = LiveFeed(self.plan, self._show)
+            descriptors.append(self._feed.theirs.fileno())
+            self._control["ignored_tid"] = self._feed.start(scope.kernel_tid)
+        duration = self.plan.duration_s
+        message: dict[str, Any] = {
+            "source": "kernel",
+            "layout": asdict(attachment.layout),
+            "points": len(self.plan.points),
+            "latencies": len(self.plan.latency_points),
+            "ring_sizes": attachment.ring_sizes,
+            "live": self._feed is not None,
+            "max_events": self.plan.max_events,
+            "duration_ns": None if duration is None else int(duration * 1e9),
+        }
+        shared.prepare(message, descriptors)
+        self._control["recording"] = int(self.plan.records_events)
+
+    def go(self) -> None:
+        """Count from here."""
+        self._started = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._start_ns = time.monotonic_ns()
+        reader.shared().go(self._start_ns)
+        self._start_ns = time.monotonic_ns()
+        self._control["enabled"] = 1
+
+    def stop(self, outcome: Outcome = "ok") -> Recording:
+        """Stop counting, detach everything and hand over what was recorded."""
+        self._control["enabled"] = 0
+        end_ns = time.monotonic_ns()
+        try:
+            with uninterrupted() as pending:
+                recording = self._finish(end_ns, outcome)
+        finally:
+            self._release()
+        self.interrupted = bool(pending)
+        return recording
+
+    def abort(self) -> None:
+        """Detach without a recording."""
+        self._release()
+
+    def _finish(self, end_ns: int, outcome: Outcome) -> Recording:
+        attachment = self._attachment
+        assert attachment is not None  # noqa: S101 - stop follows start
+        attachment.detach()
+        if self._feed is not None:
+            self._feed.stop()
+            self._feed = None
+        read = reader.shared().stop(self._start_ns, end_ns)
+        layout, points = attachment.layout, len(self.plan.points)
+        counters = map_value(attachment.counters_fd, layout.counters)[0]
+        hits, lost, unpaired = (counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired"))
+        recorded, limit = sum(read.recorded), self.plan.max_events
+        start_ns, rings = self._start_ns, read.rings
+        return Recording(
+            plan=self.plan,
+            machine=machine.describe(),
+            started=self._started,
+            start_ns=start_ns,
+            duration_ns=(read.end_ns or end_ns) - start_ns,
+            hits=hits,
+            lost=lost,
+            unpaired=unpaired,
+            missed=attachment.misses(),
+            histograms=_histograms(attachment, len(self.plan.latency_points)),
+            samples=read.samples,
+            event_count=recorded if limit is None else min(recorded, limit),
+            limit_reached=read.limit_reached,
+            load_events=lambda: decode(layout, rings, start_ns, limit),
+            outcome=outcome,
+        )
+
+    def _release(self) -> None:
+        if self._feed is not None:
+            self._feed.stop()
+            self._feed = None
+        if self._attachment is not None:
+            self._attachment.close()
+            self._attachment = None
+        release()
+
+
+def _histograms(attachment: Attachment, rows: int) -> Histograms:
+    if not rows:
+        return Histograms(np.zeros((0, buckets.COUNT), np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+    value = map_value(attachment.histograms_fd, attachment.layout.histograms)[0]
+    return Histograms(value["counts"][:rows].copy(), value["total"][:rows].copy(), value["max"][:rows].copy())

@@ -1,0 +1,83 @@
+"""Live samples on their way from the reader process to a display in this one."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic import channel
+from accel_magic.trace.live import LiveLatency, LiveSample
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import Plan
+
+
+class LiveFeed:
+    """A thread that passes each sample on as it comes; it only waits and formats, the reader measures.
+
+    Args:
+        plan: What is traced (the labels of the latencies).
+        show: Called with every batch of samples, from the thread.
+
+    """
+
+    def __init__(self, plan: Plan, show: Callable[[list[LiveSample]], None]) -> None:
+        self._labels = [point.function for point in plan.latency_points]
+        self._show = show
+        self._ours, self.theirs = socket.socketpair()
+        self._started = threading.Event()
+        self.native_id = 0
+        self._thread: threading.Thread | None = None
+
+    def start(self, thread_id: Callable[[], int]) -> int:
+        """Start the thread and return its id as `thread_id`, called in it, gives it."""
+
+        def run() -> None:
+            self.native_id = thread_id()
+            self._started.set()
+            self._run()
+
+        self._thread = threading.Thread(target=run, name="accel_magic live", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        return self.native_id
+
+    def stop(self) -> None:
+        """End the thread; samples it has not shown yet are dropped."""
+        self.theirs.close()
+        self._ours.shutdown(socket.SHUT_RDWR)
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self._ours.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                batch = [self._receive()]
+                while self._has_more():
+                    batch.append(self._receive())
+                self._show(batch)
+            except OSError:
+                return
+
+    def _has_more(self) -> bool:
+            return bool(select.select([self._ours], [], [], 0)[0])
+
+    def _receive(self) -> LiveSample:
+        message, _ = channel.receive(self._ours)
+        return LiveSample(
+            time_ns=message["time_ns"],
+            hits=np.array(message["hits"], np.uint64),
+            recorded=message["recorded"],
+            lost=message["lost"],
+            latency=tuple(
+                LiveLatency(label, *quantiles) for label, quantiles in zip(self._labels, message["latency"], strict=True)
+            ),
+            behind_s=(time.monotonic_ns() - message["sent_ns"]) / 1e9,
+        )

@@ -1,0 +1,72 @@
+"""The events of a recording as a pandas DataFrame, column by column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from accel_magic.trace.recording import Column, Recording
+
+LEADING = ("time_ns", "pid", "tid", "cpu", "comm", "duration_ns")
+
+
+def events_frame(recording: Recording) -> pd.DataFrame:
+    """Lay out the recorded events, one row each, in order of time.
+
+    Returns:
+        `time_ns` int64 (ns since the start), `probe`, `function` categories, `pid`, `tid` int32, `cpu` int16, `comm`
+        category, `duration_ns` float64 (ns, NaN where not measured; only with a latency probe), then every other
+        column of the recording as nullable integers or categories. The frame owns its memory.
+
+    """
+    columns = recording.events.columns
+    points = recording.plan.points
+    ids = columns["point"].values
+    data: dict[str, Any] = {
+        "time_ns": columns["time_ns"].values,
+        "probe": _by_point(ids, (point.probe for point in points)),
+        "function": _by_point(ids, (point.function for point in points)),
+        "pid": columns["pid"].values,
+        "tid": columns["tid"].values,
+        "cpu": columns["cpu"].values,
+        "comm": _extra(columns["comm"]),
+    }
+    if "duration_ns" in columns:
+        data["duration_ns"] = _duration(columns["duration_ns"])
+    data |= {name: _extra(column) for name, column in columns.items() if name not in {*LEADING, "point"}}
+    return pd.DataFrame(data)
+
+
+def _by_point(ids: NDArray[np.generic], names: Iterable[str]) -> pd.Categorical:
+    """Category of each row from its point's id: one table look-up for all rows."""
+    numbers: dict[str, int] = {}
+    table = [numbers.setdefault(name, len(numbers)) for name in names]
+    # The narrowest code type, so that pandas takes the looked-up array as it is.
+    codes = np.array(table, dtype=np.min_scalar_type(-max(len(numbers), 1)))
+    return pd.Categorical.from_codes(codes[ids], categories=pd.Index(list(numbers), dtype="str"))
+
+
+def _duration(column: Column) -> NDArray[np.float64]:
+    durations = column.values.astype(np.float64)
+    if column.valid is not None:
+        durations[~column.valid] = np.nan
+    return durations
+
+
+def _extra(column: Column) -> Any:
+    """Turn a column into categories, or into a nullable array of its own width; missing rows are NA."""
+    values, valid = column.values, column.valid
+    if column.categories is not None:
+        codes: Any = values if valid is None else np.where(valid, values, -1)
+        return pd.Categorical.from_codes(codes, categories=pd.Index(column.categories, dtype="str"))
+    missing = np.zeros(len(values), np.bool_) if valid is None else ~valid
+    array = {"b": BooleanArray, "f": FloatingArray}.get(values.dtype.kind, IntegerArray)
+    return array(np.ascontiguousarray(values), missing)

@@ -1,0 +1,184 @@
+"""The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
+
+Run as `python -m accel_magic.trace.reader_process FD PARENT`. It needs no privilege and no BCC: all it has are the
+descriptors it is sent. A trace is `prepare` (with descriptors), `go`, `stop`; see `accel_magic.trace.reader`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from accel_magic import channel
+from accel_magic.trace.sources import KernelSource, ReplaySource, Source
+
+_POLL_S = 0.01
+_SAMPLE_NS = 50_000_000
+_LIVE_NS = 200_000_000
+_MOST_SAMPLES = 2000
+_DRAIN_DEADLINE_S = 2.0
+
+
+@dataclass
+class _Samples:
+    """Counters over time; when there are many, every other one goes and the interval doubles."""
+
+    interval_ns: int = _SAMPLE_NS
+    times: list[int] = field(default_factory=list)
+    hits: list[np.ndarray[Any, np.dtype[np.uint64]]] = field(default_factory=list)
+
+    def due(self, now: int) -> bool:
+        return not self.times or now - self.times[-1] >= self.interval_ns
+
+    def add(self, now: int, hits: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
+        if len(self.times) >= _MOST_SAMPLES:
+            self.times, self.hits = self.times[::2], self.hits[::2]
+            self.interval_ns *= 2
+        self.times.append(now)
+        self.hits.append(hits)
+
+
+class Trace:
+    """One trace, from `prepare` to `stop`."""
+
+    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        self.live: socket.socket | None = None
+        if message["live"]:
+            self.live = socket.socket(fileno=descriptors.pop())
+            self.live.setblocking(False)
+        self.max_events: int | None = message["max_events"]
+        self.duration_ns: int | None = message["duration_ns"]
+        kinds = {"kernel": KernelSource, "replay": ReplaySource}
+        self.source: Source = kinds[message["source"]](message, descriptors)
+        self.files = [os.memfd_create(f"records-{ring}") for ring in range(self.source.ring_count)]
+        self.recorded = [0] * len(self.files)
+        self.samples = _Samples()
+        self.start_ns = 0
+        self.end_ns = 0
+        self.limit_reached = False
+        self.next_live = 0
+
+    def go(self, start_ns: int) -> None:
+        """The traced code is about to start."""
+        self.start_ns = start_ns
+        self.source.go(start_ns)
+
+    def poll(self) -> float:
+        """Do what is due; returns the seconds until it should be called again."""
+        self.drain()
+        if not self.start_ns:
+            return _POLL_S
+        now = time.monotonic_ns()
+        if self.duration_ns is not None and not self.end_ns and now >= self.start_ns + self.duration_ns:
+            self.source.disable()
+            self.end_ns = now
+        if not self.end_ns and self.samples.due(now):
+            self.samples.add(now, self.source.hits())
+        if self.live is not None and now >= self.next_live:
+            self.next_live = now + _LIVE_NS
+            self.send_live(now)
+        wait = _POLL_S
+        if self.duration_ns is not None and not self.end_ns:
+            wait = min(wait, max((self.start_ns + self.duration_ns - now) / 1e9, 0.0))
+        return wait
+
+    def drain(self) -> int:
+        """Move what the rings hold to the files."""
+        moved = 0
+        for ring, file in enumerate(self.files):
+            count = self.source.drain(ring, file)
+            self.recorded[ring] += count
+            moved += count
+        if self.max_events is not None and not self.limit_reached and sum(self.recorded) >= self.max_events:
+            self.source.stop_recording()
+            self.limit_reached = True
+        return moved
+
+    def send_live(self, now: int) -> None:
+        """Send a sample to the display; one that finds no room is left out, the next one carries the totals."""
+        assert self.live is not None  # noqa: S101 - the caller asked
+        message = {
+            "time_ns": now - self.start_ns,
+            "sent_ns": now,
+            "hits": self.source.hits().tolist(),
+            "recorded": sum(self.recorded),
+            "lost": self.source.lost(),
+            "latency": self.source.quantiles((0.5, 0.99)),
+        }
+        try:
+            channel.send(self.live, message)
+        except OSError:
+            return
+
+    def stop(self, end_ns: int) -> tuple[dict[str, Any], list[int]]:
+        """Take the rest and hand everything over."""
+        deadline = time.monotonic() + _DRAIN_DEADLINE_S
+        self.source.finish()
+        while self.source.waiting() and time.monotonic() < deadline:
+            if not self.drain():
+                time.sleep(0.0005)
+        self.drain()
+        hits = self.source.hits()
+        self.samples.add(self.end_ns or end_ns, hits)
+        samples = os.memfd_create("samples")
+        with os.fdopen(os.dup(samples), "wb") as file:
+            file.write(np.array(self.samples.times, np.int64).tobytes())
+            file.write(np.array(self.samples.hits, np.uint64).tobytes())
+        answer = {
+            "recorded": self.recorded,
+            "samples": len(self.samples.times),
+            "points": len(hits),
+            "end_ns": self.end_ns,
+            "limit_reached": self.limit_reached,
+        }
+        return answer, [samples, *self.files]
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self.live is not None:
+            self.live.close()
+        for file in self.files:
+            os.close(file)
+        self.source.close()
+
+
+def serve(connection: socket.socket, parent: int) -> None:
+    """Answer until the notebook's process is gone."""
+    trace: Trace | None = None
+    wait = 1.0
+    while os.getppid() == parent:
+        if not select.select([connection], [], [], wait)[0]:
+            wait = trace.poll() if trace is not None else 1.0
+            continue
+        try:
+            message, descriptors = channel.receive(connection)
+        except ConnectionError:
+            return
+        if message["do"] == "prepare":
+            if trace is not None:
+                trace.close()
+            trace = Trace(message, descriptors)
+            channel.send(connection, {"ready": True})
+            wait = 0.0
+        elif message["do"] == "go" and trace is not None:
+            trace.go(message["start_ns"])
+            wait = 0.0
+        elif message["do"] == "stop" and trace is not None:
+            answer, results = trace.stop(message["end_ns"])
+            channel.send(connection, answer, results)
+            trace.close()
+            trace = None
+            wait = 1.0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -1,0 +1,122 @@
+"""What an engine and its reader recorded: columns and counters, nothing drawn and nothing pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accel_magic.probes.plan import Plan
+
+Outcome = Literal["ok", "error", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of events.
+
+    `values` has shape (events,). With `categories` the values are int codes into them (-1 = missing); with `valid`
+    (bool, same shape) False marks a row that has no value.
+    """
+
+    values: NDArray[np.generic]
+    valid: NDArray[np.bool_] | None = None
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Events:
+    """Recorded hits in order of time.
+
+    Always there: `time_ns` (int64, ns since the start), `point` (uint16, ProbePoint.id), `pid`, `tid` (int32), `cpu`
+    (int16), `comm` (codes). With a latency point `duration_ns` (int64; for these rows `time_ns` is the entry's). Then
+    `retval`, captures and tracepoint fields under their own names, missing where a row's probe has none.
+    """
+
+    columns: dict[str, Column]
+
+    def __len__(self) -> int:
+        """Count the recorded events."""
+        return len(self.columns["time_ns"].values)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Counters over time, sampled outside the notebook's process: `times_ns` (S,) since the start, `hits` (S, points).
+
+    The first row is the start (zeros), the last the end.
+    """
+
+    times_ns: NDArray[np.int64]
+    hits: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """In-kernel latency histograms, one row per latency point in the plan's order.
+
+    `counts` (latency points, buckets) uint64 in the buckets of `accel_magic.trace.buckets`; `total_ns` and `max_ns`
+    (latency points,) uint64: sum and largest single duration.
+    """
+
+    counts: NDArray[np.uint64]
+    total_ns: NDArray[np.uint64]
+    max_ns: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Set on a recording that was played back, never on a live one."""
+
+    path: str
+    recorded_on: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One trace as recorded.
+
+    Attributes:
+        plan: What was traced.
+        machine: `kernel`, `cpu`, `host`, `device`, `python`, `accel_magic`: where.
+        started: Wall-clock start, ISO 8601 with time zone.
+        start_ns: CLOCK_MONOTONIC at the start; events count from here.
+        duration_ns: Length of the traced stretch.
+        hits: (points,) uint64, exact, counted in the kernel.
+        lost: (points,) uint64, events the ring buffer had no room for.
+        unpaired: (points,) uint64, calls of latency points that could not be timed because the table was full.
+        missed: Hits the kernel could not run our program for (re-entered on the same CPU), over all points.
+        histograms: Of the latency points.
+        samples: Counters over time.
+        limit_reached: Events stopped being kept at `max_events`; hits went on being counted.
+        outcome: How the traced code ended.
+        load_events: Decodes the raw records; called once, when events are first asked for.
+        replayed: Set when this is a playback.
+
+    """
+
+    plan: Plan
+    machine: dict[str, str]
+    started: str
+    start_ns: int
+    duration_ns: int
+    hits: NDArray[np.uint64]
+    lost: NDArray[np.uint64]
+    unpaired: NDArray[np.uint64]
+    missed: int
+    histograms: Histograms
+    samples: Samples
+    event_count: int
+    limit_reached: bool
+    load_events: Callable[[], Events] = field(repr=False)
+    outcome: Outcome = "ok"
+    replayed: Replayed | None = None
+
+    @cached_property
+    def events(self) -> Events:
+        """The recorded events, decoded on first use."""
+        return self.load_events()

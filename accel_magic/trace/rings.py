@@ -1,0 +1,57 @@
+"""Ring buffers read in bulk: records move from the kernel's memory to a file of this process by the megabyte."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import numpy as np
+
+_BUSY = np.uint32(1 << 31)
+
+
+class Ring:
+    """One BPF ring buffer whose records all have the same size.
+
+    Args:
+        fd: Descriptor of the ring buffer map.
+        size: Its data area in bytes.
+        record: dtype of a whole record with the ring buffer's header (`Layout.record`).
+
+    The consumer's and the producer's positions are counters of bytes that never wrap; the data area is mapped twice in a
+    row, so that a stretch across its end is contiguous.
+    """
+
+    def __init__(self, fd: int, size: int, record: np.dtype[np.void]) -> None:
+        self.record = record
+        self.size = size
+        page = mmap.PAGESIZE
+        consumer = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        producer = mmap.mmap(fd, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        self._consumed = np.frombuffer(consumer, np.uint64, 1)
+        self._produced = np.frombuffer(producer, np.uint64, 1)
+        self._data = np.frombuffer(producer, np.uint8, 2 * size, offset=page)
+
+    def drain(self, file: int) -> int:
+        """Append all complete records to `file` (a descriptor) and give their room back; returns how many."""
+        consumed = int(self._consumed[0])
+        stride = self.record.itemsize
+        count = (int(self._produced[0]) - consumed) // stride
+        if count == 0:
+            return 0
+        start = consumed % self.size
+        records = self._data[start : start + count * stride].view(self.record)
+        busy = records["header"]["length"] & _BUSY
+        if busy.any():
+            count = int(busy.argmax())
+            records = records[:count]
+        written = 0
+        while written < count * stride:
+            written += os.write(file, self._data[start + written : start + count * stride].data)
+        self._consumed[0] = consumed + count * stride
+        return count
+
+    @property
+    def waiting(self) -> int:
+        """Bytes produced and not yet consumed."""
+        return int(self._produced[0]) - int(self._consumed[0])

@@ -1,0 +1,202 @@
+"""Where the reader's records and counters come from: the kernel's maps, or a recording played back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accel_magic.trace import buckets
+from accel_magic.trace.attachment import Layout
+from accel_magic.trace.mapped import map_file, map_value
+from accel_magic.trace.rings import Ring
+
+
+class Source(Protocol):
+    """What the reader asks of either."""
+
+    ring_count: int
+
+    def go(self, start_ns: int) -> None:
+        """The traced code starts."""
+
+    def drain(self, ring: int, file: int) -> int:
+        """Append a ring's complete records to a file; returns how many."""
+
+    def hits(self) -> NDArray[np.uint64]:
+        """Hits by probe point, (points,)."""
+
+    def lost(self) -> int:
+        """Events lost so far, over all points."""
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        """Quantiles in ns by latency point; NaN before its first call."""
+
+    def disable(self) -> None:
+        """Stop counting: the trace's duration is over."""
+
+    def stop_recording(self) -> None:
+        """Stop recording events; counting goes on."""
+
+    def finish(self) -> None:
+        """Nothing new comes after this."""
+
+    def waiting(self) -> bool:
+        """Whether records are still to be drained."""
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+
+
+class KernelSource:
+    """The maps of an attachment to the running kernel."""
+
+    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        layout = Layout.from_dict(message["layout"])
+        control, counters, histograms, *rings = descriptors
+        self.points = message["points"]
+        self.latencies = message["latencies"]
+        self.ring_count = len(rings)
+        self._descriptors = descriptors
+        self._control = map_value(control, layout.control, writable=True)
+        self._counters = map_value(counters, layout.counters)
+        self._histograms = map_value(histograms, layout.histograms) if self.latencies else None
+        self._rings = [
+            Ring(fd, size, layout.record(index))
+            for index, (fd, size) in enumerate(zip(rings, message["ring_sizes"], strict=True))
+        ]
+
+    def go(self, start_ns: int) -> None:
+        """The notebook's process enables the programs itself."""
+
+    def drain(self, ring: int, file: int) -> int:
+        return self._rings[ring].drain(file)
+
+    def hits(self) -> NDArray[np.uint64]:
+        return self._counters["hits"][0].sum(axis=0)[: self.points]
+
+    def lost(self) -> int:
+        return int(self._counters["lost"][0].sum())
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        if self._histograms is None:
+            return []
+        counts = self._histograms["counts"][0][: self.latencies]
+        return [[buckets.quantile(row, share) for share in shares] for row in counts]
+
+    def disable(self) -> None:
+        self._control["enabled"] = 0
+
+    def stop_recording(self) -> None:
+        self._control["recording"] = 0
+
+    def finish(self) -> None:
+        """The notebook's process has detached the programs."""
+
+    def waiting(self) -> bool:
+        return any(ring.waiting for ring in self._rings)
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)
+
+
+class ReplaySource:
+    """A recording, released at its own pace times `speed`.
+
+    Descriptors: the sample times and hits, then for each ring its records in the order they are released, preceded by
+    the times (ns since the start) at which they are.
+    """
+
+    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        layout = Layout.from_dict(message["layout"])
+        points, samples = message["points"], message["samples"]
+        self._speed: float = message["speed"]
+        self._duration_ns: int = message["recorded_duration_ns"]
+        self._lost: list[int] = message["lost"]
+        self._descriptors = descriptors
+        table, *rings = [map_file(fd) for fd in descriptors]
+        self._sample_times = table[: samples * 8].view(np.int64)
+        self._sample_hits = table[samples * 8 :].view(np.uint64).reshape(samples, points)
+        self.ring_count = len(rings)
+        self._records, self._release = [], []
+        for index, (ring, count) in enumerate(zip(rings, message["counts"], strict=True)):
+            self._release.append(ring[: count * 8].view(np.int64))
+            self._records.append(ring[count * 8 :].view(layout.record(index)))
+        self._position = [0] * self.ring_count
+        self._latency = _ReplayedLatency(message["latency_points"])
+        self._start_ns = 0
+        self._stopped_ns: int | None = None
+
+    def _now(self) -> int:
+        """Time of the recording that has come, in ns since its start."""
+        if self._stopped_ns is not None:
+            return self._stopped_ns
+        if not self._start_ns:
+            return -1
+        return int((time.monotonic_ns() - self._start_ns) * self._speed)
+
+    def go(self, start_ns: int) -> None:
+        self._start_ns = start_ns
+
+    def drain(self, ring: int, file: int) -> int:
+        start = self._position[ring]
+        end = int(np.searchsorted(self._release[ring], self._now(), side="right"))
+        if end <= start:
+            return 0
+        records = self._records[ring][start:end]
+        data = records.tobytes()
+        written = 0
+        while written < len(data):
+            written += os.write(file, memoryview(data)[written:])
+        self._latency.add(records)
+        self._position[ring] = end
+        return end - start
+
+    def hits(self) -> NDArray[np.uint64]:
+        row = int(np.searchsorted(self._sample_times, self._now(), side="right")) - 1
+        return self._sample_hits[max(row, 0)]
+
+    def lost(self) -> int:
+        return sum(self._lost) if self._now() >= self._duration_ns else 0
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        return self._latency.quantiles(shares)
+
+    def disable(self) -> None:
+        self._stopped_ns = self._now()
+
+    def stop_recording(self) -> None:
+        """A recording is played whole: its own limit was applied when it was made."""
+
+    def finish(self) -> None:
+        self._stopped_ns = self._now()
+
+    def waiting(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)
+
+
+class _ReplayedLatency:
+    """Histograms of the durations released so far, by latency point."""
+
+    def __init__(self, points: list[int]) -> None:
+        self._rows = {point: np.zeros(buckets.COUNT, np.uint64) for point in points}
+
+    def add(self, records: NDArray[np.void]) -> None:
+        for point, row in self._rows.items():
+            chosen = records[records["head"]["point"] == point]
+            if len(chosen):
+                durations = np.ascontiguousarray(chosen["payload"]).view(np.uint8).reshape(len(chosen), -1)[:, :8]
+                indices = buckets.index_of(np.ascontiguousarray(durations).view(np.int64).ravel())
+                row += np.bincount(indices, minlength=buckets.COUNT).astype(np.uint64)
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        return [[buckets.quantile(row, share) for share in shares] for row in self._rows.values()]

@@ -1,0 +1,99 @@
+"""Bokeh figures as self-contained HTML: BokehJS itself once per kernel, each figure as a script and a place to draw.
+
+Nothing is fetched from a network, so a saved notebook and its HTML draw their figures anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+PLACEHOLDER = "figure needs BokehJS: re-run the first traced cell"
+WAIT_MS = 10_000
+
+# Drawn when BokehJS is there, however the scripts were ordered: looked for at intervals at first (somebody else may
+# load it), then on the event that our own copy sends. A view of the output that is added later has its own place.
+_DRAW = """<script>(() => {
+  const item = %(item)s;
+  const until = Date.now() + %(wait)d;
+  const draw = () => {
+    const all = window.Bokeh;
+    const bokeh = all && (all[item.version] || all);
+    const places = document.querySelectorAll('[data-accel-magic-figure="%(id)s"]:not([data-drawn])');
+    if (!bokeh || !bokeh.embed || !places.length) return false;
+    for (const place of places) {
+      place.dataset.drawn = "";
+      place.textContent = "";
+      bokeh.embed.embed_item(item, place);
+    }
+    return true;
+  };
+  const poll = () => { if (!draw() && Date.now() < until) setTimeout(poll, 100); };
+  document.addEventListener("accel-magic-bokehjs", draw);
+  poll();
+})();</script>"""
+
+
+@dataclass
+class _Carrier:
+    """Which execution of which notebook cell carries BokehJS in its output."""
+
+    cell: str | None
+    execution: str | None
+
+
+_carrier: _Carrier | None = None
+
+
+def has_kernel() -> bool:
+    """Whether this process is a notebook's kernel, whose front end can run the scripts."""
+    return hasattr(_shell(), "kernel")
+
+
+def scripts() -> str:
+    """BokehJS as one script element (1.2 MB) when no output of this kernel carries it yet, else nothing.
+
+    When the cell whose output carries it is run again, that output is replaced, so it is given out once more.
+    """
+    global _carrier  # noqa: PLW0603  # one kernel, one front end: this is state of the process
+    cell, execution = _parent()
+    again = _carrier is not None and cell is not None and _carrier.cell == cell and _carrier.execution != execution
+    if _carrier is not None and not again:
+        return ""
+    _carrier = _Carrier(cell, execution)
+    return bokehjs()
+
+
+def bokehjs() -> str:
+    """BokehJS as a script element, without the components that our figures do not use."""
+    from bokeh.resources import Resources
+
+    source = "\n".join(Resources(mode="inline", components=["bokeh"], minified=True).js_raw)
+    return f'<script>{source}\ndocument.dispatchEvent(new Event("accel-magic-bokehjs"));</script>'
+
+
+def figure_html(plot: Any) -> str:
+    """Place and script of one figure; drawn as soon as BokehJS is in the page, even if that comes later."""
+    from bokeh.embed import json_item
+
+    name = uuid.uuid4().hex
+    # "<" inside the script would let a name such as "</script>" end it.
+    item = json.dumps(json_item(plot)).replace("<", "\\u003c")
+    place = f'<div class="accel-magic-figure" data-accel-magic-figure="{name}">{PLACEHOLDER}</div>'
+    return place + _DRAW % {"item": item, "wait": WAIT_MS, "id": name}
+
+
+def _parent() -> tuple[str | None, str | None]:
+    """Id of the notebook cell being run (None where the front end gives none) and of this execution of it."""
+    get_parent = getattr(_shell(), "get_parent", None)
+    parent = get_parent() if get_parent else {}
+    return parent.get("metadata", {}).get("cellId"), parent.get("header", {}).get("msg_id")
+
+
+def _shell() -> Any:
+    """Return the running IPython shell, or None; without importing IPython into a plain script."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None

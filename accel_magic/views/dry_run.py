@@ -1,0 +1,49 @@
+"""What `--dry-run` shows: the matched places and the generated programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from accel_magic.kernel.source import generate
+from accel_magic.probes.plan import Plan
+
+_MOST_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """A plan and the C that would be compiled for it; nothing was attached."""
+
+    plan: Plan
+    source: str
+
+    @classmethod
+    def of(cls, plan: Plan) -> DryRun:
+        """Generate the programs of a plan."""
+        return cls(plan, generate(plan).text)
+
+    def _places(self) -> str:
+        points = self.plan.points
+        lines = [
+            f"{point.kind:10}  {point.target}:{point.function}" + ("  (latency)" if point.latency else "")
+            for point in points[:_MOST_SHOWN]
+        ]
+        if len(points) > _MOST_SHOWN:
+            lines.append(f"and {len(points) - _MOST_SHOWN:,} more")
+        lines += [f"skipped     {skip.function}: {skip.why}" for skip in self.plan.skipped[:_MOST_SHOWN]]
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        count = len(self.plan.points)
+        return f"dry run: {count:,} probe point{'s' * (count != 1)}, scope {self.plan.scope_text()}; nothing was attached"
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{self._places()}\n\n{self.source}"
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<div><b>{escape(self._headline())}</b><pre>{escape(self._places())}</pre>"
+            f"<details><summary>generated C (with the templates in bpf/kernel)</summary>"
+            f"<pre>{escape(self.source)}</pre></details></div>"
+        )

@@ -1,0 +1,77 @@
+"""Numbers as people read them: three significant digits and a unit."""
+
+from __future__ import annotations
+
+import math
+
+DURATIONS = ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"))
+COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+BYTES = ((1.0, "B"), (1024.0, "KiB"), (1024.0**2, "MiB"), (1024.0**3, "GiB"), (1024.0**4, "TiB"))
+NOTHING = "-"
+
+
+def duration_text(ns: float) -> str:
+    """Format a duration in ns: `12.3 us`; `-` for NaN; from 100 s on as `2 min 5 s` or `3 h 7 min`."""
+    if math.isfinite(ns) and ns >= 99.95e9:
+        seconds = round(ns / 1e9)
+        hours, minutes = seconds // 3600, seconds // 60 % 60
+        return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
+    return _scaled(ns, DURATIONS)
+
+
+def count_text(count: float) -> str:
+    """Format a count: `4.5 M`; below 1000 as it is; `-` for NaN."""
+    return _scaled(count, COUNTS)
+
+
+def rate_text(per_second: float) -> str:
+    """Format hits per second: `4.5 M/s`; `-` for NaN."""
+    text = count_text(per_second)
+    return text if text == NOTHING else f"{text}/s"
+
+
+def bytes_text(size: float) -> str:
+    """Format a size in bytes: `64 MiB`; `-` for NaN."""
+    return _scaled(size, BYTES)
+
+
+def exact_text(count: int) -> str:
+    """Format an exact count with its thousands apart: `12,345,678`."""
+    return f"{count:,}"
+
+
+def ratio_text(ratio: float) -> str:
+    """Format how many times the baseline: `1.25x`; `-` for NaN."""
+    if math.isnan(ratio):
+        return NOTHING
+    return "inf" if math.isinf(ratio) else f"{_three_digits(ratio)}x"
+
+
+def shortened(name: str, width: int) -> str:
+    """Cut `name` to `width` characters in its middle, where function names differ least."""
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return f"{name[: width - 1 - tail]}…{name[-tail:]}"
+
+
+def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    """Write `value` in the largest unit in which it is at least 1 when rounded."""
+    if not math.isfinite(value):
+        return NOTHING
+    factor, unit = units[0]
+    for next_factor, next_unit in units[1:]:
+        # 999.5 of one unit reads "1000": it belongs to the next.
+        if abs(value) / factor < next_factor / factor - 0.5:
+            break
+        factor, unit = next_factor, next_unit
+    return f"{_three_digits(value / factor)} {unit}".rstrip()
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits without an exponent or trailing zeros."""
+    if value == 0 or not math.isfinite(value):
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value)) + 1e-12))
+    text = f"{value:.{min(digits, 6)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,62 @@
+"""What the first line of a result says, as values: the text and the HTML view only draw them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accel_magic.views.format import duration_text, exact_text
+
+if TYPE_CHECKING:
+    from accel_magic.trace.recording import Replayed
+    from accel_magic.trace.result import TraceResult
+
+
+@dataclass(frozen=True)
+class Note:
+    """One item of the headline; `alarm` marks what the user must not overlook, `hint` says what it means."""
+
+    text: str
+    alarm: bool = False
+    hint: str = ""
+
+
+def headline(result: TraceResult) -> tuple[Note, ...]:
+    """Items of the headline, most wanted first; those about trouble only where there was any."""
+    recording, plan = result.recording, result.plan
+    unpaired = int(recording.unpaired.sum())
+    limit = f" {exact_text(plan.max_events)}" if plan.max_events is not None else ""
+    outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
+    notes = [
+        Note(duration_text(recording.duration_ns)),
+        Note(_plural(result.hits, "hit"), hint="exact, counted in the kernel"),
+    ]
+    if plan.records_events:
+        lost = Note(f"{exact_text(result.lost)} lost", result.lost > 0, "the ring buffer was full: raise --buffer")
+        notes += [Note(_plural(result.recorded, "event")), lost if result.lost else Note("0 lost")]
+    else:
+        notes.append(Note("counts only"))
+    notes.append(Note(f"scope {plan.scope_text()}", hint="whose hits were counted"))
+    if recording.missed:
+        hint = "the kernel could not run the probe: it fired inside itself on the same CPU"
+        notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
+    if recording.limit_reached:
+        notes.append(Note(f"event limit{limit} reached", hint="later hits were counted but not recorded"))
+    if unpaired:
+        hint = "too many calls were under way at once: their durations are not in the latencies"
+        notes.append(Note(f"{_plural(unpaired, 'call')} not timed", alarm=True, hint=hint))
+    if plan.skipped:
+        hint = "\n".join(f"{skipped.function}: {skipped.why}" for skipped in plan.skipped[:20])
+        notes.append(Note(f"{exact_text(len(plan.skipped))} skipped", hint=hint))
+    if recording.outcome in outcomes:
+        notes.append(Note(outcomes[recording.outcome], alarm=True, hint="the result is what was recorded until then"))
+    return tuple(notes)
+
+
+def replay_text(replayed: Replayed) -> str:
+    """The banner that a played-back recording carries wherever it is shown."""
+    return f"REPLAY: recorded on {replayed.recorded_on}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

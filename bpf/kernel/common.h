@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every kernel program of %%ktrace shares: its maps, who is in scope, counting, and the head of a record.
+ *
+ * Maps are named by placeholders (AM_MAP, AM_VALUE) that the engine replaces by file descriptors when it loads the
+ * program, so one compiled program serves any number of traces.
+ *
+ * Constants given before this header: AM_POINTS (power of two >= number of probe points), AM_CPUS (power of two >=
+ * possible CPUs).
+ */
+#ifndef ACCEL_MAGIC_COMMON_H
+#define ACCEL_MAGIC_COMMON_H
+
+#include <linux/types.h>
+#include <linux/ptrace.h>
+
+#define AM_INLINE static inline __attribute__((always_inline))
+#define AM_STRING_(x) #x
+#define AM_STRING(x) AM_STRING_(x)
+/* BCC takes the functions of sections with this prefix as programs. */
+#define AM_PROGRAM(name) __attribute__((section(".bpf.fn." AM_STRING(name)), used)) int name
+
+/* Placeholders, kept in step with accel_magic/kernel/link.py. */
+#define AM_PLACEHOLDER(n) (0x414d0000 + (n))
+#define AM_CONTROL 1
+#define AM_COUNTERS 2
+#define AM_SCOPE 3
+#define AM_INFLIGHT 4
+#define AM_HISTOGRAMS 5
+#define AM_SYSCALLS 6
+#define AM_RING 16 /* + the index of the record size */
+#define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
+/* The address of a one-element array's value: no look-up at run time. */
+#define AM_VALUE(n) ((void *)bpf_pseudo_fd(2, AM_PLACEHOLDER(n)))
+
+/* Written by user space through mmap; accel_magic/kernel/layout.py has the same fields. */
+struct am_control {
+	u32 enabled;	  /* hits count */
+	u32 recording;	  /* hits are recorded too */
+	u32 ignored_tid;  /* the thread that draws the live row */
+	u32 ignored_tgid[2]; /* the reader and the compiler */
+};
+
+struct am_counters {
+	u64 hits[AM_CPUS][AM_POINTS];
+	u64 lost[AM_CPUS][AM_POINTS];
+	u64 unpaired[AM_CPUS][AM_POINTS];
+};
+
+/* The processes in scope, a bit each: any id the kernel can give out (PID_MAX_LIMIT). */
+#define AM_PIDS (1 << 22)
+
+struct am_scope {
+	u64 bits[AM_PIDS / 64];
+};
+
+struct am_record {
+	u64 time;
+	u32 pid;
+	u32 tid;
+	char comm[16];
+	u16 point;
+	u16 cpu;
+	u32 reserved;
+};
+
+AM_INLINE int am_enabled(void)
+{
+	struct am_control *control = AM_VALUE(AM_CONTROL);
+
+	return control->enabled;
+}
+
+/* Hits of the tracer itself never count. */
+AM_INLINE int am_is_tracer(u32 pid, u32 tid)
+{
+	struct am_control *control = AM_VALUE(AM_CONTROL);
+
+	return tid == control->ignored_tid || pid == control->ignored_tgid[0] || pid == control->ignored_tgid[1];
+}
+
+AM_INLINE u64 *am_scope_word(u32 pid)
+{
+	struct am_scope *scope = AM_VALUE(AM_SCOPE);
+
+	return &scope->bits[(pid & (AM_PIDS - 1)) >> 6];
+}
+
+AM_INLINE int am_in_tree(u32 pid)
+{
+	return *am_scope_word(pid) >> (pid & 63) & 1;
+}
+
+/*
+ * A CPU has a row of counters to itself. Programs on tracepoints and kprobes never interrupt each other there (the
+ * kernel skips, and reports, the inner one), so they add plainly; on uprobes a task can be preempted in between.
+ */
+AM_INLINE void am_count(u64 *row, u32 cpu, u32 point, int atomic)
+{
+	u64 *slot = row + (cpu & (AM_CPUS - 1)) * AM_POINTS + (point & (AM_POINTS - 1));
+
+	if (atomic)
+		__sync_fetch_and_add(slot, 1);
+	else
+		*slot += 1;
+}
+
+AM_INLINE void am_fill(struct am_record *record, u64 time, u64 pid_tgid, u32 cpu, u32 point)
+{
+	record->time = time;
+	record->pid = pid_tgid >> 32;
+	record->tid = pid_tgid;
+	record->point = point;
+	record->cpu = cpu;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+}
+
+#define AM_COMM_IS(low, high) (((u64 *)am_comm)[0] == (low) && ((u64 *)am_comm)[1] == (high))
+/* A field of the tracepoint's record; AM_FIELDS is where that lies. */
+#define AM_FIELD(type, offset) (*(type *)((char *)AM_FIELDS + (offset)))
+
+#endif

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel_magic.errors import ProbeError
+from accel_magic.probes.captures import DEFAULT_COLUMNS, SOURCES, TYPES, parse
+from accel_magic.probes.plan import Capture
+
+
+def test_columns_are_parsed_in_order_and_blanks_do_not_matter():
+    assert parse(" size=arg1:u64, path = arg0 : str,ok=retval:s32") == (
+        Capture("size", "arg1", "u64"),
+        Capture("path", "arg0", "str"),
+        Capture("ok", "retval", "s32"),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_blank_text_asks_for_no_columns(text):
+    assert parse(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("size", "is not a column"),
+        ("size=arg1", "is not a column"),
+        ("size:u64", "is not a column"),
+        ("a=arg0:u64,", "is not a column"),
+        ("1st=arg0:u64", "cannot be a column's name"),
+        ("größe=arg0:u64", "cannot be a column's name"),
+        ("a b=arg0:u64", "cannot be a column's name"),
+        ("x=arg6:u64", "no value called 'arg6'"),
+        ("x=arg0:int", "no type called 'int'"),
+        ("x=arg0:u64:u64", "no type called"),
+        ("x=arg0:u64,x=arg1:u64", "twice"),
+        *((f"{name}=arg0:u64", "already") for name in DEFAULT_COLUMNS),
+    ],
+)
+def test_bad_columns_are_refused(text, what):
+    with pytest.raises(ProbeError, match=what) as caught:
+        parse(text)
+    assert caught.value.fix
+
+
+pieces = st.sampled_from(["size", "=", ":", ",", "arg1", "arg7", "u64", "str", "retval", " ", "pid", "ü", "\n"])
+
+
+@given(st.one_of(st.text(), st.lists(pieces, max_size=12).map("".join)))
+def test_any_text_gives_safe_columns_or_a_probe_error(text):
+    try:
+        captures = parse(text)
+    except ProbeError:
+        return
+    for capture in captures:
+        assert capture.name.isascii()
+        assert capture.name.isidentifier()
+        assert capture.source in SOURCES
+        assert capture.type in TYPES

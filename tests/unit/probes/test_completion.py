@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from accel_magic.probes.completion import MOST_ANSWERS, complete
+from accel_magic.probes.tracefs import MachineError, find
+
+
+@pytest.fixture
+def root(kernel_root):
+    root = kernel_root()
+    for event in ("sched_switch", "sched_wakeup"):
+        (root / "sys/kernel/tracing/events/sched" / event).mkdir(parents=True)
+    (root / "sys/kernel/tracing/events/skb/kfree_skb").mkdir(parents=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("word", "answers"),
+    [
+        ("tr", ["tracepoint:"]),
+        ("lat", ["latency:"]),
+        ("!lat", []),
+        ("latency:k", ["latency:kprobe:", "latency:kretprobe:"]),
+        ("!intel", ["!intel_vpu:"]),
+        ("intel_vpu:ivpu_o", ["intel_vpu:ivpu_open"]),
+        ("kprobe:intel_vpu:ivpu_i", ["kprobe:intel_vpu:ivpu_ioctl"]),
+        ("k:vfs_", ["k:vfs_read", "k:vfs_write"]),
+        ("kretprobe:in", ["kretprobe:intel_vpu:"]),
+        ("tracepoint:s", ["tracepoint:sched:", "tracepoint:skb:"]),
+        ("t:sched:sched_", ["t:sched:sched_switch", "t:sched:sched_wakeup"]),
+        ("t:nosuch:", []),
+        ("uprobe:libc:mallo", ["uprobe:libc:malloc", "uprobe:libc:malloc_info"]),
+        ("uprobe:nosuch:", []),
+        ("", None),
+    ],
+)
+def test_words_are_completed_whole(root, word, answers):
+    found = complete(word, root=root)
+    if answers is None:
+        assert {"kprobe:", "uprobe:", "tracepoint:", "usdt:", "latency:", "intel_vpu:"} <= set(found)
+    elif word.startswith("uprobe:libc"):
+        assert set(answers) <= set(found)
+    else:
+        assert found == answers
+
+
+def test_libraries_of_this_process_are_offered(root):
+    assert "uprobe:libc:" in complete("uprobe:", root=root)
+
+
+def test_paths_are_completed_by_folder(root, tmp_path):
+    (tmp_path / "lib.so").touch()
+    (tmp_path / "libs").mkdir()
+    assert complete(f"uprobe:{tmp_path}/li", root=root) == [f"uprobe:{tmp_path}/lib.so:", f"uprobe:{tmp_path}/libs/"]
+    assert complete("uprobe:/nosuch/li", root=root) == []
+
+
+def test_answers_are_bounded(kernel_root):
+    root = kernel_root(kallsyms="".join(f"{n:016x} t f{n}\n" for n in range(1, 1000)))
+    assert len(complete("k:f", root=root)) == MOST_ANSWERS
+
+
+def test_nothing_is_offered_where_nothing_can_be_read(tmp_path):
+    assert complete("t:", root=tmp_path) == []
+    assert complete("k:a", root=tmp_path) == []
+
+
+def test_completion_on_this_machine_is_quick_the_second_time():
+    try:
+        find()
+    except MachineError as error:
+        pytest.skip(error.what)
+    words = ["uprobe:libc:", "tracepoint:syscalls:sys_enter_", "kprobe:vfs_"]
+    for word in words:
+        complete(word)
+    start = time.perf_counter()
+    for word in words:
+        complete(word)
+    assert time.perf_counter() - start < 0.5

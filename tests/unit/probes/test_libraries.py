@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes import libraries
+
+ME = os.getpid()
+
+
+def mapped_libc():
+    with Path("/proc/self/maps").open() as maps:
+        return next(Path(line.split()[-1]) for line in maps if "/libc.so.6" in line or "/libc-2" in line)
+
+
+@pytest.mark.parametrize("name", ["c", "libc", "libc.so", "libc.so.6"])
+def test_the_c_library_goes_by_all_its_names(name):
+    assert libraries.resolve(name, ME) == mapped_libc()
+    assert libraries.resolve(name, None) == mapped_libc()
+
+
+def test_a_mapped_copy_wins_over_the_loaders(compiled, tmp_path):
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    bundled = compiled("int bundled(void) { return 1; }", "libz.so.1", "-shared", "-fPIC").rename(folder / "libz.so.1")
+    handle = ctypes.CDLL(str(bundled))
+    try:
+        for name in ("z", "libz", "libz.so.1"):
+            assert libraries.resolve(name, ME) == bundled
+        assert libraries.resolve("libz", None) != bundled
+    finally:
+        ctypes.CDLL("").dlclose(ctypes.c_void_p(handle._handle))
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("libwidget.so.2640", "libwidget"),
+        ("libwidget.so.2640", "widget"),
+        ("libwidget.so.2640", "libwidget.so"),
+        ("libwidget.so.2640", "libwidget.so.2640"),
+        ("libwidget.so.1.17.0", "libwidget.so.1"),
+        ("libwidget-0cf96a72.3.23.so", "libwidget"),
+        ("libwidget-2.31.so", "widget"),
+        ("_widget.cpython-311-x86_64-linux-gnu.so", "_widget"),
+    ],
+)
+def test_mapped_files_match_by_plain_versioned_and_hashed_names(monkeypatch, file, name):
+    paths = [Path("/opt/other/libwidgets.so"), Path("/opt/other/libwidget_c.so"), Path("/opt/it") / file]
+    monkeypatch.setattr(libraries, "mapped_files", lambda _pid: paths)
+    assert libraries.resolve(name, ME) == paths[-1]
+
+
+def test_of_two_mapped_copies_the_bundled_one_wins(monkeypatch):
+    paths = [Path("/usr/lib/x86_64-linux-gnu/libwidget.so.6"), Path("/opt/wheel/libwidget.so.6")]
+    monkeypatch.setattr(libraries, "mapped_files", lambda _pid: paths)
+    assert libraries.resolve("libwidget", ME) == paths[1]
+
+
+def test_programs_are_found_on_the_search_path():
+    assert libraries.resolve("sh", None) == Path(shutil.which("sh")).resolve()
+
+
+def test_the_running_python_wins_over_the_first_on_the_search_path(monkeypatch):
+    running = Path("/opt/python/bin/python3.11")
+    monkeypatch.setattr(libraries, "mapped_files", lambda _pid: [running])
+    monkeypatch.setattr(libraries, "_executable", lambda _pid: running)
+    assert libraries.resolve("python3", ME) == running
+
+
+def test_paths_are_taken_as_they_are_with_links_resolved(tmp_path):
+    (tmp_path / "real.so").write_bytes(b"x")
+    (tmp_path / "link.so").symlink_to("real.so")
+    assert libraries.resolve(str(tmp_path / "link.so"), None) == (tmp_path / "real.so").resolve()
+
+
+def test_libraries_of_another_process_are_found():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert libraries.resolve("libc", child.pid) == mapped_libc()
+    finally:
+        child.communicate(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("libcc", "libc"), ("libstdc+", "libstdc++"), ("/usr/bin/pythn3", "python3"), ("/nosuch/lib.so", "")],
+)
+def test_unknown_names_suggest_near_ones(name, near):
+    with pytest.raises(ProbeError, match="there is no") as caught:
+        libraries.resolve(name, ME)
+    assert near in caught.value.fix
+
+
+def test_a_folder_is_no_library(tmp_path):
+    with pytest.raises(ProbeError, match="is not a file"):
+        libraries.resolve(str(tmp_path), None)
+
+
+def test_a_process_that_is_gone_is_named():
+    with pytest.raises(ProbeError, match="no process 4194305"):
+        libraries.resolve("libc", 4194305)
+
+
+def test_a_foreign_process_is_a_matter_of_privilege(monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(MachineError, match="cannot be listed"):
+        libraries.resolve("libc", 1)

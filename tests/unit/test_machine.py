@@ -1,0 +1,152 @@
+"""What machine this is: this one, and made-up ones with accelerators."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import accel_magic
+from accel_magic import machine
+
+
+def pci(root, path, ids, driver, slot):
+    """Lay a PCI device's files below a class entry, as sysfs does."""
+    vendor, device = ids.split(":")
+    folder = root / "sys/class" / path / "device"
+    folder.mkdir(parents=True)
+    (folder / "vendor").write_text(f"0x{vendor}\n")
+    (folder / "device").write_text(f"0x{device}\n")
+    (folder / "uevent").write_text(f"DRIVER={driver}\nPCI_ID={ids.upper()}\nPCI_SLOT_NAME={slot}\n")
+
+
+def nvidia(root, slot, model, device):
+    folder = root / "proc/driver/nvidia/gpus" / slot
+    folder.mkdir(parents=True)
+    (folder / "information").write_text(f"Model: \t\t {model}\nIRQ:   \t\t 45\nBus Location: \t {slot}\n")
+    bus = root / "sys/bus/pci/devices" / slot
+    bus.mkdir(parents=True)
+    (bus / "vendor").write_text("0x10de\n")
+    (bus / "device").write_text(f"0x{device}\n")
+
+
+def test_this_machine_is_described_truthfully():
+    told = machine.describe()
+    assert told["kernel"] == subprocess.run(["uname", "-r"], capture_output=True, text=True, check=True).stdout.strip()
+    assert told["host"] == platform.node()
+    assert told["cpus"] == str(os.cpu_count())
+    assert told["python"] == platform.python_version()
+    assert told["accel_magic"] == accel_magic.__version__
+    assert told["cpu"] in Path("/proc/cpuinfo").read_text() or told["cpu"] == platform.machine()
+    assert list(told) == ["kernel", "os", "cpu", "cpus", "host", "python", "accel_magic", "device"]
+    assert all(type(value) is str and value for value in told.values())
+
+
+def test_the_distribution_is_the_one_in_os_release():
+    if not Path("/etc/os-release").exists():
+        pytest.skip("no os-release here")
+    assert f'"{machine.describe()["os"]}"' in Path("/etc/os-release").read_text()
+
+
+def test_describing_takes_less_than_five_milliseconds():
+    machine.describe()
+    fastest = min(_timed(machine.describe) for _ in range(5))
+    assert fastest < 0.005
+
+
+def _timed(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def test_changing_a_description_does_not_change_the_next_one():
+    machine.describe()["kernel"] = "other"
+    assert machine.describe()["kernel"] == platform.release()
+
+
+def test_a_machine_without_accelerators_has_none(tmp_path):
+    assert machine.accelerators(tmp_path) == []
+
+
+def test_no_accelerator_is_told_as_none(monkeypatch):
+    monkeypatch.setattr(machine, "accelerators", list)
+    assert machine.describe()["device"] == "none"
+
+
+def test_several_accelerators_are_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(machine, "accelerators", lambda: ["one", "2x other"])
+    assert machine.describe()["device"] == "one, 2x other"
+
+
+def test_an_npu_is_named_with_its_ids_and_driver(tmp_path):
+    pci(tmp_path, "accel/accel0", "8086:7d1d", "intel_vpu", "0000:00:0b.0")
+    assert machine.accelerators(tmp_path) == ["Intel NPU 8086:7d1d (intel_vpu)"]
+
+
+def test_a_gpu_is_counted_once_though_it_has_connectors_and_a_render_node(tmp_path):
+    pci(tmp_path, "drm/card1", "8086:56a0", "xe", "0000:03:00.0")
+    pci(tmp_path, "drm/card1-DP-1", "8086:56a0", "xe", "0000:03:00.0")
+    pci(tmp_path, "drm/renderD128", "8086:56a0", "xe", "0000:03:00.0")
+    assert machine.accelerators(tmp_path) == ["Intel GPU 8086:56a0 (xe)"]
+
+
+def test_a_plain_display_is_no_accelerator(tmp_path):
+    pci(tmp_path, "drm/card0", "1234:1111", "bochs-drm", "0000:00:01.0")
+    assert machine.accelerators(tmp_path) == []
+
+
+def test_an_nvidia_gpu_with_a_drm_card_is_named_once_by_its_model(tmp_path):
+    pci(tmp_path, "drm/card0", "10de:2335", "nvidia", "0000:18:00.0")
+    nvidia(tmp_path, "0000:18:00.0", "NVIDIA H200", "2335")
+    assert machine.accelerators(tmp_path) == ["NVIDIA H200 10de:2335 (nvidia)"]
+
+
+def test_equal_devices_are_counted(tmp_path):
+    for number in range(8):
+        nvidia(tmp_path, f"0000:{number:02x}:00.0", "NVIDIA H200", "2335")
+    assert machine.accelerators(tmp_path) == ["8x NVIDIA H200 10de:2335 (nvidia)"]
+
+
+def test_an_npu_and_a_gpu_of_unlike_vendors_are_both_named(tmp_path):
+    pci(tmp_path, "accel/accel0", "1022:17f0", "amdxdna", "0000:c5:00.1")
+    pci(tmp_path, "drm/card0", "1002:150e", "amdgpu", "0000:c4:00.0")
+    assert machine.accelerators(tmp_path) == ["AMD GPU 1002:150e (amdgpu)", "AMD NPU 1022:17f0 (amdxdna)"]
+
+
+def test_a_device_node_without_sysfs_is_still_found(tmp_path):
+    (tmp_path / "dev/accel").mkdir(parents=True)
+    (tmp_path / "dev/accel/accel0").touch()
+    assert machine.accelerators(tmp_path) == ["accelerator (driver unknown)"]
+
+
+def test_a_device_of_an_unknown_vendor_keeps_its_ids(tmp_path):
+    pci(tmp_path, "accel/accel0", "abcd:0001", "newdriver", "0000:01:00.0")
+    assert machine.accelerators(tmp_path) == ["accelerator abcd:0001 (newdriver)"]
+
+
+def test_unreadable_and_odd_files_are_no_error(tmp_path):
+    pci(tmp_path, "accel/accel0", "8086:7d1d", "intel_vpu", "0000:00:0b.0")
+    (tmp_path / "sys/class/accel/accel0/device/uevent").write_bytes(b"\xff\xfe=\nnonsense\n")
+    assert machine.accelerators(tmp_path) == ["Intel accelerator 8086:7d1d (driver unknown)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("processor\t: 0\nmodel\t\t: 2\nmodel name\t: Some CPU @ 2: x\n", "Some CPU @ 2: x"),
+        ("processor\t: 0\nHardware\t: Board\n", "Board"),
+        ("processor\t: 0\n", platform.machine()),
+    ],
+)
+def test_the_cpu_is_named_as_well_as_the_kernel_tells(tmp_path, text, model):
+    (tmp_path / "cpuinfo").write_text(text)
+    assert machine._cpu_model(tmp_path / "cpuinfo") == model
+
+
+def test_a_missing_cpuinfo_leaves_the_architecture(tmp_path):
+    assert machine._cpu_model(tmp_path / "cpuinfo") == platform.machine()

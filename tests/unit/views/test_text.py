@@ -1,0 +1,74 @@
+"""The plain-text result."""
+
+import pytest
+
+from accel_magic.probes.plan import Skipped
+from accel_magic.trace.recording import Replayed
+from accel_magic.trace.result import TraceResult
+from accel_magic.views.text import summary
+
+
+def first_line(recording):
+    return summary(TraceResult(recording)).splitlines()[0]
+
+
+def test_the_headline_says_duration_hits_events_losses_and_scope(rich_recording):
+    assert first_line(rich_recording) == "1 s, 50 hits, 48 events, 2 lost, scope all"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"missed": 3}, "3 missed"),
+        ({"unpaired": [1]}, "1 call not timed"),
+        ({"limit_reached": True, "plan": {"max_events": 1000}}, "event limit 1,000 reached"),
+        ({"plan": {"skipped": (Skipped("f.cold", "a clone"),)}}, "1 skipped"),
+        ({"plan": {"mode": "count"}}, "counts only"),
+        ({"outcome": "error"}, "the traced code raised"),
+        ({"outcome": "interrupted"}, "interrupted"),
+    ],
+)
+def test_trouble_is_named_in_the_headline_only_when_there_was_any(make_recording, fields, words):
+    assert words in first_line(make_recording(**fields))
+    assert words not in first_line(make_recording())
+
+
+def test_a_replay_is_announced_before_anything_else(make_recording):
+    recording = make_recording(replayed=Replayed("x.parquet", "Linux 7.2, Intel NPU, 2026-11-01"))
+
+    assert first_line(recording) == "REPLAY: recorded on Linux 7.2, Intel NPU, 2026-11-01"
+
+
+def test_counts_and_latencies_stand_in_aligned_columns(rich_recording):
+    lines = summary(TraceResult(rich_recording)).splitlines()
+    [read] = [line for line in lines if "sys_enter_read" in line]
+    malloc, timed = [line for line in lines if "libc.so.6:malloc" in line]
+    heads = [line for line in lines if line.startswith("probe ")]
+
+    assert read.split()[-3:] == ["40", "40/s", "0"]
+    assert malloc.split()[-3:] == ["10", "10/s", "2"]
+    assert heads[0].index("function") == read.rindex("sys_enter_read") == malloc.rindex("malloc")
+    assert len(heads[0]) == len(read) == len(malloc)
+    assert "10  5.5 us" in timed
+    assert timed.endswith("10 us")
+
+
+def test_the_lost_column_is_left_out_when_nothing_was_lost(make_recording):
+    assert " lost\n" not in summary(TraceResult(make_recording(events=[(1, 0)])))
+
+
+def test_only_the_top_20_are_listed_and_the_rest_is_counted(make_recording):
+    recording = make_recording([f"kprobe:m:f{i}" for i in range(1025)], hits=list(range(1025)), event_count=0)
+
+    text = summary(TraceResult(recording))
+
+    assert sum(line.startswith("kprobe:m:") for line in text.splitlines()) == 20
+    assert "kprobe:m:f1024" in text
+    assert "kprobe:m:f1004 " not in text
+    assert text.endswith("and 1,005 more")
+
+
+def test_notes_of_the_plan_are_passed_on(make_recording):
+    recording = make_recording(plan={"notes": ("2 aliases were merged",)})
+
+    assert "note: 2 aliases were merged" in summary(TraceResult(recording))
