@@ -20,9 +20,9 @@ from accel_magic.errors import (
 
 if TYPE_CHECKING:
     from accel_magic.api import Options, Trace, trace
-    from accel_magic.replay import replay
-    from accel_magic.trace.result import TraceResult
-    from accel_magic.trace.store import open_result as open  # noqa: A004 - accel_magic.open
+    from accel_magic.playback import replay
+    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.store import open_result as open  # noqa: A004 - accel_magic.open
 
 __all__ = [
     "AccelMagicError",
@@ -46,9 +46,9 @@ _LAZY = {
     "Options": ("accel_magic.api", "Options"),
     "Trace": ("accel_magic.api", "Trace"),
     "trace": ("accel_magic.api", "trace"),
-    "replay": ("accel_magic.replay", "replay"),
-    "TraceResult": ("accel_magic.trace.result", "TraceResult"),
-    "open": ("accel_magic.trace.store", "open_result"),
+    "replay": ("accel_magic.playback", "replay"),
+    "TraceResult": ("accel_magic.traces.result", "TraceResult"),
+    "open": ("accel_magic.traces.store", "open_result"),
 }
 
 
@@ -62,8 +62,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LAZY[name]
     value = getattr(import_module(module), attribute)
-    if name != "trace":  # `accel_magic.trace` is also a package; see below
-        globals()[name] = value
+    globals()[name] = value
     return value
 
 

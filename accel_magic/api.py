@@ -13,8 +13,8 @@ from accel_magic.errors import TraceStateError
 from accel_magic.probes.match import make_plan
 from accel_magic.probes.plan import Mode, Plan
 from accel_magic.session import LiveSession, Show, warm_up
-from accel_magic.trace.recording import Outcome, Recording
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.recording import Outcome, Recording
+from accel_magic.traces.result import TraceResult
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """Where `auto` mode stops recording events (about 200 MB) and only counts on."""

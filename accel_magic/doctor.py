@@ -36,8 +36,8 @@ _DRIVERS = {
 _DEVICE_NODES = ("dev/accel/accel*", "dev/dri/renderD*", "dev/nvidia[0-9]*", "dev/nvidiactl")
 # What goes on working without each of them; a package not named here is needed for any tracing.
 _WITHOUT_PACKAGE = {
-    "ipykernel": "the magics in a terminal IPython and accel_magic.trace in a script work without",
-    "ipython": "accel_magic.trace in a script works without",
+    "ipykernel": "the magics in a terminal IPython and accel_magic.traces in a script work without",
+    "ipython": "accel_magic.traces in a script works without",
     "ipywidgets": "cells are traced without, and show no live counters",
     "bokeh": "cells are traced without, and results have no figures",
 }

@@ -17,16 +17,16 @@ from accel_magic import machine
 from accel_magic.errors import TraceStateError
 from accel_magic.kernel import compiler, scope
 from accel_magic.kernel.attach import KernelEngine
-from accel_magic.trace import buckets, reader
-from accel_magic.trace.decode import decode
-from accel_magic.trace.feed import LiveFeed
-from accel_magic.trace.mapped import map_value
-from accel_magic.trace.recording import Histograms, Outcome, Recording
+from accel_magic.traces import buckets, reader
+from accel_magic.traces.decode import decode
+from accel_magic.traces.feed import LiveFeed
+from accel_magic.traces.mapped import map_value
+from accel_magic.traces.recording import Histograms, Outcome, Recording
 
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
-    from accel_magic.trace.attachment import Attachment
-    from accel_magic.trace.live import LiveSample
+    from accel_magic.traces.attachment import Attachment
+    from accel_magic.traces.live import LiveSample
 
 Show = Callable[[list["LiveSample"]], None]
 

@@ -16,8 +16,8 @@ from accel_magic.kernel import btf, compiler, features, link, scope, syscalls
 from accel_magic.kernel.maps import create_value, power_of_two
 from accel_magic.kernel.source import Program, Source, generate, started_size, syscall_number
 from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, Plan, ProbePoint, Skipped
-from accel_magic.trace.attachment import Attachment, Layout
-from accel_magic.trace.mapped import map_value
+from accel_magic.traces.attachment import Attachment, Layout
+from accel_magic.traces.mapped import map_value
 
 _INFLIGHT_CALLS = 16384
 _SYSCALL_NUMBERS = 512

@@ -12,7 +12,7 @@ import numpy as np
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel import syscalls
-from accel_magic.trace.mapped import map_value
+from accel_magic.traces.mapped import map_value
 
 _INITIAL_PID_NAMESPACE = 4026531836
 # r0 = bpf_get_current_pid_tgid(); exit, with the upper half (process) or the lower one (thread) in the result.

@@ -21,7 +21,7 @@ from accel_magic.probes.plan import (
     ProbePoint,
     UsdtArgument,
 )
-from accel_magic.trace.attachment import HEAD, STRING_SIZE, Item, Layout, PointLayout
+from accel_magic.traces.attachment import HEAD, STRING_SIZE, Item, Layout, PointLayout
 
 Role = Literal["plain", "entry", "exit"]
 

@@ -24,7 +24,7 @@ def load(shell: Any) -> None:
 def unload(shell: Any) -> None:
     """Take the magics away and end the helper processes."""
     from accel_magic.kernel import compiler
-    from accel_magic.trace import reader
+    from accel_magic.traces import reader
 
     magics = getattr(shell, _ATTRIBUTE, None)
     if magics in shell.configurables:

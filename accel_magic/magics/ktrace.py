@@ -15,7 +15,7 @@ from accel_magic.api import Options, Trace, outcome_of
 from accel_magic.magics.cell import Cell, compile_cell
 from accel_magic.magics.options import HelpRequested, Line, parse
 from accel_magic.session import warm_up
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.result import TraceResult
 
 
 def in_kernel(shell: Any) -> bool:
@@ -85,7 +85,7 @@ class KTrace(Magics, Configurable):  # type: ignore[misc]
 
     def _replay(self, line: Line, text: str, cell: str, *, live: bool) -> TraceResult:
         __tracebackhide__ = True
-        from accel_magic.replay import Replay
+        from accel_magic.playback import Replay
 
         assert line.replay is not None  # noqa: S101 - the caller looked
         code = compile_cell(self.shell, text, cell) if line.run else None

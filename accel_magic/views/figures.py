@@ -16,8 +16,8 @@ from bokeh.models.annotations import Legend, LegendItem
 from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.errors import ProbeError
-from accel_magic.trace import buckets
-from accel_magic.trace.rates import point_labels, rates
+from accel_magic.traces import buckets
+from accel_magic.traces.rates import point_labels, rates
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bokeh.models import Plot
     from numpy.typing import NDArray
 
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.result import TraceResult
 
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#8c6bb1")
 GREY = "#808080"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
-    from accel_magic.trace.recording import Replayed
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.recording import Replayed
+    from accel_magic.traces.result import TraceResult
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
-    from accel_magic.trace.live import LiveLatency, LiveSample
-    from accel_magic.trace.recording import Replayed
+    from accel_magic.traces.live import LiveLatency, LiveSample
+    from accel_magic.traces.recording import Replayed
 
 SPARKLINE = 60
 TOP_PROBES, TOP_LATENCIES = 6, 4

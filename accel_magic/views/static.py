@@ -12,8 +12,8 @@ from accel_magic.views.tables import Table, comparison_table, counts_table, late
 from accel_magic.views.text import comparison_line, summary
 
 if TYPE_CHECKING:
-    from accel_magic.trace.compare import Comparison
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.compare import Comparison
+    from accel_magic.traces.result import TraceResult
 
 TOP = 15
 LIMIT = 500

@@ -12,8 +12,8 @@ from accel_magic.views.format import duration_text, exact_text, rate_text, ratio
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.trace.compare import Comparison
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.compare import Comparison
+    from accel_magic.traces.result import TraceResult
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 

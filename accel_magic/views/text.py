@@ -9,8 +9,8 @@ from accel_magic.views.headline import headline, replay_text
 from accel_magic.views.tables import Table, comparison_table, counts_table, latency_table
 
 if TYPE_CHECKING:
-    from accel_magic.trace.compare import Comparison
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.compare import Comparison
+    from accel_magic.traces.result import TraceResult
 
 TOP = 20
 NAME_WIDTH = 44

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls in flight and their histograms. The buckets are those of accel_magic/trace/buckets.py.
+ * Calls in flight and their histograms. The buckets are those of accel_magic/traces/buckets.py.
  * Constants given before this header: AM_LATENCIES (power of two >= latency points), AM_SAVED_MAX (values kept).
  */
 #ifndef ACCEL_MAGIC_LATENCY_H

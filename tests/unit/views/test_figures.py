@@ -5,7 +5,7 @@ import pytest
 from bokeh.models import Plot
 
 from accel_magic.errors import ProbeError
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.result import TraceResult
 from accel_magic.views import figures
 from accel_magic.views.figures import PALETTE, figure
 

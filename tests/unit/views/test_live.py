@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from accel_magic.trace.live import LiveLatency, LiveSample
-from accel_magic.trace.recording import Replayed
+from accel_magic.traces.live import LiveLatency, LiveSample
+from accel_magic.traces.recording import Replayed
 from accel_magic.views.live import STALLED, LiveHistory, LiveRow, LiveState, render, sparkline
 
 MS = 1_000_000

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from accel_magic.probes.plan import Skipped
-from accel_magic.trace.recording import Replayed
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.recording import Replayed
+from accel_magic.traces.result import TraceResult
 from accel_magic.views import static
 from accel_magic.views.static import bundle, result_html
 

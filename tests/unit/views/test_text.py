@@ -3,8 +3,8 @@
 import pytest
 
 from accel_magic.probes.plan import Skipped
-from accel_magic.trace.recording import Replayed
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.recording import Replayed
+from accel_magic.traces.result import TraceResult
 from accel_magic.views.text import summary
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from accel_magic.trace import buckets
-from accel_magic.trace.frames import events_frame
+from accel_magic.traces import buckets
+from accel_magic.traces.frames import events_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.probes.plan import Plan
-    from accel_magic.trace.compare import Comparison
-    from accel_magic.trace.recording import Recording
+    from accel_magic.traces.compare import Comparison
+    from accel_magic.traces.recording import Recording
 
 
 class TraceResult:
@@ -138,7 +138,7 @@ class TraceResult:
             from the counter samples (50 ms apart), spread evenly between two samples.
 
         """
-        from accel_magic.trace.rates import rates
+        from accel_magic.traces.rates import rates
 
         return rates(self.recording, freq)
 
@@ -155,19 +155,19 @@ class TraceResult:
 
     def compare(self, other: TraceResult) -> Comparison:
         """Set this trace beside `other` (the baseline): hits, rates and latencies per function."""
-        from accel_magic.trace.compare import compare
+        from accel_magic.traces.compare import compare
 
         return compare(self, other)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
-        from accel_magic.trace.store import save
+        from accel_magic.traces.store import save
 
         return save(self.recording, path)
 
     def to_perfetto(self, path: str | Path) -> Path:
         """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev."""
-        from accel_magic.trace.perfetto import export
+        from accel_magic.traces.perfetto import export
 
         return export(self, path)
 

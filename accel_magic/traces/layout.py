@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 import numpy as np
 
 from accel_magic.probes.plan import Plan
-from accel_magic.trace import buckets
-from accel_magic.trace.recording import Events, Histograms, Outcome, Recording, Replayed, Samples
+from accel_magic.traces import buckets
+from accel_magic.traces.recording import Events, Histograms, Outcome, Recording, Replayed, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from accel_magic.api import finish
 from accel_magic.probes.plan import Plan
 from accel_magic.session import Show, claim, release, uninterrupted
-from accel_magic.trace import buckets, reader
-from accel_magic.trace.attachment import HEAD, Item, Layout, PointLayout
-from accel_magic.trace.feed import LiveFeed
-from accel_magic.trace.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.trace.result import TraceResult
-from accel_magic.trace.store import load
+from accel_magic.traces import buckets, reader
+from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
+from accel_magic.traces.feed import LiveFeed
+from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
+from accel_magic.traces.result import TraceResult
+from accel_magic.traces.store import load
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
 _LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, _PAYLOAD),))

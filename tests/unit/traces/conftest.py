@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accel_magic.probes.plan import Capture, Field, Filter, Plan, ProbePoint, Scope, Skipped, UsdtArgument
-from accel_magic.trace.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.traces.recording import Column, Events, Histograms, Recording, Samples
 
 POINTS = (
     ProbePoint(

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.trace.rates import point_labels, rates
+from accel_magic.traces.rates import point_labels, rates
 
 MS = 1_000_000
 

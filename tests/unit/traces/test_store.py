@@ -23,8 +23,8 @@ from hypothesis.extra import numpy as hnp
 
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
-from accel_magic.trace import layout, store
-from accel_magic.trace.recording import Column, Events, Histograms, Recording, Replayed, Samples
+from accel_magic.traces import layout, store
+from accel_magic.traces.recording import Column, Events, Histograms, Recording, Replayed, Samples
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool"]
 text = st.text(st.characters(exclude_categories=("Cs",)) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
@@ -354,7 +354,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(traced, tmp
 def test_a_full_disk_is_a_typed_error_and_leaves_nothing(tmp_path):
     code = (
         "import resource, signal, sys, numpy as np\n"
-        "from accel_magic.trace.files import replacing\nfrom accel_magic.errors import RecordingError\n"
+        "from accel_magic.traces.files import replacing\nfrom accel_magic.errors import RecordingError\n"
         "from pathlib import Path\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
@@ -468,8 +468,8 @@ def test_a_file_without_permission_says_so(traced, tmp_path):
     path.chmod(0)
     tmp_path.chmod(0o755)
     code = (
-        "import os, sys\nfrom accel_magic.trace import store\nfrom accel_magic.errors import RecordingError\n"
-        "import accel_magic.trace.result\n"
+        "import os, sys\nfrom accel_magic.traces import store\nfrom accel_magic.errors import RecordingError\n"
+        "import accel_magic.traces.result\n"
         "os.seteuid(65534)\ntry: store._open(__import__('pathlib').Path('t.parquet'))\n"
         "except RecordingError as error: print(error)\n"
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel_magic.probes.plan import Plan
-from accel_magic.trace import buckets
+from accel_magic.traces import buckets
 
 STRING_SIZE = 64
 RING_HEADER = np.dtype([("length", "<u4"), ("page", "<u4")])

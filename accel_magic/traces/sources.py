@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accel_magic.trace import buckets
-from accel_magic.trace.attachment import Layout
-from accel_magic.trace.mapped import map_file, map_value
-from accel_magic.trace.rings import Ring
+from accel_magic.traces import buckets
+from accel_magic.traces.attachment import Layout
+from accel_magic.traces.mapped import map_file, map_value
+from accel_magic.traces.rings import Ring
 
 
 class Source(Protocol):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
-    from accel_magic.trace.recording import Recording
+    from accel_magic.traces.recording import Recording
 
 MAX_CELLS = 20_000_000
 

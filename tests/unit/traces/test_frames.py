@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.trace.frames import events_frame
-from accel_magic.trace.recording import Column
+from accel_magic.traces.frames import events_frame
+from accel_magic.traces.recording import Column
 
 DEFAULTS = ["time_ns", "probe", "function", "pid", "tid", "cpu", "comm", "duration_ns"]
 

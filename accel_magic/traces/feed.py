@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic import channel
-from accel_magic.trace.live import LiveLatency, LiveSample
+from accel_magic.traces.live import LiveLatency, LiveSample
 
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan

@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
-from accel_magic.trace.files import destination, replacing
-from accel_magic.trace.layout import NewerVersionError, StoredColumn, decode, encode
-from accel_magic.trace.recording import Column, Events
+from accel_magic.traces.files import destination, replacing
+from accel_magic.traces.layout import NewerVersionError, StoredColumn, decode, encode
+from accel_magic.traces.recording import Column, Events
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
-    from accel_magic.trace.recording import Recording
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.recording import Recording
+    from accel_magic.traces.result import TraceResult
 
 _KEY = b"accel_magic"
 _CHECKSUM_KEY = b"accel_magic.crc32"  # Parquet checks its pages, not its footer, where the counts are
@@ -124,7 +124,7 @@ def open_result(path: str | Path) -> TraceResult:
         RecordingError: As for `load`.
 
     """
-    from accel_magic.trace.result import TraceResult  # noqa: PLC0415  # result imports this module's save
+    from accel_magic.traces.result import TraceResult  # noqa: PLC0415  # result imports this module's save
 
     return TraceResult(load(path))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from accel_magic.trace.attachment import HEAD, RING_HEADER, STRING_SIZE, Item, Layout
-from accel_magic.trace.recording import Column, Events
+from accel_magic.traces.attachment import HEAD, RING_HEADER, STRING_SIZE, Item, Layout
+from accel_magic.traces.recording import Column, Events
 
 _PAYLOAD = RING_HEADER.itemsize + HEAD.itemsize
 

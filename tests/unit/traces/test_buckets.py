@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from accel_magic.trace import buckets
+from accel_magic.traces import buckets
 
 LONGEST = 2**43 - 1
 durations = st.one_of(st.integers(0, 64), st.integers(0, 10**6), st.integers(0, LONGEST))

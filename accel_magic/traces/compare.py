@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.trace import buckets
+from accel_magic.traces import buckets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.trace.recording import Recording
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.recording import Recording
+    from accel_magic.traces.result import TraceResult
 
 COLUMNS = ("hits", "rate", "p50", "p99")
 

@@ -1,7 +1,7 @@
 """The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
 
-Run as `python -m accel_magic.trace.reader_process FD PARENT`. It needs no privilege and no BCC: all it has are the
-descriptors it is sent. A trace is `prepare` (with descriptors), `go`, `stop`; see `accel_magic.trace.reader`.
+Run as `python -m accel_magic.traces.reader_process FD PARENT`. It needs no privilege and no BCC: all it has are the
+descriptors it is sent. A trace is `prepare` (with descriptors), `go`, `stop`; see `accel_magic.traces.reader`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from accel_magic import channel
-from accel_magic.trace.sources import KernelSource, ReplaySource, Source
+from accel_magic.traces.sources import KernelSource, ReplaySource, Source
 
 _POLL_S = 0.01
 _SAMPLE_NS = 50_000_000

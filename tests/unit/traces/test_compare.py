@@ -5,7 +5,7 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.result import TraceResult
 
 F, G, H = "latency:kprobe:m:f", "kprobe:m:g", "kprobe:m:<b>h"
 

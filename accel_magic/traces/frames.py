@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.trace.recording import Column, Recording
+    from accel_magic.traces.recording import Column, Recording
 
 LEADING = ("time_ns", "pid", "tid", "cpu", "comm", "duration_ns")
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from accel_magic import channel
 from accel_magic.errors import MachineError
-from accel_magic.trace.mapped import map_file
-from accel_magic.trace.recording import Samples
+from accel_magic.traces.mapped import map_file
+from accel_magic.traces.recording import Samples
 
 _TIMEOUT_S = 30.0
 
@@ -42,7 +42,7 @@ class Reader:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "accel_magic.trace.reader_process", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-m", "accel_magic.traces.reader_process", str(theirs.fileno()), str(os.getpid())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -59,7 +59,7 @@ class Samples:
 class Histograms:
     """In-kernel latency histograms, one row per latency point in the plan's order.
 
-    `counts` (latency points, buckets) uint64 in the buckets of `accel_magic.trace.buckets`; `total_ns` and `max_ns`
+    `counts` (latency points, buckets) uint64 in the buckets of `accel_magic.traces.buckets`; `total_ns` and `max_ns`
     (latency points,) uint64: sum and largest single duration.
     """
 

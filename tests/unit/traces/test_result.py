@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces.result import TraceResult
 
 
 @pytest.fixture

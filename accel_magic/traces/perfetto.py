@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.trace.files import destination, replacing
+from accel_magic.traces.files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
-    from accel_magic.trace.recording import Column, Events, Recording
-    from accel_magic.trace.result import TraceResult
+    from accel_magic.traces.recording import Column, Events, Recording
+    from accel_magic.traces.result import TraceResult
 
 _PIECE = 1 << 16
 _COUNTERS_PID = 1 << 22  # Linux gives no process a number this high

@@ -14,9 +14,9 @@ import pytest
 
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan
-from accel_magic.trace import perfetto
-from accel_magic.trace.recording import Column, Events, Histograms, Replayed, Samples
-from accel_magic.trace.result import TraceResult
+from accel_magic.traces import perfetto
+from accel_magic.traces.recording import Column, Events, Histograms, Replayed, Samples
+from accel_magic.traces.result import TraceResult
 
 
 def exported(recording, tmp_path):
