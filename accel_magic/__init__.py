@@ -1,7 +1,7 @@
 """Trace kernels, drivers, libraries and accelerators with eBPF from a Jupyter cell.
 
-`%load_ext accel_magic` brings the magics; `trace(...)` does the same with no notebook. Names are loaded on first use, so
-importing the package costs next to nothing.
+`%load_ext accel_magic` brings the magics; `trace(...)` does the same with no notebook. Names are loaded on first use,
+so importing the package costs next to nothing.
 """
 
 from __future__ import annotations

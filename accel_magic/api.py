@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from accel_magic.errors import TraceStateError
 from accel_magic.probes.match import make_plan
-from accel_magic.probes.plan import Mode, Plan
 from accel_magic.session import LiveSession, Show, warm_up
-from accel_magic.traces.recording import Outcome, Recording
 from accel_magic.traces.result import TraceResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.traces.recording import Outcome, Recording
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """Where `auto` mode stops recording events (about 200 MB) and only counts on."""
@@ -29,8 +32,8 @@ class Options:
 
     Attributes:
         mode: `auto` records events up to `max_events` and then only counts; `count` records none; `events` records all.
-        scope: `self` (this process, its threads and descendants), `all`, or a process id. None: `self` for uprobes, USDT
-            and system calls, `all` for kernel functions and other tracepoints.
+        scope: `self` (this process, its threads and descendants), `all`, or a process id. None: `self` for uprobes,
+            USDT and system calls, `all` for kernel functions and other tracepoints.
         filter: Only hits for which this holds count, e.g. `"arg0 > 4096 and comm == 'python3'"`.
         args: Extra columns, e.g. `"size=arg1:u64,path=arg0:str"`.
         max_events: Stop recording events after so many.
@@ -70,7 +73,7 @@ _last: TraceResult | None = None
 def last() -> TraceResult:
     """Return the newest result of this process. Raises TraceStateError when there is none."""
     if _last is None:
-        raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or `with accel_magic.trace(...)`")
+        raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
     return _last
 
 
@@ -133,7 +136,7 @@ class Trace:
             raise KeyboardInterrupt
         return self._result
 
-    def __enter__(self) -> Trace:
+    def __enter__(self) -> Self:
         warm_up()
         self.prepare()
         self.attach()

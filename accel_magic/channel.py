@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MOST_DESCRIPTORS = 250
 

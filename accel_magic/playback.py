@@ -5,24 +5,30 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accel_magic.api import finish
-from accel_magic.probes.plan import Plan
 from accel_magic.session import Show, claim, release, uninterrupted
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.traces.result import TraceResult
 from accel_magic.traces.store import load
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
+    from accel_magic.traces.result import TraceResult
+
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
-_LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, _PAYLOAD),))
+_LAYOUT = Layout(
+    cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, _PAYLOAD),)
+)
 
 
 class Replay:
@@ -40,9 +46,8 @@ class Replay:
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
         self.recording = load(path)
         machine = self.recording.machine
-        recorded_on = ", ".join(
-            filter(None, [f"Linux {machine.get('kernel', '?')}", machine.get("device", ""), self.recording.started[:10]])
-        )
+        parts = [f"Linux {machine.get('kernel', '?')}", machine.get("device", ""), self.recording.started[:10]]
+        recorded_on = ", ".join(filter(None, parts))
         self.replayed = Replayed(str(path), recorded_on)
         self._speed = speed
         self._feed: LiveFeed | None = None
@@ -61,7 +66,7 @@ class Replay:
             with uninterrupted() as pending:
                 self._attach(show)
             if pending:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
         except BaseException:
             self._release()
             raise
@@ -195,17 +200,13 @@ def _transport(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.void
 def _rows_of(events: Events, rows: NDArray[np.intp]) -> Events:
     return Events(
         {
-            name: Column(
-                column.values[rows], None if column.valid is None else column.valid[rows], column.categories
-            )
+            name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
             for name, column in events.columns.items()
         }
     )
 
 
-def _cut(
-    whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outcome, replayed: Replayed
-) -> Recording:
+def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outcome, replayed: Replayed) -> Recording:
     """The recording as far as it was played: hits of the last sample, histograms of the events delivered."""
     events = _rows_of(whole.events, rows)
     keep = whole.samples.times_ns <= played_ns

@@ -97,7 +97,7 @@ class LiveSession:
             with uninterrupted() as pending:
                 self._attach()
             if pending:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
         except BaseException:
             self._release()
             raise

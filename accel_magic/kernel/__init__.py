@@ -1,0 +1,1 @@
+"""The live kernel: BCC, programs, attaching, and what this kernel can do."""

@@ -1,13 +1,15 @@
 """The compiler process: BCC, alone in a process of its own, run by the Python it was packaged for.
 
 Run as a script (`python3 -I bcc_server.py FD PACKAGE PARENT`), with the standard library and BCC only. BCC's LLVM thus
-never meets the LLVM of the user's own libraries, its prints never reach the notebook, and its crashes end only this
-process. It compiles; it loads and attaches nothing.
+never meets the LLVM of the user's own libraries, its prints never reach the notebook, and its crashes end this process
+alone. It compiles; it loads and attaches nothing.
 
-Messages on the socket FD: a 4-byte little-endian length, then JSON. Request `{"text", "kernel_source", "flags"}`; answer
-`{"functions": {name: base64 of the bytecode}, "maps": [...], "output": what clang printed}` or
+Messages on the socket FD: a 4-byte little-endian length, then JSON. Request `{"text", "kernel_source", "flags"}`;
+answer `{"functions": {name: base64 of the bytecode}, "maps": [...], "output": what clang printed}` or
 `{"error": message, "output"}`. The descriptors of the program's maps travel with the answer, in the order of `maps`.
 """
+
+from __future__ import annotations
 
 import base64
 import ctypes
@@ -19,13 +21,16 @@ import signal
 import socket
 import struct
 import sys
+from typing import Any
 
 
-def load_bcc(package):
+def load_bcc(package: str) -> Any:
     """Import BCC from its folder alone: nothing else of the distribution's packages comes within reach."""
     if importlib.util.find_spec("bcc") is None:
-        location = os.path.join(package, "__init__.py")
+        location = f"{package}/__init__.py"
         spec = importlib.util.spec_from_file_location("bcc", location, submodule_search_locations=[package])
+        assert spec is not None  # noqa: S101 - it names a file
+        assert spec.loader is not None  # noqa: S101
         module = importlib.util.module_from_spec(spec)
         sys.modules["bcc"] = module
         spec.loader.exec_module(module)
@@ -34,7 +39,7 @@ def load_bcc(package):
     return bcc
 
 
-def declare(library):
+def declare(library: Any) -> Any:
     """Give types to the calls that bcc's own module leaves without."""
     for name, result in (
         ("bpf_num_tables", ctypes.c_size_t),
@@ -51,8 +56,8 @@ def declare(library):
     return library
 
 
-def ring_fields(library, module, name):
-    """Fields of the struct a program passes to `ringbuf_output`, as [name, C type] pairs; empty where BCC cannot tell."""
+def ring_fields(library: Any, module: int, name: bytes) -> list[list[str]]:
+    """Fields of the struct given to `ringbuf_output`, as [name, C type] pairs; empty where BCC cannot tell."""
     count = library.bpf_perf_event_fields(module, name)
     return [library.bpf_perf_event_field(module, name, index).decode().split("#") for index in range(count)]
 
@@ -60,20 +65,20 @@ def ring_fields(library, module, name):
 class Compiler:
     """Compiles one program at a time and tells what clang printed."""
 
-    def __init__(self, package):
+    def __init__(self, package: str) -> None:
         # Whatever the C++ side prints on stderr lands in this file, to be handed on as text.
         self.output = os.memfd_create("output")
         os.dup2(self.output, 2)
         bcc = load_bcc(package)
         self.library = declare(bcc.lib)
 
-        class Program(bcc.BPF):
-            def _trace_autoload(self):
+        class Program(bcc.BPF):  # type: ignore[misc, name-defined]
+            def _trace_autoload(self) -> None:
                 """Attach nothing: the notebook's process does that."""
 
         self.program_class = Program
 
-    def printed(self):
+    def printed(self) -> str:
         """Return and forget what was printed since the last call."""
         os.lseek(self.output, 0, os.SEEK_SET)
         text = os.read(self.output, 1 << 20).decode("utf-8", "replace")
@@ -81,12 +86,12 @@ class Compiler:
         os.lseek(self.output, 0, os.SEEK_SET)
         return text
 
-    def compile(self, request):
+    def compile(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int], Any]:
         """Answer one request: (message, descriptors, the compiled program or None)."""
         os.environ["BCC_KERNEL_SOURCE"] = request["kernel_source"]
         try:
             program = self.program_class(text=request["text"].encode(), cflags=request["flags"])
-        except Exception as error:  # BCC raises bare Exception for everything
+        except Exception as error:  # noqa: BLE001 - BCC raises it bare, for everything
             return {"error": str(error), "output": self.printed()}, [], None
         library, module = self.library, program.module
         functions = {}
@@ -113,7 +118,7 @@ class Compiler:
         return {"functions": functions, "maps": maps, "output": self.printed()}, descriptors, program
 
 
-def receive(connection, size):
+def receive(connection: socket.socket, size: int) -> bytes | None:
     """Read exactly `size` bytes, or None at the end of the stream."""
     data = b""
     while len(data) < size:
@@ -124,15 +129,15 @@ def receive(connection, size):
     return data
 
 
-def serve(connection, package, parent):
+def serve(connection: socket.socket, package: str, parent: int) -> None:
     """Answer requests until the notebook's process is gone."""
     try:
         compiler = Compiler(package)
-        hello = {"ready": True}
-    except Exception as error:
-        compiler, hello = None, {"error": "%s: %s" % (type(error).__name__, error)}
-    send(connection, hello, [])
-    while compiler is not None and os.getppid() == parent:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other side tells the user
+        send(connection, {"error": f"{type(error).__name__}: {error}"}, [])
+        return
+    send(connection, {"ready": True}, [])
+    while os.getppid() == parent:
         if not select.select([connection], [], [], 1.0)[0]:
             continue
         head = receive(connection, 4)
@@ -147,7 +152,7 @@ def serve(connection, package, parent):
             program.cleanup()
 
 
-def send(connection, message, descriptors):
+def send(connection: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
     """Send one message with its descriptors."""
     data = json.dumps(message).encode()
     head = struct.pack("<I", len(data))

@@ -62,5 +62,5 @@ def _member_at(section: bytes, text: bytes, position: int, member: str) -> int |
     for index in range(count):
         name, _, offset = struct.unpack_from("<III", section, position + 12 + 12 * index)
         if name < len(text) and text[name : text.find(b"\0", name)].decode("ascii", "replace") == member:
-            return (offset & 0xFFFFFF) // 8  # with bit-fields in the struct, their size is in the upper byte
+            return int(offset & 0xFFFFFF) // 8  # with bit-fields in the struct, their size is in the upper byte
     return None

@@ -153,7 +153,7 @@ def _ask(text: str, kernel_source: Path) -> tuple[dict[str, Any], list[int]]:
             if isinstance(error, OSError):
                 raise MachineError(
                     "the BCC compiler process ended unexpectedly",
-                    why=f"it stopped while compiling ({type(error).__name__}); its LLVM may have crashed on this program",
+                    why=f"it stopped while compiling ({type(error).__name__}): LLVM may have crashed on the program",
                     fix=f"try the distribution's BCC by itself: {server.install.interpreter} -c 'import bcc'",
                 ) from None
             raise
@@ -218,5 +218,3 @@ def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> Pro
             "helpers, registers and tracepoint arguments are known"
         )
     return ProgramError(f"{name} does not compile", why=output, fix=fix)
-
-

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProgramError
 from accel_magic.kernel import syscalls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # As in bpf/kernel/common.h.
 _PLACEHOLDER = 0x414D0000
@@ -58,5 +61,6 @@ def load(kind: int, code: bytes, descriptors: Mapping[int, int], *, name: str, a
 
 def verdict(log: str, lines: int = 6) -> str:
     """Return the end of a verifier log that tells the offending instruction and the reason."""
-    kept = [line for line in log.splitlines() if line.strip() and not re.match(r"(processed \d+|verification time)", line)]
+    noise = re.compile(r"processed \d+|verification time")
+    kept = [line for line in log.splitlines() if line.strip() and not noise.match(line)]
     return "\n".join(kept[-lines:])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from accel_magic.kernel import syscalls
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def possible_cpus() -> int:

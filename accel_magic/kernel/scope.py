@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel import syscalls
 from accel_magic.traces.mapped import map_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _INITIAL_PID_NAMESPACE = 4026531836
 # r0 = bpf_get_current_pid_tgid(); exit, with the upper half (process) or the lower one (thread) in the result.
@@ -100,7 +103,7 @@ BITS = np.dtype([("bits", "<u8", (1 << 16,))])
 
 
 def fill(fd: int, root: int, leave_out: Iterable[int]) -> None:
-    """Put a process and its descendants into a scope map; in a container the process alone (its children come later)."""
+    """Put a process and its descendants into a scope map; in a container the process alone: its children come later."""
     pids = tree(root, leave_out) if in_initial_namespace() else {kernel_pid(root)}
     bits = map_value(fd, BITS, writable=True)["bits"][0]
     for pid in pids:

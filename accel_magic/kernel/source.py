@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from accel_magic.kernel.maps import possible_cpus, power_of_two
 from accel_magic.kernel.syscall_numbers import number_of
@@ -22,6 +21,9 @@ from accel_magic.probes.plan import (
     UsdtArgument,
 )
 from accel_magic.traces.attachment import HEAD, STRING_SIZE, Item, Layout, PointLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Role = Literal["plain", "entry", "exit"]
 
@@ -271,9 +273,7 @@ def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | No
 
 def generate(plan: Plan) -> Source:
     """Write the programs of a plan. Points that need the same program share it, told apart by their cookie."""
-    payloads = [
-        (_latency_payload if point.latency else _plain_payload)(point, plan.captures) for point in plan.points
-    ]
+    payloads = [(_latency_payload if point.latency else _plain_payload)(point, plan.captures) for point in plan.points]
     records = plan.records_events
     sizes = tuple(sorted({_record_size(payload) for payload in payloads})) if records else ()
     rings = [sizes.index(_record_size(payload)) if records else None for payload in payloads]
@@ -291,9 +291,7 @@ def generate(plan: Plan) -> Source:
         latencies=power_of_two(len(plan.latency_points)) if plan.latency_points else 0,
         record_sizes=sizes,
         point_layouts=tuple(
-            PointLayout(ring, payload.items)
-            for payload, ring in zip(payloads, rings, strict=True)
-            if ring is not None
+            PointLayout(ring, payload.items) for payload, ring in zip(payloads, rings, strict=True) if ring is not None
         ),
     )
     text = [

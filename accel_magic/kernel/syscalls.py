@@ -9,7 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SYS_BPF = 321
 _SYS_PERF_EVENT_OPEN = 298

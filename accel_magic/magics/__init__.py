@@ -1,0 +1,1 @@
+"""What IPython sees: the magics, and running the user's cell."""

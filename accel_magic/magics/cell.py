@@ -7,10 +7,12 @@ import inspect
 import linecache
 import sys
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accel_magic.errors import TraceStateError
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
@@ -15,7 +14,11 @@ from accel_magic.api import Options, Trace, outcome_of
 from accel_magic.magics.cell import Cell, compile_cell
 from accel_magic.magics.options import HelpRequested, Line, parse
 from accel_magic.session import warm_up
-from accel_magic.traces.result import TraceResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from accel_magic.traces.result import TraceResult
 
 
 def in_kernel(shell: Any) -> bool:
@@ -24,14 +27,16 @@ def in_kernel(shell: Any) -> bool:
 
 
 @magics_class
-class KTrace(Magics, Configurable):  # type: ignore[misc]
+class KTrace(Magics, Configurable):
     """Defaults of `%%ktrace`: `%config KTrace.mode = "count"`."""
 
     mode = CaselessStrEnum(("auto", "count", "events"), "auto", help="--mode").tag(config=True)
     scope = Unicode("", help="--scope; empty: by the kind of probe").tag(config=True)
     max_events = Int(0, help="--max-events; 0: the default of the mode").tag(config=True)
     buffer = Float(64.0, help="--buffer, MiB").tag(config=True)
-    live = Bool(True, help="show live counters in a notebook").tag(config=True)  # noqa: FBT003
+    live = Bool(True, help="show live counters in a notebook").tag(config=True)
+
+    shell: Any
 
     def _options(self, line: Line) -> Options:
         defaults = {
@@ -42,9 +47,9 @@ class KTrace(Magics, Configurable):  # type: ignore[misc]
         }
         return Options(**{**defaults, **line.given})
 
-    @no_var_expand  # type: ignore[untyped-decorator]
-    @output_can_be_silenced  # type: ignore[untyped-decorator]
-    @cell_magic  # type: ignore[untyped-decorator]
+    @no_var_expand
+    @output_can_be_silenced
+    @cell_magic
     def ktrace(self, line: str, cell: str) -> object:
         """Trace the cell. `%%ktrace --help` lists probes and options."""
         __tracebackhide__ = True
@@ -113,7 +118,7 @@ class KTrace(Magics, Configurable):  # type: ignore[misc]
         result, error = _run(code, self.shell.user_ns, trace.go, trace.stop)
         return self._hand_over(result, error, line, cell)
 
-    @line_magic  # type: ignore[untyped-decorator]
+    @line_magic
     def accel_doctor(self, line: str) -> object:
         """Check what this machine can trace, with the fix for what it cannot."""
         from accel_magic import doctor
@@ -162,5 +167,3 @@ def _run(
         from accel_magic.api import last
 
         return last(), error or interrupt
-
-

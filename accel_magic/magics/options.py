@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     add("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
     add("-o", "--output", metavar="NAME", help="assign the result to this variable")
     add("--mode", choices=("auto", "count", "events"), help="auto: events up to --max-events, then only counts")
-    add("--scope", metavar="self|all|PID", help="whose hits count: the notebook's process tree, everybody's, a process's")
+    add("--scope", metavar="self|all|PID", help="whose hits count: this notebook's processes, everybody's, or one's")
     add("--filter", metavar="EXPR", default="", help="only hits for which this holds, e.g. 'arg0 > 4096 and pid == 12'")
     add("--args", metavar="COLUMNS", default="", help="extra columns, e.g. 'size=arg1:u64,path=arg0:str'")
     add("--max-events", type=_count, metavar="N", help="record no more than N events; counting goes on")
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def _number(text: str, convert: type[int] | type[float], what: str) -> Any:
+def _number(text: str, convert: type[int | float], what: str) -> Any:
     try:
         value = convert(text)
     except ValueError:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 MOST_USER_POINTS = 2_000
+SMALLEST_BUFFER_MIB = 0.00390625  # one page
 LARGEST_BUFFER_MIB = 4096
 _OWN_CATEGORIES = ("syscalls", "raw_syscalls")
 _ROOT = Path("/")
@@ -36,7 +37,7 @@ def make_plan(
     args: str = "",
     max_events: int | None = None,
     duration_s: float | None = None,
-    buffer_mib: int = 64,
+    buffer_mib: float = 64.0,
     pid: int | None = None,
     root: Path = _ROOT,
 ) -> Plan:
@@ -180,12 +181,14 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
             )
 
 
-def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: int) -> None:
+def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
     if mode not in get_args(Mode):
         raise ProbeError(f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}")
     if max_events is not None and max_events < 1:
         raise ProbeError(f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count")
     if duration_s is not None and not 0 < duration_s < float("inf"):
         raise ProbeError(f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0")
-    if not 1 <= buffer_mib <= LARGEST_BUFFER_MIB:
-        raise ProbeError(f"--buffer {buffer_mib} cannot be made", fix=f"give 1 to {LARGEST_BUFFER_MIB} MiB")
+    if not SMALLEST_BUFFER_MIB <= buffer_mib <= LARGEST_BUFFER_MIB:
+        raise ProbeError(
+            f"--buffer {buffer_mib} cannot be made", fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB"
+        )

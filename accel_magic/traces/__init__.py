@@ -1,0 +1,1 @@
+"""What was recorded: reading, decoding, results, files."""

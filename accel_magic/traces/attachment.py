@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from accel_magic.probes.plan import Plan
 from accel_magic.traces import buckets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from accel_magic.probes.plan import Plan
 
 STRING_SIZE = 64
 RING_HEADER = np.dtype([("length", "<u4"), ("page", "<u4")])
@@ -115,7 +118,7 @@ class Layout:
 class Attachment:
     """Probes attached and waiting: nothing counts until `control.enabled` is set.
 
-    A context manager; leaving it (or `detach`) closes the links, so that no program runs any more, and `close` the maps.
+    `detach` closes the links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
     """
 
     plan: Plan
@@ -129,7 +132,7 @@ class Attachment:
     detach: Callable[[], None] = field(repr=False)
     close: Callable[[], None] = field(repr=False)
 
-    def __enter__(self) -> Attachment:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from accel_magic.traces.attachment import HEAD, RING_HEADER, STRING_SIZE, Item, Layout
 from accel_magic.traces.recording import Column, Events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 _PAYLOAD = RING_HEADER.itemsize + HEAD.itemsize
 
@@ -53,7 +57,7 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
 
 
 def _joined(parts: Sequence[NDArray[np.generic]], dtype: object) -> NDArray[np.generic]:
-    return np.concatenate(parts) if parts else np.empty(0, dtype)  # type: ignore[call-overload,no-any-return]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)  # type: ignore[call-overload]
 
 
 def _numpy_type(type_: str) -> str:
@@ -123,9 +127,7 @@ def _column(type_: str, parts: Sequence[_Part], starts: NDArray[np.intp], order:
     return Column(values[order], missing)
 
 
-def _text_column(
-    values: NDArray[np.generic], valid: NDArray[np.bool_] | None, *, padded: bool = False
-) -> Column:
+def _text_column(values: NDArray[np.generic], valid: NDArray[np.bool_] | None, *, padded: bool = False) -> Column:
     """Codes and categories of fixed-width, NUL-ended byte strings; `padded` tells that only NULs follow the first."""
     if not len(values):
         return Column(np.empty(0, np.int32), None, ())

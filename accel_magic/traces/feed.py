@@ -6,7 +6,6 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,8 @@ from accel_magic import channel
 from accel_magic.traces.live import LiveLatency, LiveSample
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from accel_magic.probes.plan import Plan
 
 
@@ -67,7 +68,7 @@ class LiveFeed:
                 return
 
     def _has_more(self) -> bool:
-            return bool(select.select([self._ours], [], [], 0)[0])
+        return bool(select.select([self._ours], [], [], 0)[0])
 
     def _receive(self) -> LiveSample:
         message, _ = channel.receive(self._ours)
@@ -77,7 +78,7 @@ class LiveFeed:
             recorded=message["recorded"],
             lost=message["lost"],
             latency=tuple(
-                LiveLatency(label, *quantiles) for label, quantiles in zip(self._labels, message["latency"], strict=True)
+                LiveLatency(label, *values) for label, values in zip(self._labels, message["latency"], strict=True)
             ),
             behind_s=(time.monotonic_ns() - message["sent_ns"]) / 1e9,
         )

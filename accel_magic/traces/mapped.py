@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def map_value(fd: int, dtype: np.dtype[np.void], *, writable: bool = False) -> NDArray[np.void]:

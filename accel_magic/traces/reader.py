@@ -9,17 +9,21 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accel_magic import channel
 from accel_magic.errors import MachineError
 from accel_magic.traces.mapped import map_file
 from accel_magic.traces.recording import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 _TIMEOUT_S = 30.0
 
@@ -123,7 +127,7 @@ class Reader:
 
 def _environment() -> dict[str, str]:
     """The reader must find this package where this process found it, and needs only one thread."""
-    package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    package_parent = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 

@@ -13,12 +13,15 @@ import socket
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accel_magic import channel
 from accel_magic.traces.sources import KernelSource, ReplaySource, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _POLL_S = 0.01
 _SAMPLE_NS = 50_000_000
@@ -46,6 +49,9 @@ class _Samples:
         self.hits.append(hits)
 
 
+_SOURCES: dict[str, Callable[[dict[str, Any], list[int]], Source]] = {"kernel": KernelSource, "replay": ReplaySource}
+
+
 class Trace:
     """One trace, from `prepare` to `stop`."""
 
@@ -56,8 +62,7 @@ class Trace:
             self.live.setblocking(False)
         self.max_events: int | None = message["max_events"]
         self.duration_ns: int | None = message["duration_ns"]
-        kinds = {"kernel": KernelSource, "replay": ReplaySource}
-        self.source: Source = kinds[message["source"]](message, descriptors)
+        self.source = _SOURCES[message["source"]](message, descriptors)
         self.files = [os.memfd_create(f"records-{ring}") for ring in range(self.source.ring_count)]
         self.recorded = [0] * len(self.files)
         self.samples = _Samples()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-from accel_magic.probes.plan import Plan
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
 
 Outcome = Literal["ok", "error", "interrupted"]
 

@@ -18,8 +18,8 @@ class Ring:
         size: Its data area in bytes.
         record: dtype of a whole record with the ring buffer's header (`Layout.record`).
 
-    The consumer's and the producer's positions are counters of bytes that never wrap; the data area is mapped twice in a
-    row, so that a stretch across its end is contiguous.
+    The consumer's and the producer's positions are counters of bytes that never wrap; the data area is mapped twice in
+    a row, so that a stretch across its end is contiguous.
     """
 
     def __init__(self, fd: int, size: int, record: np.dtype[np.void]) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accel_magic.traces import buckets
 from accel_magic.traces.attachment import Layout
 from accel_magic.traces.mapped import map_file, map_value
 from accel_magic.traces.rings import Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 
 class Source(Protocol):
@@ -77,7 +80,8 @@ class KernelSource:
         return self._rings[ring].drain(file)
 
     def hits(self) -> NDArray[np.uint64]:
-        return self._counters["hits"][0].sum(axis=0)[: self.points]
+        total: NDArray[np.uint64] = self._counters["hits"][0].sum(axis=0)
+        return total[: self.points]
 
     def lost(self) -> int:
         return int(self._counters["lost"][0].sum())
@@ -159,7 +163,8 @@ class ReplaySource:
 
     def hits(self) -> NDArray[np.uint64]:
         row = int(np.searchsorted(self._sample_times, self._now(), side="right")) - 1
-        return self._sample_hits[max(row, 0)]
+        hits: NDArray[np.uint64] = self._sample_hits[max(row, 0)]
+        return hits
 
     def lost(self) -> int:
         return sum(self._lost) if self._now() >= self._duration_ns else 0
@@ -191,12 +196,12 @@ class _ReplayedLatency:
         self._rows = {point: np.zeros(buckets.COUNT, np.uint64) for point in points}
 
     def add(self, records: NDArray[np.void]) -> None:
-        for point, row in self._rows.items():
+        for point, counts in self._rows.items():
             chosen = records[records["head"]["point"] == point]
             if len(chosen):
                 durations = np.ascontiguousarray(chosen["payload"]).view(np.uint8).reshape(len(chosen), -1)[:, :8]
                 indices = buckets.index_of(np.ascontiguousarray(durations).view(np.int64).ravel())
-                row += np.bincount(indices, minlength=buckets.COUNT).astype(np.uint64)
+                counts[:] += np.bincount(indices, minlength=buckets.COUNT).astype(np.uint64)
 
     def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
         return [[buckets.quantile(row, share) for share in shares] for row in self._rows.values()]

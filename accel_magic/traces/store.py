@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.recording import Recording
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.result import TraceResult  # result imports this module's save
 
 _KEY = b"accel_magic"
 _CHECKSUM_KEY = b"accel_magic.crc32"  # Parquet checks its pages, not its footer, where the counts are
@@ -124,7 +124,7 @@ def open_result(path: str | Path) -> TraceResult:
         RecordingError: As for `load`.
 
     """
-    from accel_magic.traces.result import TraceResult  # noqa: PLC0415  # result imports this module's save
+    from accel_magic.traces.result import TraceResult  # result imports this module's save
 
     return TraceResult(load(path))
 

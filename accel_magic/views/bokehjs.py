@@ -58,7 +58,7 @@ def scripts() -> str:
 
     When the cell whose output carries it is run again, that output is replaced, so it is given out once more.
     """
-    global _carrier  # noqa: PLW0603  # one kernel, one front end: this is state of the process
+    global _carrier  # noqa: PLW0603 - one kernel, one front end: this is state of the process
     cell, execution = _parent()
     again = _carrier is not None and cell is not None and _carrier.cell == cell and _carrier.execution != execution
     if _carrier is not None and not again:

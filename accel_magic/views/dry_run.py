@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 from accel_magic.kernel.source import generate
-from accel_magic.probes.plan import Plan
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import Plan
 
 _MOST_SHOWN = 200
 
@@ -36,7 +39,8 @@ class DryRun:
 
     def _headline(self) -> str:
         count = len(self.plan.points)
-        return f"dry run: {count:,} probe point{'s' * (count != 1)}, scope {self.plan.scope_text()}; nothing was attached"
+        points = f"{count:,} probe point{'s' * (count != 1)}"
+        return f"dry run: {points}, scope {self.plan.scope_text()}; nothing was attached"
 
     def __repr__(self) -> str:
         return f"{self._headline()}\n{self._places()}\n\n{self.source}"

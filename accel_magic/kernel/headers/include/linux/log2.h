@@ -1,1 +1,2 @@
-/* Nothing of it is needed. */
+/* What BCC's BPF_STACK_TRACE asks for: a constant expression where `n` is one. */
+#define roundup_pow_of_two(n) ((n) <= 1 ? 1UL : 1UL << (64 - __builtin_clzll((n) - 1ULL)))

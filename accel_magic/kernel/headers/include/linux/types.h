@@ -55,5 +55,7 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 #define __packed __attribute__((packed))
+#define __user
+#define __kernel
 
 #endif

@@ -1,0 +1,176 @@
+"""Loading programs and attaching them to places: descriptors all the way, which die with their holder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from accel_magic.kernel import features, link, syscalls
+from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_DETACH_WAIT_S = 0.2
+# What the kernel says of a place it cannot probe, as against a call that went wrong altogether.
+_UNPROBEABLE = {errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EILSEQ, errno.EADDRNOTAVAIL, errno.EOPNOTSUPP, 524}
+
+
+class Descriptors:
+    """Descriptors that die together; a forked child drops its copies, so it cannot keep probes alive."""
+
+    _open: set[Descriptors] = set()  # noqa: RUF012 - shared on purpose
+
+    def __init__(self) -> None:
+        self._fds: list[int] = []
+        Descriptors._open.add(self)
+
+    def add(self, fd: int) -> int:
+        """Take over a descriptor and return it."""
+        self._fds.append(fd)
+        return fd
+
+    def close(self) -> None:
+        """Close all of them, the latest first; again is harmless."""
+        while self._fds:
+            os.close(self._fds.pop())
+        Descriptors._open.discard(self)
+
+    def close_behind(self, wait_s: float) -> None:
+        """Close all of them in a thread, and wait for it no longer than `wait_s`."""
+        if self._fds:
+            thread = threading.Thread(target=self.close, name="accel_magic detach", daemon=True)
+            thread.start()
+            thread.join(wait_s)
+
+    @classmethod
+    def close_in_child(cls) -> None:
+        """Drop every descriptor after a fork."""
+        for descriptors in list(cls._open):
+            descriptors.close()
+
+
+os.register_at_fork(after_in_child=Descriptors.close_in_child)
+
+
+class Linker:
+    """Loads programs on demand and attaches points to them.
+
+    Args:
+        code: Bytecode by program name.
+        numbers: What the maps' numbers in the code stand for (see `accel_magic.kernel.link.relocate`).
+
+    """
+
+    def __init__(self, code: dict[str, bytes], numbers: dict[int, int]) -> None:
+        self.code = code
+        self.numbers = numbers
+        self.programs = Descriptors()
+        self.links = Descriptors()
+        self.slow_links = Descriptors()
+        self.loaded: dict[tuple[str, int], int] = {}
+        self.skipped: list[Skipped] = []
+
+    def detach(self) -> None:
+        """Close the links: no program runs any more.
+
+        Closing a perf tracepoint waits for the kernel's grace period, some 75 ms each: past a moment that goes on in a
+        thread, while the programs, disabled by then, count nothing.
+        """
+        self.links.close()
+        self.slow_links.close_behind(_DETACH_WAIT_S)
+
+    def close(self) -> None:
+        """Detach, and give the programs back."""
+        self.detach()
+        self.programs.close()
+
+    def misses(self) -> int:
+        """Hits the kernel could not run a program for because one was running on that CPU already."""
+        return sum(syscalls.prog_misses(fd) for fd in self.loaded.values())
+
+    def program(self, name: str, kind: int, attach_type: int = 0) -> int:
+        """Descriptor of a loaded program, loaded on first use."""
+        key = (name, attach_type)
+        if key not in self.loaded:
+            fd = link.load(kind, self.code[name], self.numbers, name=name, attach_type=attach_type)
+            self.loaded[key] = self.programs.add(fd)
+        return self.loaded[key]
+
+    def tracepoint(self, name: str, event_id: int, cookie: int) -> None:
+        """Attach a program to one of perf's tracepoints."""
+        program = self.program(name, syscalls.PROG_TRACEPOINT)
+        event = syscalls.perf_tracepoint(event_id)
+        try:
+            self.slow_links.add(syscalls.link_perf_event(program, event, cookie))
+        finally:
+            os.close(event)
+
+    def raw_tracepoint(self, name: str, event: str) -> None:
+        """Attach a program to a raw tracepoint."""
+        program = self.program(name, syscalls.PROG_RAW_TRACEPOINT)
+        self.links.add(syscalls.link_raw_tracepoint(program, event))
+
+    def functions(self, name: str, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> None:
+        """Attach one program to functions of one kind: with a single system call where the kernel has that."""
+        kernel = points[0].kind in KERNEL_KINDS
+        if features.has_kprobe_multi() if kernel else features.has_uprobe_multi():
+            multi = syscalls.ATTACH_KPROBE_MULTI if kernel else syscalls.ATTACH_UPROBE_MULTI
+            program = self.program(name, syscalls.PROG_KPROBE, multi)
+            attach: Callable[[Sequence[ProbePoint], Sequence[int]], int]
+            attach = partial(_link_kernel if kernel else _link_user, program, on_return=on_return)
+            self._attach_or_split(attach, points, cookies)
+            return
+        program = self.program(name, syscalls.PROG_KPROBE)
+        for point, cookie in zip(points, cookies, strict=True):
+            self._attach_or_split(partial(_link_single, program, on_return=on_return), [point], [cookie])
+
+    def _attach_or_split(
+        self,
+        attach: Callable[[Sequence[ProbePoint], Sequence[int]], int],
+        points: Sequence[ProbePoint],
+        cookies: Sequence[int],
+    ) -> None:
+        """Attach all at once; where the kernel refuses, halve until the places it cannot probe are found."""
+        try:
+            self.links.add(attach(points, cookies))
+        except OSError as error:
+            if error.errno not in _UNPROBEABLE:
+                raise
+            if len(points) == 1:
+                self.skipped.append(Skipped(points[0].function, f"the kernel cannot probe it: {error.strerror}"))
+                return
+            half = len(points) // 2
+            self._attach_or_split(attach, points[:half], cookies[:half])
+            self._attach_or_split(attach, points[half:], cookies[half:])
+
+
+def _link_kernel(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+    return syscalls.link_kprobe_multi(program, [point.function for point in points], cookies, on_return=on_return)
+
+
+def _link_user(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+    return syscalls.link_uprobe_multi(
+        program,
+        points[0].target,
+        [point.offset for point in points],
+        cookies,
+        on_return=on_return,
+        semaphores=[point.semaphore for point in points],
+    )
+
+
+def _link_single(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+    (point,), (cookie,) = points, cookies
+    if point.kind in KERNEL_KINDS:
+        name = f"{point.target}:{point.function}" if point.target else point.function
+        event = syscalls.perf_kprobe(name, on_return=on_return)
+    else:
+        event = syscalls.perf_uprobe(point.target, point.offset, on_return=on_return, semaphore=point.semaphore)
+    try:
+        return syscalls.link_perf_event(program, event, cookie)
+    finally:
+        os.close(event)
