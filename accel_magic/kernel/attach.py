@@ -159,7 +159,7 @@ class KernelEngine:
                 raise attach_error(error) from None
             undo.pop_all()
         return Attachment(
-            plan=replace(plan, skipped=(*plan.skipped, *linker.skipped)),
+            plan=replace(plan, skipped=(*plan.skipped, *linker.skipped.values())),
             layout=source.layout,
             control_fd=maps.control,
             counters_fd=maps.counters,
@@ -189,10 +189,10 @@ class KernelEngine:
         # Exits first: a call that begins before its entry is attached is not seen at all, one that ends is.
         for program in sorted(source.programs, key=lambda program: program.role != "exit"):
             _attach_program(linker, program, plan, cookies)
-        if linker.skipped and len({skip.function for skip in linker.skipped}) >= len(plan.points):
+        if len(linker.skipped) == len(plan.points):
             raise ProbeError(
                 "none of the matched places can be probed",
-                why="; ".join(f"{skip.function}: {skip.why}" for skip in linker.skipped[:3]),
+                why="; ".join(f"{skip.function}: {skip.why}" for skip in [*linker.skipped.values()][:3]),
                 fix="choose other functions; --dry-run lists what matches",
             )
         return maps

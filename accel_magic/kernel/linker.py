@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _DETACH_WAIT_S = 0.2
+_CLOSERS = 64
+_LOCKED = re.compile(rb"[\x66\x67\xf2\xf3]*\xf0", re.DOTALL)
 # What the kernel says of a place it cannot probe, as against a call that went wrong altogether.
 _UNPROBEABLE = {errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EILSEQ, errno.EADDRNOTAVAIL, errno.EOPNOTSUPP, 524}
 
@@ -40,11 +44,22 @@ class Descriptors:
         Descriptors._open.discard(self)
 
     def close_behind(self, wait_s: float) -> None:
-        """Close all of them in a thread, and wait for it no longer than `wait_s`."""
-        if self._fds:
-            thread = threading.Thread(target=self.close, name="accel_magic detach", daemon=True)
-            thread.start()
-            thread.join(wait_s)
+        """Close all of them in a thread, and wait for it no longer than `wait_s`; again is harmless."""
+        if not self._fds:
+            return
+        behind = Descriptors()
+        behind._fds, self._fds = self._fds, []
+        thread = threading.Thread(target=behind.close, name="accel_magic detach", daemon=True)
+        thread.start()
+        thread.join(wait_s)
+
+    def close_together(self) -> None:
+        """Close all of them at the same time and wait for that: the kernel's grace periods then pass together."""
+        fds, self._fds = self._fds, []
+        if fds:
+            with ThreadPoolExecutor(min(len(fds), _CLOSERS)) as pool:
+                list(pool.map(os.close, fds))
+        Descriptors._open.discard(self)
 
     @classmethod
     def close_in_child(cls) -> None:
@@ -72,13 +87,13 @@ class Linker:
         self.links = Descriptors()
         self.slow_links = Descriptors()
         self.loaded: dict[tuple[str, int], int] = {}
-        self.skipped: list[Skipped] = []
+        self.skipped: dict[int, Skipped] = {}  # by ProbePoint.id
 
     def detach(self) -> None:
         """Close the links: no program runs any more.
 
-        Closing a perf tracepoint waits for the kernel's grace period, some 75 ms each: past a moment that goes on in a
-        thread, while the programs, disabled by then, count nothing.
+        Closing a perf tracepoint, kprobe or uprobe waits for the kernel's grace period, some 75 ms each: past a moment
+        that goes on in a thread, while the programs, disabled by then, count nothing.
         """
         self.links.close()
         self.slow_links.close_behind(_DETACH_WAIT_S)
@@ -116,36 +131,57 @@ class Linker:
 
     def functions(self, name: str, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> None:
         """Attach one program to functions of one kind: with a single system call where the kernel has that."""
+        attach: Callable[[Sequence[ProbePoint], Sequence[int]], int]
         kernel = points[0].kind in KERNEL_KINDS
+        if not kernel:
+            points, cookies = self._without_locked(points, cookies)
+            if not points:
+                return
         if features.has_kprobe_multi() if kernel else features.has_uprobe_multi():
             multi = syscalls.ATTACH_KPROBE_MULTI if kernel else syscalls.ATTACH_UPROBE_MULTI
             program = self.program(name, syscalls.PROG_KPROBE, multi)
-            attach: Callable[[Sequence[ProbePoint], Sequence[int]], int]
             attach = partial(_link_kernel if kernel else _link_user, program, on_return=on_return)
-            self._attach_or_split(attach, points, cookies)
+            self._attach_or_split(attach, points, cookies, self.links)
             return
         program = self.program(name, syscalls.PROG_KPROBE)
         for point, cookie in zip(points, cookies, strict=True):
-            self._attach_or_split(partial(_link_single, program, on_return=on_return), [point], [cookie])
+            attach = partial(_link_single, program, on_return=on_return)
+            self._attach_or_split(attach, [point], [cookie], self.slow_links)
+
+    def _without_locked(
+        self, points: Sequence[ProbePoint], cookies: Sequence[int]
+    ) -> tuple[list[ProbePoint], list[int]]:
+        """Leave out places whose first instruction has a LOCK prefix.
+
+        The kernel cannot probe them, but says so only where a process has the file mapped; else nothing would be hit.
+        """
+        with open(points[0].target, "rb") as file:  # noqa: PTH123 - one file for all
+            locked = {point.offset: _LOCKED.match(os.pread(file.fileno(), 4, point.offset)) for point in points}
+        why = "the kernel cannot probe its first instruction, which has a LOCK prefix"
+        self.skipped.update({point.id: Skipped(point.function, why) for point in points if locked[point.offset]})
+        kept = [pair for pair in zip(points, cookies, strict=True) if not locked[pair[0].offset]]
+        return [point for point, _ in kept], [cookie for _, cookie in kept]
 
     def _attach_or_split(
         self,
         attach: Callable[[Sequence[ProbePoint], Sequence[int]], int],
         points: Sequence[ProbePoint],
         cookies: Sequence[int],
+        links: Descriptors,
     ) -> None:
         """Attach all at once; where the kernel refuses, halve until the places it cannot probe are found."""
         try:
-            self.links.add(attach(points, cookies))
+            links.add(attach(points, cookies))
         except OSError as error:
             if error.errno not in _UNPROBEABLE:
                 raise
             if len(points) == 1:
-                self.skipped.append(Skipped(points[0].function, f"the kernel cannot probe it: {error.strerror}"))
+                (point,) = points
+                self.skipped[point.id] = Skipped(point.function, f"the kernel cannot probe it: {error.strerror}")
                 return
             half = len(points) // 2
-            self._attach_or_split(attach, points[:half], cookies[:half])
-            self._attach_or_split(attach, points[half:], cookies[half:])
+            self._attach_or_split(attach, points[:half], cookies[:half], links)
+            self._attach_or_split(attach, points[half:], cookies[half:], links)
 
 
 def _link_kernel(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:

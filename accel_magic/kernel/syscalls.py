@@ -7,6 +7,7 @@ the callers. Numbers and layouts: include/uapi/linux/bpf.h and perf_event.h of L
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _SYS_BPF = 321
 _SYS_PERF_EVENT_OPEN = 298
 
-_MAP_CREATE = 0
+_MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_GET_NEXT_KEY, _MAP_LOOKUP_BATCH = 0, 1, 4, 24
 _PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO = 5, 10, 15
 _LINK_CREATE = 28
 _RAW_TRACEPOINT_OPEN = 17
@@ -214,3 +215,33 @@ def perf_uprobe(path: str, offset: int, *, on_return: bool, semaphore: int = 0) 
     """Open a uprobe at a file offset; `semaphore` is the file offset of a USDT counter (0 = none)."""
     name = ctypes.create_string_buffer(os.fsencode(path))
     return _perf_event_open(_dynamic_pmu("uprobe"), int(on_return) | semaphore << 32, ctypes.addressof(name), offset)
+
+
+def map_lookup(fd: int, key: ctypes.Array[ctypes.c_char], value: ctypes.Array[ctypes.c_char]) -> None:
+    """Read one element into `value` (all CPUs' values, 8-byte aligned, of a per-CPU map)."""
+    _bpf(_MAP_LOOKUP_ELEM, struct.pack("<IIQQQ", fd, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
+
+
+def map_next_key(fd: int, key: ctypes.Array[ctypes.c_char] | None, following: ctypes.Array[ctypes.c_char]) -> None:
+    """Write the key after `key` (None: the first one) to `following`. Raises OSError ENOENT after the last."""
+    address = 0 if key is None else ctypes.addressof(key)
+    _bpf(_MAP_GET_NEXT_KEY, struct.pack("<IIQQQ", fd, 0, address, ctypes.addressof(following), 0))
+
+
+def map_lookup_batch(
+    fd: int, cursor: ctypes.Array[ctypes.c_char], keys: int, values: int, count: int, *, first: bool
+) -> tuple[int, bool]:
+    """Read up to `count` elements at once (Linux >= 5.6), from where `cursor` says unless it is the first call.
+
+    `keys` and `values` are addresses with room for `count`. Returns how many were read, and whether these were the last.
+    """
+    place = ctypes.addressof(cursor)
+    attributes = struct.pack("<QQQQIIQQ", 0 if first else place, place, keys, values, count, fd, 0, 0)
+    buffer = ctypes.create_string_buffer(attributes, 160)
+    last = False
+    if _libc.syscall(_SYS_BPF, _MAP_LOOKUP_BATCH, buffer, len(attributes)) < 0:
+        code = ctypes.get_errno()
+        if code != errno.ENOENT:
+            raise OSError(code, os.strerror(code))
+        last = True
+    return int(struct.unpack_from("<I", buffer, 32)[0]), last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
@@ -35,6 +36,9 @@ class KTrace(Magics, Configurable):
     max_events = Int(0, help="--max-events; 0: the default of the mode").tag(config=True)
     buffer = Float(64.0, help="--buffer, MiB").tag(config=True)
     live = Bool(True, help="show live counters in a notebook").tag(config=True)
+    replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
+        config=True
+    )
 
     shell: Any
 
@@ -59,6 +63,9 @@ class KTrace(Magics, Configurable):
             print(help_text)
             return None
         live = in_kernel(self.shell) and (self.live if chosen.live is None else chosen.live)
+        if self.replay and chosen.replay is None:
+            suffix = f"-{chosen.output}" if chosen.output else ""
+            chosen = replace(chosen, replay=self.replay.replace("{output}", suffix))
         if chosen.replay is not None:
             return self._replay(chosen, line, cell, live=live)
         if chosen.program is not None:

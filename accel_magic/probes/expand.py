@@ -95,6 +95,9 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
         raise _no_module(spec, known.modules, root)
     found, skipped = known.match(module, spec.name)
     if not found and not skipped:
+        alias = kernel_functions.alias_of(known, module, spec.name, root)
+        found = [alias] if alias is not None else []
+    if not found and not skipped:
         if kernel_functions.exists(module, spec.name, root):
             raise ProbeError(
                 f"{spec.text!r}: the kernel has this function, but it cannot be traced",

@@ -136,6 +136,25 @@ def exists(module: str, pattern: str, root: Path = _ROOT) -> bool:
     return any(test(name) and (not module or in_module == wanted) for _, name, in_module in symbols)
 
 
+def alias_of(known: KernelFunctions, module: str, name: str, root: Path = _ROOT) -> KernelFunction | None:
+    """The traceable function that lies at the same address as `name`, under that name; reads the whole symbol table.
+
+    ftrace lists one name of an address only: `__do_sys_getppid` for what is also called `__x64_sys_getppid`.
+    """
+    wanted = "" if module == KERNEL else module
+    symbols = _SYMBOL_LINE.findall(_read(root / "proc/kallsyms"))
+    places = {
+        (address, in_module)
+        for address, symbol, in_module in symbols
+        if symbol == name and (not module or in_module == wanted) and int(address, 16)
+    }
+    if len(places) != 1:
+        return None
+    names = [symbol for address, symbol, in_module in symbols if (address, in_module) in places]
+    found = next((item for item in known.functions if item.name in names and item.module == next(iter(places))[1]), None)
+    return None if found is None else KernelFunction(name, found.module, (found.name,))
+
+
 def _traceable(root: Path) -> list[tuple[str, str, str]] | None:
     """(address unknown, name, module) of what ftrace can hook; None where the list may not be read."""
     for mount in _TRACEFS:

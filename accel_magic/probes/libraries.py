@@ -23,6 +23,7 @@ _LOADER_LINE = re.compile(r"^\s+(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (\S+)
 _STEM = re.compile(r"^(.+?)(?:\.so\b.*|\.cpython-.*|)$")
 # A version or the hash that wheel repair tools add may stand between a library's name and `.so`.
 _INFIX = r"(?:-[\w.]*\d[\w.]*)?"
+_HASH = r"(?:-[0-9a-f]{8})?"  # of a bundled copy alone: it ranks with the system's plain name, and wins by its folder
 _SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 
@@ -118,7 +119,7 @@ def _ways(name: str) -> list[re.Pattern[str]]:
     plain = re.escape(name)
     if ".so" in name:
         return [re.compile(plain), re.compile(rf"{plain}\..*")]
-    return [re.compile(rf"{prefix}{plain}{infix}\..*") for infix in ("", _INFIX) for prefix in ("lib", "")]
+    return [re.compile(rf"{prefix}{plain}{infix}\..*") for infix in (_HASH, _INFIX) for prefix in ("lib", "")]
 
 
 def _from_path(name: str) -> Path:

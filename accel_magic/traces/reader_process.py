@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic import channel
+from accel_magic.traces.program_source import ProgramSource
 from accel_magic.traces.sources import KernelSource, ReplaySource, Source
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ class _Samples:
         self.hits.append(hits)
 
 
-_SOURCES: dict[str, Callable[[dict[str, Any], list[int]], Source]] = {"kernel": KernelSource, "replay": ReplaySource}
+_SOURCES: dict[str, Callable[[dict[str, Any], list[int]], Source]] = {
+    "kernel": KernelSource,
+    "replay": ReplaySource,
+    "program": ProgramSource,
+}
 
 
 class Trace:

@@ -20,6 +20,7 @@ from accel_magic.traces import buckets
 from accel_magic.traces.rates import point_labels, rates
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def _hits(result: TraceResult) -> Any:
     order = [point for point in _by_hits(result) if result.recording.hits[point]][:TOP_BARS]
     if not order:
         raise ProbeError("no hits to draw", why="none of the probes fired")
-    labels = point_labels(result.plan)
+    labels = tuple(map(readable, point_labels(result.plan)))
     hits = [int(result.recording.hits[point]) for point in order]
     names = [labels[point] for point in order]
     rows = list(range(len(order)))
@@ -115,7 +116,7 @@ def _latency(result: TraceResult) -> Any:
             why="no measured call ended" if points else "no probe measures a latency",
             fix="" if points else "trace with latency:SPEC",
         )
-    labels = point_labels(result.plan)
+    labels = tuple(map(readable, point_labels(result.plan)))
     colors = _colors(result, [points[row].id for row in order])
     plot = _frame("Latency", x_axis_type="log")
     drawn, lows, highs, tallest = [], [], [], 0.0
@@ -169,7 +170,7 @@ def _rate(result: TraceResult) -> Any:
     frame = rates(recording, f"{step}ns", "auto" if few else "samples")
     times = np.append(frame.index.to_numpy().astype(np.int64), recording.duration_ns) / 1e9
     middles = (times[:-1] + times[1:]) / 2
-    labels = point_labels(result.plan)
+    labels = tuple(map(readable, point_labels(result.plan)))
     tallest = float(frame.to_numpy()[:, order].max())
     plot = _frame("Rate", x_range=(0, max(result.duration_s, 1e-9)), y_range=(0, tallest * 1.08))
     drawn = []

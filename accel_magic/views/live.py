@@ -16,6 +16,7 @@ import numpy as np
 
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.headline import replay_text
+from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,7 +183,7 @@ def render(state: LiveState) -> str:
         parts.append(f"<span>{count_text(state.recorded)} <i>events</i></span>")
         parts.append(f"<span{alarm}>{exact_text(state.lost)} lost</span>")
     parts += [
-        f"<span title={_quoted(latency.label)}><i>{escape(shortened(latency.label, 28))}</i> "
+        f"<span title={_quoted(readable(latency.label))}><i>{escape(shortened(readable(latency.label), 28))}</i> "
         f"<i>p50</i> {duration_text(latency.p50_ns)} <i>p99</i> {duration_text(latency.p99_ns)}</span>"
         for latency in state.latency
     ]

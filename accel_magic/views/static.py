@@ -100,6 +100,8 @@ def _table_html(table: Table) -> str:
         if table.more:
             parts.append(f'<div class="am-note">and {exact_text(table.more)} more in the data frame</div>')
         parts.append("</details>")
+    if table.silent:
+        parts.append(f'<div class="am-note">and {exact_text(table.silent)} without a hit</div>')
     return f'<div class="am-table">{"".join(parts)}</div>'
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from accel_magic.views.format import duration_text, exact_text, rate_text, ratio_text
+from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 
 
+MANY = 10
+
+
 @dataclass(frozen=True)
 class Table:
     """Formatted cells: the first `names` columns are names (to the left), the others numbers (to the right).
 
-    `rows` is cut at the limit asked for; `more` counts the rows left out.
+    `rows` is cut at the limit asked for; `more` counts the rows left out, `silent` those left out for having no hit.
     """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     names: int
     more: int = 0
+    silent: int = 0
 
 
 def counts_table(result: TraceResult, limit: int) -> Table:
@@ -36,7 +41,7 @@ def counts_table(result: TraceResult, limit: int) -> Table:
     formats: Formats = {"hits": ("hits", exact_text), "rate": ("rate", rate_text)}
     if result.lost:
         formats = {**formats, "lost": ("lost", exact_text)}
-    return _table(result.counts, formats, limit)
+    return _table(result.counts, formats, limit, "hits")
 
 
 def latency_table(result: TraceResult, limit: int) -> Table:
@@ -48,7 +53,7 @@ def latency_table(result: TraceResult, limit: int) -> Table:
     }
     if frame["unfinished"].any():
         formats = {**formats, "unfinished": ("unfinished", exact_text)}
-    return _table(frame, formats, limit)
+    return _table(frame, formats, limit, "count")
 
 
 def comparison_table(comparison: Comparison, limit: int) -> Table:
@@ -69,16 +74,23 @@ def comparison_table(comparison: Comparison, limit: int) -> Table:
     return _table(comparison.table, formats, limit)
 
 
-def _table(frame: pd.DataFrame, formats: Formats, limit: int) -> Table:
-    """Lay out the first `limit` rows of a frame indexed by (probe, function)."""
+def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -> Table:
+    """Lay out the first `limit` rows of a frame indexed by (probe, function).
+
+    Among many rows (a glob may match hundreds) those whose `count` is 0 say nothing, and only their number is given.
+    """
+    total = len(frame)
+    if count and total > MANY:
+        frame = frame[frame[count] > 0]
     shown = frame.head(limit)
     cells = [[text(value) for value in shown[column]] for column, (_, text) in formats.items()]
-    names = [[str(name) for name in shown.index.get_level_values(level)] for level in ("probe", "function")]
+    probes, functions = ([str(name) for name in shown.index.get_level_values(level)] for level in ("probe", "function"))
     return Table(
         heads=("probe", "function", *(head for head, _ in formats.values())),
-        rows=tuple(zip(*names, *cells, strict=True)),
-        names=len(names),
+        rows=tuple(zip(probes, map(readable, functions), *cells, strict=True)),
+        names=2,
         more=len(frame) - len(shown),
+        silent=total - len(frame),
     )
 
 

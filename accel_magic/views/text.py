@@ -53,4 +53,8 @@ def _aligned(table: Table) -> list[str]:
         ).rstrip()
         for row in cells
     ]
-    return [*lines, f"and {exact_text(table.more)} more"] if table.more else lines
+    if table.more:
+        lines.append(f"and {exact_text(table.more)} more")
+    if table.silent:
+        lines.append(f"and {exact_text(table.silent)} without a hit")
+    return lines

@@ -51,10 +51,12 @@ AM_INLINE void am_measure(u32 latency, u64 duration)
 {
 	struct am_histograms *histograms = AM_VALUE(AM_HISTOGRAMS);
 	u32 row = latency & (AM_LATENCIES - 1);
-	u32 bucket = am_bucket(duration);
+	u64 bucket = am_bucket(duration);
 	u64 *max = &histograms->max[row];
 	u64 old;
 
+	/* The compiler knows the bound and would drop the test; older verifiers do not. */
+	asm volatile("" : "+r"(bucket));
 	if (bucket >= AM_BUCKETS)
 		return;
 	__sync_fetch_and_add(&histograms->counts[row][bucket], 1);

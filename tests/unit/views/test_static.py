@@ -84,7 +84,7 @@ def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
 
 def test_rows_beyond_15_are_folded_away_and_beyond_500_only_counted(make_recording):
     points = [f"kprobe:m:f{i}" for i in range(600)]
-    source = result_html(TraceResult(make_recording(points, hits=range(600), event_count=0)), figures=False)
+    source = result_html(TraceResult(make_recording(points, hits=range(1, 601), event_count=0)), figures=False)
 
     shown, folded = source.split("<details>")
 

@@ -65,7 +65,7 @@ def test_only_the_top_20_are_listed_and_the_rest_is_counted(make_recording):
     assert sum(line.startswith("kprobe:m:") for line in text.splitlines()) == 20
     assert "kprobe:m:f1024" in text
     assert "kprobe:m:f1004 " not in text
-    assert text.endswith("and 1,005 more")
+    assert text.endswith("and 1,004 more\nand 1 without a hit")
 
 
 def test_notes_of_the_plan_are_passed_on(make_recording):

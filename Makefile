@@ -1,0 +1,75 @@
+# The two commands of the README are `make demo` and `make test`; `make help` lists the others.
+# PYTHON=/path/to/python3 chooses the interpreter of the virtual environment (3.11 or newer).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := build/stamps
+
+# BCC is not on PyPI; the compiler, the peers and the browser are for the tests only.
+DEMO_PACKAGES := python3-bpfcc
+TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
+
+.PHONY: help demo test lint bench notebooks recordings screenshots clean
+
+help:
+	@echo 'make demo         set up and run notebooks/quickstart.ipynb headless (as root: live; else: a recording)'
+	@echo 'make test         set up and run every check: ruff, mypy, pytest'
+	@echo 'make lint         ruff and mypy only'
+	@echo 'make bench        benchmarks beside bpftrace and BCC (as root)'
+	@echo 'make notebooks    run every notebook headless into build/notebooks'
+	@echo 'make recordings   record notebooks/recordings again (as root)'
+	@echo 'make screenshots  run the browser tests and renew docs/images'
+	@echo 'make clean        remove build/ and .venv/'
+
+demo: $(STAMPS)/demo
+	@tools/packages --optional $(DEMO_PACKAGES)
+	@tools/tracefs
+	@$(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb build/demo
+
+test: lint
+	@tools/packages $(TEST_PACKAGES)
+	@tools/tracefs
+	@echo '== pytest'
+	@$(BIN)/python -m pytest
+
+lint: $(STAMPS)/dev
+	@echo '== ruff and mypy'
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(STAMPS)/dev
+	@tools/packages $(TEST_PACKAGES)
+	@tools/tracefs
+	@$(BIN)/python -m benchmarks
+
+notebooks: $(STAMPS)/demo
+	@tools/packages --optional $(DEMO_PACKAGES)
+	@tools/tracefs
+	@$(BIN)/python tools/run_notebook.py notebooks/*.ipynb build/notebooks
+
+recordings: $(STAMPS)/demo
+	@tools/packages $(DEMO_PACKAGES)
+	@tools/tracefs
+	@$(BIN)/python tools/record.py notebooks/quickstart.ipynb notebooks/recordings
+
+screenshots: $(STAMPS)/dev
+	@tools/packages $(TEST_PACKAGES)
+	@tools/tracefs
+	@$(BIN)/python -m pytest tests/browser
+	@mkdir -p docs/images
+	@cp -v build/screenshots/*.png docs/images/
+
+clean:
+	rm -rf build $(VENV)
+
+# One environment for both; a stamp per group of dependencies, renewed when they change.
+$(STAMPS)/demo $(STAMPS)/dev: pyproject.toml tools/venv
+	@PYTHON='$(PYTHON)' tools/venv $(VENV) $(@F)
+	@mkdir -p $(STAMPS) && touch $@

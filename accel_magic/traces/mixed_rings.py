@@ -1,0 +1,118 @@
+"""Ring buffers of a user's program: records of any size, moved and found in bulk."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accel_magic.traces.attachment import RING_HEADER
+from accel_magic.traces.rings import Ring
+
+_BUSY, _DISCARD = 1 << 31, 1 << 30
+_LENGTH = _DISCARD - 1
+_LONG_RUN = 32
+_WINDOW = 1024
+_HOP_WORDS = 1 << 15
+
+
+class MixedRing(Ring):
+    """One ring buffer of a user's program; `drain` copies its records with the ring buffer's own headers."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        super().__init__(fd, size, RING_HEADER)
+
+    def drain(self, file: int) -> int:
+        consumed = int(self._consumed[0])
+        start = consumed % self.size
+        waiting = self._data[start : start + self.waiting]
+        starts, end = record_starts(waiting)
+        written = 0
+        while written < end:
+            written += os.write(file, waiting[written:end].data)
+        self._consumed[0] = consumed + end
+        return len(starts)
+
+
+def record_starts(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
+    """Find the complete records at the start of a ring's data.
+
+    Args:
+        data: (bytes,) uint8, beginning with a record's header.
+
+    Returns:
+        Offsets of the records' headers, (records,) int64, and the offset behind the last of them: that of the first
+        record still being written, or the end of the data.
+
+    """
+    found: list[NDArray[np.int64]] = []
+    position = 0
+    heads = data.view("<u4")[::2]  # records are 8-aligned
+    while position < len(data):
+        starts, after = _run(heads, position // 8)
+        if len(starts) < _LONG_RUN:
+            starts, after = _hop(heads, position // 8)
+        if not len(starts):
+            break
+        found.append(starts * 8)
+        position = after * 8
+    return (np.concatenate(found) if found else np.empty(0, np.int64)), position
+
+
+def _words(length: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Size of records in 8-byte words, with their headers."""
+    return 1 + ((length & _LENGTH) + 7) // 8
+
+
+def _run(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]:
+    """Records of one length in a row, the usual case: their places are known at once. In words."""
+    length = int(heads[first])
+    if length & _BUSY:
+        return np.empty(0, np.int64), first
+    stride = 1 + ((length & _LENGTH) + 7) // 8
+    count, window = 0, _WINDOW
+    while True:
+        begin = first + count * stride
+        part = heads[begin : begin + window * stride : stride]
+        differs = (part & ~np.uint32(_DISCARD)) != (length & ~_DISCARD)
+        same = int(differs.argmax()) if differs.any() else len(part)
+        count += same
+        if same < window:
+            break
+        window *= 2
+    return first + stride * np.arange(count, dtype=np.int64), first + stride * count
+
+
+def _hop(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]:
+    """Records of changing lengths: treat every word as a header and double the length of the jumps. In words.
+
+    A word of a payload leads anywhere, but no jump from a real header ever lands on one.
+    """
+    lengths = heads[first : first + _HOP_WORDS].astype(np.int64)
+    count = len(lengths)
+    after = np.arange(count) + _words(lengths)
+    end = np.int64(count)  # stands for every place behind this stretch
+    jump = np.append(np.where(lengths & _BUSY, end, np.minimum(after, end)), end)
+    places = np.zeros(1, np.int64)
+    while True:
+        further = jump[places]
+        further = further[further < end]
+        if not len(further):
+            break
+        places = np.concatenate([places, further])
+        jump = jump[jump]
+    last = int(places[-1])
+    if lengths[last] & _BUSY:
+        return first + places[:-1], first + last
+    return first + places, first + int(after[last])
+
+
+def discarded(heads: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which headers belong to records that the program reserved and then dropped."""
+    return (heads & np.uint32(_DISCARD)) != 0
+
+
+def sizes(heads: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Bytes of the records' data, without header and alignment."""
+    return heads & np.uint32(_LENGTH)

@@ -1,0 +1,63 @@
+"""What the reader process drains for a user's own program: its ring buffers, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic.traces.mixed_rings import MixedRing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+class ProgramSource:
+    """The ring buffers of a user's program; past `max_bytes` they are left full, so that the program's output fails."""
+
+    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        self._descriptors = descriptors
+        self._rings = [MixedRing(fd, size) for fd, size in zip(descriptors, message["ring_sizes"], strict=True)]
+        self._room: int = message["max_bytes"]
+        self.ring_count = len(self._rings)
+
+    def go(self, start_ns: int) -> None:
+        """The program is at work already: it decides itself what it records."""
+
+    def drain(self, ring: int, file: int) -> int:
+        if self._room <= 0:
+            return 0
+        before = os.fstat(file).st_size
+        count = self._rings[ring].drain(file)
+        self._room -= os.fstat(file).st_size - before
+        return count
+
+    def hits(self) -> NDArray[np.uint64]:
+        """None: the program counts, or not, in its own maps."""
+        return np.empty(0, np.uint64)
+
+    def lost(self) -> int:
+        """Nobody knows: the kernel tells only the program when its output fails."""
+        return 0
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:  # noqa: ARG002 - the protocol's
+        return []
+
+    def disable(self) -> None:
+        """The program has no switch of ours."""
+
+    def stop_recording(self) -> None:
+        """The program has no switch of ours."""
+
+    def finish(self) -> None:
+        """The notebook's process has detached the program."""
+
+    def waiting(self) -> bool:
+        return self._room > 0 and any(ring.waiting for ring in self._rings)
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)

@@ -1,0 +1,67 @@
+"""C++ functions under the names that people gave them: `ov::InferRequest::infer()` for `_ZN2ov12InferRequest5inferEv`.
+
+Only for showing. Data frames keep the symbol, which is what a probe is written with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SYMBOL = re.compile(r"\b_Z\w+")
+_AFTER = re.compile(r"(?: (?:const|volatile)|(?<=\))&{1,2}| \[clone [^\]]*\])+$")
+
+
+def readable(text: str) -> str:
+    """Replace every C++ symbol in a text by its qualified name, parameters left out: `f()`, `f(…)` where it has some.
+
+    A symbol that cannot be read stays as it is, and so do all of them where there is no C++ runtime library.
+    """
+    return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
+
+
+@cache
+def _demangled(symbol: str) -> str:
+    demangle = _demangler()
+    return (demangle(symbol) if demangle else None) or symbol
+
+
+@cache
+def _demangler() -> Callable[[str], str | None] | None:
+    """The runtime library's own `__cxa_demangle`, part of the C++ ABI; None where there is no such library."""
+    try:
+        library, free = ctypes.CDLL("libstdc++.so.6"), ctypes.CDLL(None).free
+        function = library["__cxa_demangle"]
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    function.restype = ctypes.c_void_p
+    free.argtypes, free.restype = [ctypes.c_void_p], None
+
+    def demangle(symbol: str) -> str | None:
+        status = ctypes.c_int()
+        answer = function(symbol.encode(), None, None, ctypes.byref(status))
+        if not answer:
+            return None
+        text = ctypes.string_at(answer).decode(errors="replace")
+        free(answer)
+        return text
+
+    return demangle
+
+
+def _without_parameters(name: str) -> str:
+    head = _AFTER.sub("", name)
+    if not head.endswith(")"):
+        return name
+    depth = 0
+    for place in range(len(head) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(head[place], 0)
+        if depth == 0:
+            return head[:place] + ("()" if place == len(head) - 2 else "(…)")
+    return name

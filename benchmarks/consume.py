@@ -1,0 +1,72 @@
+"""From the ring buffer's memory to data in Python: both sides start with a ring that is already full of events."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.api import Options
+from accel_magic.kernel.attach import KernelEngine
+from accel_magic.traces.decode import decode
+from accel_magic.traces.frames import events_frame
+from accel_magic.traces.mapped import map_file, map_value
+from accel_magic.traces.rings import Ring
+from benchmarks import peers, workloads
+from benchmarks.arithmetic import Measured
+from benchmarks.peers import TRACEPOINT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.probes.plan import Plan
+
+
+def consuming(*, quick: bool) -> Iterator[Measured]:
+    """Ring memory to DataFrame against BCC's callbacks."""
+    calls, rounds = (200_000, 3) if quick else (1_000_000, 5)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(_ours(calls))
+        bcc = peers.bcc("filled", "getppid", calls)
+        theirs.append(bcc.consume_ns / bcc.seen)
+    yield Measured(
+        "consume",
+        "ring memory to DataFrame, per event",
+        "ns",
+        tuple(ours),
+        "BCC's Python ring-buffer callback",
+        tuple(theirs),
+        "speedup",
+        15,
+        "ours ends in a DataFrame, the peer in a list of tuples",
+    )
+
+
+def _ours(calls: int) -> float:
+    """Fill a ring that nobody reads, then do what the reader process and the result do, here and timed; ns an event."""
+    plan = Options(mode="events", scope="all").plan((TRACEPOINT,))
+    with KernelEngine().attach(plan) as attachment:
+        control = map_value(attachment.control_fd, attachment.layout.control, writable=True)
+        control["recording"] = 1
+        control["enabled"] = 1
+        workloads.run("getppid", calls)
+        control["enabled"] = 0
+        attachment.detach()
+        start = time.perf_counter_ns()
+        ring = Ring(attachment.ring_fds[0], attachment.ring_sizes[0], attachment.layout.record(0))
+        file = os.memfd_create("records")
+        ring.drain(file)
+        events = decode(attachment.layout, [map_file(file)], 0)
+        frame = events_frame(_recording(plan, events))
+        taken = time.perf_counter_ns() - start
+        os.close(file)
+    if len(frame) < calls:
+        raise peers.PeerError(f"{len(frame)} events of {calls} were in the ring")
+    return taken / len(frame)
+
+
+def _recording(plan: Plan, events: Any) -> Any:
+    """What `events_frame` looks at."""
+    return SimpleNamespace(plan=plan, events=events)

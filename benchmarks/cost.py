@@ -1,0 +1,114 @@
+"""What a traced call costs: hits that are counted, hits that are recorded, and what is lost at full speed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks import peers, workloads
+from benchmarks.arithmetic import Measured, cost_per_call
+from benchmarks.peers import TRACEPOINT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def counting(*, quick: bool) -> Iterator[Measured]:
+    """Hits of a system call's tracepoint, counted and not recorded."""
+    calls, rounds = (200_000, 3) if quick else (1_000_000, 9)
+    times: dict[str, list[float]] = {"untraced": [], "ours": [], "bpftrace": [], "bcc": []}
+    for _ in range(rounds):
+        times["untraced"].append(workloads.run("getppid", calls).ns_per_call)
+        times["ours"].append(peers.ours(TRACEPOINT, "getppid", calls, mode="count")[0].ns_per_call)
+        times["bpftrace"].append(peers.bpftrace_count(TRACEPOINT, "getppid", calls).run.ns_per_call)
+        times["bcc"].append(peers.bcc("count", "getppid", calls).run.ns_per_call)
+    cost = {tool: cost_per_call(times[tool], times["untraced"]) for tool in ("ours", "bpftrace", "bcc")}
+    what = "cost per hit, counting, system call tracepoint"
+    yield Measured(
+        "count-bpftrace", what, "ns", cost["ours"], "bpftrace @[probe] = count()", cost["bpftrace"], "ratio", 1 / 5
+    )
+    yield Measured("count-bcc", what, "ns", cost["ours"], "bare BCC per-CPU counter", cost["bcc"], "ratio", 1.5)
+
+
+def functions(*, quick: bool) -> Iterator[Measured]:
+    """Hits of a user-space function: counted, and measured from entry to return."""
+    calls, rounds, chunk = (5_000, 3, 500) if quick else (50_000, 5, 1_000)
+    probe = peers.uprobe()
+    times: dict[str, list[float]] = {"untraced": [], "count": [], "latency": [], "bpftrace": [], "bcc": []}
+    for _ in range(rounds):
+        times["untraced"].append(workloads.run("function", calls, chunk).ns_per_call)
+        times["count"].append(peers.ours(probe, "function", calls, chunk, mode="count")[0].ns_per_call)
+        latency = peers.ours(f"latency:{probe}", "function", calls, chunk, mode="count")
+        times["latency"].append(latency[0].ns_per_call)
+        times["bpftrace"].append(peers.bpftrace_count(probe, "function", calls, chunk).run.ns_per_call)
+        times["bcc"].append(peers.bcc("uprobe", "function", calls, chunk).run.ns_per_call)
+    cost = {tool: cost_per_call(times[tool], times["untraced"]) for tool in times if tool != "untraced"}
+    what = "cost per hit, counting, uprobe"
+    yield Measured("uprobe-bpftrace", what, "ns", cost["count"], "bpftrace @[probe] = count()", cost["bpftrace"], "ratio")
+    yield Measured("uprobe-bcc", what, "ns", cost["count"], "bare BCC per-CPU counter", cost["bcc"], "ratio")
+    what = "cost per call, latency of a uprobe (entry and return, in-kernel histogram)"
+    yield Measured(
+        "uprobe-latency", what, "ns", cost["latency"], "bpftrace counting entries only", cost["bpftrace"], "ratio"
+    )
+
+
+def recording(*, quick: bool) -> Iterator[Measured]:
+    """Hits that are recorded with time, process, thread, CPU and name: cost to the traced thread, and end to end."""
+    calls, printed, rounds = (200_000, 50_000, 3) if quick else (1_000_000, 200_000, 7)
+    times: dict[str, list[float]] = {"untraced": [], "ours": [], "printf": []}
+    ends: dict[str, list[float]] = {"ours": [], "bcc": []}
+    for _ in range(rounds):
+        untraced = workloads.run("getppid", calls).ns_per_call
+        times["untraced"].append(untraced)
+        run, result = peers.ours(TRACEPOINT, "getppid", calls, mode="events")
+        events = len(result.events)  # a DataFrame from here on
+        ends["ours"].append((time.monotonic_ns() - run.start_ns) / events - untraced)
+        times["ours"].append(run.ns_per_call)
+        times["printf"].append(peers.bpftrace_printf("getppid", printed).run.ns_per_call)
+        bcc = peers.bcc("events", "getppid", calls)
+        ends["bcc"].append((bcc.end_ns - bcc.run.start_ns) / bcc.seen - untraced)
+    yield Measured(
+        "record-bpftrace",
+        "cost per recorded event to the traced thread",
+        "ns",
+        cost_per_call(times["ours"], times["untraced"]),
+        "bpftrace printf to a file",
+        cost_per_call(times["printf"], times["untraced"]),
+        "ratio",
+        1 / 20,
+    )
+    yield Measured(
+        "record-bcc",
+        "cost per recorded event, end to end: first call to data in Python",
+        "ns",
+        tuple(ends["ours"]),
+        "BCC's Python ring-buffer callback",
+        tuple(ends["bcc"]),
+        "ratio",
+        1 / 3,
+        "ours ends in a DataFrame, the peer in a list of tuples",
+    )
+
+
+def loss(*, quick: bool) -> Iterator[Measured]:
+    """Events lost when one thread makes system calls as fast as it can, everything at its defaults."""
+    calls, rounds = (500_000, 1) if quick else (2_000_000, 3)
+    ours, theirs = [], []
+    for turn in range(rounds):
+        result = peers.ours(TRACEPOINT, "getppid", calls, mode="events")[1]
+        if result.recorded + result.lost != calls:
+            raise peers.PeerError(f"{result.recorded} recorded and {result.lost} lost are not the {calls} hits")
+        ours.append(result.lost / calls * 100)
+        if turn == 0:  # ten seconds, and the same each time
+            theirs.append((calls - peers.bpftrace_printf("getppid", calls).seen) / calls * 100)
+    yield Measured(
+        "loss",
+        f"loss at full speed, {calls / 1e6:g} M system calls by one thread, default buffer",
+        "%",
+        tuple(ours),
+        "bpftrace printf to a file",
+        tuple(theirs) * rounds,
+        "value",
+        0.0,
+        "the peer ran once",
+    )

@@ -1,0 +1,88 @@
+"""What a notebook user waits for: the first cell, the next ones, the result, and a workload under the live display."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.arithmetic import Measured
+from benchmarks.kernel import new_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.kernel import Kernel
+
+PROBES = "tracepoint:syscalls:sys_enter_ioctl uprobe:libc:malloc"
+FIRST = f"%%ktrace {PROBES}\nimport time; first = time.time()\nlast = time.time()\n"
+EVENTS = """%%ktrace tracepoint:syscalls:sys_enter_getppid -o t
+import os, time
+first = time.time()
+for _ in range({calls}): os.getppid()
+last = time.time()
+"""
+BUSY = """%%ktrace tracepoint:syscalls:sys_enter_getppid --{live}
+import os, time
+first = time.perf_counter()
+total = 0
+for number in range({steps}):
+    total += number * number % 7
+taken = time.perf_counter() - first;
+"""
+
+
+def cells(*, quick: bool) -> Iterator[Measured]:
+    """Time before the user's first line, and from the last line to the result; each round in a kernel of its own."""
+    rounds, repeats, calls = (2, 2, 200_000) if quick else (5, 4, 1_000_000)
+    loaded, before, repeated, after, after_first, frame = [], [], [], [], [], []
+    for _ in range(rounds):
+        with new_kernel() as kernel:
+            load = kernel.run("%load_ext accel_magic")
+            first = kernel.run(FIRST, "first", "last")
+            loaded.append(first.values["first"] - load.sent)
+            before.append(first.values["first"] - first.sent)
+            for _ in range(repeats):
+                again = kernel.run(FIRST, "first", "last")
+                repeated.append((again.values["first"] - again.sent) * 1e3)
+            after.append(_end_to_result(kernel, calls))
+            frame.append(kernel.run("import time; a = time.time(); len(t.events); b = time.time() - a", "b").values["b"])
+        with new_kernel() as kernel:
+            kernel.run("%load_ext accel_magic")
+            after_first.append(_end_to_result(kernel, calls))
+    what = "first cell in a new kernel, request to the user's first line"
+    yield Measured("first-cell", what, "s", tuple(before), bar=1.2, note="right after %load_ext")
+    yield Measured("first-cell-load", f"{what}, with %load_ext", "s", tuple(loaded))
+    yield Measured("repeated-cell", "repeated cell, request to the user's first line", "ms", tuple(repeated), bar=80)
+    size = f"{calls / 1e6:g} M events"
+    what = f"end of the cell to result, {size}"
+    yield Measured("result", what, "s", tuple(after), bar=0.5)
+    yield Measured("result-first", f"{what}, first cell of a kernel (sends BokehJS)", "s", tuple(after_first), bar=0.5)
+    yield Measured("frame", f"`.events` of that result, first time asked for, {size}", "s", tuple(frame))
+
+
+def _end_to_result(kernel: Kernel, calls: int) -> float:
+    reply = kernel.run(EVENTS.format(calls=calls), "last")
+    return float(reply.result - reply.values["last"])
+
+
+def live(*, quick: bool) -> Iterator[Measured]:
+    """A Python loop that never lets go of the GIL by itself, with and without the live display."""
+    steps, rounds = (2_000_000, 3) if quick else (15_000_000, 9)
+    ours, theirs = [], []
+    with new_kernel() as kernel:
+        kernel.run("%load_ext accel_magic")
+        kernel.run(BUSY.format(live="live", steps=1000))
+        for turn in range(rounds):
+            order = ("live", "no-live") if turn % 2 else ("no-live", "live")
+            taken = {mode: kernel.run(BUSY.format(live=mode, steps=steps), "taken").values["taken"] for mode in order}
+            ours.append(taken["live"])
+            theirs.append(taken["no-live"])
+    yield Measured(
+        "live",
+        "a CPU-bound Python loop under the live display",
+        "s",
+        tuple(ours),
+        "--no-live",
+        tuple(theirs),
+        "ratio",
+        1.03,
+    )

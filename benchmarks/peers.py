@@ -1,0 +1,118 @@
+"""Running the loop under each tool: ours, bpftrace, BCC. Each call attaches, runs the loop once and detaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic import api
+from accel_magic.kernel import compiler
+from accel_magic.kernel.find_bcc import find_bcc
+from benchmarks import workloads
+
+if TYPE_CHECKING:
+    from accel_magic.traces.result import TraceResult
+    from benchmarks.workloads import Run, What
+
+_SCRIPT = Path(__file__).with_name("bcc_peer.py")
+TRACEPOINT = "tracepoint:syscalls:sys_enter_getppid"
+
+
+class PeerError(Exception):
+    """A peer did not do what it is measured for; the numbers would mean nothing."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One run under a tool: what the loop measured, how many hits (or events) the tool saw, when it had them all."""
+
+    run: Run
+    seen: int
+    end_ns: int = 0
+    consume_ns: int = 0
+
+
+def uprobe() -> str:
+    """Our and bpftrace's name of the traced function."""
+    return f"uprobe:{workloads.program()}:traced_function"
+
+
+def ours(probe: str, what: What, calls: int, chunk: int = workloads.CHUNK, **options: Any) -> tuple[Run, TraceResult]:
+    """Trace the loop with `accel_magic.trace`."""
+    with api.trace(probe, **options) as trace:
+        run = workloads.run(what, calls, chunk)
+    if trace.result.hits != calls:
+        raise PeerError(f"accel_magic counted {trace.result.hits} hits of {calls}")
+    return run, trace.result
+
+
+def bpftrace_version() -> str:
+    """Version of the installed bpftrace. Raises PeerError where there is none."""
+    if shutil.which("bpftrace") is None:
+        raise PeerError("bpftrace is not installed: apt install bpftrace")
+    return subprocess.run(["bpftrace", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def bpftrace_count(probe: str, what: What, calls: int, chunk: int = workloads.CHUNK) -> Traced:
+    """`PROBE { @[probe] = count(); }` around the loop."""
+    output = _bpftrace(f"{probe} {{ @[probe] = count(); }}", what, calls, chunk)
+    seen = int((re.search(r"\]: (\d+)", output) or _missing("bpftrace counted nothing"))[1])
+    if seen < calls:
+        raise PeerError(f"bpftrace counted {seen} hits of {calls}")
+    return Traced(workloads.read(calls, chunk), seen)
+
+
+def bpftrace_printf(what: What, calls: int, chunk: int = workloads.CHUNK) -> Traced:
+    """One printed line per hit with the columns that ours has, to a file; `seen` are the lines that arrived."""
+    program = f'{TRACEPOINT} {{ printf("%llu %d %d %d %s\\n", nsecs, pid, tid, cpu, comm); }}'
+    output = _bpftrace(program, what, calls, chunk)
+    return Traced(workloads.read(calls, chunk), len(re.findall(r"^\d+ \d+ \d+ \d+ loop$", output, re.MULTILINE)))
+
+
+def _bpftrace(program: str, what: What, calls: int, chunk: int) -> str:
+    output = workloads.folder() / "bpftrace"
+    # With -c the loop starts when everything is attached, and bpftrace ends with it.
+    loop = " ".join(workloads.command(what, calls, chunk))
+    done = subprocess.run(
+        ["bpftrace", "-o", str(output), "-c", loop, "-e", program], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise PeerError(f"bpftrace failed: {done.stderr.strip()}")
+    return output.read_text(encoding="utf-8", errors="replace")
+
+
+def bcc(mode: str, what: What, calls: int, chunk: int = workloads.CHUNK) -> Traced:
+    """Run the loop under BCC's Python in a mode of `bcc_peer.py`."""
+    words = [str(find_bcc().interpreter), "-s", str(_SCRIPT), mode]
+    if mode == "uprobe":
+        words += [str(workloads.program()), "traced_function"]
+    headers = str(Path(compiler.__file__).with_name("headers"))
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BCC_KERNEL_SOURCE": headers},
+    ) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        if peer.stdout.readline().strip() != "ready":
+            raise PeerError("BCC's Python did not attach")
+        run = workloads.run(what, calls, chunk)
+        peer.stdin.write(f"{calls}\n")
+        peer.stdin.flush()
+        answer = json.loads(peer.stdout.readline() or "{}")
+    seen = answer.get("hits", answer.get("events", 0))
+    if mode in ("count", "uprobe") and seen < calls:
+        raise PeerError(f"BCC counted {seen} hits of {calls}")
+    return Traced(run, seen, answer.get("end_ns", 0), answer.get("consume_ns", 0))
+
+
+def _missing(message: str) -> Any:
+    raise PeerError(message)

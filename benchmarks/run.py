@@ -1,0 +1,60 @@
+"""Run the benchmarks: `python benchmarks/run.py [--quick] [--only NAME] [--json FILE] [--markdown FILE]`.
+
+Needs what live tracing needs (root, tracefs, BCC), a C compiler and bpftrace. About four minutes; `--quick` takes half a
+minute and tells only that everything runs. Exits 0 when all was measured, whatever the verdicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):  # run as a script
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from typing import TYPE_CHECKING
+
+from benchmarks import consume, cost, notebook, report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.arithmetic import Measured
+
+GROUPS = {
+    "counting": cost.counting,
+    "recording": cost.recording,
+    "loss": cost.loss,
+    "consuming": consume.consuming,
+    "cells": notebook.cells,
+    "live": notebook.live,
+    "functions": cost.functions,
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python benchmarks/run.py", description="Measure accel_magic beside its peers.")
+    parser.add_argument("--quick", action="store_true", help="few rounds and calls: does it run?")
+    parser.add_argument("--only", action="append", choices=tuple(GROUPS), help="this group; may be given several times")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round of every row")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    given = parser.parse_args(words)
+    about = report.machine()
+    results: list[Measured] = []
+    for name in given.only or GROUPS:
+        for measured in GROUPS[name](quick=given.quick):
+            results.append(measured)
+            print(report.plain(measured), flush=True)
+    if given.json is not None:
+        given.json.write_text(json.dumps(report.as_json(results, about), indent=1) + "\n", encoding="utf-8")
+    if given.markdown is not None:
+        given.markdown.write_text(report.markdown(results, about), encoding="utf-8")
+    missed = [measured.name for measured in results if measured.verdict == "missed"]
+    print(f"\n{len(results)} rows; bars missed: {', '.join(missed) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Latencies: which calls are paired with which returns, and how long they took, against the programs' own clocks."""
+
+import numpy as np
+import pytest
+
+from accel_magic import trace
+from accel_magic.traces import buckets
+
+pytestmark = pytest.mark.live
+
+
+def test_durations_are_those_the_program_measured_around_its_own_calls(build, run):
+    program = build("naps")
+
+    with trace(f"latency:uprobe:{program}:nap", args="us=arg0:s32") as t:
+        measured = run(program, 4, 40, 2000)["nap"]
+
+    latency = t.result.latency.iloc[0]
+    assert (latency["count"], latency["unfinished"]) == (160, 0)
+    # The program's two clock readings lie just outside of ours, some microseconds of probe included.
+    assert np.mean(measured) - 1e6 < latency["mean"] <= np.mean(measured)
+    assert latency["max"] <= max(measured)
+    for quantile, name in ((50, "p50"), (90, "p90")):
+        assert latency[name] == pytest.approx(np.percentile(measured, quantile, method="inverted_cdf"), rel=0.1)
+    events = t.result.events
+    assert (events["duration_ns"] >= events["us"].astype("int64") * 1000).all()
+    assert events["us"].value_counts().to_dict() == {2000: 40, 4000: 40, 6000: 40, 8000: 40}
+    assert (events["retval"] == events["us"].astype("int64")).all()
+
+
+def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, run):
+    program = build("naps")
+
+    with trace(f"latency:uprobe:{program}:nap", "latency:t:syscalls:sys_enter_clock_nanosleep") as t:
+        run(program, 4, 50, 500)
+
+    assert t.result.lost == 0
+    assert t.result.latency["count"].tolist() == [200, 200]
+    for (_, function), row in t.result.latency.iterrows():
+        durations = t.result.events.query("function == @function")["duration_ns"].to_numpy()
+        counts, _ = np.histogram(durations, bins=buckets.EDGES)
+        filled = np.flatnonzero(counts)
+        assert row["histogram"].index.tolist() == buckets.EDGES[filled].tolist()
+        assert row["histogram"].tolist() == counts[filled].tolist()
+        assert row["mean"] == pytest.approx(durations.mean(), rel=1e-12)
+        assert row["max"] == durations.max()
+        for share, name in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99")):
+            exact = np.quantile(durations, share, method="inverted_cdf")
+            assert row[name] == pytest.approx(exact, rel=0.032)
+
+
+def test_recursive_calls_of_several_threads_are_each_paired_with_their_own_return(build, run):
+    program = build("shapes")
+
+    with trace(f"latency:uprobe:{program}:factorial", args="n=arg0:s64") as t:
+        told = run(program, "recursion")
+
+    events = t.result.events
+    assert t.result.latency["count"].tolist() == [told["calls"]] == [26]
+    assert t.result.latency["unfinished"].tolist() == [0]
+    factorials = np.cumprod(np.arange(1, 9))
+    assert (events["retval"] == factorials[events["n"].astype(int) - 1]).all()
+    assert told["sum"] == factorials[4:].sum()
+    for _, calls in events.groupby("tid"):
+        # The deeper call starts later, ends earlier and has 1 ms less to sleep.
+        depth = calls["n"].tolist()
+        assert depth == list(range(depth[0], 0, -1))
+        assert calls["duration_ns"].is_monotonic_decreasing
+        ends = calls["time_ns"] + calls["duration_ns"]
+        assert ends.is_monotonic_decreasing
+        assert (calls["duration_ns"] >= calls["n"].astype("int64") * 1_000_000).all()
+
+
+def test_a_call_left_by_a_jump_instead_of_a_call_returns_with_the_one_it_jumped_to(build, run):
+    program = build("shapes")
+
+    with trace(f"latency:uprobe:{program}:take_off", f"latency:uprobe:{program}:landing", args="n=arg0:s64") as t:
+        told = run(program, "tail")
+
+    by_function = t.result.latency.droplevel("probe")
+    assert by_function["count"].to_dict() == {"take_off": told["take_off"], "landing": told["landing"]}
+    assert by_function["unfinished"].tolist() == [0, 0]
+    assert (t.result.events["retval"] == t.result.events["n"] + 1).all()
+    flights = t.result.events.query("function == 'take_off'")
+    assert flights["n"].tolist() == list(range(200))
+
+
+def test_calls_left_by_longjmp_are_counted_as_unfinished_and_spoil_no_other(build, run):
+    program = build("shapes")
+
+    with trace(f"latency:uprobe:{program}:jumper", args="away=arg0:s32") as t:
+        told = run(program, "jump")
+
+    latency = t.result.latency.iloc[0]
+    assert t.result.hits == told["calls"] == 300
+    assert latency["count"] == told["returned"] == 200
+    assert latency["unfinished"] == 100
+    assert (t.result.events["away"] == 0).all()
+    assert t.result.events["duration_ns"].between(0, 50e6).all()
+
+
+def test_a_thread_that_ends_inside_a_measured_call_leaves_it_unfinished(build, run):
+    program = build("shapes")
+
+    with trace(f"latency:uprobe:{program}:dies", args="leave=arg0:s32") as t:
+        told = run(program, "killed")
+
+    latency = t.result.latency.iloc[0]
+    assert (t.result.hits, latency["count"], latency["unfinished"]) == (told["calls"], told["returned"], 40)
+    assert (t.result.events["leave"] == 0).all()
+
+
+def test_system_calls_take_as_long_as_the_program_slept(build, run):
+    program = build("naps")
+
+    with trace("latency:tracepoint:syscalls:sys_enter_clock_nanosleep", filter="comm == 'naps'") as t:
+        measured = run(program, 2, 40, 3000)["nap"]
+
+    latency = t.result.latency.iloc[0]
+    assert latency["count"] == 80
+    assert np.mean(measured) - 1e6 < latency["mean"] <= np.mean(measured)
+    assert (t.result.events["retval"] == 0).all()
+
+
+def test_a_call_begun_before_the_trace_is_not_taken_for_one_of_it(build):
+    import subprocess
+    import time
+
+    program = build("naps")
+    with subprocess.Popen([program, "1", "2", "300000"], stdout=subprocess.PIPE) as process:
+        time.sleep(0.1)
+        with trace(f"latency:uprobe:{program}:nap", f"uretprobe:{program}:nap", scope=process.pid) as t:
+            process.wait(timeout=20)
+
+    # The first nap (0.3 s) had begun; only the second (0.6 s) is a whole call.
+    latency = t.result.latency.iloc[0]
+    assert (latency["count"], latency["unfinished"]) == (1, 0)
+    assert latency["mean"] > 0.6e9
+
+
+def test_a_call_that_outlives_the_trace_is_unfinished():
+    import threading
+    import time
+
+    with trace("latency:t:syscalls:sys_enter_clock_nanosleep") as t:
+        thread = threading.Thread(target=time.sleep, args=(0.5,))
+        thread.start()
+        time.sleep(0.1)
+    thread.join()
+
+    latency = t.result.latency.iloc[0]
+    assert (latency["count"], latency["unfinished"]) == (1, 1)
+    assert latency["max"] == pytest.approx(0.1e9, rel=0.3)
+
+
+def test_filters_on_the_return_decide_what_is_counted_measured_and_recorded(build, run):
+    program = build("naps")
+
+    with trace(f"latency:uprobe:{program}:nap", filter="duration > 5000000 and retval == arg0", args="us=arg0:s32") as t:
+        measured = run(program, 2, 20, 2000)["nap"]
+
+    # Naps of 2, 4, 6 and 8 ms; a 4 ms one that overslept by a millisecond counts too.
+    long = sum(value > 5_000_000 for value in measured)
+    assert 20 <= t.result.hits <= long <= 40
+    assert t.result.latency["count"].tolist() == [t.result.hits]
+    assert len(t.result.events) == t.result.hits
+    assert t.result.events["duration_ns"].min() > 5_000_000
+    assert set(t.result.events["us"]) >= {6000, 8000}

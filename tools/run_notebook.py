@@ -1,0 +1,63 @@
+"""Run notebooks headless and write them, executed, as .ipynb and .html: run_notebook.py NOTEBOOK... FOLDER."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbconvert import HTMLExporter
+
+CELL_TIMEOUT_S = 300
+
+
+def run(path: Path, folder: Path) -> bool:
+    """Run one notebook in its own folder, a line of progress per code cell; False when a cell raised."""
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    print(f"== running {path} ({len(code)} cells)", flush=True)
+
+    def progress(cell: nbformat.NotebookNode, cell_index: int, **_: object) -> None:
+        first = next((line for line in cell.source.splitlines() if line.strip()), "")
+        number = sum(other.cell_type == "code" for other in notebook.cells[: cell_index + 1])
+        print(f"   [{number}/{len(code)}] {first[:90]}", flush=True)
+
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=CELL_TIMEOUT_S,
+        resources={"metadata": {"path": str(path.parent)}},
+        on_cell_execute=lambda cell, cell_index: progress(cell, cell_index) if cell.cell_type == "code" else None,
+    )
+    start, failure = time.monotonic(), None
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        failure = error
+    folder.mkdir(parents=True, exist_ok=True)
+    executed, page = folder / path.name, folder / path.with_suffix(".html").name
+    nbformat.write(notebook, executed)
+    page.write_text(HTMLExporter().from_notebook_node(notebook)[0], encoding="utf-8")
+    print(f"== {'FAILED' if failure else 'done'} in {time.monotonic() - start:.0f} s")
+    print(f"   notebook: {executed.resolve()}\n   page:     {page.resolve()}")
+    if failure:
+        print(failure, file=sys.stderr)
+    return failure is None
+
+
+def main() -> int:
+    """Run what the command line names; exit status 1 when a cell raised."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("notebooks", nargs="+", type=Path)
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    failed = [path for path in arguments.notebooks if not run(path, arguments.folder)]
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
