@@ -21,6 +21,7 @@ from accel_magic.errors import (
 if TYPE_CHECKING:
     from accel_magic.api import Options, Trace, trace
     from accel_magic.playback import replay
+    from accel_magic.program import ProgramResult, ProgramTrace, trace_program
     from accel_magic.traces.result import TraceResult
     from accel_magic.traces.store import open_result as open  # noqa: A004 - accel_magic.open
 
@@ -30,6 +31,8 @@ __all__ = [
     "Options",
     "ProbeError",
     "ProgramError",
+    "ProgramResult",
+    "ProgramTrace",
     "RecordingError",
     "Trace",
     "TraceResult",
@@ -39,6 +42,7 @@ __all__ = [
     "open",
     "replay",
     "trace",
+    "trace_program",
     "unload_ipython_extension",
 ]
 
@@ -47,6 +51,9 @@ _LAZY = {
     "Trace": ("accel_magic.api", "Trace"),
     "trace": ("accel_magic.api", "trace"),
     "replay": ("accel_magic.playback", "replay"),
+    "ProgramResult": ("accel_magic.program", "ProgramResult"),
+    "ProgramTrace": ("accel_magic.program", "ProgramTrace"),
+    "trace_program": ("accel_magic.program", "trace_program"),
     "TraceResult": ("accel_magic.traces.result", "TraceResult"),
     "open": ("accel_magic.traces.store", "open_result"),
 }

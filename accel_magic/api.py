@@ -67,17 +67,17 @@ class Options:
         )
 
 
-_last: TraceResult | None = None
+_last: TraceResult | ProgramResult | None = None
 
 
-def last() -> TraceResult:
+def last() -> TraceResult | ProgramResult:
     """Return the newest result of this process. Raises TraceStateError when there is none."""
     if _last is None:
         raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
     return _last
 
 
-def keep(result: TraceResult) -> None:
+def keep(result: TraceResult | ProgramResult) -> None:
     """Make a result the newest."""
     global _last  # noqa: PLW0603 - accel_magic.last
     _last = result
@@ -136,11 +136,21 @@ class Trace:
             raise KeyboardInterrupt
         return self._result
 
+    def abandon(self) -> None:
+        """Detach without a result; harmless when nothing is attached."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.abort()
+
     def __enter__(self) -> Self:
         warm_up()
         self.prepare()
         self.attach()
-        self.go()
+        try:
+            self.go()
+        except BaseException:
+            self.abandon()
+            raise
         return self
 
     def __exit__(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_DESCRIPTORS = 250
+_LARGEST_PACKET = 1 << 20
 
 
 def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
@@ -22,6 +23,20 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
         connection.sendall(data)
     else:
         connection.sendall(head + data)
+
+
+def send_packet(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Send one message over a SOCK_SEQPACKET socket: all of it, or OSError and nothing."""
+    connection.send(json.dumps(message).encode())
+
+
+def receive_packet(connection: socket.socket) -> dict[str, Any]:
+    """Receive what `send_packet` sent. Raises ConnectionError when the other side is gone."""
+    data = connection.recv(_LARGEST_PACKET)
+    if not data:
+        raise ConnectionError("the other process has ended")
+    message: dict[str, Any] = json.loads(data)
+    return message
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:

@@ -46,7 +46,9 @@ class Replay:
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
         self.recording = load(path)
         machine = self.recording.machine
-        parts = [f"Linux {machine.get('kernel', '?')}", machine.get("device", ""), self.recording.started[:10]]
+        device = machine.get("device", "none")
+        where = machine.get("cpu", "") if device == "none" else device
+        parts = [f"Linux {machine.get('kernel', '?')}", where, self.recording.started[:10]]
         recorded_on = ", ".join(filter(None, parts))
         self.replayed = Replayed(str(path), recorded_on)
         self._speed = speed
@@ -138,6 +140,10 @@ class Replay:
         if pending:
             raise KeyboardInterrupt
         return result
+
+    def abandon(self) -> None:
+        """Stop without a result; harmless when nothing is playing."""
+        self._release()
 
     def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
         whole = self.recording

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import TraceStateError
-from accel_magic.kernel import compiler, scope
+from accel_magic.kernel import compiler, scope, syscalls
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import decode
@@ -56,6 +57,15 @@ def uninterrupted() -> Iterator[list[bool]]:
         signal.signal(signal.SIGINT, previous)
 
 
+def _forget_in_child() -> None:
+    """A forked child has no trace running, whatever its parent was doing."""
+    global _running  # noqa: PLW0603 - the lock's owner is not in this process
+    _running = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
 def claim() -> None:
     """Make this the one running trace of the process. Raises TraceStateError when there is another."""
     if not _running.acquire(blocking=False):
@@ -85,6 +95,7 @@ class LiveSession:
         self._show = show
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
+        self._owner = os.getpid()
         self._start_ns = 0
         self._started = ""
         self.interrupted = False
@@ -104,7 +115,7 @@ class LiveSession:
 
     def _attach(self) -> None:
         warm_up()
-        shared = reader.shared()
+        self._reader = shared = reader.shared()
         attachment = KernelEngine((shared.pid,)).attach(self.plan)
         self._attachment = attachment
         self.plan = attachment.plan
@@ -135,12 +146,24 @@ class LiveSession:
         """Count from here."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._start_ns = time.monotonic_ns()
-        reader.shared().go(self._start_ns)
+        self._reader.go(self._start_ns)
         self._start_ns = time.monotonic_ns()
         self._control["enabled"] = 1
 
     def stop(self, outcome: Outcome = "ok") -> Recording:
-        """Stop counting, detach everything and hand over what was recorded."""
+        """Stop counting, detach everything and hand over what was recorded.
+
+        Raises:
+            TraceStateError: In a forked child, whose parent goes on tracing.
+            MachineError: The reader process has died.
+
+        """
+        if os.getpid() != self._owner:
+            raise TraceStateError(
+                "this trace belongs to the parent of this process",
+                why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
+                fix="end the child inside the block, with os._exit()",
+            )
         self._control["enabled"] = 0
         end_ns = time.monotonic_ns()
         try:
@@ -159,10 +182,11 @@ class LiveSession:
         attachment = self._attachment
         assert attachment is not None  # noqa: S101 - stop follows start
         attachment.detach()
+        syscalls.wait_for_programs()  # one may be between its count and its record
         if self._feed is not None:
             self._feed.stop()
             self._feed = None
-        read = reader.shared().stop(self._start_ns, end_ns)
+        read = self._reader.stop(self._start_ns, end_ns)
         layout, points = attachment.layout, len(self.plan.points)
         counters = map_value(attachment.counters_fd, layout.counters)[0]
         hits, lost, unpaired = (counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired"))

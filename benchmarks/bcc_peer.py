@@ -1,7 +1,7 @@
 """The peer that uses BCC as its documentation shows. Run by the system's Python: `bcc_peer.py MODE [LIBRARY SYMBOL]`.
 
 Modes: `count` a per-CPU counter on a tracepoint; `uprobe` the same on a function; `events` a ring buffer whose callback
-appends a tuple to a list while the loop runs; `filled` the same, but the ring is consumed only after the loop has ended.
+appends a tuple to a list while the loop runs; `filled` the same, but consumed only after the loop has ended.
 
 It prints `ready` when attached, reads a line when the loop has ended (the number of calls), and prints a JSON object:
 `hits` or `events` received, and for the rings the CLOCK_MONOTONIC ns when the last was there (`end_ns`) and how long

@@ -12,22 +12,31 @@ from benchmarks.peers import TRACEPOINT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+BPFTRACE = "bpftrace @[probe] = count()"
+BCC = "bare BCC per-CPU counter"
+EMPTY = "an empty program on raw tracepoint sys_enter"
+
 
 def counting(*, quick: bool) -> Iterator[Measured]:
     """Hits of a system call's tracepoint, counted and not recorded."""
     calls, rounds = (200_000, 3) if quick else (1_000_000, 9)
-    times: dict[str, list[float]] = {"untraced": [], "ours": [], "bpftrace": [], "bcc": []}
+    times: dict[str, list[float]] = {"untraced": [], "empty": [], "ours": [], "bpftrace": [], "bcc": []}
     for _ in range(rounds):
         times["untraced"].append(workloads.run("getppid", calls).ns_per_call)
+        times["empty"].append(peers.empty_program("getppid", calls).ns_per_call)
         times["ours"].append(peers.ours(TRACEPOINT, "getppid", calls, mode="count")[0].ns_per_call)
         times["bpftrace"].append(peers.bpftrace_count(TRACEPOINT, "getppid", calls).run.ns_per_call)
         times["bcc"].append(peers.bcc("count", "getppid", calls).run.ns_per_call)
-    cost = {tool: cost_per_call(times[tool], times["untraced"]) for tool in ("ours", "bpftrace", "bcc")}
+    cost = {tool: cost_per_call(times[tool], times["untraced"]) for tool in times if tool != "untraced"}
     what = "cost per hit, counting, system call tracepoint"
+    yield Measured("count-bpftrace", what, "ns", cost["ours"], BPFTRACE, cost["bpftrace"], "ratio", 1 / 5)
+    yield Measured("count-bcc", what, "ns", cost["ours"], BCC, cost["bcc"], "ratio", 1.5)
     yield Measured(
-        "count-bpftrace", what, "ns", cost["ours"], "bpftrace @[probe] = count()", cost["bpftrace"], "ratio", 1 / 5
+        "count-floor", "the same, above what no program can avoid", "ns", cost["ours"], EMPTY, cost["empty"], "ratio"
     )
-    yield Measured("count-bcc", what, "ns", cost["ours"], "bare BCC per-CPU counter", cost["bcc"], "ratio", 1.5)
+    yield Measured(
+        "floor-bpftrace", "an empty program beside bpftrace", "ns", cost["empty"], BPFTRACE, cost["bpftrace"], "ratio"
+    )
 
 
 def functions(*, quick: bool) -> Iterator[Measured]:
@@ -44,8 +53,8 @@ def functions(*, quick: bool) -> Iterator[Measured]:
         times["bcc"].append(peers.bcc("uprobe", "function", calls, chunk).run.ns_per_call)
     cost = {tool: cost_per_call(times[tool], times["untraced"]) for tool in times if tool != "untraced"}
     what = "cost per hit, counting, uprobe"
-    yield Measured("uprobe-bpftrace", what, "ns", cost["count"], "bpftrace @[probe] = count()", cost["bpftrace"], "ratio")
-    yield Measured("uprobe-bcc", what, "ns", cost["count"], "bare BCC per-CPU counter", cost["bcc"], "ratio")
+    yield Measured("uprobe-bpftrace", what, "ns", cost["count"], BPFTRACE, cost["bpftrace"], "ratio")
+    yield Measured("uprobe-bcc", what, "ns", cost["count"], BCC, cost["bcc"], "ratio")
     what = "cost per call, latency of a uprobe (entry and return, in-kernel histogram)"
     yield Measured(
         "uprobe-latency", what, "ns", cost["latency"], "bpftrace counting entries only", cost["bpftrace"], "ratio"

@@ -20,6 +20,7 @@ first = time.time()
 for _ in range({calls}): os.getppid()
 last = time.time()
 """
+FRAME = "asked = time.time(); len(t.events); taken = time.time() - asked"
 BUSY = """%%ktrace tracepoint:syscalls:sys_enter_getppid --{live}
 import os, time
 first = time.perf_counter()
@@ -44,7 +45,7 @@ def cells(*, quick: bool) -> Iterator[Measured]:
                 again = kernel.run(FIRST, "first", "last")
                 repeated.append((again.values["first"] - again.sent) * 1e3)
             after.append(_end_to_result(kernel, calls))
-            frame.append(kernel.run("import time; a = time.time(); len(t.events); b = time.time() - a", "b").values["b"])
+            frame.append(kernel.run(FRAME, "taken").values["taken"])
         with new_kernel() as kernel:
             kernel.run("%load_ext accel_magic")
             after_first.append(_end_to_result(kernel, calls))

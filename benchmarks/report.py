@@ -85,10 +85,13 @@ HEADS = ("what", "ours", "peer", "ours / peer", "lowest to highest (rounds)", "b
 def markdown(results: Sequence[Measured], about: dict[str, Any]) -> str:
     """Table of all rows under a description of the machine."""
     kind = "virtual machine" if about["virtual"] else "bare metal"
-    lines = [
+    where = (
         f"Measured {about['date']} on {about['cpu']}, {about['cpus']} CPUs ({kind}), Linux {about['kernel']}, "
         f"Python {about['python']}, {about['bpftrace']}, accel_magic {about['accel_magic']}; load average before: "
-        f"{about['load_before']:.2f}.",
+        f"{about['load_before']:.2f}."
+    )
+    lines = [
+        where,
         "",
         "| " + " | ".join(HEADS) + " |",
         "|" + "---|" * len(HEADS),

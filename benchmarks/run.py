@@ -1,7 +1,7 @@
 """Run the benchmarks: `python benchmarks/run.py [--quick] [--only NAME] [--json FILE] [--markdown FILE]`.
 
-Needs what live tracing needs (root, tracefs, BCC), a C compiler and bpftrace. About four minutes; `--quick` takes half a
-minute and tells only that everything runs. Exits 0 when all was measured, whatever the verdicts.
+Needs what live tracing needs (root, tracefs, BCC), a C compiler and bpftrace. About four minutes; `--quick` takes half
+a minute and tells only that everything runs. Exits 0 when all was measured, whatever the verdicts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUPS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python benchmarks/run.py", description="Measure accel_magic beside its peers.")
+    parser = argparse.ArgumentParser(prog="python benchmarks/run.py", description="Measure beside peers.")
     parser.add_argument("--quick", action="store_true", help="few rounds and calls: does it run?")
     parser.add_argument("--only", action="append", choices=tuple(GROUPS), help="this group; may be given several times")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round of every row")

@@ -1,6 +1,6 @@
 """Record what a notebook traces: record.py NOTEBOOK FOLDER.
 
-Runs it live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>`, and FOLDER/<notebook>.parquet
+Runs it live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>`, FOLDER/<notebook>.parquet
 for the one without a name: what `%config KTrace.replay` plays. The host's name and its folders are left out.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+QUIET = ["--log-level=40"]  # the kernel warns that it talks over TCP, as kernels do
 LARGEST = 1_000_000
 """Bytes of all recordings together: they are part of the repository."""
 
@@ -61,7 +62,11 @@ def main() -> int:
     notebook = prepared(notebook, folder, path.stem)
     print(f"== recording what {path} traces", flush=True)
     NotebookClient(
-        notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": str(path.parent)}}
+        notebook,
+        kernel_name="python3",
+        extra_arguments=QUIET,
+        timeout=300,
+        resources={"metadata": {"path": str(path.parent)}},
     ).execute()
     sizes = {file: file.stat().st_size for file in sorted(folder.glob(f"{path.stem}*.parquet"))}
     for file, size in sizes.items():

@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 
+QUIET = ["--log-level=40"]  # the kernel warns that it talks over TCP, as kernels do
 CELL_TIMEOUT_S = 300
 
 
@@ -29,6 +30,7 @@ def run(path: Path, folder: Path) -> bool:
     client = NotebookClient(
         notebook,
         kernel_name="python3",
+        extra_arguments=QUIET,
         timeout=CELL_TIMEOUT_S,
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=lambda cell, cell_index: progress(cell, cell_index) if cell.cell_type == "code" else None,

@@ -23,6 +23,7 @@ _SERVER = Path(__file__).with_name("bcc_server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
 _START_TIMEOUT_S = 20.0
 _COMPILE_TIMEOUT_S = 60.0
+_TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n")
 
 
 def bpf_folder() -> Path:
@@ -114,7 +115,9 @@ _server: _Server | None = None
 def start() -> int:
     """Start the compiler process if it is not running, without waiting for it; returns its process id."""
     global _server  # noqa: PLW0603 - one for the life of the process
-    if _server is None or _server.process.poll() is not None:
+    if _server is not None and _server.process.poll() is not None:
+        stop()
+    if _server is None:
         _server = _Server()
     return _server.process.pid
 
@@ -184,6 +187,15 @@ def kernel_headers() -> Path | None:
     return build if (build / "include" / "linux" / "kconfig.h").exists() else None
 
 
+def _with_true_lines(text: str) -> str:
+    """Number the lines behind each TRACEPOINT_PROBE again: BCC puts the struct of its arguments in front of it."""
+    parts, end = [], 0
+    for probe in _TRACEPOINT_PROBE.finditer(text):
+        parts += [text[end : probe.end()], f"#line {text.count(chr(10), 0, probe.end()) + 1}\n"]
+        end = probe.end()
+    return "".join([*parts, text[end:]])
+
+
 def compile_user(text: str, name: str) -> Compiled:
     """Compile a user's BCC program, with the running kernel's headers where there are any, else with the stubs.
 
@@ -195,7 +207,7 @@ def compile_user(text: str, name: str) -> Compiled:
 
     """
     headers = kernel_headers()
-    answer, descriptors = _ask(text, headers or _STUB_HEADERS)
+    answer, descriptors = _ask(_with_true_lines(text), headers or _STUB_HEADERS)
     if "error" in answer:
         raise _user_error(answer, name, have_headers=headers is not None)
     maps = tuple(
@@ -212,9 +224,14 @@ def compile_user(text: str, name: str) -> Compiled:
 def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> ProgramError:
     output = re.sub(r"/virtual/main\.c", name, str(answer["output"])).strip() or str(answer["error"])
     fix = "mend the line that clang names"
-    if re.search(r"fatal error: .* file not found", output) and not have_headers:
+    unknown = re.search(r"fatal error: .* file not found|incomplete definition of type '([^']+)'", output)
+    if unknown and unknown[1] == "struct pt_regs":
+        fix = "add #include <uapi/linux/ptrace.h> at the top: it has the registers"
+    elif unknown and not have_headers:
         fix = (
             f"install this kernel's headers (apt install linux-headers-{platform.release()}): without them only BPF "
-            "helpers, registers and tracepoint arguments are known"
+            "helpers, registers and tracepoint arguments are known" + (f", not {unknown[1]}" if unknown[1] else "")
         )
+    elif "could not open bpf map" in output:
+        fix = "the kernel refuses to make this map: mend its type, its sizes or its flags"
     return ProgramError(f"{name} does not compile", why=output, fix=fix)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _SYS_BPF = 321
 _SYS_PERF_EVENT_OPEN = 298
+_SYS_MEMBARRIER = 324
+_MEMBARRIER_GLOBAL = 1
 
 _MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_GET_NEXT_KEY, _MAP_LOOKUP_BATCH = 0, 1, 4, 24
 _PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO = 5, 10, 15
@@ -51,6 +53,14 @@ def map_create(kind: int, *, key: int, value: int, entries: int, flags: int = 0,
     """Create a map; `key` and `value` are sizes in bytes (both 0 for a ring buffer, `entries` then its bytes)."""
     attributes = struct.pack("<IIIIIII16s", kind, key, value, entries, flags, 0, 0, name.encode()[:15])
     return _bpf(_MAP_CREATE, attributes)
+
+
+def wait_for_programs() -> None:
+    """Wait until every program that was running when this was called has ended (an RCU grace period, some 15 ms).
+
+    Without membarrier(2) it returns at once.
+    """
+    _libc.syscall(_SYS_MEMBARRIER, _MEMBARRIER_GLOBAL, 0, 0)
 
 
 class VerifierError(OSError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.kernel import compiler, map_reading
+from accel_magic.kernel import compiler, features, map_reading, syscalls
 from accel_magic.kernel.attach import attach_error
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.probes import tracefs
@@ -51,13 +51,6 @@ class Place:
             return (f"{RAW_TRACEPOINT}{self.raw_tracepoint}",)
         return tuple(":".join(filter(None, [point.kind, point.target, point.function])) for point in self.points)
 
-    @property
-    def program_type(self) -> str:
-        """Programs of one type see the same context: registers, a tracepoint's record, or its raw arguments."""
-        if self.raw_tracepoint:
-            return "raw tracepoint"
-        return "tracepoint" if self.points[0].kind == "tracepoint" else "function"
-
 
 @dataclass
 class UserProgram:
@@ -80,14 +73,14 @@ class UserProgram:
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """Places that the kernel refused to probe."""
-        return tuple(self._linker.skipped) if self._linker else ()
+        return tuple(self._linker.skipped.values()) if self._linker else ()
 
     def load(self) -> None:
         """Load every function. Raises ProgramError when the verifier refuses one."""
         self._linker = Linker(self.compiled.functions, dict(self.compiled.map_fds))
         try:
             for place in self.places:
-                self._linker.load(place.function, place.points)
+                _load(self._linker, place)
         except ProgramError as error:
             raise ProgramError(
                 f"{self.name}: {error.what}",
@@ -117,7 +110,6 @@ class UserProgram:
         if place.raw_tracepoint:
             linker.raw_tracepoint(place.function, place.raw_tracepoint)
             return
-        skipped = len(linker.skipped)
         groups: dict[tuple[str, str], list[ProbePoint]] = {}
         for point in place.points:
             if point.kind == "tracepoint":
@@ -128,7 +120,7 @@ class UserProgram:
         for (kind, _), members in groups.items():
             cookies = [point.id for point in members]
             linker.functions(place.function, members, cookies, on_return=kind in RETURN_KINDS)
-        refused = linker.skipped[skipped:]
+        refused = [linker.skipped[point.id] for point in place.points if point.id in linker.skipped]
         if len(refused) == len(place.points):
             raise ProbeError(
                 f"{self.name}: {place.function} can be attached nowhere",
@@ -152,6 +144,18 @@ class UserProgram:
         if self._linker is not None:
             self._linker.programs.close()
         self._maps.close()
+
+
+def _load(linker: Linker, place: Place) -> None:
+    if place.raw_tracepoint:
+        linker.program(place.function, syscalls.PROG_RAW_TRACEPOINT)
+    elif place.points[0].kind == "tracepoint":
+        linker.program(place.function, syscalls.PROG_TRACEPOINT)
+    else:
+        for kernel in {point.kind in KERNEL_KINDS for point in place.points}:
+            has_multi = features.has_kprobe_multi() if kernel else features.has_uprobe_multi()
+            multi = syscalls.ATTACH_KPROBE_MULTI if kernel else syscalls.ATTACH_UPROBE_MULTI
+            linker.program(place.function, syscalls.PROG_KPROBE, multi if has_multi else 0)
 
 
 def parse_bindings(words: Sequence[str]) -> dict[str, list[str]]:
@@ -253,13 +257,16 @@ def _places(
             why="it defines no function, or only static ones",
             fix="e.g. TRACEPOINT_PROBE(syscalls, sys_enter_openat) { ... }",
         )
-    places, notes = [], []
+    places: list[Place] = []
+    notes: list[str] = []
     for name in functions:
         specs = bindings.get(name) or own_place(name)
         if not specs:
             raise _unattached(file, name)
         place, remarks = _place(name, specs)
-        places.append(place)
+        first = sum(len(other.points) for other in places)
+        points = tuple(replace(point, id=first + point.id) for point in place.points)
+        places.append(replace(place, points=points))
         notes += [f"{name}: {remark}" for remark in remarks]
     return tuple(places), notes
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from accel_magic.magics.ktrace import KTrace
+from accel_magic.magics.ktrace import KTrace, in_kernel
 from accel_magic.magics.options import OPTION_NAMES
+from accel_magic.views import ahead
 
 _ATTRIBUTE = "_accel_magic_ktrace"
 
@@ -19,6 +20,8 @@ def load(shell: Any) -> None:
         shell.configurables.append(magics)
     setattr(shell, _ATTRIBUTE, magics)
     shell.set_hook("complete_command", complete, re_key="%%ktrace")
+    if in_kernel(shell):  # a terminal shows text only
+        ahead.start()
 
 
 def unload(shell: Any) -> None:

@@ -15,6 +15,7 @@ from accel_magic.api import Options, Trace, outcome_of
 from accel_magic.magics.cell import Cell, compile_cell
 from accel_magic.magics.options import HelpRequested, Line, parse
 from accel_magic.session import warm_up
+from accel_magic.views import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,10 +117,12 @@ class KTrace(Magics, Configurable):
         from accel_magic.program import ProgramTrace
 
         assert line.program is not None  # noqa: S101 - the caller looked
-        trace = ProgramTrace(line.program, line.probes, line.given)
+        more = {name: value for name, value in (("save", line.save), ("live", line.live)) if value}
+        trace = ProgramTrace(line.program, line.probes, {**line.given, **more})
         if line.dry_run:
             return trace.dry_run()
         code = compile_cell(self.shell, text, cell)
+        warm_up()
         trace.prepare()
         trace.attach(None)
         result, error = _run(code, self.shell.user_ns, trace.go, trace.stop)
@@ -140,19 +143,19 @@ class KTrace(Magics, Configurable):
 def _row(trace: Any, *, live: bool) -> Iterator[None]:
     """Attach a trace, with a live row where one is wanted; the row is gone at the end, whatever happens."""
     plan = trace.prepare()
-    if not live:
-        trace.attach(None)
-        yield
-        return
-    from accel_magic.views.live import LiveRow
+    ahead.wait()  # imports during the trace would be traced
+    with contextlib.ExitStack() as undo:
+        undo.callback(trace.abandon)  # an interrupt may come between attaching and the cell
+        if live:
+            from accel_magic.views.live import LiveRow
 
-    row = LiveRow(plan, trace.replayed)
-    row.open()
-    try:
-        trace.attach(lambda samples: row.update(*samples))
+            row = LiveRow(plan, trace.replayed)
+            undo.callback(row.close)
+            row.open()
+            trace.attach(lambda samples: row.update(*samples))
+        else:
+            trace.attach(None)
         yield
-    finally:
-        row.close()
 
 
 def _run(

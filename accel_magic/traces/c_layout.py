@@ -108,7 +108,7 @@ def value_layout(description: Any, size: int, name: str) -> CLayout:
 
     """
     try:
-        placed = _placed(description, name)
+        placed = _placed(description, name if isinstance(description, str) else "")
     except UnknownTypeError:
         return raw_layout(size, name)
     return CLayout(placed.fields, size) if placed.size == size else raw_layout(size, name)

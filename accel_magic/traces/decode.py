@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PAYLOAD = RING_HEADER.itemsize + HEAD.itemsize
+_STRETCH = 16384
+"""Records decoded at a time: few enough for the processor's cache, enough for numpy."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,49 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
 
     """
     records = [ring.view(layout.record(index)) for index, ring in enumerate(rings)]
-    heads = [part["head"] for part in records]
-    times = _joined([head["time"] for head in heads], np.uint64).astype(np.int64) - start_ns
-    order = np.argsort(times, kind="stable")[:limit]
-    columns = {
-        "time_ns": Column(times[order]),
-        "point": Column(_joined([head["point"] for head in heads], np.uint16)[order]),
-        "pid": Column(_joined([head["pid"] for head in heads], np.uint32)[order].astype(np.int32)),
-        "tid": Column(_joined([head["tid"] for head in heads], np.uint32)[order].astype(np.int32)),
-        "cpu": Column(_joined([head["cpu"] for head in heads], np.uint16)[order].astype(np.int16)),
-        "comm": _text_column(_joined([head["comm"] for head in heads], np.dtype("S16"))[order], None, padded=True),
-    }
     starts = np.cumsum([0, *[len(part) for part in records]])
+    heads = _Heads(int(starts[-1]))
+    for part in records:
+        heads.add(part["head"], start_ns)
+    rows = _order(heads.numbers["time_ns"], limit)
+    columns = {name: Column(values[rows]) for name, values in heads.numbers.items()}
+    columns["comm"] = Column(heads.comm.codes[rows], None, tuple(heads.comm.numbers))
     for name, (type_, parts) in _parts(layout, rings, records).items():
-        columns[name] = _column(type_, parts, starts, order)
+        columns[name] = _column(type_, parts, starts, rows)
     return Events(columns)
 
 
-def _joined(parts: Sequence[NDArray[np.generic]], dtype: object) -> NDArray[np.generic]:
-    return np.concatenate(parts) if parts else np.empty(0, dtype)  # type: ignore[call-overload]
+class _Heads:
+    """Columns of the records' heads, filled a stretch of records at a time: each is fetched from memory once."""
+
+    def __init__(self, total: int) -> None:
+        self.numbers: dict[str, NDArray[Any]] = {
+            "time_ns": np.empty(total, np.int64),
+            "point": np.empty(total, np.uint16),
+            "pid": np.empty(total, np.int32),
+            "tid": np.empty(total, np.int32),
+            "cpu": np.empty(total, np.int16),
+        }
+        self.comm = _Texts(total)
+        self._filled = 0
+
+    def add(self, heads: NDArray[np.void], start_ns: int) -> None:
+        """Append the heads of a ring."""
+        for start in range(0, len(heads), _STRETCH):
+            stretch = heads[start : start + _STRETCH]
+            rows = slice(self._filled, self._filled + len(stretch))
+            for name, values in self.numbers.items():
+                values[rows] = stretch["time" if name == "time_ns" else name]
+            self.numbers["time_ns"][rows] -= start_ns
+            self.comm.put(rows, stretch["comm"], padded=True)
+            self._filled = rows.stop
+
+
+def _order(times: NDArray[np.int64], limit: int | None) -> slice | NDArray[np.intp]:
+    """Rows in order of time; a slice, which copies nothing, where they are in order already."""
+    if (times[1:] >= times[:-1]).all():
+        return slice(limit)
+    return np.argsort(times, kind="stable")[:limit]
 
 
 def _numpy_type(type_: str) -> str:
@@ -111,32 +137,64 @@ def _wider(one: str, other: str) -> str:
     return f"{'s' if 's' in (one[0], other[0]) else 'u'}{size}"
 
 
-def _column(type_: str, parts: Sequence[_Part], starts: NDArray[np.intp], order: NDArray[np.intp]) -> Column:
+def _column(type_: str, parts: Sequence[_Part], starts: NDArray[np.intp], order: slice | NDArray[np.intp]) -> Column:
     total = int(starts[-1])
-    values = np.zeros(total, _numpy_type(type_))
-    valid = np.zeros(total, bool)
-    for part in parts:
-        rows: slice | NDArray[np.intp]
-        rows = slice(starts[part.ring], starts[part.ring + 1]) if part.rows is None else starts[part.ring] + part.rows
-        values[rows] = part.values if values.dtype.kind != "S" or part.values.dtype.kind == "S" else b""
-        valid[rows] = True
-    chosen = valid[order]
-    missing = None if bool(chosen.all()) else chosen
-    if values.dtype.kind == "S":
-        return _text_column(values[order], missing)
-    return Column(values[order], missing)
+    places = [
+        slice(starts[part.ring], starts[part.ring + 1]) if part.rows is None else starts[part.ring] + part.rows
+        for part in parts
+    ]
+    missing: NDArray[np.bool_] | None = None
+    if sum(len(part.values) for part in parts) < total:
+        valid = np.zeros(total, np.bool_)
+        for place in places:
+            valid[place] = True
+        valid = valid[order]
+        missing = None if bool(valid.all()) else valid
+    values = (np.empty if missing is None else np.zeros)(total, _numpy_type(type_))
+    for place, part in zip(places, parts, strict=True):
+        values[place] = part.values if values.dtype.kind != "S" or part.values.dtype.kind == "S" else b""
+    return _text_column(values[order], missing) if values.dtype.kind == "S" else Column(values[order], missing)
 
 
-def _text_column(values: NDArray[np.generic], valid: NDArray[np.bool_] | None, *, padded: bool = False) -> Column:
-    """Codes and categories of fixed-width, NUL-ended byte strings; `padded` tells that only NULs follow the first."""
-    if not len(values):
-        return Column(np.empty(0, np.int32), None, ())
-    width = -(-values.dtype.itemsize // 8) * 8
-    table = np.ascontiguousarray(values.astype(f"S{width}")).view(np.uint8).reshape(len(values), width)
-    if not padded:
-        table *= np.minimum.accumulate(table != 0, axis=1)  # a record's memory is not cleared beforehand
-    words = table.view(np.uint64)
-    # Rows are told apart by a 64-bit mix of their words, which is checked against the first row of each kind below.
+def _text_column(values: NDArray[np.generic], valid: NDArray[np.bool_] | None) -> Column:
+    """Codes and categories of fixed-width, NUL-ended byte strings."""
+    texts = _Texts(len(values))
+    for start in range(0, len(values), _STRETCH):
+        part = values[start : start + _STRETCH]
+        texts.put(slice(start, start + len(part)), part)
+    if valid is not None:
+        texts.codes[~valid] = -1
+    return Column(texts.codes, None, tuple(texts.numbers))
+
+
+class _Texts:
+    """Codes of texts, and the number of each text in order of appearance; put in by stretches that the caches hold."""
+
+    def __init__(self, total: int) -> None:
+        self.codes = np.empty(total, np.int32)
+        self.numbers: dict[str, int] = {}
+
+    def put(self, rows: slice, values: NDArray[np.generic], *, padded: bool = False) -> None:
+        """Put fixed-width, NUL-ended byte strings; `padded` tells that only NULs follow the first."""
+        width = -(-values.dtype.itemsize // 8) * 8
+        table = np.ascontiguousarray(values.astype(f"S{width}")).view(np.uint8).reshape(len(values), width)
+        if not padded:
+            table *= np.minimum.accumulate(table != 0, axis=1)  # a record's memory is not cleared beforehand
+        words = table.view(np.uint64)
+        if (words == words[0]).all():
+            self.codes[rows] = self._number(table[0])
+            return
+        first, codes = _kinds(words)
+        self.codes[rows] = np.array([self._number(table[row]) for row in first], np.int32)[codes]
+
+    def _number(self, row: NDArray[np.uint8]) -> int:
+        text = row.tobytes().rstrip(b"\0").decode("utf-8", "replace")
+        return self.numbers.setdefault(text, len(self.numbers))
+
+
+def _kinds(words: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First row of each kind of row, and the kind of every row, for rows of 64-bit words: (rows, words)."""
+    # Rows are told apart by a mix of their words, which is checked against the first row of each kind.
     mix = words[:, 0].copy()
     for column in range(1, words.shape[1]):
         mix = (mix ^ (mix >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + words[:, column]
@@ -145,9 +203,4 @@ def _text_column(values: NDArray[np.generic], valid: NDArray[np.bool_] | None, *
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     if not (words == words[first][codes]).all():
         _, first, codes = np.unique(words, axis=0, return_index=True, return_inverse=True)
-    texts = [bytes(table[row]).rstrip(b"\0").decode("utf-8", "replace") for row in first]
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    renumbered = np.array([numbers[text] for text in texts], np.int32)[codes]
-    if valid is not None:
-        renumbered = np.where(valid, renumbered, np.int32(-1)).astype(np.int32)
-    return Column(renumbered, None, tuple(numbers))
+    return first, codes

@@ -31,7 +31,7 @@ class LiveFeed:
     def __init__(self, plan: Plan, show: Callable[[list[LiveSample]], None]) -> None:
         self._labels = [point.function for point in plan.latency_points]
         self._show = show
-        self._ours, self.theirs = socket.socketpair()
+        self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._started = threading.Event()
         self.native_id = 0
         self._thread: threading.Thread | None = None
@@ -71,7 +71,7 @@ class LiveFeed:
         return bool(select.select([self._ours], [], [], 0)[0])
 
     def _receive(self) -> LiveSample:
-        message, _ = channel.receive(self._ours)
+        message = channel.receive_packet(self._ours)
         return LiveSample(
             time_ns=message["time_ns"],
             hits=np.array(message["hits"], np.uint64),

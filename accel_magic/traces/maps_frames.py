@@ -121,7 +121,8 @@ def ring_frame(data: NDArray[np.uint8], members: Sequence[tuple[str, str]]) -> t
         if layout is None:
             unknown[int(size)] = len(rows)
         cells = _cells(data, starts[rows], int(size))
-        parts.append(pd.DataFrame(dict(columns(cells, layout or raw_layout(int(size), RAW))), index=rows))
+        part = pd.DataFrame(dict(columns(cells, layout or raw_layout(int(size), RAW))))
+        parts.append(part.set_axis(rows, axis="index"))
     if not parts:
         return _empty(members), unknown
     if len(parts) == 1:

@@ -124,7 +124,7 @@ class Trace:
             "latency": self.source.quantiles((0.5, 0.99)),
         }
         try:
-            channel.send(self.live, message)
+            channel.send_packet(self.live, message)
         except OSError:
             return
 

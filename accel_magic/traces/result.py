@@ -78,7 +78,9 @@ class TraceResult:
                 "rate": recording.hits / max(self.duration_s, 1e-9),
             }
         )
-        return frame.set_index(["probe", "function"]).sort_values("hits", ascending=False, kind="stable")
+        # A USDT probe has a point for each place it was compiled into.
+        summed = frame.groupby(["probe", "function"], sort=False).sum()
+        return summed.sort_values("hits", ascending=False, kind="stable")
 
     @cached_property
     def latency(self) -> pd.DataFrame:
@@ -105,7 +107,7 @@ class TraceResult:
                         for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
                     },
                     "max": float(largest) if total else np.nan,
-                    "unfinished": max(int(recording.hits[point.id]) - total, 0),
+                    "unfinished": max(int(recording.hits[point.id]) - int(recording.unpaired[point.id]) - total, 0),
                     "histogram": pd.Series(counts[filled].astype(np.int64), index=buckets.EDGES[filled]),
                 }
             )

@@ -8,6 +8,7 @@ import os
 import numpy as np
 
 _BUSY = np.uint32(1 << 31)
+_STRETCH = 16384
 
 
 class Ring:
@@ -34,17 +35,23 @@ class Ring:
 
     def drain(self, file: int) -> int:
         """Append all complete records to `file` (a descriptor) and give their room back; returns how many."""
+        moved = 0
+        produced = int(self._produced[0])
+        while (count := self._drain_stretch(file, produced)) > 0:
+            moved += count
+        return moved
+
+    def _drain_stretch(self, file: int, produced: int) -> int:
+        """Move as many records as the processor's cache holds; 0 when none is complete."""
         consumed = int(self._consumed[0])
         stride = self.record.itemsize
-        count = (int(self._produced[0]) - consumed) // stride
+        count = min((produced - consumed) // stride, _STRETCH)
         if count == 0:
             return 0
         start = consumed % self.size
-        records = self._data[start : start + count * stride].view(self.record)
-        busy = records["header"]["length"] & _BUSY
+        busy = self._data[start : start + count * stride].view(self.record)["header"]["length"] & _BUSY
         if busy.any():
             count = int(busy.argmax())
-            records = records[:count]
         written = 0
         while written < count * stride:
             written += os.write(file, self._data[start + written : start + count * stride].data)

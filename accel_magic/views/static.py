@@ -35,7 +35,7 @@ STYLE = """<style>
 .accel-magic .am-scroll th { font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5) }
 .accel-magic .am-scroll td { border-bottom: 1px solid rgba(128, 128, 128, .15) }
 .accel-magic .am-scroll .am-name { text-align: left; font-family: var(--jp-code-font-family, monospace);
-  max-width: 280px; overflow: hidden; text-overflow: ellipsis }
+  max-width: 240px; overflow: hidden; text-overflow: ellipsis }
 .accel-magic summary { cursor: pointer; opacity: .75; font-size: 12px; padding: 2px 0 }
 .accel-magic .am-figures { display: flex; flex-wrap: wrap; gap: 8px 16px; margin-top: 8px }
 .accel-magic .accel-magic-figure { flex: 1 1 280px; min-width: 250px; max-width: 520px;
@@ -55,15 +55,15 @@ def bundle(result: TraceResult) -> dict[str, str]:
 def result_html(result: TraceResult, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
     replayed = result.recording.replayed
-    tables = [_table_html(counts_table(result, LIMIT))]
+    tables = [table_html(counts_table(result, LIMIT))]
     if len(result.latency):
-        tables.append(_table_html(latency_table(result, LIMIT)))
+        tables.append(table_html(latency_table(result, LIMIT)))
     return "\n".join(
         [
             '<div class="accel-magic">',
             STYLE,
             *([f'<div class="am-replay">{escape(replay_text(replayed))}</div>'] if replayed else []),
-            f'<div class="am-line">{"".join(map(_note_html, headline(result)))}</div>',
+            f'<div class="am-line">{"".join(map(note_html, headline(result)))}</div>',
             *(f'<div class="am-note">{escape(note)}</div>' for note in result.plan.notes),
             f'<div class="am-tables">{"".join(tables)}</div>',
             *([_figures_html(result)] if figures else []),
@@ -75,7 +75,7 @@ def result_html(result: TraceResult, *, figures: bool = True) -> str:
 def comparison_html(comparison: Comparison) -> str:
     """Table of a comparison, as one self-contained element."""
     line = f'<div class="am-line"><span>{escape(comparison_line(comparison))}</span></div>'
-    return f'<div class="accel-magic">\n{STYLE}\n{line}\n{_table_html(comparison_table(comparison, LIMIT))}\n</div>'
+    return f'<div class="accel-magic">\n{STYLE}\n{line}\n{table_html(comparison_table(comparison, LIMIT))}\n</div>'
 
 
 def _figures_html(result: TraceResult) -> str:
@@ -85,13 +85,13 @@ def _figures_html(result: TraceResult) -> str:
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 
 
-def _note_html(note: Note) -> str:
+def note_html(note: Note) -> str:
     alarm = ' class="am-alarm"' if note.alarm else ""
     hint = f' title="{escape(note.hint)}"' if note.hint else ""
     return f"<span{alarm}{hint}>{escape(note.text)}</span>"
 
 
-def _table_html(table: Table) -> str:
+def table_html(table: Table) -> str:
     """Lay out the first rows; the rest, where there is any, folded away below."""
     first, rest = table.rows[:TOP], table.rows[TOP:]
     parts = [_rows_html(table, first)]

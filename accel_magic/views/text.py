@@ -22,15 +22,15 @@ def summary(result: TraceResult) -> str:
     lines = [replay_text(replayed)] if replayed else []
     lines.append(", ".join(note.text for note in headline(result)))
     lines += [f"note: {note}" for note in result.plan.notes]
-    lines += ["", *_aligned(counts_table(result, TOP))]
+    lines += ["", *aligned(counts_table(result, TOP))]
     if len(result.latency):
-        lines += ["", "latency", *_aligned(latency_table(result, TOP))]
+        lines += ["", "latency", *aligned(latency_table(result, TOP))]
     return "\n".join(lines)
 
 
 def comparison_text(comparison: Comparison) -> str:
     """Both traces' lengths, then the table of changes."""
-    return "\n".join([comparison_line(comparison), "", *_aligned(comparison_table(comparison, TOP))])
+    return "\n".join([comparison_line(comparison), "", *aligned(comparison_table(comparison, TOP))])
 
 
 def comparison_line(comparison: Comparison) -> str:
@@ -39,7 +39,7 @@ def comparison_line(comparison: Comparison) -> str:
     return "{} beside a baseline of {}; ratios are this trace over the baseline".format(*lengths)
 
 
-def _aligned(table: Table) -> list[str]:
+def aligned(table: Table) -> list[str]:
     """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
     cells = [
         table.heads,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
 import subprocess
 import sys
+import threading
+import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -49,7 +54,7 @@ def run():
     """Run a program and return what it printed: `{"leaf": 400}`; a word printed several times gives a list."""
 
     def run_(program, *arguments):
-        done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=True)
         found = defaultdict(list)
         for line in done.stdout.splitlines():
             name, value = line.split()
@@ -76,3 +81,140 @@ def python():
 def hits_of():
     """Hits by function of a result."""
     return lambda result: result.counts.groupby("function")["hits"].sum().to_dict()
+
+
+_BPF, _INFO = 321, 15
+_NEXT = {"program": (11, 13, 64), "map": (12, 14, 24)}  # next-id command, fd-by-id command, offset of the name
+_LINK_NEXT, _LINK_BY_ID = 31, 30
+
+
+def _bpf(command, attributes):
+    buffer = ctypes.create_string_buffer(attributes, 128)
+    result = ctypes.CDLL(None, use_errno=True).syscall(_BPF, command, buffer, len(buffer))
+    return (result, buffer.raw) if result >= 0 else (-ctypes.get_errno(), buffer.raw)
+
+
+def _objects(next_command, open_command):
+    """(id, bpf_*_info as bytes) of every object of one kind in the kernel."""
+    found, id_ = [], 0
+    while True:
+        result, raw = _bpf(next_command, struct.pack("<II", id_, 0))
+        if result < 0:
+            return found
+        id_ = struct.unpack_from("<I", raw, 4)[0]
+        descriptor, _ = _bpf(open_command, struct.pack("<I", id_))
+        if descriptor < 0:
+            continue  # it ended meanwhile
+        info = ctypes.create_string_buffer(256)
+        _bpf(_INFO, struct.pack("<IIQ", descriptor, len(info), ctypes.addressof(info)))
+        os.close(descriptor)
+        found.append((id_, info.raw))
+
+
+def kernel_objects():
+    """Programs and maps of ours in the kernel, and links of our programs: sets of (kind, id)."""
+    ours = set()
+    for kind, (next_command, open_command, name_at) in _NEXT.items():
+        for id_, info in _objects(next_command, open_command):
+            if info[name_at : name_at + 16].startswith(b"am_"):
+                ours.add((kind, id_))
+    for id_, info in _objects(_LINK_NEXT, _LINK_BY_ID):
+        program = struct.unpack_from("<I", info, 8)[0]
+        if ("program", program) in ours:
+            ours.add(("link", id_))
+    return ours
+
+
+@pytest.fixture(scope="session")
+def in_kernel():
+    """Ask the kernel itself for what is ours there: a function that returns a set of (kind, id)."""
+    return kernel_objects
+
+
+@pytest.fixture
+def left_behind(in_kernel):
+    """What is in the kernel more than at the start of the test; waits up to 5 s for it to be nothing of `kinds`."""
+    before = in_kernel()
+
+    def wait(*kinds):
+        def more():
+            return {item for item in in_kernel() - before if not kinds or item[0] in kinds}
+
+        end = time.monotonic() + 5
+        while more() and time.monotonic() < end:
+            time.sleep(0.05)
+        return more()
+
+    return wait
+
+
+@pytest.fixture
+def nothing_attached(left_behind):
+    """Fail the test when it leaves anything of ours in the kernel."""
+    yield
+    assert left_behind() == set()
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """A Jupyter kernel with the extension loaded: `notebook(code)` runs a cell and returns an `Answer`."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel()
+    run_cell = Notebook(manager, client)
+    assert run_cell("%load_ext accel_magic").status == "ok"
+    yield run_cell
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+@dataclass
+class Answer:
+    """What a kernel said to one cell: `outputs` are the contents of its messages by type, in order."""
+
+    status: str
+    reply: dict
+    messages: list  # (type, content, when)
+
+    def of(self, *kinds):
+        return [content for kind, content, _ in self.messages if kind in kinds]
+
+    @property
+    def text(self):
+        """Everything printed or shown as text."""
+        shown = self.of("execute_result", "display_data")
+        return "".join(content["text"] for content in self.of("stream")) + "\n".join(
+            content["data"].get("text/plain", "") for content in shown
+        )
+
+
+class Notebook:
+    """A kernel and its client."""
+
+    def __init__(self, manager, client):
+        self.manager, self.client = manager, client
+
+    def __call__(self, code, *, interrupt_after=None, on_message=None):
+        id_ = self.client.execute(code)
+        messages, timer = [], None
+        if interrupt_after is not None:
+            timer = threading.Timer(interrupt_after, self.manager.interrupt_kernel)
+            timer.start()
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") != id_:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            messages.append((kind, content, time.monotonic()))
+            if on_message is not None:
+                on_message(kind, content)
+            if kind == "status" and content["execution_state"] == "idle":
+                break
+        reply = self.client.get_shell_msg(timeout=20)
+        while reply["parent_header"].get("msg_id") != id_:
+            reply = self.client.get_shell_msg(timeout=20)
+        return Answer(reply["content"]["status"], reply["content"], messages)
+
+    @property
+    def pid(self):
+        return self.manager.provisioner.process.pid

@@ -1,5 +1,9 @@
 """Latencies: which calls are paired with which returns, and how long they took, against the programs' own clocks."""
 
+import subprocess
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -31,7 +35,7 @@ def test_durations_are_those_the_program_measured_around_its_own_calls(build, ru
 def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, run):
     program = build("naps")
 
-    with trace(f"latency:uprobe:{program}:nap", "latency:t:syscalls:sys_enter_clock_nanosleep") as t:
+    with trace(f"latency:uprobe:{program}:nap", "latency:t:syscalls:sys_enter_clock_nanosleep", filter="comm == 'naps'") as t:
         run(program, 4, 50, 500)
 
     assert t.result.lost == 0
@@ -123,13 +127,13 @@ def test_system_calls_take_as_long_as_the_program_slept(build, run):
 
 
 def test_a_call_begun_before_the_trace_is_not_taken_for_one_of_it(build):
-    import subprocess
-    import time
-
     program = build("naps")
+    probe = f"latency:uprobe:{program}:nap"
+    with trace(probe, scope="self"):
+        pass  # compiled beforehand, so that it attaches at once below
     with subprocess.Popen([program, "1", "2", "300000"], stdout=subprocess.PIPE) as process:
-        time.sleep(0.1)
-        with trace(f"latency:uprobe:{program}:nap", f"uretprobe:{program}:nap", scope=process.pid) as t:
+        time.sleep(0.05)
+        with trace(probe, scope=process.pid) as t:
             process.wait(timeout=20)
 
     # The first nap (0.3 s) had begun; only the second (0.6 s) is a whole call.
@@ -139,9 +143,6 @@ def test_a_call_begun_before_the_trace_is_not_taken_for_one_of_it(build):
 
 
 def test_a_call_that_outlives_the_trace_is_unfinished():
-    import threading
-    import time
-
     with trace("latency:t:syscalls:sys_enter_clock_nanosleep") as t:
         thread = threading.Thread(target=time.sleep, args=(0.5,))
         thread.start()

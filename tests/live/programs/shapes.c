@@ -14,7 +14,7 @@ static jmp_buf back;
 
 OPAQUE long factorial(long n)
 {
-	long below;
+	volatile long below; /* volatile, or the compiler makes a loop of it */
 
 	usleep(1000);
 	below = n <= 1 ? 1 : factorial(n - 1);

@@ -1,0 +1,355 @@
+"""The user's own BCC program around a cell or a block: its maps and ring buffers become data frames."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic import api, session
+from accel_magic.errors import MachineError, ProbeError, TraceStateError
+from accel_magic.kernel import features, map_reading, user_program
+from accel_magic.traces import c_layout, maps_frames, reader
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from accel_magic.kernel.compiler import ProgramMap
+    from accel_magic.kernel.map_reading import MapContent
+    from accel_magic.kernel.user_program import Place, UserProgram
+    from accel_magic.session import Show
+    from accel_magic.traces.recording import Outcome
+    from accel_magic.views.program import ProgramDryRun
+
+MOST_RING_BYTES = 1 << 30
+"""Records kept of all rings together; past it the rings stay full and the program's output fails."""
+_STACKS = (map_reading.STACK_TRACE,)
+
+
+@dataclass(frozen=True)
+class ProgramRecording:
+    """What a program left behind, as read from the kernel.
+
+    Attributes:
+        program: The file's name.
+        places: Where its functions were attached.
+        duration_ns: From the start of the traced code to its end.
+        maps: Each map as BCC describes it, with its elements; those that cannot be read are named in `notes`.
+        rings: Each ring buffer as BCC describes it, with its records as they lay there.
+        histograms: Names of the maps declared with BPF_HISTOGRAM; `log2` tells that their buckets are powers of two.
+        missed: Hits for which the kernel could not run the program, since it was running on that CPU already.
+        outcome: How the traced code ended.
+        notes: What the user should know.
+
+    """
+
+    program: str
+    places: tuple[Place, ...]
+    duration_ns: int
+    maps: tuple[tuple[ProgramMap, MapContent], ...]
+    rings: tuple[tuple[ProgramMap, NDArray[np.uint8]], ...]
+    histograms: frozenset[str]
+    log2: bool
+    missed: int
+    outcome: Outcome
+    notes: tuple[str, ...]
+
+
+class ProgramResult:
+    """What a cell or block traced with a program of the user's own returns; frames are built on first use and kept."""
+
+    def __init__(self, recording: ProgramRecording, value: object = None) -> None:
+        self.recording = recording
+        self.value = value
+        """The traced cell's own last value."""
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the traced stretch in seconds."""
+        return self.recording.duration_ns / 1e9
+
+    @cached_property
+    def maps(self) -> dict[str, pd.DataFrame]:
+        """The program's maps by name: one row per element, in order of the keys, as they were once it was detached.
+
+        Columns: `key` and `value`, or the members of the structs they are; of a per-CPU map the sum, and `NAME_cpu0`,
+        `NAME_cpu1`... beside it. A BPF_HISTOGRAM has `slot`, `low`, `high` (inclusive) and `count`.
+        """
+        return {described.name: self._map(described, content) for described, content in self.recording.maps}
+
+    def _map(self, described: ProgramMap, content: MapContent) -> pd.DataFrame:
+        key = c_layout.value_layout(described.key, described.key_size, "key")
+        value = c_layout.value_layout(described.value, described.value_size, "value")
+        frame = maps_frames.map_frame(key, value, content.keys, content.values)
+        if self.is_histogram(described.name):
+            frame = maps_frames.histogram_frame(frame, log2=self.recording.log2)
+        return frame
+
+    def is_histogram(self, name: str) -> bool:
+        """Whether a map was declared with BPF_HISTOGRAM."""
+        return name in self.recording.histograms
+
+    @cached_property
+    def _rings(self) -> dict[str, tuple[pd.DataFrame, str]]:
+        """Frame of each ring, and what to tell about it."""
+        found = {}
+        for described, data in self.recording.rings:
+            frame, unknown = maps_frames.ring_frame(data, described.event)
+            note = ""
+            if unknown:
+                kinds = ", ".join(f"{count:,} of {size} bytes" for size, count in sorted(unknown.items()))
+                note = (
+                    f"{described.name}: {kinds} are kept as bytes in `raw`, since BCC does not tell their type: pass a "
+                    "struct of plain numbers and arrays to ringbuf_output, always the same one"
+                )
+            found[described.name] = (frame, note)
+        return found
+
+    @property
+    def events(self) -> dict[str, pd.DataFrame]:
+        """The program's ring buffers by name: one row per record, in the order in which they were reserved.
+
+        Columns are the members of the struct that the program passes; `raw` (bytes) where its type is not known.
+        """
+        return {name: frame for name, (frame, _) in self._rings.items()}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know: maps left out, records of unknown type, places that could not be probed."""
+        return (*self.recording.notes, *(note for _, note in self._rings.values() if note))
+
+    def __repr__(self) -> str:
+        from accel_magic.views.program import program_text
+
+        return program_text(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        """Text and static HTML in one bundle."""
+        from accel_magic.views.program import program_html, program_text
+
+        return {"text/plain": program_text(self), "text/html": program_html(self)}
+
+
+class ProgramTrace:
+    """A user's BCC program around a block: `prepare`, `attach`, `go`, `stop`, or all of it as a context manager.
+
+    Args:
+        path: The C file.
+        bindings: `FUNCTION=SPEC` for each function whose name does not tell its place.
+        options: Trace options that were given; none goes with a program.
+
+    """
+
+    def __init__(
+        self, path: str | Path, bindings: tuple[str, ...] = (), options: Mapping[str, Any] | None = None
+    ) -> None:
+        for name in options or {}:
+            option = f"--{name.replace('_', '-')}"
+            raise ProbeError(
+                f"{option} does not go with --program",
+                why="what is counted and recorded, and for whom, is the program's own business",
+                fix=f"leave out {option} and do it in the program",
+            )
+        self.path = Path(path).expanduser()
+        self._bindings = user_program.parse_bindings(bindings)
+        self._program: UserProgram | None = None
+        self._attached = self._reading = False
+        self._result: ProgramResult | None = None
+        self._start_ns = 0
+
+    @property
+    def result(self) -> ProgramResult:
+        """What the program left behind. Raises TraceStateError until the block has ended."""
+        if self._result is None:
+            raise TraceStateError(
+                "this program has no result yet",
+                why="it is still attached" if self._attached else "its block was not entered",
+                fix="ask after the `with` block",
+            )
+        return self._result
+
+    def prepare(self) -> None:
+        """Compile the program and find its places; nothing is attached yet.
+
+        Raises:
+            ProgramError: It cannot be read, does not compile, or has a map that cannot be served.
+            ProbeError: A function that is attached nowhere, a place that is not there.
+            MachineError: A privilege, a kernel feature or BCC is missing.
+
+        """
+        user_program.read_source(self.path)  # a wrong name is told before anything is missed on the machine
+        features.require_tracing()
+        self._program = user_program.compile_program(self.path, self._bindings)
+
+    def dry_run(self) -> ProgramDryRun:
+        """What would be attached; raises as `prepare` does."""
+        from accel_magic.views.program import ProgramDryRun
+
+        self.prepare()
+        program = self._program
+        assert program is not None  # noqa: S101 - just prepared
+        self.abort()
+        return ProgramDryRun(program.name, program.places, program.compiled.maps, program.notes)
+
+    def attach(self, show: Show | None = None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
+        """Load and attach what was prepared: from its last line on the program runs.
+
+        Raises:
+            ProgramError: The kernel's verifier refuses a function.
+            ProbeError: None of a function's places can be probed.
+            MachineError: The kernel refuses altogether.
+            TraceStateError: Another trace is running.
+
+        """
+        program = self._program
+        assert program is not None  # noqa: S101 - after prepare
+        self._result = None
+        try:
+            session.claim()
+        except TraceStateError:
+            self.abort()
+            raise
+        self._attached = True
+        try:
+            with session.uninterrupted() as pending:
+                program.load()
+                if program.rings:
+                    _prepare_reader(program.rings)
+                    self._reading = True
+                program.attach()
+            if pending:
+                raise KeyboardInterrupt
+        except BaseException:
+            self.abort()
+            raise
+
+    def go(self) -> None:
+        """The traced code starts here; only the result's duration counts from this."""
+        self._start_ns = time.monotonic_ns()
+
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> ProgramResult:
+        """Detach, read everything and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
+        end_ns = time.monotonic_ns()
+        program = self._program
+        assert program is not None  # noqa: S101 - after attach
+        try:
+            with session.uninterrupted() as pending:
+                program.detach()
+                self._result = ProgramResult(self._read(program, end_ns, outcome), value)
+                api.keep(self._result)
+        finally:
+            self.abort()
+        if pending:
+            raise KeyboardInterrupt
+        return self._result
+
+    def abort(self) -> None:
+        """Detach and give everything back, without a result; again is harmless."""
+        program, self._program = self._program, None
+        if program is not None:
+            program.close()
+        if self._reading:
+            self._reading = False
+            reader.shared().stop(0, 0)  # it holds the rings' descriptors until then
+        if self._attached:
+            self._attached = False
+            session.release()
+
+    def _read(self, program: UserProgram, end_ns: int, outcome: Outcome) -> ProgramRecording:
+        rings: tuple[NDArray[np.uint8], ...] = ()
+        notes = list(program.notes)
+        if program.rings:
+            self._reading = False
+            rings = reader.shared().stop(self._start_ns, end_ns).rings
+            if sum(len(ring) for ring in rings) >= MOST_RING_BYTES:
+                notes.append(
+                    f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: what the program sent later is not here"
+                )
+        maps = []
+        for described in program.compiled.maps:
+            if described.type == map_reading.RINGBUF:
+                continue
+            if described.type in map_reading.READABLE:
+                maps.append((replace(described, fd=-1), _content(described)))
+            else:
+                what = "a stack trace map" if described.type in _STACKS else "of a kind that has no table of elements"
+                notes.append(f"the map {described.name} is left out: it is {what}")
+        notes += [f"{skip.function} left out: {skip.why}" for skip in program.skipped]
+        return ProgramRecording(
+            program=program.name,
+            places=program.places,
+            duration_ns=end_ns - self._start_ns,
+            maps=tuple(maps),
+            rings=tuple((replace(ring, fd=-1), data) for ring, data in zip(program.rings, rings, strict=True)),
+            histograms=program.histograms,
+            log2=program.log2,
+            missed=program.misses(),
+            outcome=outcome,
+            notes=tuple(notes),
+        )
+
+    def __enter__(self) -> ProgramTrace:
+        session.warm_up()
+        self.prepare()
+        self.attach()
+        self.go()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(api.outcome_of(error))
+
+
+def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
+    """Run a BCC program of your own around a block.
+
+    ```python
+    with accel_magic.trace_program("sizes.bpf.c", "on_malloc=uprobe:libc:malloc") as t:
+        work()
+    t.result.maps["sizes"]
+    ```
+
+    Args:
+        path: The C file, as for BCC.
+        *bindings: `FUNCTION=SPEC` for each function whose name does not tell its place; the specs are those of the
+            `%%ktrace` line, `raw_tracepoint:NAME` besides.
+
+    Raises:
+        ProgramError: On entering: the file cannot be read or compiled, or the kernel's verifier refuses a function.
+        ProbeError: On entering: a binding that cannot be understood, a function that is attached nowhere.
+        MachineError: On entering: a privilege, a kernel feature or BCC is missing.
+
+    """
+    return ProgramTrace(path, bindings)
+
+
+def _prepare_reader(rings: tuple[ProgramMap, ...]) -> None:
+    message = {
+        "source": "program",
+        "ring_sizes": [ring.entries for ring in rings],
+        "max_bytes": MOST_RING_BYTES,
+        "live": False,
+        "max_events": None,
+        "duration_ns": None,
+    }
+    reader.shared().prepare(message, [ring.fd for ring in rings])
+
+
+def _content(described: ProgramMap) -> MapContent:
+    try:
+        return map_reading.read(described)
+    except OSError as error:
+        raise MachineError(
+            f"the map {described.name} cannot be read",
+            why=os.strerror(error.errno or 0),
+            fix="run `python -m accel_magic doctor` to see which privilege is missing",
+        ) from None

@@ -1,0 +1,45 @@
+"""Imports what the display of a result needs while the user and the compiler are still busy with other things.
+
+Bokeh takes a third of a second to import. Left to the first result, that time would come between the end of the cell
+and its result; spent while a trace runs, it would be counted among the traced code's own doings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+
+_MODULES = (
+    "accel_magic.views.live",
+    "ipywidgets",
+    "accel_magic.views.static",
+    "accel_magic.views.figures",
+    "bokeh.embed",
+    "bokeh.resources",
+)
+
+_lock = threading.Lock()
+_thread: threading.Thread | None = None
+
+
+def start() -> None:
+    """Start importing in a thread, once in the life of the process."""
+    global _thread  # noqa: PLW0603 - imports happen once in a process
+    with _lock:
+        if _thread is None:
+            _thread = threading.Thread(target=_import, name="accel_magic imports", daemon=True)
+            _thread.start()
+
+
+def wait() -> None:
+    """Return when the imports are done; at once when they were never started."""
+    if _thread is not None:
+        _thread.join()
+
+
+def _import() -> None:
+    for name in _MODULES:
+        # What is wrong with a module is told where it is used, if it ever is.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)

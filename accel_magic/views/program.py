@@ -1,0 +1,164 @@
+"""The result of a user's own program, and what `--dry-run` says of it, as text and static HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from accel_magic.views.format import duration_text, exact_text
+from accel_magic.views.headline import Note
+from accel_magic.views.static import LIMIT, STYLE, note_html, table_html
+from accel_magic.views.tables import Table
+from accel_magic.views.text import aligned
+
+if TYPE_CHECKING:
+    from accel_magic.kernel.compiler import ProgramMap
+    from accel_magic.kernel.user_program import Place
+    from accel_magic.program import ProgramResult
+
+TOP = 15
+BAR_WIDTH = 30
+_MOST_COLUMNS = 12
+_MOST_PLACES = 200
+
+
+def program_headline(result: ProgramResult) -> tuple[Note, ...]:
+    """Items of the first line."""
+    recording = result.recording
+    places = sum(len(place.names) for place in recording.places)
+    outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
+    notes = [
+        Note(recording.program),
+        Note(duration_text(recording.duration_ns)),
+        Note(f"{len(recording.places)} function{'s' * (len(recording.places) != 1)} at {exact_text(places)} "
+             f"place{'s' * (places != 1)}", hint="\n".join(places_text(recording.places))),
+    ]
+    if recording.rings:
+        count = sum(len(frame) for frame in result.events.values())
+        hint = "the kernel tells only the program when a ring buffer is full: count its failed outputs there"
+        notes += [Note(f"{exact_text(count)} event{'s' * (count != 1)}"), Note("losses unknown", hint=hint)]
+    notes.append(Note("scope: the program's own", hint="whom it counts is decided in the program"))
+    if recording.missed:
+        hint = "the kernel could not run the program: it fired inside itself on the same CPU"
+        notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
+    if recording.outcome in outcomes:
+        notes.append(Note(outcomes[recording.outcome], alarm=True, hint="the result is what was there by then"))
+    return tuple(notes)
+
+
+def program_text(result: ProgramResult) -> str:
+    """Headline, then each map and each ring in aligned columns."""
+    lines = [", ".join(note.text for note in program_headline(result))]
+    lines += [f"note: {note}" for note in result.notes]
+    for title, table in _tables(result, TOP):
+        lines += ["", title, *aligned(table)]
+    return "\n".join(lines)
+
+
+def program_html(result: ProgramResult) -> str:
+    """The same as one self-contained element."""
+    parts = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(result, LIMIT)]
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            f'<div class="am-line">{"".join(map(note_html, program_headline(result)))}</div>',
+            *(f'<div class="am-note">{escape(note)}</div>' for note in result.notes),
+            f'<div class="am-tables">{"".join(parts)}</div>',
+            "</div>",
+        ]
+    )
+
+
+def _tables(result: ProgramResult, limit: int) -> list[tuple[str, Table]]:
+    tables = []
+    for name, frame in result.maps.items():
+        kind = "histogram" if result.is_histogram(name) else "map"
+        title = f"{kind} {name}, {exact_text(len(frame))} row{'s' * (len(frame) != 1)}"
+        tables.append((title, _histogram(frame, limit) if result.is_histogram(name) else _map(frame, limit)))
+    for name, frame in result.events.items():
+        title = f"events {name}, {exact_text(len(frame))} record{'s' * (len(frame) != 1)}"
+        tables.append((title, _table(frame, limit)))
+    return tables
+
+
+def _map(frame: pd.DataFrame, limit: int) -> Table:
+    """A map's elements, the largest first where its value is a number."""
+    shown = [name for name in frame.columns if not name.rpartition("_cpu")[2].isdecimal() or "_cpu" not in name]
+    frame = frame[shown]
+    if len(frame.columns) and "value" in frame and pd.api.types.is_numeric_dtype(frame["value"]):
+        frame = frame.sort_values("value", ascending=False, kind="stable")
+    return _table(frame, limit)
+
+
+def _histogram(frame: pd.DataFrame, limit: int) -> Table:
+    largest = max(frame["count"].max(), 1) if len(frame) else 1
+    bars = ["█" * round(BAR_WIDTH * count / largest) for count in frame["count"]]
+    table = _table(frame, limit)
+    rows = tuple((*row, bar.ljust(BAR_WIDTH)) for row, bar in zip(table.rows, bars, strict=False))
+    return Table((*table.heads, " " * BAR_WIDTH), rows, table.names, table.more)
+
+
+def _table(frame: pd.DataFrame, limit: int) -> Table:
+    """The first rows and columns of a frame, columns of text to the left."""
+    frame = frame[_texts_first(frame)[:_MOST_COLUMNS]]
+    names = sum(not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes)
+    shown = frame.head(limit)
+    columns = [[_cell(value) for value in shown[name]] for name in frame.columns]
+    return Table(
+        heads=tuple(map(str, frame.columns)),
+        rows=tuple(zip(*columns, strict=True)),
+        names=names,
+        more=len(frame) - len(shown),
+    )
+
+
+def _texts_first(frame: pd.DataFrame) -> list[str]:
+    numeric = {name: pd.api.types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()}
+    return sorted(frame.columns, key=lambda name: numeric[name])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value[:24].hex(" ") + ("…" if len(value) > 24 else "")
+    if isinstance(value, float):
+        return "-" if value != value else f"{value:g}"  # noqa: PLR0124 - NaN
+    return str(value)
+
+
+def places_text(places: tuple[Place, ...]) -> list[str]:
+    """`function -> place`, one line each."""
+    lines = [f"{place.function} -> {name}" for place in places for name in place.names]
+    return [*lines[:_MOST_PLACES], f"and {len(lines) - _MOST_PLACES:,} more"] if len(lines) > _MOST_PLACES else lines
+
+
+@dataclass(frozen=True)
+class ProgramDryRun:
+    """Where the functions of a program would be attached, and the maps it has; nothing was loaded or attached."""
+
+    program: str
+    places: tuple[Place, ...]
+    maps: tuple[ProgramMap, ...]
+    notes: tuple[str, ...]
+
+    def _headline(self) -> str:
+        count = sum(len(place.names) for place in self.places)
+        return (
+            f"dry run: {self.program} compiles; {len(self.places)} function{'s' * (len(self.places) != 1)} at {count:,} "
+            f"place{'s' * (count != 1)}; nothing was attached"
+        )
+
+    def _body(self) -> str:
+        lines = places_text(self.places)
+        lines += [f"map {map_.name}, room for {map_.entries:,}" for map_ in self.maps if map_.key_size]
+        lines += [f"ring buffer {map_.name}, {map_.entries:,} bytes" for map_ in self.maps if not map_.key_size]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{self._body()}"
+
+    def _repr_html_(self) -> str:
+        return f"<div><b>{escape(self._headline())}</b><pre>{escape(self._body())}</pre></div>"

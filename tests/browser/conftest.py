@@ -1,0 +1,216 @@
+"""JupyterLab on a free loopback port, in an empty home of its own, and Debian's Chromium driven by playwright."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / "build/screenshots"
+TOKEN = "only-for-this-test"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker("browser")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab and the folder it serves."""
+
+    url: str
+    folder: Path
+
+    def write(self, name, *cells):
+        """Put a notebook with these code cells into the folder."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(notebook, self.folder / name)
+        return name
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """JupyterLab without extensions that look for news, updates or collaborators."""
+    with running_lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def dark_lab(tmp_path_factory):
+    """The same with the dark theme."""
+    with running_lab(tmp_path_factory.mktemp("dark"), theme="JupyterLab Dark") as lab:
+        yield lab
+
+
+@contextmanager
+def running_lab(home, theme="JupyterLab Light"):
+    folder = home / "notebooks"
+    folder.mkdir()
+    settings = home / "settings/@jupyterlab/apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    port = free_port()
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "IPYTHONDIR": str(home / "ipython"),
+    }
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={folder}", f"--IdentityProvider.token={TOKEN}"),
+        *("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
+        "--LabApp.extension_manager=readonly",
+    ]
+    with (home / "lab.log").open("w") as log:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "lab.log")
+        yield Lab(f"http://127.0.0.1:{port}", folder)
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(url, server, log):
+    for _ in range(300):
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Path of the distribution's browser: playwright's own would have to be downloaded."""
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    return path
+
+
+@pytest.fixture
+def browse(chromium, tmp_path, request):
+    """Open notebooks in a browser with a profile of its own; no page may ask any other host for anything."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path / "profile",
+            executable_path=chromium,
+            args=FLAGS,
+            viewport={"width": 1280, "height": 900},
+        )
+        foreign = []
+        context.on("request", lambda request: foreign.append(request.url) if is_foreign(request.url) else None)
+        try:
+            yield lambda lab, name: Notebook.opened(context.new_page(), lab, name)
+        finally:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            context.pages[-1].screenshot(path=SCREENSHOTS / f"end-of-{request.node.name[:60]}.png")
+            context.close()
+        assert foreign == []
+
+
+def is_foreign(url):
+    return urlsplit(url).scheme in ("http", "https", "ws", "wss") and urlsplit(url).hostname != "127.0.0.1"
+
+
+@dataclass
+class Notebook:
+    """One notebook open in JupyterLab, used through what a user sees: cells, keys, buttons."""
+
+    page: object
+    url: str
+    errors: list = field(default_factory=list)
+
+    @classmethod
+    def opened(cls, page, lab, name):
+        """Open it and wait until its kernel is idle."""
+        notebook = cls(page, f"{lab.url}/lab/tree/{name}?token={TOKEN}&reset")
+        page.on("pageerror", lambda error: notebook.errors.append(str(error)))
+        page.goto(notebook.url)
+        notebook.wait_until_ready()
+        return notebook
+
+    def wait_until_ready(self):
+        self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+        self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
+
+    def cell(self, number):
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
+
+    def output(self, number):
+        return self.cell(number).locator(".jp-Cell-outputWrapper")
+
+    def start(self, number):
+        """Click into a cell and press Ctrl+Enter."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")
+
+    def run(self, number, timeout_s=30):
+        """Run a cell to its end."""
+        self.start(number)
+        self.ended(number, timeout_s)
+
+    def ended(self, number, timeout_s=30):
+        prompt = self.cell(number).locator(".jp-InputPrompt")
+        self.page.wait_for_function(
+            r"prompt => /\[\d+\]/.test(prompt.textContent)", arg=prompt.element_handle(), timeout=timeout_s * 1000
+        )
+
+    def is_busy(self, number):
+        return "*" in self.cell(number).locator(".jp-InputPrompt").text_content()
+
+    def save(self):
+        self.page.keyboard.press("Control+s")
+        self.page.locator(".jp-DirtyIndicator, .jp-mod-dirty").first.wait_for(state="detached", timeout=20_000)
+
+    def screenshot(self, name, locator=None):
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        (locator or self.page).screenshot(path=SCREENSHOTS / f"{name}.png")

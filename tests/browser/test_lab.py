@@ -1,0 +1,239 @@
+"""What a user of JupyterLab sees, in a real browser with a real kernel and live BPF."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import nbformat
+import pytest
+
+from accel_magic.doctor import report
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}"),
+]
+
+LOAD = "%load_ext accel_magic\nimport ctypes, os, time\nlibc = ctypes.CDLL(None)\nheld = ctypes.PyDLL(None)"
+PROBES = "tracepoint:syscalls:sys_enter_getppid latency:tracepoint:syscalls:sys_enter_clock_nanosleep"
+# One getppid and one sleep of 2 ms per turn.
+BUSY = """%%ktrace {probes}
+end = time.monotonic() + {seconds}
+while time.monotonic() < end:
+    os.getppid()
+    libc.usleep(2000)"""
+# Twice 4 s in C with the GIL held, the kernel free to send in between.
+HOLDING = """
+for _ in range(2):
+    time.sleep(1.5)
+    held.usleep(4_000_000)
+time.sleep(2)"""
+ROW = ".am-live"
+RESULT = ".accel-magic"
+FIGURE = ".accel-magic-figure[data-drawn]"
+
+
+def cell(seconds, probes=PROBES):
+    return BUSY.format(probes=probes, seconds=seconds)
+
+
+def events_in(row):
+    """Number of recorded events that a row's text shows."""
+    found = re.search(r"([\d.]+) ?(k|M|) events", row)
+    return float(found[1]) * {"": 1, "k": 1e3, "M": 1e6}[found[2]] if found else None
+
+
+def row_texts(notebook, number, seconds):
+    """Distinct texts of the live row while the cell is busy, in order."""
+    texts, end = [], time.monotonic() + seconds
+    while time.monotonic() < end and notebook.is_busy(number):
+        rows = notebook.output(number).locator(ROW).all_inner_texts()
+        text = " ".join(rows[0].split()) if rows else ""
+        if text and text not in texts:
+            texts.append(text)
+        notebook.page.wait_for_timeout(50)
+    return texts
+
+
+def test_counters_change_while_the_cell_is_busy_and_a_static_result_with_figures_follows(lab, browse):
+    notebook = browse(lab, lab.write("live.ipynb", LOAD, cell(6)))
+    notebook.run(0)
+
+    notebook.start(1)
+    notebook.output(1).locator(ROW).wait_for()
+    texts = row_texts(notebook, 1, 3)
+    notebook.screenshot("live-row")
+    notebook.ended(1)
+    result = notebook.output(1).locator(RESULT)
+    result.wait_for()
+
+    recorded = [count for count in map(events_in, texts) if count is not None]
+    assert len(set(recorded)) >= 5
+    assert recorded == sorted(recorded)
+    assert 4 <= len(texts) <= 3 * 5 + 2  # at most 5 redraws a second
+    assert any(re.search(r"\d/s", text) and "p99" in text for text in texts)
+    assert notebook.output(1).locator(ROW).count() == 0
+    notebook.page.wait_for_function(f"document.querySelectorAll('{FIGURE}').length === 3")
+    assert figure_sizes(notebook) == 3
+    assert re.match(r"6 s\s+[\d,]+ hits\s+[\d,]+ events\s+0 lost\s+scope self", result.inner_text())
+    assert notebook.errors == []
+    result.scroll_into_view_if_needed()
+    notebook.screenshot("result", result)
+    notebook.screenshot("result-page")
+
+
+def test_the_interrupt_button_ends_the_cell_and_keeps_what_was_recorded(lab, browse):
+    notebook = browse(
+        lab, lab.write("interrupt.ipynb", LOAD, cell(60), "import accel_magic\naccel_magic.last.hits > 100")
+    )
+    notebook.run(0)
+
+    notebook.start(1)
+    notebook.output(1).locator(ROW).wait_for()
+    notebook.page.wait_for_timeout(1500)
+    start = time.monotonic()
+    notebook.page.locator('[data-command="notebook:interrupt-kernel"], [title^="Interrupt the kernel"]').first.click()
+    notebook.ended(1)
+    took = time.monotonic() - start
+    notebook.run(2)
+
+    assert took < 5
+    assert "KeyboardInterrupt" in notebook.output(1).inner_text()
+    assert notebook.output(1).locator(ROW).count() == 0
+    assert notebook.output(1).locator(RESULT).count() == 1
+    assert "interrupted" in notebook.output(1).locator(RESULT).inner_text()
+    assert "True" in notebook.output(2).inner_text()
+    notebook.screenshot("interrupted")
+
+
+def test_the_row_says_stalled_while_the_workload_holds_the_gil_and_stops_saying_so(lab, browse):
+    holding = f"%%ktrace {PROBES}{HOLDING}"
+    notebook = browse(lab, lab.write("stalled.ipynb", LOAD, holding))
+    notebook.run(0)
+
+    notebook.start(1)
+    notebook.output(1).locator(ROW).wait_for()
+    seen = []
+    while notebook.is_busy(1):
+        stalled = notebook.output(1).locator(f"{ROW} .am-stalled")
+        visible = bool(stalled.count()) and stalled.first.is_visible()
+        if not seen or seen[-1] != visible:
+            seen.append(visible)
+            if visible:
+                assert "the workload holds the GIL" in stalled.first.inner_text()
+                notebook.screenshot("stalled", notebook.cell(1))
+        notebook.page.wait_for_timeout(50)
+
+    assert seen == [False, True, False, True, False]
+
+
+def test_a_saved_notebook_opened_again_shows_the_result_without_running_anything(lab, browse):
+    notebook = browse(lab, lab.write("saved.ipynb", LOAD, cell(0.5), cell(0.5)))
+    for number in range(3):
+        notebook.run(number)
+    notebook.save()
+    notebook.page.wait_for_timeout(500)
+    saved = nbformat.read(lab.folder / "saved.ipynb", as_version=4)
+
+    notebook.page.reload()
+    notebook.wait_until_ready()
+    notebook.page.wait_for_function(f"document.querySelectorAll('{FIGURE}').length === 6")
+
+    assert figure_sizes(notebook) == 6
+    assert notebook.page.locator(RESULT).count() == 2
+    assert notebook.page.locator(ROW).count() == 0
+    assert "hits" in notebook.output(2).locator(RESULT).inner_text()
+    kinds = {kind for output in saved.cells[1].outputs for kind in output.get("data", {})}
+    assert kinds == {"text/plain", "text/html"}
+    # BokehJS (over 1 MB) once, not once per result.
+    assert len(str(saved.cells[1].outputs)) > 1_000_000 > len(str(saved.cells[2].outputs))
+
+
+def test_results_are_readable_on_the_dark_theme(dark_lab, browse):
+    notebook = browse(dark_lab, dark_lab.write("dark.ipynb", LOAD, cell(4), "%accel_doctor"))
+    notebook.run(0)
+    notebook.start(1)
+    notebook.output(1).locator(ROW).wait_for()
+    notebook.page.wait_for_timeout(2500)
+    live = contrast(notebook, f"{ROW} b")
+    notebook.screenshot("dark-live-row")
+    notebook.ended(1)
+    notebook.page.wait_for_function(f"document.querySelectorAll('{FIGURE}').length === 3")
+    notebook.run(2)
+
+    assert live > 4.5
+    assert contrast(notebook, f"{RESULT} .am-line span") > 4.5
+    assert contrast(notebook, f"{RESULT} td") > 4.5
+    assert contrast(notebook, ".accel-magic-doctor td:nth-child(2)") > 4.5
+    notebook.output(1).locator(RESULT).scroll_into_view_if_needed()
+    notebook.page.wait_for_timeout(300)
+    notebook.screenshot("dark-result", notebook.output(1).locator(RESULT))
+    notebook.output(2).scroll_into_view_if_needed()
+    notebook.screenshot("dark-doctor", notebook.output(2))
+
+
+def test_a_replay_shows_its_banner_live_and_afterwards(lab, browse):
+    name = lab.write(
+        "replay.ipynb",
+        LOAD,
+        f"{cell(3)}\n".replace("%%ktrace", "%%ktrace --save r.parquet"),
+        "%%ktrace --replay r.parquet\n1",
+    )
+    notebook = browse(lab, name)
+    notebook.run(0)
+    notebook.run(1)
+
+    notebook.start(2)
+    notebook.output(2).locator(ROW).wait_for()
+    live = row_texts(notebook, 2, 2)
+    notebook.ended(2)
+
+    assert len(live) >= 4
+    assert all(text.startswith("REPLAY: recorded on Linux") for text in live)
+    assert notebook.output(2).locator(f"{RESULT} .am-replay").inner_text().startswith("REPLAY: recorded on Linux")
+    notebook.screenshot("replay", notebook.output(2).locator(RESULT))
+
+
+def figure_sizes(notebook):
+    """How many drawn figures have canvases of a size that can be seen, with something painted on them."""
+    return notebook.page.evaluate(
+        """selector => [...document.querySelectorAll(selector)].filter(figure => {
+          const roots = [figure];
+          const canvases = [];
+          while (roots.length) {
+            const root = roots.pop();
+            for (const element of root.querySelectorAll("*")) {
+              if (element.shadowRoot) roots.push(element.shadowRoot);
+              if (element.tagName === "CANVAS") canvases.push(element);
+            }
+          }
+          const box = figure.getBoundingClientRect();
+          const painted = canvas => canvas.width > 200 && canvas.height > 100 &&
+            canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(value => value);
+          return box.width > 200 && box.height > 200 && canvases.some(painted);
+        }).length""",
+        FIGURE,
+    )
+
+
+def contrast(notebook, selector):
+    """Contrast ratio (WCAG 2) of an element's text to the first opaque background behind it."""
+    return notebook.page.evaluate(
+        r"""selector => {
+          const channels = text => text.match(/[\d.]+/g).map(Number);
+          const luminance = colour => {
+            const [r, g, b] = colour.slice(0, 3).map(value => value / 255)
+              .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const element = document.querySelector(selector);
+          let behind = element;
+          const opaque = node => (channels(getComputedStyle(node).backgroundColor)[3] ?? 1) > 0.9;
+          while (!opaque(behind)) behind = behind.parentElement;
+          const [text, back] = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor]
+            .map(channels).map(luminance);
+          return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+        }""",
+        selector,
+    )

@@ -1,0 +1,314 @@
+"""What is attached dies with its holder, whatever happens to that; and nothing grows."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic import TraceStateError, trace
+
+pytestmark = pytest.mark.live
+
+GETPPID = "tracepoint:syscalls:sys_enter_getppid"
+
+
+def running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def ended(pids, seconds=5.0):
+    end = time.monotonic() + seconds
+    while any(map(running, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not any(map(running, pids))
+
+
+def test_while_a_trace_runs_its_programs_maps_and_links_are_in_the_kernel_and_afterwards_none(
+    build, run, in_kernel, left_behind
+):
+    before = in_kernel()
+    with trace(f"latency:uprobe:{build('naps')}:nap", GETPPID, "t:sched:sched_process_exec") as t:
+        held = in_kernel() - before
+        run(build("naps"), 1, 1, 10)
+
+    assert {kind for kind, _ in held} == {"program", "map", "link"}
+    # nap's entry and return, getppid, exec, and the two that follow processes.
+    assert sum(kind == "program" for kind, _ in held) == 6
+    assert sum(kind == "link" for kind, _ in held) == 6
+    assert t.result.hits > 0
+    assert left_behind() == set()
+
+
+def test_a_failure_while_attaching_leaves_nothing(build, left_behind, monkeypatch):
+    from accel_magic import MachineError
+    from accel_magic.kernel import syscalls
+
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(syscalls, "link_uprobe_multi", refuse)
+    monkeypatch.setattr(syscalls, "link_perf_event", refuse)
+    with pytest.raises(MachineError) as caught, trace(GETPPID, f"uprobe:{build('calls')}:leaf"):
+        pytest.fail("the block must not run")
+    monkeypatch.undo()
+
+    assert caught.value.fix
+    del caught  # its frames hold the mapped control block
+    assert left_behind() == set()
+    with trace(GETPPID) as t:  # and the next trace works
+        os.getppid()
+    assert t.result.hits == 1
+
+
+def test_an_exception_in_the_block_is_passed_on_and_the_result_is_kept(left_behind):
+    with pytest.raises(ZeroDivisionError), trace(GETPPID) as t:
+        os.getppid()
+        1 / 0  # noqa: B018
+
+    assert (t.result.hits, t.result.recording.outcome) == (1, "error")
+    assert left_behind() == set()
+
+
+def test_an_interrupt_in_the_block_is_passed_on_and_the_result_is_kept(left_behind):
+    with pytest.raises(KeyboardInterrupt), trace(GETPPID) as t:
+        os.getppid()
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+    assert (t.result.hits, t.result.recording.outcome) == (1, "interrupted")
+    assert left_behind() == set()
+
+
+def test_a_second_trace_inside_the_first_is_refused_and_the_first_goes_on():
+    with trace(GETPPID) as t:
+        os.getppid()
+        with pytest.raises(TraceStateError) as caught, trace(GETPPID):
+            pytest.fail("the block must not run")
+        os.getppid()
+
+    assert caught.value.fix
+    assert t.result.hits == 2
+
+
+def test_asking_for_the_result_too_early_is_a_typed_error():
+    t = trace(GETPPID)
+    with pytest.raises(TraceStateError, match="no result yet"):
+        _ = t.result
+    with t, pytest.raises(TraceStateError, match="no result yet"):
+        _ = t.result
+    assert t.result.hits == 0
+
+
+HOLD = """
+import os, sys, time, accel_magic
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi", "latency:uprobe:libc:usleep",
+                       "t:sched:sched_process_exec"):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_holder_leaves_nothing_in_the_kernel_and_no_helper_processes(in_kernel, left_behind):
+    with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"ready\n"
+        helpers = children_of(holder.pid)
+        assert len(helpers) == 2
+        assert in_kernel()
+        holder.kill()
+        holder.wait()
+
+    assert ended(helpers)
+    assert left_behind() == set()
+
+
+def test_a_killed_reader_gives_a_typed_error_and_the_next_trace_works(left_behind):
+    from accel_magic import MachineError
+    from accel_magic.traces import reader
+
+    with pytest.raises(MachineError, match="reader") as caught, trace(GETPPID):
+        os.kill(reader.shared().pid, signal.SIGKILL)
+        time.sleep(0.1)
+    assert caught.value.fix
+    del caught  # its frames hold the mapped counters
+    assert left_behind() == set()
+    with trace(GETPPID) as t:
+        os.getppid()
+    assert t.result.hits == 1
+
+
+def test_a_killed_compiler_is_started_again():
+    from accel_magic.kernel import compiler
+
+    pid = compiler.start()
+    os.kill(pid, signal.SIGKILL)
+    assert ended([pid])
+    with trace(GETPPID, filter=f"pid == {os.getpid()} or pid == {time.time_ns() % 2**31}") as t:
+        os.getppid()
+
+    assert t.result.hits == 1
+
+
+def test_a_forked_child_that_lives_on_does_not_keep_the_probes(left_behind):
+    with trace(GETPPID, "uprobe:libc:atoi", "t:sched:sched_process_exec"):
+        child = os.fork()
+        if not child:
+            time.sleep(30)
+            os._exit(0)
+    try:
+        held = left_behind("program", "link")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+    assert held == set()
+
+
+def _count_in_child(queue):
+    for _ in range(20):
+        os.getppid()
+    queue.put(os.getpid())
+    time.sleep(0.2)
+
+
+def test_forked_workers_count_and_can_trace_by_themselves_afterwards(left_behind):
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    with trace(GETPPID) as t:
+        worker = context.Process(target=_count_in_child, args=(queue,))
+        worker.start()
+        pid = queue.get()
+        worker.join()
+
+    assert (t.result.events["pid"] == pid).sum() >= 20
+    assert left_behind() == set()
+
+
+def _trace_in_child(queue):
+    try:
+        with trace(GETPPID) as t:
+            for _ in range(6):
+                os.getppid()
+        queue.put(t.result.hits)
+    except Exception as error:  # noqa: BLE001
+        queue.put(repr(error))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_process_traces_by_itself(method):
+    with trace(GETPPID):  # the helpers of this process are not for the child
+        pass
+    context = multiprocessing.get_context(method)
+    queue = context.SimpleQueue()
+    worker = context.Process(target=_trace_in_child, args=(queue,))
+    worker.start()
+    answer = queue.get()
+    worker.join()
+
+    assert answer == 6
+
+
+def test_a_child_forked_inside_a_trace_can_trace_by_itself():
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    with trace("t:syscalls:sys_enter_getpgid") as outer:
+        worker = context.Process(target=_trace_in_child, args=(queue,))
+        worker.start()
+        answer = queue.get()
+        worker.join()
+        os.getpgid(0)
+
+    assert answer == 6
+    assert outer.result.hits == 1
+
+
+def test_a_child_that_leaves_the_block_does_not_end_the_parents_trace():
+    with trace(GETPPID) as t:
+        child = os.fork()
+        if not child:
+            try:
+                t.__exit__(None, None, None)
+            except TraceStateError:
+                os._exit(0)
+            os._exit(1)
+        _, status = os.waitpid(child, 0)
+        os.getppid()
+
+    assert status == 0
+    assert t.result.hits == 1
+
+
+CYCLES = """
+import gc, os, resource, sys
+import accel_magic
+from accel_magic.kernel import compiler
+def attached(n, *probes):
+    for number in range(n):
+        with accel_magic.trace(*probes, mode="count" if number % 2 else "auto", buffer=0.25) as t:
+            os.getppid()
+        assert t.result.hits >= 1, t.result
+    gc.collect()
+    status = open("/proc/self/status").read()
+    return len(os.listdir("/proc/self/fd")), int(status.split("VmRSS:")[1].split()[0]), status.split("Threads:")[1].split()[0]
+first = attached(30, *sys.argv[1:]), attached(70, sys.argv[1])
+first_maps = len(open("/proc/self/maps").readlines())
+last = attached(70, *sys.argv[1:]), attached(830, sys.argv[1])
+print(*first[1], *last[1], len(open("/proc/self/maps").readlines()) - first_maps)
+"""
+
+
+def test_a_thousand_traces_leave_descriptors_memory_and_the_kernel_as_they_were(build, python, left_behind):
+    printed = python(CYCLES, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=120)
+
+    descriptors, memory, threads, descriptors_after, memory_after, threads_after, maps = map(int, printed.split())
+    assert descriptors_after == descriptors
+    assert threads_after == threads
+    assert memory_after - memory < 8 * 1024  # KiB, of 900 traces
+    assert maps <= 20  # mappings of memory, ours among them
+    assert left_behind() == set()
+
+
+BESIDE = """
+import os, sys, accel_magic
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi") as t:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    import ctypes
+    libc = ctypes.CDLL(None)
+    for _ in range(int(sys.argv[1])):
+        os.getppid()
+        libc.atoi(b"1")
+    print("done", flush=True)
+    sys.stdin.readline()
+counts = t.result.counts["hits"].tolist()
+print(*counts, len(set(t.result.events["pid"])), t.result.events["pid"].iloc[0] == os.getpid())
+"""
+
+
+def test_two_processes_trace_at_once_and_each_counts_its_own():
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BESIDE, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for count in (30, 500)
+    ]
+    for expected in ("ready\n", "done\n"):
+        for process in processes:
+            assert process.stdout.readline() == expected
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+    answers = [process.communicate(timeout=30)[0].split() for process in processes]
+
+    assert answers == [["30", "30", "1", "True"], ["500", "500", "1", "True"]]

@@ -1,0 +1,145 @@
+"""The arithmetic of the benchmarks. Nothing here is timed."""
+
+import dataclasses
+import importlib.util
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def benchmarks_can_be_imported():
+    sys.path.insert(0, str(ROOT))
+    yield
+    sys.path.remove(str(ROOT))
+
+
+@pytest.fixture
+def arithmetic():
+    from benchmarks import arithmetic
+
+    return arithmetic
+
+
+@pytest.fixture
+def report():
+    from benchmarks import report
+
+    return report
+
+
+@pytest.fixture
+def measured(arithmetic):
+    def make(ours, theirs=(), kind="value", bar=None):
+        return arithmetic.Measured("row", "what", "ns", tuple(ours), "peer", tuple(theirs), kind, bar)
+
+    return make
+
+
+def test_a_ratio_is_taken_within_each_round_before_the_median(measured):
+    # The ratio of the medians would be 30 / 100 = 0.3.
+    row = measured((10, 30, 200), (100, 60, 1000), "ratio", 0.25)
+    assert row.compared == (0.1, 0.5, 0.2)
+    assert row.middle == 0.2
+
+
+def test_one_disturbed_round_does_not_change_a_verdict(measured):
+    assert measured((10, 10, 900), (100, 100, 100), "ratio", 0.2).verdict == "met"
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict"),
+    [
+        (("ratio", 20.0, 100.0, 0.2), "met"),
+        (("ratio", 21.0, 100.0, 0.2), "missed"),
+        (("speedup", 10.0, 150.0, 15), "met"),
+        (("speedup", 10.0, 149.0, 15), "missed"),
+        (("value", 0.0, None, 0.0), "met"),
+        (("value", 0.001, None, 0.0), "missed"),
+        (("value", 5.0, 73.0, 0.0), "missed"),
+        (("value", 5.0, None, None), "information"),
+        (("ratio", 5.0, 1.0, None), "information"),
+    ],
+)
+def test_the_bar_is_at_most_for_costs_and_at_least_for_speedups(measured, row, verdict):
+    kind, ours, theirs, bar = row
+    assert measured((ours,), () if theirs is None else (theirs,), kind, bar).verdict == verdict
+
+
+def test_cost_is_traced_minus_untraced_of_the_same_round(arithmetic):
+    assert arithmetic.cost_per_call((150.0, 190.0), (100.0, 120.0)) == (50.0, 70.0)
+
+
+def test_rounds_whose_reference_drowned_in_noise_are_left_out(measured):
+    row = measured((10, 10, 10), (-3, 20, 40), "ratio", 1.0)
+    assert math.isnan(row.compared[0])
+    assert row.middle == (0.5 + 0.25) / 2
+
+
+def test_a_row_that_is_all_noise_does_not_meet_its_bar(measured):
+    assert measured((10,), (0,), "ratio", 1.0).verdict == "missed"
+    assert measured((10,), (0,), "speedup", 1.0).verdict == "missed"
+
+
+def test_median_and_spread_are_those_of_the_numbers_that_are_numbers(arithmetic):
+    assert arithmetic.median((3.0, math.nan, 1.0, 2.0, 10.0)) == 2.5
+    assert arithmetic.spread((3.0, math.nan, 1.0)) == (1.0, 3.0)
+    assert math.isnan(arithmetic.median(()))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kind"), [((), (), "value"), ((1, 2), (1,), "ratio"), ((1,), (), "ratio"), ((1,), (), "speedup")]
+)
+def test_rows_without_matching_rounds_are_refused(measured, ours, theirs, kind):
+    with pytest.raises(ValueError, match="row: "):
+        measured(ours, theirs, kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0291, "0.0291"),
+        (1.234, "1.23"),
+        (17.83, "17.8"),
+        (4987.4, "4,987"),
+        (math.nan, "?"),
+        (-0.5, "-0.500"),
+    ],
+)
+def test_numbers_are_written_with_three_digits_and_no_exponent(report, value, text):
+    assert report.number(value) == text
+
+
+def test_the_table_tells_medians_range_bar_and_verdict(report, measured):
+    rows = [measured((10, 30, 20), (100, 60, 100), "ratio", 0.1), measured((1, 2, 3))]
+    about = dict.fromkeys(("date", "cpu", "cpus", "virtual", "kernel", "python", "accel_magic", "bpftrace"), "x")
+    lines = report.markdown(rows, {**about, "load_before": 0.5}).splitlines()
+    assert lines[-2] == "| what | 20.0 ns | 100 ns (peer) | 0.200x | 0.100 to 0.500 (3) | at most 0.100x | **missed** |"
+    assert lines[-1] == "| what | 2.00 ns |  |  | 1.00 to 3.00 ns (3) |  |  |"
+
+
+def test_json_keeps_every_round_and_is_strict(report, measured):
+    row = measured((10, 30), (-1, 60), "ratio", 1.0)
+    data = json.loads(json.dumps(report.as_json([row], {}), allow_nan=False))["rows"][0]
+    assert data["ours"] == [10, 30]
+    assert data["theirs"] == [-1, 60]
+    assert data["compared"] == [None, 0.5]
+    assert (data["middle"], data["verdict"]) == (0.5, "met")
+    assert set(data) == {field.name for field in dataclasses.fields(row)} | {"compared", "middle", "verdict"}
+
+
+def test_every_group_can_be_chosen_alone(capsys):
+    from benchmarks import run
+
+    with pytest.raises(SystemExit) as left:
+        run.main(["--help"])
+    assert left.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in run.GROUPS)
+    assert importlib.util.find_spec("benchmarks.run").origin == str(ROOT / "benchmarks" / "run.py")
