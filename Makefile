@@ -15,6 +15,9 @@ STAMPS := build/stamps
 DEMO_PACKAGES := python3-bpfcc
 TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
 
+# Of those that the browser tests take, the ones that the documentation shows.
+SCREENSHOTS := quickstart-live quickstart-result dark-result stalled
+
 .PHONY: help demo test lint bench notebooks recordings screenshots clean
 
 help:
@@ -47,7 +50,7 @@ lint: $(STAMPS)/dev
 bench: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/run.py --json build/benchmarks.json --markdown build/benchmarks.md
 
 notebooks: $(STAMPS)/demo
 	@tools/packages --optional $(DEMO_PACKAGES)
@@ -64,7 +67,7 @@ screenshots: $(STAMPS)/dev
 	@tools/tracefs
 	@$(BIN)/python -m pytest tests/browser
 	@mkdir -p docs/images
-	@cp -v build/screenshots/*.png docs/images/
+	@cd build/screenshots && cp -v $(addsuffix .png,$(SCREENSHOTS)) ../../docs/images/
 
 clean:
 	rm -rf build $(VENV)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.program import ProgramResult
     from accel_magic.traces.recording import Outcome, Recording
 
 DEFAULT_MAX_EVENTS = 4_000_000
@@ -136,7 +137,7 @@ class Trace:
             raise KeyboardInterrupt
         return self._result
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """Detach without a result; harmless when nothing is attached."""
         session, self._session = self._session, None
         if session is not None:
@@ -149,7 +150,7 @@ class Trace:
         try:
             self.go()
         except BaseException:
-            self.abandon()
+            self.abort()
             raise
         return self
 

@@ -141,7 +141,7 @@ class Replay:
             raise KeyboardInterrupt
         return result
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """Stop without a result; harmless when nothing is playing."""
         self._release()
 

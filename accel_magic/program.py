@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from accel_magic import api, session
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
@@ -16,6 +15,7 @@ from accel_magic.kernel import features, map_reading, user_program
 from accel_magic.traces import c_layout, maps_frames, reader
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     import numpy as np
@@ -226,7 +226,7 @@ class ProgramTrace:
                     self._reading = True
                 program.attach()
             if pending:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt  # noqa: TRY301 - undone below like any failure
         except BaseException:
             self.abort()
             raise
@@ -258,7 +258,7 @@ class ProgramTrace:
             program.close()
         if self._reading:
             self._reading = False
-            reader.shared().stop(0, 0)  # it holds the rings' descriptors until then
+            reader.shared().drop()
         if self._attached:
             self._attached = False
             session.release()
@@ -296,7 +296,7 @@ class ProgramTrace:
             notes=tuple(notes),
         )
 
-    def __enter__(self) -> ProgramTrace:
+    def __enter__(self) -> Self:
         session.warm_up()
         self.prepare()
         self.attach()

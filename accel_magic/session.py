@@ -96,6 +96,7 @@ class LiveSession:
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
         self._owner = os.getpid()
+        self._prepared = False
         self._start_ns = 0
         self._started = ""
         self.interrupted = False
@@ -139,6 +140,7 @@ class LiveSession:
             "max_events": self.plan.max_events,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
+        self._prepared = True
         shared.prepare(message, descriptors)
         self._control["recording"] = int(self.plan.records_events)
 
@@ -187,6 +189,7 @@ class LiveSession:
             self._feed.stop()
             self._feed = None
         read = self._reader.stop(self._start_ns, end_ns)
+        self._prepared = False
         layout, points = attachment.layout, len(self.plan.points)
         counters = map_value(attachment.counters_fd, layout.counters)[0]
         hits, lost, unpaired = (counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired"))
@@ -217,6 +220,9 @@ class LiveSession:
         if self._attachment is not None:
             self._attachment.close()
             self._attachment = None
+        if self._prepared:
+            self._prepared = False
+            self._reader.drop()
         release()
 
 

@@ -74,8 +74,8 @@ class Measured:
 
 
 def paired_ratios(over: Sequence[float], under: Sequence[float]) -> tuple[float, ...]:
-    """Ratio of each round; NaN where noise made the lower number nothing or less, so that no ratio can be told."""
-    return tuple(high / low if low > 0 else math.nan for high, low in zip(over, under, strict=True))
+    """Ratio of each round; NaN where noise made either number nothing or less, so that no ratio can be told."""
+    return tuple(high / low if min(high, low) > 0 else math.nan for high, low in zip(over, under, strict=True))
 
 
 def median(values: Sequence[float]) -> float:

@@ -74,9 +74,10 @@ def row(measured: Measured) -> tuple[str, ...]:
         around = _range(measured.compared)
         word = "at least" if measured.kind == "speedup" else "at most"
         bar = "" if measured.bar is None else f"{word} {number(measured.bar)}x"
+    rounds = sum(not math.isnan(value) for value in measured.compared)
     ours = f"{number(median(measured.ours))} {unit}"
     what = f"{measured.what} ({measured.note})" if measured.note else measured.what
-    return what, ours, peer, compared, f"{around} ({len(measured.ours)})", bar, _VERDICTS[measured.verdict]
+    return what, ours, peer, compared, f"{around} ({rounds})", bar, _VERDICTS[measured.verdict]
 
 
 HEADS = ("what", "ours", "peer", "ours / peer", "lowest to highest (rounds)", "bar", "verdict")
@@ -98,6 +99,18 @@ def markdown(results: Sequence[Measured], about: dict[str, Any]) -> str:
         *("| " + " | ".join(row(measured)) + " |" for measured in results),
     ]
     return "\n".join(lines) + "\n"
+
+
+def write_table(path: Path, table: str) -> None:
+    """Write the table into a file: in place of the one between its marks, or as a new file."""
+    start, end = "<!-- results -->", "<!-- end of results -->"
+    before, after = "", ""
+    if path.exists():
+        before, found, rest = path.read_text(encoding="utf-8").partition(start)
+        after = rest.partition(end)[2]
+        if not found:
+            raise ValueError(f"{path} has no line {start}: where should the table go?")
+    path.write_text(f"{before}{start}\n\n{table}\n{end}{after or chr(10)}", encoding="utf-8")
 
 
 def plain(measured: Measured) -> str:

@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few rounds and calls: does it run?")
     parser.add_argument("--only", action="append", choices=tuple(GROUPS), help="this group; may be given several times")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round of every row")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table into this file")
     given = parser.parse_args(words)
     about = report.machine()
     results: list[Measured] = []
@@ -50,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if given.json is not None:
         given.json.write_text(json.dumps(report.as_json(results, about), indent=1) + "\n", encoding="utf-8")
     if given.markdown is not None:
-        given.markdown.write_text(report.markdown(results, about), encoding="utf-8")
+        report.write_table(given.markdown, report.markdown(results, about))
     missed = [measured.name for measured in results if measured.verdict == "missed"]
     print(f"\n{len(results)} rows; bars missed: {', '.join(missed) or 'none'}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -44,11 +45,27 @@ def run(path: Path, folder: Path) -> bool:
     executed, page = folder / path.name, folder / path.with_suffix(".html").name
     nbformat.write(notebook, executed)
     page.write_text(HTMLExporter().from_notebook_node(notebook)[0], encoding="utf-8")
+    for line in said(notebook):
+        print(f"   {line}")
     print(f"== {'FAILED' if failure else 'done'} in {time.monotonic() - start:.0f} s")
     print(f"   notebook: {executed.resolve()}\n   page:     {page.resolve()}")
     if failure:
         print(failure, file=sys.stderr)
     return failure is None
+
+
+def said(notebook: nbformat.NotebookNode) -> list[str]:
+    """Lines in which the notebook says whether it traced live or played recordings, and what root would change."""
+    lines = [
+        line
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        for line in output.get("text", "").splitlines()
+        if line.startswith(("LIVE:", "REPLAY:"))
+    ]
+    if os.geteuid() != 0 and any(line.startswith("REPLAY:") for line in lines):
+        lines.append("To trace live: sudo make demo")
+    return lines
 
 
 def main() -> int:

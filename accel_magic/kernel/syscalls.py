@@ -243,7 +243,8 @@ def map_lookup_batch(
 ) -> tuple[int, bool]:
     """Read up to `count` elements at once (Linux >= 5.6), from where `cursor` says unless it is the first call.
 
-    `keys` and `values` are addresses with room for `count`. Returns how many were read, and whether these were the last.
+    `keys` and `values` are addresses with room for `count`. Returns how many were read, and whether
+    these were the last.
     """
     place = ctypes.addressof(cursor)
     attributes = struct.pack("<QQQQIIQQ", 0 if first else place, place, keys, values, count, fd, 0, 0)

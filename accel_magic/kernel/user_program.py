@@ -85,8 +85,8 @@ class UserProgram:
             raise ProgramError(
                 f"{self.name}: {error.what}",
                 why=error.why,
-                fix="the last lines of the verifier's log above name the instruction and the rule it breaks; most often "
-                "a pointer from a map or a context is used without the check for NULL or for its bounds",
+                fix="the last lines of the verifier's log above name the instruction and the rule it breaks; most "
+                "often a pointer from a map or a context is used without the check for NULL or for its bounds",
             ) from None
 
     def attach(self) -> None:
@@ -240,9 +240,7 @@ def _check_maps(maps: Sequence[ProgramMap], file: str, code: str) -> None:
             )
 
 
-def _places(
-    file: str, functions: Sequence[str], bindings: dict[str, list[str]]
-) -> tuple[tuple[Place, ...], list[str]]:
+def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]]) -> tuple[tuple[Place, ...], list[str]]:
     for name in bindings:
         if name not in functions:
             near = suggestion(name, functions)
@@ -293,7 +291,7 @@ def _place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
     written = " ".join(specs)
     if any(spec.startswith(RAW_TRACEPOINT) for spec in specs):
         if len(specs) > 1:
-            raise ProbeError(f"{function} is bound to a raw tracepoint and more: {written}", fix="one function for each")
+            raise ProbeError(f"{function} is bound to a raw tracepoint and more: {written}", fix="a function each")
         return Place(function, written, raw_tracepoint=specs[0].removeprefix(RAW_TRACEPOINT)), []
     for spec in specs:
         if spec.startswith("latency:"):
@@ -335,6 +333,7 @@ def _no_raw_tracepoint(place: Place) -> ProbeError:
     names = {event for category in tracefs.categories(mounted) for event in tracefs.events(mounted, category)}
     return ProbeError(
         f"{place.function}: there is no raw tracepoint {place.raw_tracepoint}",
-        why="raw tracepoints bear the events' names without their category; system calls have only sys_enter and sys_exit",
+        why="raw tracepoints bear the events' names without their category; of system calls there are only sys_enter "
+        "and sys_exit",
         fix=suggestion(place.raw_tracepoint, names) or "ls /sys/kernel/tracing/events",
     )

@@ -37,7 +37,9 @@ def compile_cell(shell: Any, line: str, cell: str) -> Cell:
         TraceStateError: The cell awaits at top level.
 
     """
-    source = "\n" + shell.transform_cell(cell)  # the magic's own line comes first
+    # The magic's own line comes first; empty lines after it are taken away by IPython.
+    empty = cell[: len(cell) - len(cell.lstrip())].count("\n")
+    source = "\n" * (1 + empty) + shell.transform_cell(cell)
     name = _name_of_running_cell(shell) or shell.compile.cache(source, shell.execution_count)
     text = f"%%ktrace {line}\n{cell}"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)

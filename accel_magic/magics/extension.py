@@ -19,7 +19,7 @@ def load(shell: Any) -> None:
     if magics not in shell.configurables:
         shell.configurables.append(magics)
     setattr(shell, _ATTRIBUTE, magics)
-    shell.set_hook("complete_command", complete, re_key="%%ktrace")
+    shell.set_hook("complete_command", complete, re_key="%?%ktrace")
     if in_kernel(shell):  # a terminal shows text only
         ahead.start()
 
@@ -34,7 +34,8 @@ def unload(shell: Any) -> None:
         shell.configurables.remove(magics)
     shell.magics_manager.magics["cell"].pop("ktrace", None)
     shell.magics_manager.magics["line"].pop("accel_doctor", None)
-    shell.strdispatchers["complete_command"].regexs.pop(re.compile("%%ktrace"), None)
+    shell.magics_manager.magics["line"].pop("ktrace", None)
+    shell.strdispatchers["complete_command"].regexs.pop(re.compile("%?%ktrace"), None)
     compiler.stop()
     reader.end()
 

@@ -6,12 +6,13 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from IPython.display import display
 from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
 from traitlets.config import Configurable
 
 from accel_magic.api import Options, Trace, outcome_of
+from accel_magic.errors import ProbeError
 from accel_magic.magics.cell import Cell, compile_cell
 from accel_magic.magics.options import HelpRequested, Line, parse
 from accel_magic.session import warm_up
@@ -54,15 +55,19 @@ class KTrace(Magics, Configurable):
 
     @no_var_expand
     @output_can_be_silenced
-    @cell_magic
-    def ktrace(self, line: str, cell: str) -> object:
-        """Trace the cell. `%%ktrace --help` lists probes and options."""
+    @line_cell_magic
+    def ktrace(self, line: str, cell: str | None = None) -> object:
+        """Trace the cell. `%ktrace --help` lists probes and options."""
         __tracebackhide__ = True
         try:
             chosen = parse(line)
         except HelpRequested as help_text:
             print(help_text)
             return None
+        if cell is None:
+            if chosen.replay is None and not chosen.dry_run:
+                raise ProbeError("%ktrace traces nothing by itself", fix="write %%ktrace, with two %, over a cell")
+            cell = ""  # a cell magic would need a body for these
         live = in_kernel(self.shell) and (self.live if chosen.live is None else chosen.live)
         if self.replay and chosen.replay is None:
             suffix = f"-{chosen.output}" if chosen.output else ""
@@ -123,16 +128,14 @@ class KTrace(Magics, Configurable):
             return trace.dry_run()
         code = compile_cell(self.shell, text, cell)
         warm_up()
-        trace.prepare()
-        trace.attach(None)
-        result, error = _run(code, self.shell.user_ns, trace.go, trace.stop)
+        with _row(trace, live=False):
+            result, error = _run(code, self.shell.user_ns, trace.go, trace.stop)
         return self._hand_over(result, error, line, cell)
 
     @line_magic
     def accel_doctor(self, line: str) -> object:
         """Check what this machine can trace, with the fix for what it cannot."""
         from accel_magic import doctor
-        from accel_magic.errors import ProbeError
 
         if line.strip():
             raise ProbeError(f"%accel_doctor takes no arguments: {line.strip()}", fix="%accel_doctor")
@@ -145,7 +148,7 @@ def _row(trace: Any, *, live: bool) -> Iterator[None]:
     plan = trace.prepare()
     ahead.wait()  # imports during the trace would be traced
     with contextlib.ExitStack() as undo:
-        undo.callback(trace.abandon)  # an interrupt may come between attaching and the cell
+        undo.callback(trace.abort)  # an interrupt may come between attaching and the cell
         if live:
             from accel_magic.views.live import LiveRow
 
@@ -164,8 +167,8 @@ def _run(
     """Run the cell between `go` and `stop`; returns the result, and what the cell raised."""
     __tracebackhide__ = True
     value, error = None, None
-    go()
     try:
+        go()
         value = code.run(namespace)
     except BaseException as raised:  # noqa: BLE001 - raised again once the trace is taken down
         error = raised

@@ -151,7 +151,9 @@ def alias_of(known: KernelFunctions, module: str, name: str, root: Path = _ROOT)
     if len(places) != 1:
         return None
     names = [symbol for address, symbol, in_module in symbols if (address, in_module) in places]
-    found = next((item for item in known.functions if item.name in names and item.module == next(iter(places))[1]), None)
+    found = next(
+        (item for item in known.functions if item.name in names and item.module == next(iter(places))[1]), None
+    )
     return None if found is None else KernelFunction(name, found.module, (found.name,))
 
 

@@ -130,7 +130,9 @@ def _from_path(name: str) -> Path:
         siblings: Iterable[str] = ()
         if folder.is_dir() and os.access(folder, os.R_OK):
             siblings = (entry.name for entry in folder.iterdir())
-        raise ProbeError(f"there is no file {name}", fix=suggestion(Path(name).name, siblings)) from error
+        raise ProbeError(
+            f"there is no file {name}", fix=suggestion(Path(name).name, siblings) or "give a path that exists"
+        ) from error
     if not path.is_file():
         raise ProbeError(f"{name} is not a file", fix="name the library itself, e.g. uprobe:/usr/lib/libfoo.so:foo_*")
     return path

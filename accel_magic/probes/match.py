@@ -146,7 +146,11 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
             notes.append(f"{spec.text} leaves nothing out. {suggestion(spec.name, names)}".strip())
         points = left
     if not points:
-        raise ProbeError("nothing is left to trace", why="the exclusions take out everything that matched")
+        raise ProbeError(
+            "nothing is left to trace",
+            why="the exclusions take out everything that matched",
+            fix="narrow what stands after `!`",
+        )
     return points, notes
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
 Kind = Literal["integer", "boolean", "wide", "float", "text", "bytes"]
 
@@ -219,10 +222,9 @@ def _array(one: _Placed, name: str, dimensions: list[int]) -> _Placed:
     fields = []
     for number, index in enumerate(np.ndindex(*dimensions)):
         suffix = "_".join(map(str, index))
-        fields += [
-            replace(field, name=f"{name}_{suffix}{field.name.removeprefix(name)}", offset=field.offset + number * one.size)
-            for field in one.fields
-        ]
+        for field in one.fields:
+            item = f"{name}_{suffix}{field.name.removeprefix(name)}"
+            fields.append(replace(field, name=item, offset=field.offset + number * one.size))
     return _Placed(tuple(fields), size, one.alignment)
 
 
@@ -234,7 +236,8 @@ def columns(table: NDArray[np.uint8], layout: CLayout) -> Iterator[tuple[str, pd
         layout: Of each row.
 
     Yields:
-        (name, column): integers in their own width, booleans, text as categories, 128-bit integers and bytes as objects.
+        (name, column): integers in their own width, booleans, text as categories, 128-bit integers and bytes as
+        objects.
 
     """
     for field in layout.fields:
@@ -269,11 +272,11 @@ def _objects(values: Iterable[object]) -> NDArray[np.object_]:
     return column
 
 
-def _text(cells: NDArray[np.uint8]) -> pd.Categorical:
+def _text(cells: NDArray[np.uint8]) -> Any:
     """C strings: what follows the first NUL is left-over memory."""
     cleared = cells * np.minimum.accumulate(cells != 0, axis=1)
     codes, kinds = pd.factorize(cleared.view(f"S{cells.shape[1]}").reshape(len(cells)).astype(object))
     texts = [kind.decode("utf-8", "replace") for kind in kinds]
     distinct = list(dict.fromkeys(texts))
     numbers = np.array([distinct.index(text) for text in texts], np.int32)
-    return pd.Categorical.from_codes(numbers[codes] if len(texts) else codes, categories=distinct)
+    return pd.Categorical.from_codes(numbers[codes], categories=pd.Index(distinct, dtype=object))

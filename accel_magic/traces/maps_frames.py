@@ -80,8 +80,8 @@ def histogram_frame(frame: pd.DataFrame, *, log2: bool) -> pd.DataFrame:
         log2: The numbers come from `bpf_log2` or `bpf_log2l`: bucket 1 holds 0 and 1, bucket n 2^(n-1) to 2^n - 1.
 
     Returns:
-        The other columns of the key, if any, then `slot`, with `log2` the bucket's inclusive `low` and `high`, and `count`;
-        buckets before the first and behind the last that has anything are left out.
+        The other columns of the key, if any, then `slot`, with `log2` the bucket's inclusive `low` and `high`, and
+        `count`; buckets before the first and behind the last that has anything are left out.
 
     """
     *sections, slot, count = frame.columns
@@ -105,8 +105,8 @@ def ring_frame(data: NDArray[np.uint8], members: Sequence[tuple[str, str]]) -> t
         members: (name, C type) of the struct the program passes; empty where that is unknown.
 
     Returns:
-        The frame: the struct's columns where the record's size is the struct's, `raw` (bytes) for the others; and how many
-        of the others there are, by size.
+        The frame: the struct's columns where the record's size is the struct's, `raw` (bytes) for the others; and how
+        many of the others there are, by size.
 
     """
     starts, _ = record_starts(data)
@@ -138,7 +138,8 @@ def _cells(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDA
     if int(starts[-1]) == first + stride * (len(starts) - 1):
         return data[first : first + stride * len(starts)].reshape(len(starts), stride)[:, _HEADER : _HEADER + size]
     words = starts[:, None] // 8 + np.arange(1, stride // 8)
-    return data.view("<u8")[words].view(np.uint8)[:, :size]
+    cells: NDArray[np.uint8] = data.view("<u8")[words].view(np.uint8)
+    return cells[:, :size]
 
 
 def _empty(members: Sequence[tuple[str, str]]) -> pd.DataFrame:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accel_magic.traces.attachment import RING_HEADER
 from accel_magic.traces.rings import Ring
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _BUSY, _DISCARD = 1 << 31, 1 << 30
 _LENGTH = _DISCARD - 1
@@ -24,6 +27,7 @@ class MixedRing(Ring):
         super().__init__(fd, size, RING_HEADER)
 
     def drain(self, file: int) -> int:
+        """Append all complete records to `file` (a descriptor) and give their room back; returns how many."""
         consumed = int(self._consumed[0])
         start = consumed % self.size
         waiting = self._data[start : start + self.waiting]
@@ -110,7 +114,8 @@ def _hop(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]
 
 def discarded(heads: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which headers belong to records that the program reserved and then dropped."""
-    return (heads & np.uint32(_DISCARD)) != 0
+    flags: NDArray[np.bool_] = (heads & np.uint32(_DISCARD)).astype(np.bool_)
+    return flags
 
 
 def sizes(heads: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -28,6 +28,7 @@ class ProgramSource:
         """The program is at work already: it decides itself what it records."""
 
     def drain(self, ring: int, file: int) -> int:
+        """Append a ring's complete records to a file, while there is room; returns how many."""
         if self._room <= 0:
             return 0
         before = os.fstat(file).st_size
@@ -44,6 +45,7 @@ class ProgramSource:
         return 0
 
     def quantiles(self, shares: Sequence[float]) -> list[list[float]]:  # noqa: ARG002 - the protocol's
+        """None: durations are the program's own."""
         return []
 
     def disable(self) -> None:
@@ -56,8 +58,10 @@ class ProgramSource:
         """The notebook's process has detached the program."""
 
     def waiting(self) -> bool:
+        """Whether records are still to be drained."""
         return self._room > 0 and any(ring.waiting for ring in self._rings)
 
     def close(self) -> None:
+        """Give the descriptors back."""
         for fd in self._descriptors:
             os.close(fd)

@@ -94,6 +94,11 @@ class Reader:
             limit_reached=answer["limit_reached"],
         )
 
+    def drop(self) -> None:
+        """Let go of a trace that was prepared and will not be stopped: its maps would live on in the reader."""
+        with contextlib.suppress(OSError):  # it has ended, and the maps with it
+            channel.send(self._connection, {"do": "drop"})
+
     def end(self) -> None:
         """End the process."""
         self._connection.close()

@@ -187,6 +187,10 @@ def serve(connection: socket.socket, parent: int) -> None:
             trace.close()
             trace = None
             wait = 1.0
+        elif message["do"] == "drop" and trace is not None:
+            trace.close()
+            trace = None
+            wait = 1.0
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ def _mimebundle(plot: Any, include: object = None, exclude: object = None) -> di
 
 
 def _hits(result: TraceResult) -> Any:
-    order = [point for point in _by_hits(result) if result.recording.hits[point]][:TOP_BARS]
+    fired = [point for point in _by_hits(result) if result.recording.hits[point]]
+    order = fired[:TOP_BARS]
     if not order:
         raise ProbeError("no hits to draw", why="none of the probes fired")
     labels = tuple(map(readable, point_labels(result.plan)))
@@ -86,7 +87,7 @@ def _hits(result: TraceResult) -> Any:
         "rate": [rate_text(count / max(result.duration_s, 1e-9)) for count in hits],
     }
     plot = _frame(
-        "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(labels))}" if len(labels) > TOP_BARS else ""),
+        "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(fired))}" if len(fired) > TOP_BARS else ""),
         x_range=(0, max(hits) * 1.05),
         y_range=(max(len(order), 4) - 0.4, -0.6),
     )

@@ -29,6 +29,8 @@ SPARKLINE = 60
 TOP_PROBES, TOP_LATENCIES = 6, 4
 RATE_WINDOW_NS = 500_000_000
 LATE_S = 1.0
+SHORTEST_STEP_NS = 20_000_000
+"""A rate over less, such as that of the sample sent at the very start, is mostly chance and spoils the scale."""
 STALLED = "stalled: the workload holds the GIL"
 
 # The kernel can send nothing while the workload holds the GIL. So the browser tells it: each redraw replaces the
@@ -89,8 +91,8 @@ class LiveHistory:
         self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
 
     def add(self, sample: LiveSample) -> None:
-        """Take in a sample; one that is not newer than the last changes nothing."""
-        if sample.time_ns > self._samples[-1][0]:
+        """Take in a sample; one that follows the last too closely (or comes late) changes nothing."""
+        if sample.time_ns - self._samples[-1][0] >= SHORTEST_STEP_NS:
             hits = np.bincount(self._probe_of_point, sample.hits.astype(np.float64), minlength=len(self._probes))
             self._samples.append((sample.time_ns, hits.astype(np.float64, copy=False)))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SYMBOL = re.compile(r"\b_Z\w+")
-_AFTER = re.compile(r"(?: (?:const|volatile)|(?<=\))&{1,2}| \[clone [^\]]*\])+$")
+_AFTER = re.compile(r"(?: (?:const|volatile|&&?)| \[clone [^\]]*\])+$")
 
 
 def readable(text: str) -> str:

@@ -33,8 +33,11 @@ def program_headline(result: ProgramResult) -> tuple[Note, ...]:
     notes = [
         Note(recording.program),
         Note(duration_text(recording.duration_ns)),
-        Note(f"{len(recording.places)} function{'s' * (len(recording.places) != 1)} at {exact_text(places)} "
-             f"place{'s' * (places != 1)}", hint="\n".join(places_text(recording.places))),
+        Note(
+            f"{len(recording.places)} function{'s' * (len(recording.places) != 1)} at {exact_text(places)} "
+            f"place{'s' * (places != 1)}",
+            hint="\n".join(places_text(recording.places)),
+        ),
     ]
     if recording.rings:
         count = sum(len(frame) for frame in result.events.values())
@@ -147,8 +150,8 @@ class ProgramDryRun:
     def _headline(self) -> str:
         count = sum(len(place.names) for place in self.places)
         return (
-            f"dry run: {self.program} compiles; {len(self.places)} function{'s' * (len(self.places) != 1)} at {count:,} "
-            f"place{'s' * (count != 1)}; nothing was attached"
+            f"dry run: {self.program} compiles; {len(self.places)} function{'s' * (len(self.places) != 1)} "
+            f"at {count:,} place{'s' * (count != 1)}; nothing was attached"
         )
 
     def _body(self) -> str:

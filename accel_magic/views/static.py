@@ -35,7 +35,8 @@ STYLE = """<style>
 .accel-magic .am-scroll th { font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5) }
 .accel-magic .am-scroll td { border-bottom: 1px solid rgba(128, 128, 128, .15) }
 .accel-magic .am-scroll .am-name { text-align: left; font-family: var(--jp-code-font-family, monospace);
-  max-width: 240px; overflow: hidden; text-overflow: ellipsis }
+  max-width: 320px; overflow: hidden; text-overflow: ellipsis }
+.accel-magic .am-scroll .am-name:first-child { max-width: max(180px, 15vw) }
 .accel-magic summary { cursor: pointer; opacity: .75; font-size: 12px; padding: 2px 0 }
 .accel-magic .am-figures { display: flex; flex-wrap: wrap; gap: 8px 16px; margin-top: 8px }
 .accel-magic .accel-magic-figure { flex: 1 1 280px; min-width: 250px; max-width: 520px;
@@ -86,6 +87,7 @@ def _figures_html(result: TraceResult) -> str:
 
 
 def note_html(note: Note) -> str:
+    """One item of the headline."""
     alarm = ' class="am-alarm"' if note.alarm else ""
     hint = f' title="{escape(note.hint)}"' if note.hint else ""
     return f"<span{alarm}{hint}>{escape(note.text)}</span>"

@@ -49,10 +49,10 @@ TRACEPOINT_PROBE(syscalls, sys_exit_openat)
 	bpf_probe_read_user_str(opening.path, sizeof(opening.path), start->path);
 	starts.delete(&thread);
 
-	latency_us.increment(bpf_log2l(opening.duration_ns / 1000));
-	by_process.increment(opening.pid);
+	latency_us.atomic_increment(bpf_log2l(opening.duration_ns / 1000));
+	by_process.atomic_increment(opening.pid);
 	/* The kernel tells nobody else that a ring buffer was full. */
 	if (openings.ringbuf_output(&opening, sizeof(opening), 0))
-		failed_outputs.increment(0);
+		failed_outputs.atomic_increment(0);
 	return 0;
 }

@@ -24,7 +24,7 @@ int on_call(struct pt_regs *ctx)
 	struct total none = {}, *total;
 
 	bpf_get_current_comm(caller.comm, sizeof(caller.comm));
-	sizes.increment(bpf_log2l(size));
+	sizes.atomic_increment(bpf_log2l(size));
 	total = callers.lookup_or_try_init(&caller, &none);
 	if (total) {
 		total->calls += 1;

@@ -20,6 +20,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "build/screenshots"
+LAST_SEEN = ROOT / "build/browser"
+"""What each test left on its page: for whoever wonders why it failed."""
 TOKEN = "only-for-this-test"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -149,10 +151,11 @@ def browse(chromium, tmp_path, request):
         foreign = []
         context.on("request", lambda request: foreign.append(request.url) if is_foreign(request.url) else None)
         try:
-            yield lambda lab, name: Notebook.opened(context.new_page(), lab, name)
+            yield lambda lab, name, **options: Notebook.opened(context.new_page(), lab, name, **options)
         finally:
-            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-            context.pages[-1].screenshot(path=SCREENSHOTS / f"end-of-{request.node.name[:60]}.png")
+            LAST_SEEN.mkdir(parents=True, exist_ok=True)
+            for page in context.pages[1:]:
+                page.screenshot(path=LAST_SEEN / f"{request.node.name}.png")
             context.close()
         assert foreign == []
 
@@ -170,9 +173,9 @@ class Notebook:
     errors: list = field(default_factory=list)
 
     @classmethod
-    def opened(cls, page, lab, name):
-        """Open it and wait until its kernel is idle."""
-        notebook = cls(page, f"{lab.url}/lab/tree/{name}?token={TOKEN}&reset")
+    def opened(cls, page, lab, name, view="lab"):
+        """Open it and wait until its kernel is idle; the view `doc` has no sidebars."""
+        notebook = cls(page, f"{lab.url}/{view}/tree/{name}?token={TOKEN}&reset")
         page.on("pageerror", lambda error: notebook.errors.append(str(error)))
         page.goto(notebook.url)
         notebook.wait_until_ready()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -15,6 +17,7 @@ pytestmark = [
     pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}"),
 ]
 
+ROOT = Path(__file__).parents[2]
 LOAD = "%load_ext accel_magic\nimport ctypes, os, time\nlibc = ctypes.CDLL(None)\nheld = ctypes.PyDLL(None)"
 PROBES = "tracepoint:syscalls:sys_enter_getppid latency:tracepoint:syscalls:sys_enter_clock_nanosleep"
 # One getppid and one sleep of 2 ms per turn.
@@ -74,8 +77,7 @@ def test_counters_change_while_the_cell_is_busy_and_a_static_result_with_figures
     assert 4 <= len(texts) <= 3 * 5 + 2  # at most 5 redraws a second
     assert any(re.search(r"\d/s", text) and "p99" in text for text in texts)
     assert notebook.output(1).locator(ROW).count() == 0
-    notebook.page.wait_for_function(f"document.querySelectorAll('{FIGURE}').length === 3")
-    assert figure_sizes(notebook) == 3
+    wait_for_figures(notebook, 3)
     assert re.match(r"6 s\s+[\d,]+ hits\s+[\d,]+ events\s+0 lost\s+scope self", result.inner_text())
     assert notebook.errors == []
     result.scroll_into_view_if_needed()
@@ -138,9 +140,7 @@ def test_a_saved_notebook_opened_again_shows_the_result_without_running_anything
 
     notebook.page.reload()
     notebook.wait_until_ready()
-    notebook.page.wait_for_function(f"document.querySelectorAll('{FIGURE}').length === 6")
-
-    assert figure_sizes(notebook) == 6
+    wait_for_figures(notebook, 6)
     assert notebook.page.locator(RESULT).count() == 2
     assert notebook.page.locator(ROW).count() == 0
     assert "hits" in notebook.output(2).locator(RESULT).inner_text()
@@ -159,7 +159,7 @@ def test_results_are_readable_on_the_dark_theme(dark_lab, browse):
     live = contrast(notebook, f"{ROW} b")
     notebook.screenshot("dark-live-row")
     notebook.ended(1)
-    notebook.page.wait_for_function(f"document.querySelectorAll('{FIGURE}').length === 3")
+    wait_for_figures(notebook, 3)
     notebook.run(2)
 
     assert live > 4.5
@@ -195,10 +195,34 @@ def test_a_replay_shows_its_banner_live_and_afterwards(lab, browse):
     notebook.screenshot("replay", notebook.output(2).locator(RESULT))
 
 
-def figure_sizes(notebook):
-    """How many drawn figures have canvases of a size that can be seen, with something painted on them."""
-    return notebook.page.evaluate(
-        """selector => [...document.querySelectorAll(selector)].filter(figure => {
+def test_the_quickstart_traces_an_inference_before_the_users_eyes(lab, browse):
+    shutil.copy(ROOT / "notebooks/quickstart.ipynb", lab.folder / "quickstart.ipynb")
+    notebook = browse(lab, "quickstart.ipynb", view="doc")
+    code = [
+        cell for cell in nbformat.read(lab.folder / "quickstart.ipynb", as_version=4).cells if cell.cell_type == "code"
+    ]
+    traced = next(number for number, cell in enumerate(code) if cell.source.startswith("%%ktrace latency:"))
+    setup = [number for number, cell in enumerate(code[:traced]) if not re.match(r"%%|%accel|\(", cell.source)]
+    for number in setup:
+        notebook.run(number)
+
+    notebook.start(traced)
+    notebook.output(traced).locator(ROW).wait_for()
+    live = row_texts(notebook, traced, 2)
+    notebook.screenshot("quickstart-live", notebook.cell(traced))
+    notebook.ended(traced)
+    wait_for_figures(notebook, 3)
+
+    assert len(live) >= 4
+    assert "ov::InferRequest::infer() p50" in live[-1]
+    assert "ov::InferRequest::infer()" in notebook.output(traced).locator(RESULT).inner_text()
+    notebook.screenshot("quickstart-result", notebook.cell(traced))
+
+
+def wait_for_figures(notebook, count):
+    """Wait until so many figures are drawn: canvases of a size that can be seen, with something painted on them."""
+    notebook.page.wait_for_function(
+        """([selector, count]) => [...document.querySelectorAll(selector)].filter(figure => {
           const roots = [figure];
           const canvases = [];
           while (roots.length) {
@@ -212,8 +236,9 @@ def figure_sizes(notebook):
           const painted = canvas => canvas.width > 200 && canvas.height > 100 &&
             canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(value => value);
           return box.width > 200 && box.height > 200 && canvases.some(painted);
-        }).length""",
-        FIGURE,
+        }).length === count""",
+        arg=[FIGURE, count],
+        timeout=15_000,
     )
 
 

@@ -79,6 +79,7 @@ def test_rounds_whose_reference_drowned_in_noise_are_left_out(measured):
     row = measured((10, 10, 10), (-3, 20, 40), "ratio", 1.0)
     assert math.isnan(row.compared[0])
     assert row.middle == (0.5 + 0.25) / 2
+    assert measured((-4, 10), (40, 40), "ratio", 1.0).middle == 0.25
 
 
 def test_a_row_that_is_all_noise_does_not_meet_its_bar(measured):
@@ -122,6 +123,27 @@ def test_the_table_tells_medians_range_bar_and_verdict(report, measured):
     lines = report.markdown(rows, {**about, "load_before": 0.5}).splitlines()
     assert lines[-2] == "| what | 20.0 ns | 100 ns (peer) | 0.200x | 0.100 to 0.500 (3) | at most 0.100x | **missed** |"
     assert lines[-1] == "| what | 2.00 ns |  |  | 1.00 to 3.00 ns (3) |  |  |"
+
+
+def test_rounds_that_tell_no_ratio_are_not_counted_in_the_table(report, measured):
+    assert report.row(measured((10, 10, 10), (-3, 20, 40), "ratio", 1.0))[4] == "0.250 to 0.500 (2)"
+
+
+def test_the_table_takes_the_place_of_the_old_one_and_leaves_the_text_around_it(report, tmp_path):
+    path = tmp_path / "measured.md"
+    path.write_text("above\n\n<!-- results -->\nold\n<!-- end of results -->\n\nbelow\n")
+    report.write_table(path, "new\n")
+    assert path.read_text() == "above\n\n<!-- results -->\n\nnew\n\n<!-- end of results -->\n\nbelow\n"
+    report.write_table(tmp_path / "fresh.md", "new\n")
+    assert (tmp_path / "fresh.md").read_text() == "<!-- results -->\n\nnew\n\n<!-- end of results -->\n"
+
+
+def test_a_file_without_a_place_for_the_table_is_not_overwritten(report, tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text("mine\n")
+    with pytest.raises(ValueError, match="no line <!-- results -->"):
+        report.write_table(path, "new\n")
+    assert path.read_text() == "mine\n"
 
 
 def test_json_keeps_every_round_and_is_strict(report, measured):

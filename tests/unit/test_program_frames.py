@@ -19,7 +19,8 @@ def table(*rows):
 def test_elements_come_in_order_of_their_keys():
     keys = table(*(struct.pack("<I", key) for key in (300, 1, 20)))
     values = table(*(struct.pack("<Q", value) for value in (3, 1, 2)))[:, None, :]
-    frame = map_frame(value_layout("unsigned int", 4, "key"), value_layout("unsigned long long", 8, "value"), keys, values)
+    long = value_layout("unsigned long long", 8, "value")
+    frame = map_frame(value_layout("unsigned int", 4, "key"), long, keys, values)
     assert frame.to_dict("list") == {"key": [1, 20, 300], "value": [1, 2, 3]}
 
 
@@ -29,7 +30,8 @@ def test_a_per_cpu_map_has_the_sum_and_each_cpus_part():
     pair = ["pair", [["low", "int"], ["high", "int"]], "struct_packed"]
     frame = map_frame(value_layout("unsigned int", 4, "key"), value_layout(pair, 8, "value"), keys, values)
     assert frame.to_dict("list") == {
-        "key": [5], "low": [-2], "low_cpu0": [7], "low_cpu1": [-9], "high": [300], "high_cpu0": [100], "high_cpu1": [200],
+        "key": [5], "low": [-2], "low_cpu0": [7], "low_cpu1": [-9],
+        "high": [300], "high_cpu0": [100], "high_cpu1": [200],
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Layouts of C structs from BCC's descriptions: sizes and values checked against what ctypes and struct make of them."""
+"""Layouts of C structs from BCC's descriptions: sizes and values checked against ctypes and struct."""
 
 import ctypes
 import struct
@@ -53,6 +53,15 @@ def test_bit_fields_lie_where_the_compiler_puts_them():
     assert decoded(value_layout(["bf", members, "struct"], ctypes.sizeof(Bits), "value"), *map(bytes, rows)) == {
         "a": [5, 2], "b": [1000, 1], "c": [-16, 15], "d": [2**40, 3], "e": [2, 1],
     }  # fmt: skip
+
+
+def test_a_bit_field_that_does_not_fit_begins_in_the_next_unit():
+    class Bits(ctypes.Structure):
+        _fields_ = (("a", ctypes.c_uint32, 30), ("b", ctypes.c_uint32, 5), ("c", ctypes.c_uint32, 27))
+
+    members = [[name, "unsigned int", bits] for name, _, bits in Bits._fields_]
+    layout = value_layout(["bf", members, "struct"], ctypes.sizeof(Bits), "value")
+    assert decoded(layout, bytes(Bits(2**30 - 2, 21, 2**27 - 3))) == {"a": [2**30 - 2], "b": [21], "c": [2**27 - 3]}
 
 
 def test_128_bit_integers_become_python_integers():

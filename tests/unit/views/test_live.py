@@ -42,6 +42,12 @@ def test_rates_between_samples_make_the_sparkline(make_recording):
     assert state.rates == pytest.approx((100, 300, 0))
 
 
+def test_a_sample_right_after_another_makes_no_rate_of_its_own(make_recording):
+    state = history_of(make_recording().plan, sample(1, 50), sample(100, 60), sample(119, 90), sample(200, 120))
+
+    assert state.rates == pytest.approx((600, 600))
+
+
 def test_the_rate_is_that_of_the_last_half_second(make_recording):
     state = history_of(
         make_recording().plan, sample(1000, 9000), sample(1500, 9000), sample(1800, 9030), sample(2000, 9100)

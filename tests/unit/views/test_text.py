@@ -68,6 +68,16 @@ def test_only_the_top_20_are_listed_and_the_rest_is_counted(make_recording):
     assert text.endswith("and 1,004 more\nand 1 without a hit")
 
 
+def test_functions_without_a_hit_are_listed_among_few_and_only_counted_among_many(make_recording):
+    few = make_recording([f"kprobe:m:f{i}" for i in range(10)], hits=[3, *[0] * 9], event_count=0)
+    many = make_recording([f"kprobe:m:f{i}" for i in range(11)], hits=[3, *[0] * 10], event_count=0)
+
+    assert summary(TraceResult(few)).count("kprobe:m:f") == 10
+    assert summary(TraceResult(many)).count("kprobe:m:f") == 1
+    assert summary(TraceResult(many)).endswith("\nand 10 without a hit")
+    assert len(TraceResult(many).counts) == 11
+
+
 def test_notes_of_the_plan_are_passed_on(make_recording):
     recording = make_recording(plan={"notes": ("2 aliases were merged",)})
 

@@ -1,0 +1,221 @@
+"""Bad input: each mistake gives its typed error with a fix, and nothing is attached."""
+
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError, RecordingError, trace
+from accel_magic.api import Options
+from accel_magic.kernel import features
+from accel_magic.kernel.source import generate
+from accel_magic.magics.options import HelpRequested, parse
+
+pytestmark = pytest.mark.live
+
+GETPPID = "t:syscalls:sys_enter_getppid"
+
+
+@pytest.mark.parametrize(
+    ("probes", "options", "error", "words"),
+    [
+        ((), {}, ProbeError, "no probe"),
+        (("",), {}, ProbeError, ""),
+        (("nonsense",), {}, ProbeError, "nonsense"),
+        (("tracepoin:syscalls:sys_enter_read",), {}, ProbeError, "tracepoint"),
+        (("t:syscalls",), {}, ProbeError, ""),
+        (("t:syscals:sys_enter_read",), {}, ProbeError, "syscalls"),
+        (("t:syscalls:sys_enter_getppidd",), {}, ProbeError, "sys_enter_getppid"),
+        (("uprobe:libc:mallocc",), {}, ProbeError, "malloc"),
+        (("uprobe:libnowhere:f",), {}, ProbeError, "libnowhere"),
+        (("uprobe:/nowhere/lib.so:f",), {}, ProbeError, "/nowhere/lib.so"),
+        (("uprobe:/etc/passwd:f",), {}, ProbeError, "/etc/passwd"),
+        (("uprobe:/tmp:f",), {}, ProbeError, "not a file"),
+        (("usdt:libc:nobody:nothing",), {}, ProbeError, ""),
+        (("latency:uretprobe:libc:malloc",), {}, ProbeError, "latency"),
+        (("latency:t:sched:sched_switch",), {}, ProbeError, ""),
+        (("!t:syscalls:sys_enter_read",), {}, ProbeError, "exclusion"),
+        ((GETPPID, "!t:syscalls:*"), {}, ProbeError, "nothing is left"),
+        ((GETPPID,), {"filter": "no_such == 1"}, ProbeError, "no_such"),
+        ((GETPPID,), {"filter": "pid = 1"}, ProbeError, "=="),
+        ((GETPPID,), {"filter": "retval == 1"}, ProbeError, "retval"),
+        ((GETPPID,), {"filter": "__import__('os')"}, ProbeError, "Call"),
+        ((GETPPID,), {"filter": "pid == 1); return 0; //"}, ProbeError, ""),
+        (("uprobe:libc:malloc",), {"args": "size=arg0"}, ProbeError, "arg0"),
+        (("uprobe:libc:malloc",), {"args": "size=arg9:u64"}, ProbeError, "arg9"),
+        (("uprobe:libc:malloc",), {"args": "size=arg0:float"}, ProbeError, "float"),
+        (("uprobe:libc:malloc",), {"args": "pid=arg0:u64"}, ProbeError, "pid"),
+        (("uprobe:libc:malloc",), {"args": "a=arg0:u64,a=arg1:u64"}, ProbeError, "twice"),
+        (("uprobe:libc:malloc",), {"args": "r=retval:u64"}, ProbeError, "retval"),
+        ((GETPPID,), {"scope": "everybody"}, ProbeError, "everybody"),
+        ((GETPPID,), {"scope": 4194303}, ProbeError, "no such process"),
+        ((GETPPID,), {"scope": -1}, ProbeError, "-1"),
+        ((GETPPID,), {"mode": "fast"}, ProbeError, "fast"),
+        ((GETPPID,), {"max_events": 0}, ProbeError, "max-events"),
+        ((GETPPID,), {"duration": -1}, ProbeError, "duration"),
+        ((GETPPID,), {"duration": float("nan")}, ProbeError, "duration"),
+        ((GETPPID,), {"buffer": 0}, ProbeError, "buffer"),
+        ((GETPPID,), {"buffer": 1e9}, ProbeError, "buffer"),
+        ((GETPPID,), {"buffer": float("nan")}, ProbeError, "buffer"),
+    ],
+)
+def test_bad_input_is_a_typed_error_with_a_fix_and_attaches_nothing(probes, options, error, words, monkeypatch):
+    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    with pytest.raises(AccelMagicError) as caught, trace(*probes, **options):
+        pytest.fail("the block must not run")
+
+    assert type(caught.value) is error
+    assert caught.value.what
+    assert caught.value.fix
+    assert words in str(caught.value)
+
+
+def test_an_unknown_option_of_the_python_call_is_refused_by_name():
+    with pytest.raises(TypeError, match="colour"):
+        trace(GETPPID, colour="red")
+
+
+@pytest.mark.skipif(features.has_kprobes(), reason="this kernel has kprobes")
+@pytest.mark.parametrize("probe", ["kprobe:vfs_read", "kretprobe:vfs_*", "latency:kprobe:vfs_read", "intel_vpu:ivpu_*"])
+def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypatch):
+    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    with pytest.raises(MachineError) as caught, trace(probe):
+        pytest.fail("the block must not run")
+
+    assert "CONFIG_KPROBES" in caught.value.why
+    assert "tracepoint" in caught.value.fix
+
+
+def test_too_few_descriptors_is_a_typed_error(python):
+    script = """
+import resource, accel_magic
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    with accel_magic.trace("t:sched:*", "t:irq:*", "t:timer:*", "t:kmem:*", "t:ext4:*", scope="self"): pass
+except accel_magic.AccelMagicError as error:
+    print(type(error).__name__, bool(error.fix))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+import os
+with accel_magic.trace("t:syscalls:sys_enter_getppid") as t: os.getppid()
+print(t.result.hits)
+"""
+    assert python(script).split() == ["MachineError", "True", "1"]
+
+
+def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):
+    import accel_magic
+
+    path = tmp_path / "recording.parquet"
+    with trace(GETPPID, save=path):
+        pass
+    whole = path.read_bytes()
+    for name, content in (("cut", whole[:-100]), ("foreign", b"PAR1 something else PAR1"), ("empty", b"")):
+        bad = tmp_path / f"{name}.parquet"
+        bad.write_bytes(content)
+        for use in (accel_magic.open, accel_magic.replay):
+            with pytest.raises(RecordingError) as caught:
+                use(bad)
+            assert caught.value.fix
+    with pytest.raises(RecordingError):
+        accel_magic.replay(tmp_path / "nowhere.parquet")
+
+
+def test_a_place_to_save_that_cannot_be_written_is_a_typed_error_and_the_result_is_kept(tmp_path):
+    import os
+
+    import accel_magic
+
+    with pytest.raises(AccelMagicError) as caught, trace(GETPPID, save=tmp_path / "no" / "such" / "folder.parquet"):
+        os.getppid()
+    assert caught.value.fix
+    assert accel_magic.last.hits == 1
+
+
+def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
+    from accel_magic.kernel import link, syscalls
+
+    # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint's record is that long.
+    code = bytes.fromhex("7910007f00000000") + bytes.fromhex("9500000000000000")
+    with pytest.raises(ProgramError) as caught:
+        link.load(syscalls.PROG_TRACEPOINT, code, {}, name="am_refused")
+
+    assert "am_refused" in caught.value.what
+    assert "invalid bpf_context access off=32512" in caught.value.why
+    assert caught.value.fix
+
+
+words = st.one_of(
+    st.sampled_from(
+        "-o --mode --scope --filter --args --max-events --duration --buffer --live --no-live --save --dry-run --program "
+        "--replay --speed --run count events auto self all 1 0 -1 x=arg0:u64 t.parquet 'pid==1' \"comm=='a'\"".split()
+    ),
+    st.sampled_from(
+        [
+            GETPPID,
+            "t:syscalls:sys_enter_get*",
+            "latency:t:syscalls:sys_enter_read",
+            "uprobe:libc:mallo?",
+            "latency:uprobe:libc:malloc",
+            "!uprobe:libc:*",
+            "usdt:libc:*:*",
+            "kprobe:vfs_*",
+            "t:sched:*",
+            "uretprobe:libc:usleep",
+        ]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12),
+    st.text("abcdefgh:*?[]!-'\"\\ =<>&|()0123456789", max_size=24),
+)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(words, max_size=7).map(" ".join))
+def test_no_line_does_more_than_a_typed_error(line):
+    try:
+        chosen = parse(line)
+        if chosen.replay is None and chosen.program is None:
+            plan = Options(**chosen.given).plan(chosen.probes)
+            text = generate(plan).text
+    except HelpRequested:
+        return
+    except AccelMagicError as error:
+        assert error.what
+        return
+    if chosen.replay is None and chosen.program is None:
+        assert plan.points
+        assert text.isascii()
+        assert "\n#include" in text
+
+
+FILTERS = st.recursive(
+    st.sampled_from(["pid", "tid", "cpu", "arg0", "arg1", "0", "1", "-1", "4096", "18446744073709551615", "2**3"]),
+    lambda inner: st.builds(
+        "({} {} {})".format,
+        inner,
+        st.sampled_from("+ - * / % & | ^ << >> == != < <= > >= and or && ||".split()),
+        inner,
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(FILTERS, st.booleans())
+def test_every_filter_that_is_accepted_compiles_and_passes_the_verifier(expression, latency):
+    probe = "latency:uprobe:libc:atoi" if latency else "uprobe:libc:atoi"
+    try:
+        with trace(probe, filter=f"{expression} and retval != 3" if latency else expression, buffer=0.25):
+            pass
+    except ProbeError:
+        return
+
+
+def test_the_shell_of_the_magic_never_runs_anything():
+    before = subprocess.run(["ls", "/tmp"], capture_output=True, text=True, check=True).stdout
+    for line in ("t:a:b; touch /tmp/am_pwned", "$(touch /tmp/am_pwned)", "`touch /tmp/am_pwned`"):
+        with pytest.raises(AccelMagicError):
+            chosen = parse(line)
+            Options(**chosen.given).plan(chosen.probes)
+    assert "am_pwned" not in before
+    assert "am_pwned" not in subprocess.run(["ls", "/tmp"], capture_output=True, text=True, check=True).stdout

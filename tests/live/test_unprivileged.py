@@ -1,0 +1,96 @@
+"""Without privilege: a typed error that says what is missing; recordings play all the same."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from accel_magic import trace
+
+pytestmark = pytest.mark.live
+
+DROPPED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all")
+TRACE = """
+import sys, accel_magic
+try:
+    with accel_magic.trace(sys.argv[1]):
+        print("ran")
+except accel_magic.MachineError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module", params=[DROPPED, NOBODY], ids=["root without capabilities", "nobody"])
+def before(request):
+    """What runs a command without privilege."""
+    script = "import os, sys, accel_magic; print(sys.prefix if os.access(sys.executable, os.X_OK) else None)"
+    done = subprocess.run(
+        [*request.param, sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd="/"
+    )
+    if done.stdout.strip() != sys.prefix:
+        pytest.skip(f"that user may not run this interpreter or import this package: {sys.executable}")
+    return request.param
+
+
+@pytest.mark.parametrize("probe", ["tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi", "kprobe:vfs_read"])
+def test_tracing_without_privilege_is_a_typed_error(python, before, probe):
+    printed = python(TRACE, probe, before=before)
+
+    assert "ran" not in printed
+    assert "fix: " in printed
+    assert "Traceback" not in printed
+    assert "Operation not permitted" not in printed
+
+
+def test_the_missing_capabilities_are_named(python):
+    printed = python(TRACE, "uprobe:libc:atoi", before=DROPPED)
+
+    assert "no privilege to trace" in printed
+    assert "CAP_BPF and CAP_PERFMON" in printed
+
+
+def test_two_capabilities_and_reading_tracefs_are_enough(python):
+    script = """
+import os, accel_magic
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi") as t:
+    import ctypes
+    libc = ctypes.CDLL(None)
+    for i in range(30): os.getppid(); libc.atoi(b"1")
+print(*t.result.counts["hits"])
+"""
+    keep = "+bpf,+perfmon,+dac_read_search"
+    before = ("setpriv", "--reuid=0", f"--bounding-set=-all,{keep}", f"--inh-caps=-all,{keep}")
+
+    assert python(script, before=before).split() == ["30", "30"]
+
+
+def test_a_recording_plays_without_privilege_and_without_bcc(python, tmp_path, before):
+    path = tmp_path / "recorded.parquet"
+    with trace("tracepoint:syscalls:sys_enter_getppid", "latency:uprobe:libc:usleep", save=path) as t:
+        libc = ctypes.CDLL(None)
+        for _ in range(40):
+            os.getppid()
+            libc.usleep(2000)
+    script = """
+import os, sys, accel_magic
+result = accel_magic.replay(sys.argv[1])
+print(result.hits, len(result.events), result.latency["count"].item())
+print(str(result).splitlines()[0])
+compiler = sys.modules.get("accel_magic.kernel.compiler")
+assert compiler is None or compiler._server is None
+"""
+    copy = "/tmp/accel_magic_replayed.parquet"
+    with open(copy, "wb") as file:  # noqa: PTH123
+        file.write(path.read_bytes())
+    os.chmod(copy, 0o644)  # noqa: PTH101
+    try:
+        printed = python(script, copy, before=before).splitlines()
+    finally:
+        os.unlink(copy)  # noqa: PTH108
+
+    assert printed[0].split() == ["80", "80", "40"]
+    assert printed[1].startswith(f"REPLAY: recorded on Linux {os.uname().release}")
+    assert t.result.hits == 80

@@ -1,0 +1,40 @@
+"""What Tab answers on a `%%ktrace` line."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from accel_magic.magics import extension
+
+
+@pytest.fixture
+def complete(monkeypatch):
+    """Complete a line as IPython asks: `symbol` is what follows the last delimiter, ':' among them."""
+    monkeypatch.setattr(
+        "accel_magic.probes.completion.complete",
+        lambda word: [name for name in ("t:sched:sched_switch", "t:sched:sched_wakeup") if name.startswith(word)],
+    )
+
+    def complete_(line):
+        word = line.split(" ")[-1]
+        symbol = word if word.startswith("-") else word.rpartition(":")[2]
+        return extension.complete(None, SimpleNamespace(text_until_cursor=line, symbol=symbol, line=line))
+
+    return complete_
+
+
+def test_probes_are_completed_from_the_last_delimiter_on(complete):
+    assert complete("%%ktrace t:sched:sched_w") == ["sched_wakeup"]
+    assert complete("%%ktrace t:sched:") == ["sched_switch", "sched_wakeup"]
+    assert complete("%%ktrace t:sch") == ["sched:sched_switch", "sched:sched_wakeup"]
+    assert complete("%%ktrace x:y t:sched:sched_s") == ["sched_switch"]
+
+
+def test_options_are_completed(complete):
+    assert complete("%%ktrace t:sched:sched_switch --max") == ["--max-events"]
+    assert complete("%%ktrace --no") == ["--no-live"]
+    assert set(complete("%%ktrace --")) >= {"--mode", "--scope", "--filter", "--replay", "--dry-run", "--help"}
+
+
+def test_nothing_known_gives_nothing(complete):
+    assert complete("%%ktrace u:nothing") == []
