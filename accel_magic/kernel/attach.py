@@ -111,14 +111,15 @@ def _fill_syscall_tables(source: Source, plan: Plan, cookies: dict[int, int], fd
             table[program.table, syscall_number(plan.points[index])] = cookies[index] + 1
 
 
-def _follow_processes(linker: Linker, layout: Layout, root: int, tracers: Iterable[int]) -> None:
+def _scope_text(plan: Plan) -> str:
+    """The programs that keep the scope in step, for the same text as the probes': one compilation, not two."""
+    if all(point.scope.name == "all" for point in plan.points):
+        return ""
+    return f'#define AM_TASK_PID {btf.member_offset("task_struct", "pid")}\n#include "scope.bpf.c"\n'
+
+
+def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None:
     """Fill the scope with the root's tree and keep it in step: the programs first, so that no child slips through."""
-    text = (
-        f"#define AM_POINTS {layout.points}\n#define AM_CPUS {layout.cpus}\n"
-        f"#define AM_TASK_PID {btf.member_offset('task_struct', 'pid')}\n"
-        '#include "common.h"\n#include "scope.bpf.c"\n'
-    )
-    linker.code.update(compiler.compile_own(text).functions)
     linker.raw_tracepoint("am_scope_fork", "sched_process_fork")
     linker.raw_tracepoint("am_scope_free", "sched_process_free")
     scope.fill(linker.numbers[link.SCOPE], root, tracers)
@@ -144,7 +145,7 @@ class KernelEngine:
         """
         features.require_tracing()
         source = generate(plan)
-        linker = Linker(dict(compiler.compile_own(source.text).functions), {})
+        linker = Linker(dict(compiler.compile_own(source.text + _scope_text(plan)).functions), {})
         keep = Descriptors()
 
         def close() -> None:
@@ -182,7 +183,7 @@ class KernelEngine:
             control["ignored_tgid"][0] = (*tracers, 0)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
-            _follow_processes(linker, layout, root, tracers)
+            _follow_processes(linker, root, tracers)
         cookies = _cookies(plan)
         if tables:
             _fill_syscall_tables(source, plan, cookies, maps.numbers[link.SYSCALLS])
