@@ -7,35 +7,10 @@
  */
 AM_PROGRAM(AM_NAME)(void *ctx)
 {
-	struct am_counters *counters = AM_VALUE(AM_COUNTERS);
+#include "hit.inc.h"
 	struct am_started started = {};
 	struct am_call call = {};
-	u64 pid_tgid;
-	u32 am_pid, am_tid, am_cpu, point;
 
-	if (!am_enabled())
-		return 0;
-	AM_OPEN
-	point = (u16)cookie;
-	pid_tgid = bpf_get_current_pid_tgid();
-	am_pid = pid_tgid >> 32;
-	am_tid = pid_tgid;
-#if AM_TREE
-	if (!am_in_tree(am_pid))
-		return 0;
-#endif
-	if (am_is_tracer(am_pid, am_tid))
-		return 0;
-	AM_ARGUMENTS
-	am_cpu = bpf_get_smp_processor_id();
-#ifdef AM_USES_COMM
-	char am_comm[16] __attribute__((aligned(8))) = {};
-	bpf_get_current_comm(am_comm, sizeof(am_comm));
-#endif
-#ifdef AM_FILTER
-	if (!(AM_FILTER))
-		return 0;
-#endif
 #if !AM_COUNT_AT_EXIT
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);
 #endif
@@ -49,14 +24,4 @@ AM_PROGRAM(AM_NAME)(void *ctx)
 	return 0;
 }
 
-#undef AM_NAME
-#undef AM_OPEN
-#undef AM_ARGUMENTS
-#undef AM_FIELDS
-#undef AM_ATOMIC
-#undef AM_TREE
-#undef AM_USES_COMM
-#undef AM_FILTER
-#undef AM_FRAME
-#undef AM_COUNT_AT_EXIT
-#undef AM_SAVE
+#include "undef.inc.h"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forgets the constants of one program, so that the next can be included. */
+#undef AM_NAME
+#undef AM_OPEN
+#undef AM_ARGUMENTS
+#undef AM_FIELDS
+#undef AM_ATOMIC
+#undef AM_TREE
+#undef AM_USES_COMM
+#undef AM_FILTER
+#undef AM_FRAME
+#undef AM_COUNT_AT_EXIT
+#undef AM_SAVE
+#undef AM_TIME
+#undef AM_RECORDS
+#undef AM_SIZE
+#undef AM_RING_INDEX
+#undef AM_PAYLOAD

@@ -1,0 +1,74 @@
+"""Members of structs, found in hand-made type information."""
+
+import struct
+
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.kernel import btf
+
+INT, STRUCT = 1, 4
+
+
+def type_information(structs, *, magic=0xEB9F):
+    """BTF with an int and these structs: {name: [(member, byte offset), ...]}."""
+    strings = bytearray(b"\0")
+
+    def text(name):
+        at = len(strings)
+        strings.extend(name.encode() + b"\0")
+        return at
+
+    types = struct.pack("<IIII", text("int"), INT << 24, 4, 32)
+    for name, members in structs.items():
+        types += struct.pack("<III", text(name), STRUCT << 24 | len(members), 64)
+        for member, offset in members:
+            types += struct.pack("<III", text(member), 1, offset * 8)
+    return struct.pack("<HBBIIIII", magic, 1, 0, 24, 0, len(types), len(types), len(strings)) + types + strings
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_(data):
+        path = tmp_path / "vmlinux"
+        path.write_bytes(data)
+        btf.member_offset.cache_clear()
+        return path
+
+    return write_
+
+
+def test_the_offset_of_a_member_is_in_bytes(write):
+    path = write(type_information({"other": [("pid", 4)], "task": [("state", 0), ("pid", 1304), ("tgid", 1308)]}))
+
+    assert btf.member_offset("task", "pid", path) == 1304
+    assert btf.member_offset("task", "state", path) == 0
+    assert btf.member_offset("other", "pid", path) == 4
+
+
+def test_a_name_that_begins_or_ends_alike_is_another(write):
+    path = write(type_information({"my_task": [("pid", 8)], "task_of": [("pid", 16)], "task": [("ppid", 24), ("pid", 32)]}))
+
+    assert btf.member_offset("task", "pid", path) == 32
+
+
+@pytest.mark.parametrize(("structure", "member"), [("task", "nothing"), ("nothing", "pid")])
+def test_what_is_not_there_is_a_typed_error(write, structure, member):
+    path = write(type_information({"task": [("pid", 8)]}))
+
+    with pytest.raises(MachineError) as caught:
+        btf.member_offset(structure, member, path)
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("data", [b"", b"\x9f\xeb", b"not type information at all.....", type_information({}, magic=1)])
+def test_damaged_type_information_is_a_typed_error(write, data):
+    with pytest.raises(MachineError) as caught:
+        btf.member_offset("task", "pid", write(data))
+    assert caught.value.fix
+
+
+def test_no_type_information_is_a_typed_error(tmp_path):
+    with pytest.raises(MachineError, match="type information") as caught:
+        btf.member_offset("task", "pid", tmp_path / "nowhere")
+    assert "CONFIG_DEBUG_INFO_BTF" in caught.value.fix
