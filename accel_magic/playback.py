@@ -217,7 +217,9 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
     events = _rows_of(whole.events, rows)
     keep = whole.samples.times_ns <= played_ns
     samples = Samples(whole.samples.times_ns[keep], whole.samples.hits[keep])
-    hits = samples.hits[-1].copy()
+    # Events delivered since the last sample were hits too.
+    played = np.bincount(events.columns["point"].values, minlength=len(whole.plan.points)).astype(np.uint64)
+    hits = np.maximum(samples.hits[-1], played)
     points = whole.plan.latency_points
     counts = np.zeros((len(points), buckets.COUNT), np.uint64)
     totals, largest = np.zeros(len(points), np.uint64), np.zeros(len(points), np.uint64)

@@ -56,14 +56,15 @@ class Lab:
         return name
 
 
-@pytest.fixture(scope="session")
+# For these tests only: a server's kernels are children of this process, which other tests trace with scope `self`.
+@pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """JupyterLab without extensions that look for news, updates or collaborators."""
     with running_lab(tmp_path_factory.mktemp("lab")) as lab:
         yield lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dark_lab(tmp_path_factory):
     """The same with the dark theme."""
     with running_lab(tmp_path_factory.mktemp("dark"), theme="JupyterLab Dark") as lab:

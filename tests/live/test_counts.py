@@ -230,8 +230,13 @@ with accel_magic.trace("uprobe:libz:adler32") as t:
     for _ in range(4): system.adler32(1, b"x", 1)
 print(t.result.hits, t.result.plan.points[0].target)
 """
-    alone = python(script.replace("bundled, system = ctypes.CDLL(sys.argv[1]), ", "system = ").replace(
-        'for _ in range(11): bundled.adler32(1, b"x", 1)', "pass"), bundled, origin)
+    alone = python(
+        script.replace("bundled, system = ctypes.CDLL(sys.argv[1]), ", "system = ").replace(
+            'for _ in range(11): bundled.adler32(1, b"x", 1)', "pass"
+        ),
+        bundled,
+        origin,
+    )
     assert alone.split() == ["4", os.path.realpath(origin)]
     assert python(script, bundled, origin).split() == ["11", str(bundled)]
 

@@ -35,7 +35,9 @@ def test_durations_are_those_the_program_measured_around_its_own_calls(build, ru
 def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, run):
     program = build("naps")
 
-    with trace(f"latency:uprobe:{program}:nap", "latency:t:syscalls:sys_enter_clock_nanosleep", filter="comm == 'naps'") as t:
+    with trace(
+        f"latency:uprobe:{program}:nap", "latency:t:syscalls:sys_enter_clock_nanosleep", filter="comm == 'naps'"
+    ) as t:
         run(program, 4, 50, 500)
 
     assert t.result.lost == 0
@@ -157,7 +159,9 @@ def test_a_call_that_outlives_the_trace_is_unfinished():
 def test_filters_on_the_return_decide_what_is_counted_measured_and_recorded(build, run):
     program = build("naps")
 
-    with trace(f"latency:uprobe:{program}:nap", filter="duration > 5000000 and retval == arg0", args="us=arg0:s32") as t:
+    with trace(
+        f"latency:uprobe:{program}:nap", filter="duration > 5000000 and retval == arg0", args="us=arg0:s32"
+    ) as t:
         measured = run(program, 2, 20, 2000)["nap"]
 
     # Naps of 2, 4, 6 and 8 ms; a 4 ms one that overslept by a millisecond counts too.

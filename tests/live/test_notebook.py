@@ -39,9 +39,7 @@ def test_live_counters_arrive_while_a_python_loop_is_busy_and_stop_with_the_cell
     answer = notebook(f"{HEAD}\nimport os, time\nprint('begin', flush=True)\n{BUSY.format(seconds=2)}print('end')")
 
     assert answer.status == "ok"
-    times = {
-        content["text"].strip(): when for kind, content, when in answer.messages if kind == "stream"
-    }
+    times = {content["text"].strip(): when for kind, content, when in answer.messages if kind == "stream"}
     updates = live_updates(answer)
     during = [html for when, html in updates if times["begin"] < when < times["end"]]
     assert 5 <= len(during) <= 11  # five a second at most, for two seconds
@@ -79,8 +77,10 @@ def test_the_tracers_own_thread_does_not_count(notebook):
         "time.sleep(1)\nos.getpgid(0)"
     )
     assert answer.status == "ok"
-    told = notebook("sum(traced.events.query('tid == @main').function == 'sys_enter_getpgid'), "
-                    "[t.name for t in threading.enumerate() if 'accel' in t.name]")
+    told = notebook(
+        "sum(traced.events.query('tid == @main').function == 'sys_enter_getpgid'), "
+        "[t.name for t in threading.enumerate() if 'accel' in t.name]"
+    )
     assert "(1, [])" in told.text
 
 
@@ -91,7 +91,9 @@ def test_an_exception_replies_error_once_after_the_partial_result(notebook):
     assert answer.reply["ename"] == "ZeroDivisionError"
     (error,) = answer.of("error")
     assert error["ename"] == "ZeroDivisionError"
-    (shown,) = [content for content in answer.of("display_data") if "accel-magic" in content["data"].get("text/html", "")]
+    (shown,) = [
+        content for content in answer.of("display_data") if "accel-magic" in content["data"].get("text/html", "")
+    ]
     kinds = [kind for kind, _, _ in answer.messages]
     assert kinds.index("error") > kinds.index("display_data")
     assert "1 hit" in shown["data"]["text/plain"]
@@ -155,9 +157,7 @@ def test_a_killed_kernel_leaves_nothing_in_the_kernel_and_no_helpers(in_kernel, 
             break
     pid = manager.provisioner.process.pid
     helpers = [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
     ]
     held = {kind for kind, _ in in_kernel() - before}
     os.kill(pid, signal.SIGKILL)
@@ -266,8 +266,10 @@ def test_an_interrupted_replay_keeps_what_was_played(notebook, tmp_path):
     answer = notebook(f"%ktrace --replay {path} --speed 0.2 -o part", interrupt_after=1.5)
 
     assert (answer.status, answer.reply["ename"]) == ("error", "KeyboardInterrupt")
-    told = notebook("0 < accel_magic.last.hits < whole.hits, accel_magic.last.recording.outcome, "
-                    "accel_magic.last.recording.replayed is not None")
+    told = notebook(
+        "0 < accel_magic.last.hits < whole.hits, accel_magic.last.recording.outcome, "
+        "accel_magic.last.recording.replayed is not None"
+    )
     assert "(True, 'interrupted', True)" in told.text
 
 

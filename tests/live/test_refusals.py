@@ -147,8 +147,7 @@ def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
 
 words = st.one_of(
     st.sampled_from(
-        "-o --mode --scope --filter --args --max-events --duration --buffer --live --no-live --save --dry-run --program "
-        "--replay --speed --run count events auto self all 1 0 -1 x=arg0:u64 t.parquet 'pid==1' \"comm=='a'\"".split()
+        ["-o", "--mode", "--scope", "--filter", "--args", "--max-events", "--duration", "--buffer", "--live", "--no-live", "--save", "--dry-run", "--program", "--replay", "--speed", "--run", "count", "events", "auto", "self", "all", "1", "0", "-1", "x=arg0:u64", "t.parquet", "'pid==1'", "\"comm=='a'\""]
     ),
     st.sampled_from(
         [
@@ -193,7 +192,7 @@ FILTERS = st.recursive(
     lambda inner: st.builds(
         "({} {} {})".format,
         inner,
-        st.sampled_from("+ - * / % & | ^ << >> == != < <= > >= and or && ||".split()),
+        st.sampled_from(["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "==", "!=", "<", "<=", ">", ">=", "and", "or", "&&", "||"]),
         inner,
     ),
     max_leaves=8,

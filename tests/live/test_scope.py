@@ -169,4 +169,3 @@ def test_the_tracers_own_processes_never_count(build, run):
 
     assert {reader.shared().pid, compiler.start()}.isdisjoint(t.result.events["pid"])
     assert len(t.result.events) > 20
-

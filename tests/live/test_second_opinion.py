@@ -16,7 +16,7 @@ def test_bpftrace_counts_the_same(build, run, hits_of):
     program = build("calls")
     text = (
         'tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ { @calls = count() } '
-        f"uprobe:{program}:leaf {{ @leaves = count() }} BEGIN {{ printf(\"ready\\n\") }}"
+        f'uprobe:{program}:leaf {{ @leaves = count() }} BEGIN {{ printf("ready\\n") }}'
     )
     with subprocess.Popen(["bpftrace", "-e", text], stdout=subprocess.PIPE, text=True) as other:
         while "ready" not in (line := other.stdout.readline()):

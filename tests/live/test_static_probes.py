@@ -13,10 +13,14 @@ def test_visits_are_counted_with_their_arguments_while_the_semaphore_is_up(build
     with trace(f"usdt:{program}:places:*") as t:
         told = run(program, 40)
 
-    assert hits_of(t.result) == {"places:visit": told["visit"], "places:plain": told["plain"]} == {
-        "places:visit": 40,
-        "places:plain": 10,
-    }
+    assert (
+        hits_of(t.result)
+        == {"places:visit": told["visit"], "places:plain": told["plain"]}
+        == {
+            "places:visit": 40,
+            "places:plain": 10,
+        }
+    )
     assert told["up"] == 40
     visits = t.result.events.query("function == 'places:visit'")
     assert visits["arg0"].tolist() == [-i for i in range(40)]

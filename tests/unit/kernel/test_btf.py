@@ -47,7 +47,9 @@ def test_the_offset_of_a_member_is_in_bytes(write):
 
 
 def test_a_name_that_begins_or_ends_alike_is_another(write):
-    path = write(type_information({"my_task": [("pid", 8)], "task_of": [("pid", 16)], "task": [("ppid", 24), ("pid", 32)]}))
+    path = write(
+        type_information({"my_task": [("pid", 8)], "task_of": [("pid", 16)], "task": [("ppid", 24), ("pid", 32)]})
+    )
 
     assert btf.member_offset("task", "pid", path) == 32
 

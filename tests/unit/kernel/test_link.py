@@ -45,7 +45,9 @@ def test_a_map_that_is_not_there_is_an_error():
 
 
 def test_the_verdict_is_the_end_of_the_log_without_statistics():
-    log = "\n".join([f"{i}: (b7) r0 = {i}" for i in range(20)] + ["R1 invalid mem access 'scalar'", "processed 20 insns"])
+    log = "\n".join(
+        [f"{i}: (b7) r0 = {i}" for i in range(20)] + ["R1 invalid mem access 'scalar'", "processed 20 insns"]
+    )
 
     assert link.verdict(log, lines=2) == "19: (b7) r0 = 19\nR1 invalid mem access 'scalar'"
     assert link.verdict("") == ""

@@ -42,7 +42,13 @@ def test_no_number_is_given_twice():
 
 @pytest.mark.parametrize(
     ("event", "number"),
-    [("sys_enter_read", 0), ("sys_exit_read", 0), ("sys_enter_ioctl", 16), ("sys_enter_getppid", 110), ("sys_enter_bpf", 321)],
+    [
+        ("sys_enter_read", 0),
+        ("sys_exit_read", 0),
+        ("sys_enter_ioctl", 16),
+        ("sys_enter_getppid", 110),
+        ("sys_enter_bpf", 321),
+    ],
 )
 def test_entry_and_exit_have_the_number_of_their_call(event, number):
     assert number_of(event) == number

@@ -44,7 +44,9 @@ def test_the_value_is_that_of_the_last_expression(run, cell, value):
 
 
 def test_names_are_read_from_and_left_in_the_namespace(run):
-    value, namespace = run("def double(x):\n    return factor * x\nresult = [double(i) for i in range(3)]\nresult", factor=2)
+    value, namespace = run(
+        "def double(x):\n    return factor * x\nresult = [double(i) for i in range(3)]\nresult", factor=2
+    )
 
     assert value == [0, 2, 4]
     assert namespace["result"] == [0, 2, 4]
@@ -112,7 +114,7 @@ def test_the_shells_own_ast_transformers_apply(shell, run):
     import ast
 
     class Double(ast.NodeTransformer):
-        def visit_Constant(self, node):  # noqa: N802
+        def visit_Constant(self, node):
             return ast.copy_location(ast.Constant(node.value * 2), node)
 
     transformer = Double()

@@ -91,12 +91,12 @@ def test_records_that_wrap_around_the_end_are_whole(file):
     kernel = Kernel(size=SIZE)
     ring = Ring(kernel.fd, SIZE, np.dtype([*RECORD.descr[:-1], ("payload", "V24")]))
     # A record of 72 bytes does not divide the ring: some lie across its end.
-    global_stride = ring.record.itemsize
+    stride = ring.record.itemsize
     written = 0
     for round_ in range(20):
         for _ in range(50):
             record = np.zeros((), ring.record)
-            record["header"]["length"] = global_stride - 8
+            record["header"]["length"] = stride - 8
             record["head"]["time"] = written
             record["payload"] = struct.pack("<QQQ", written, ~written & 2**64 - 1, round_)
             data = record.tobytes()
@@ -105,7 +105,7 @@ def test_records_that_wrap_around_the_end_are_whole(file):
             for half in (0, SIZE):
                 os.pwrite(kernel.fd, first, 2 * PAGE + half + at)
                 os.pwrite(kernel.fd, data[len(first) :], 2 * PAGE + half)
-            kernel.produced += global_stride
+            kernel.produced += stride
             written += 1
         os.pwrite(kernel.fd, struct.pack("<Q", kernel.produced), PAGE)
         assert ring.drain(file) == 50

@@ -1,0 +1,155 @@
+"""Plans to C: which programs there are, what they share, and what is recorded where."""
+
+import re
+
+import pytest
+
+from accel_magic.kernel.source import generate, started_size
+from accel_magic.probes.plan import Capture, Field, Filter, Plan, ProbePoint, Scope, UsdtArgument
+
+READ = Field("fd", "u32", 16, 4), Field("buf", "u64", 24, 8), Field("count", "u64", 32, 8)
+
+
+def point(id_, kind="uprobe", function="f", **fields):
+    return ProbePoint(id_, "probe", kind, fields.pop("target", "/lib/x.so"), function, **fields)
+
+
+def event(id_, function="sched_switch", target="sched", **fields):
+    return point(id_, "tracepoint", function, target=target, event_id=100 + id_, **fields)
+
+
+def programs(*points, **options):
+    return [(program.role, program.points, program.table) for program in generate(Plan(points, **options)).programs]
+
+
+def test_points_that_need_the_same_program_share_it():
+    assert programs(point(0), point(1, function="g"), point(2, target="/lib/y.so")) == [("plain", (0, 1, 2), None)]
+
+
+def test_points_that_differ_in_what_a_program_does_have_their_own():
+    assert programs(point(0), point(1, scope=Scope("self", 5))) == [("plain", (0,), None), ("plain", (1,), None)]
+    assert programs(point(0), point(1, filter=Filter("x", "(1)"))) == [("plain", (0,), None), ("plain", (1,), None)]
+    assert programs(point(0), point(1, "uretprobe")) == [("plain", (0,), None), ("plain", (1,), None)]
+
+
+def test_a_latency_has_an_entry_and_an_exit():
+    assert programs(point(0, latency=True), point(1, latency=True)) == [("entry", (0, 1), None), ("exit", (0, 1), None)]
+
+
+def test_known_system_calls_have_tables_and_unknown_ones_use_perfs_tracepoints():
+    known = event(0, "sys_enter_read", "syscalls", fields=READ)
+    unknown = "sys_enter_of_the_future"
+
+    found = programs(known, event(1, unknown, "syscalls", fields=READ))
+    assert sorted(found) == [("plain", (0,), 0), ("plain", (1,), None)]
+    assert "#define AM_SYSCALL_TABLES 1" in generate(Plan((known,))).text
+    assert "AM_SYSCALL" not in generate(Plan((event(0, unknown, "syscalls", fields=READ),))).text
+
+
+def test_entries_and_exits_of_system_calls_are_different_programs_with_tables_of_their_own():
+    entry = event(0, "sys_enter_read", "syscalls", fields=READ)
+    exit_ = event(1, "sys_exit_read", "syscalls", fields=(Field("ret", "s64", 16, 8),))
+    timed = event(2, "sys_enter_write", "syscalls", fields=READ, latency=True)
+
+    found = generate(Plan((entry, exit_, timed)))
+
+    assert sorted(program.table for program in found.programs) == [0, 1, 2, 3]
+    assert "AM_SYSCALL_EXIT(AM_TABLE)" in found.text
+    assert "AM_SYSCALL_ENTER(AM_TABLE)" in found.text
+
+
+def test_every_program_has_a_name_of_its_own_that_fits_the_kernel():
+    names = [
+        program.name for program in generate(Plan(tuple(point(i, scope=Scope("pid", i)) for i in range(3)))).programs
+    ]
+
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"am_[a-z]+_\d+", name) and len(name) <= 15 for name in names)
+
+
+def test_payloads_never_overlap_and_fit_their_record():
+    captures = (Capture("size", "arg0", "u32"), Capture("path", "arg1", "str"), Capture("r", "retval", "s32"))
+    usdt = point(2, "usdt", usdt_arguments=(UsdtArgument("register", -4, "di"), UsdtArgument("constant", 8, value=7)))
+    points = (point(0), point(1, "uretprobe"), usdt, event(3, fields=READ), point(4, function="g", latency=True))
+    layout = generate(Plan(points, captures=captures)).layout
+
+    widths = {"string": 64}
+    assert len(layout.point_layouts) == 5
+    for place in layout.point_layouts:
+        spans = sorted((item.offset, widths.get(item.type) or int(item.type[1:]) // 8) for item in place.items)
+        assert all(start + width <= after for (start, width), (after, _) in zip(spans, spans[1:], strict=False))
+        if spans:
+            assert spans[-1][0] + spans[-1][1] <= layout.record_sizes[place.ring] - 40
+    names = [[item.name for item in place.items] for place in layout.point_layouts]
+    assert names == [
+        ["size", "path"],
+        ["retval", "r"],
+        ["size", "path"],
+        ["fd", "buf", "count"],
+        ["duration_ns", "retval", "size", "path", "r"],
+    ]
+
+
+def test_a_field_called_like_a_column_is_renamed():
+    fields = (Field("pid", "s32", 8, 4), Field("function", "u64", 16, 8), Field("cpu_id", "u32", 24, 4))
+    (place,) = generate(Plan((event(0, fields=fields),))).layout.point_layouts
+
+    assert [(item.name, item.offset) for item in place.items] == [
+        ("pid_field", 0),
+        ("function_field", 8),
+        ("cpu_id", 16),
+    ]
+
+
+def test_counting_records_nothing():
+    source = generate(Plan((point(0), event(1, fields=READ), point(2, function="g", latency=True)), mode="count"))
+
+    assert source.layout.record_sizes == ()
+    assert source.layout.point_layouts == ()
+    assert "AM_RECORDS 1" not in source.text
+
+
+@pytest.mark.parametrize(("count", "room"), [(1, 8), (8, 8), (9, 16), (10_000, 16_384)])
+def test_counters_have_room_for_every_point(count, room):
+    layout = generate(Plan(tuple(point(i) for i in range(count)), mode="count")).layout
+
+    assert layout.points == room
+    assert layout.cpus & layout.cpus - 1 == 0
+
+
+def test_what_a_latency_saves_at_its_entry_is_as_large_as_the_map_says():
+    plan = Plan(
+        (point(0, latency=True, filter=Filter("x", exit="AM_SAVED(0)", saved=("((u64)(AM_ARG5))",))),),
+        captures=(Capture("a", "arg0", "u64"), Capture("b", "arg1", "u64"), Capture("r", "retval", "u64")),
+    )
+    text = generate(plan).text
+
+    (most,) = re.findall(r"#define AM_SAVED_MAX (\d+)", text)
+    assert int(most) == 3
+    assert started_size(plan) == 8 + 8 * 3
+    assert "started.saved[0] = (u64)((u64)(AM_ARG5));" in text
+
+
+def test_the_text_is_the_same_for_the_same_shape_so_that_it_is_compiled_once():
+    one = Plan((point(0, scope=Scope("self", 1)),), max_events=5, duration_s=1)
+    other = Plan((point(0, function="g", target="/lib/z.so", offset=99, scope=Scope("self", 2)),), max_events=9)
+
+    assert generate(one).text == generate(other).text
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        (UsdtArgument("constant", -4, value=-7), "(s32)(-7LL)"),
+        (UsdtArgument("register", 2, "ax"), "(u16)AM_REGISTERS->ax"),
+        (UsdtArgument("memory", 8, "bp", value=-8), "AM_READ_USER(u64, AM_REGISTERS->bp + (-8LL))"),
+        (
+            UsdtArgument("memory", 1, "bp", value=4, index="cx", scale=8),
+            "AM_READ_USER(u8, AM_REGISTERS->bp + (4LL) + AM_REGISTERS->cx * 8)",
+        ),
+    ],
+)
+def test_static_probes_read_their_arguments_where_the_note_says(argument, expected):
+    text = generate(Plan((point(0, "usdt", usdt_arguments=(argument,)),))).text
+
+    assert expected in text
