@@ -5,13 +5,53 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import subprocess
 from typing import TYPE_CHECKING, Any
+
+from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_DESCRIPTORS = 250
 _LARGEST_PACKET = 1 << 20
+
+
+def start_process(
+    command: Sequence[str], *arguments: str, what: str, environment: dict[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a helper process and return it with our end of the socket between us.
+
+    Args:
+        command: The program and its first arguments; the descriptor of its end of the socket follows.
+        *arguments: What follows that.
+        what: The helper's name, for the error.
+        environment: Its environment variables; None for ours.
+
+    Raises:
+        MachineError: It cannot be started.
+
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                [*command, str(theirs.fileno()), *arguments],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # the interrupt that ends a cell is not for it
+                env=environment,
+            )
+        except OSError as error:
+            ours.close()
+            raise MachineError(
+                f"the {what} process cannot be started",
+                why=f"{command[0]}: {error.strerror}",
+                fix="make sure that this user may run it, and that no limit on processes is reached (ulimit -u)",
+            ) from None
+    return process, ours
 
 
 def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:

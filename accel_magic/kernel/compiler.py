@@ -7,8 +7,6 @@ import base64
 import os
 import platform
 import re
-import socket
-import subprocess
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,24 +60,9 @@ class _Server:
 
     def __init__(self) -> None:
         install = find_bcc()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [
-                    str(install.interpreter),
-                    "-I",
-                    str(_SERVER),
-                    str(theirs.fileno()),
-                    str(install.package),
-                    str(os.getpid()),
-                ],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # the interrupt that ends a cell is not for it
-            )
-        self.connection = ours
+        self.process, self.connection = channel.start_process(
+            [str(install.interpreter), "-I", str(_SERVER)], str(install.package), str(os.getpid()), what="BCC compiler"
+        )
         self.connection.settimeout(_START_TIMEOUT_S)
         self.install = install
         self.greeted = False

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import socket
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -43,17 +41,12 @@ class Reader:
     """The reader process; one serves all traces of this process, one after the other."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "accel_magic.traces.reader_process", str(theirs.fileno()), str(os.getpid())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # the interrupt that ends a cell is not for it
-                env=_environment(),
-            )
-        self._connection = ours
+        self._process, self._connection = channel.start_process(
+            [sys.executable, "-m", "accel_magic.traces.reader_process"],
+            str(os.getpid()),
+            what="reader",
+            environment=_environment(),
+        )
         self._connection.settimeout(_TIMEOUT_S)
 
     @property

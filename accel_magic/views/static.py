@@ -26,7 +26,7 @@ STYLE = """<style>
 .accel-magic .am-alarm { color: var(--jp-error-color1, #d32f2f); font-weight: 600 }
 .accel-magic .am-replay { background: #e69f00; color: #000; font-weight: 600; padding: 3px 10px; border-radius: 3px }
 .accel-magic .am-note { opacity: .75; margin: 0 0 4px }
-.accel-magic .am-tables { display: flex; flex-wrap: wrap; gap: 4px 32px; align-items: flex-start }
+.accel-magic .am-tables { display: flex; flex-wrap: wrap; gap: 12px 32px; align-items: flex-start }
 .accel-magic .am-table { min-width: 0; max-width: 100% }
 .accel-magic .am-scroll { max-height: 380px; max-width: 100%; overflow: auto }
 .accel-magic .am-scroll table { border: 0; border-collapse: collapse; margin: 0; table-layout: auto; font-size: 12px }

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import features
+from accel_magic.kernel import features, scope
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -35,7 +35,7 @@ def _tracing():
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    """Compile `programs/NAME.c`: `build("calls")` is the path of the program, `build("library", "-shared", ...)` too."""
+    """Compile `programs/NAME.c`; `build("calls")` is the path of the program."""
     folder = tmp_path_factory.mktemp("programs")
     built = {}
 
@@ -120,9 +120,10 @@ os.environ[_MARK] = str(os.getpid())  # whatever these tests start carries it
 def _held_by_strangers():
     """(kind, id) of what processes that these tests did not start hold open: somebody else may be tracing here too."""
     mark = f"{_MARK}={os.getpid()}".encode()
+    ours = scope.tree(os.getpid())  # a forked child shows the surroundings that this process was started with
     held = set()
     for process in Path("/proc").iterdir():
-        if not process.name.isdigit() or int(process.name) == os.getpid():
+        if not process.name.isdigit() or int(process.name) in ours:
             continue
         try:
             if mark in (process / "environ").read_bytes():

@@ -187,7 +187,8 @@ def test_a_stripped_library_is_traced_by_its_dynamic_symbols(build, hits_of, pyt
         python(CALL_LIBRARY, stripped, 12, 5)
 
     found = hits_of(t.result)
-    assert found == {"amt_alias": 12, "amt_second": 5} or found == {"amt_first": 12, "amt_second": 5}
+    assert found.pop("amt_second") == 5
+    assert found in ({"amt_alias": 12}, {"amt_first": 12})
     first = next(point for point in t.result.plan.points if point.function != "amt_second")
     assert {first.function, *first.aliases} == {"amt_alias", "amt_first"}
 

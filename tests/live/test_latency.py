@@ -43,7 +43,7 @@ def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, r
     assert t.result.lost == 0
     assert t.result.latency["count"].tolist() == [200, 200]
     for (_, function), row in t.result.latency.iterrows():
-        durations = t.result.events.query("function == @function")["duration_ns"].to_numpy()
+        durations = t.result.events.loc[t.result.events["function"] == function, "duration_ns"].to_numpy()
         counts, _ = np.histogram(durations, bins=buckets.EDGES)
         filled = np.flatnonzero(counts)
         assert row["histogram"].index.tolist() == buckets.EDGES[filled].tolist()
@@ -103,6 +103,17 @@ def test_calls_left_by_longjmp_are_counted_as_unfinished_and_spoil_no_other(buil
     assert latency["unfinished"] == 100
     assert (t.result.events["away"] == 0).all()
     assert t.result.events["duration_ns"].between(0, 50e6).all()
+
+
+def test_calls_of_more_threads_than_can_be_in_flight_at_once_are_all_paired(build, run):
+    program = build("shapes")
+
+    with trace(f"latency:uprobe:{program}:landing") as t:
+        told = run(program, "threads")
+
+    latency = t.result.latency.iloc[0]
+    assert (latency["count"], latency["unfinished"]) == (told["calls"], 0) == (20_000, 0)
+    assert t.result.events["tid"].nunique() > 16_384
 
 
 def test_a_thread_that_ends_inside_a_measured_call_leaves_it_unfinished(build, run):

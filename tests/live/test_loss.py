@@ -58,7 +58,7 @@ def test_max_events_keeps_exactly_the_first_n_while_counts_go_on(build, run, mod
     program = build("calls")
 
     with trace(GETPPID, max_events=777, mode=mode) as t:
-        for number in range(500):
+        for _ in range(500):
             os.getppid()
         time.sleep(0.05)
         run(program, 2, 5000)

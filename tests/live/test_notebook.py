@@ -181,8 +181,10 @@ def executed():
     """A notebook of four cells, executed as `jupyter execute` does, with its widgets saved."""
     cells = [
         "%load_ext accel_magic",
-        f"{HEAD} latency:uprobe:libc:usleep\nimport ctypes, os\nlibc = ctypes.CDLL(None)\n"
-        "for i in range(50): os.getpgid(0); libc.usleep(5000)\n'the value'",
+        (
+            f"{HEAD} latency:uprobe:libc:usleep\nimport ctypes, os\nlibc = ctypes.CDLL(None)\n"
+            "for i in range(50): os.getpgid(0); libc.usleep(5000)\n'the value'"
+        ),
         "_.hits",
         f"{HEAD}\nfor i in range(3): os.getpgid(0)",
         f"{HEAD} -o quiet\nos.getpgid(0);",

@@ -40,9 +40,9 @@ def test_self_follows_threads_forks_programs_and_daemons(build, run, hits_of):
 
 def test_processes_begun_before_the_trace_belong_to_the_tree(build):
     script = "read line; exec $0 1 100"
-    with subprocess.Popen(["sh", "-c", script, build("calls")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as early:
-        with trace(GETPPID) as t:
-            early.communicate(b"\n", timeout=20)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(["sh", "-c", script, build("calls")], **pipes) as early, trace(GETPPID) as t:
+        early.communicate(b"\n")
 
     assert t.result.hits == 100
     assert set(t.result.events["pid"]) == {early.pid}

@@ -188,7 +188,23 @@ def test_help_lists_every_option_and_runs_nothing(shell, ipython):
 
     assert done.success
     assert "ran" not in ipython.user_ns
-    for option in ["-o", "--mode", "--scope", "--filter", "--args", "--max-events", "--duration", "--buffer", "--live", "--no-live", "--save", "--dry-run", "--program", "--replay", "--speed"]:
+    for option in [
+        "-o",
+        "--mode",
+        "--scope",
+        "--filter",
+        "--args",
+        "--max-events",
+        "--duration",
+        "--buffer",
+        "--live",
+        "--no-live",
+        "--save",
+        "--dry-run",
+        "--program",
+        "--replay",
+        "--speed",
+    ]:
         assert option in printed
     for word in ("tracepoint:", "uprobe:", "usdt:", "latency:", "!SPEC"):
         assert word in printed

@@ -1,5 +1,6 @@
 """Recordings played back: the same result, at a pace, labelled, and cut where they are stopped."""
 
+import gc
 import os
 import threading
 import time
@@ -160,8 +161,10 @@ def test_a_playback_works_in_a_thread(saved):
 
 def test_no_descriptor_is_left_behind(saved):
     replay(saved, speed=100)
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for _ in range(10):
         replay(saved, speed=100)
 
+    gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

@@ -1,4 +1,4 @@
-/* Calls that are hard to pair up with their returns: shapes recursion|tail|jump|killed. Prints what it did. */
+/* Calls that are hard to pair up with their returns: shapes recursion|tail|jump|threads|killed. Prints what it did. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -49,6 +49,11 @@ static void *thread_factorial(void *n)
 	return (void *)factorial((long)n);
 }
 
+static void *thread_lands(void *n)
+{
+	return (void *)landing((long)n);
+}
+
 static void *thread_dies(void *unused)
 {
 	dies(0);
@@ -85,6 +90,12 @@ int main(int count, char **values)
 				returned++;
 			}
 		printf("calls 300\nreturned %d\n", returned);
+	} else if (!strcmp(what, "threads")) {
+		for (long i = 0; i < 20000; i++) {
+			pthread_create(&ids[0], 0, thread_lands, (void *)i);
+			pthread_join(ids[0], 0);
+		}
+		printf("calls 20000\n");
 	} else if (!strcmp(what, "killed")) {
 		for (int i = 0; i < 40; i++) {
 			pthread_create(&ids[0], 0, thread_dies, 0);

@@ -1,6 +1,7 @@
 """Plans to C: which programs there are, what they share, and what is recorded where."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_payloads_never_overlap_and_fit_their_record():
     assert len(layout.point_layouts) == 5
     for place in layout.point_layouts:
         spans = sorted((item.offset, widths.get(item.type) or int(item.type[1:]) // 8) for item in place.items)
-        assert all(start + width <= after for (start, width), (after, _) in zip(spans, spans[1:], strict=False))
+        assert all(start + width <= after for (start, width), (after, _) in pairwise(spans))
         if spans:
             assert spans[-1][0] + spans[-1][1] <= layout.record_sizes[place.ring] - 40
     names = [[item.name for item in place.items] for place in layout.point_layouts]

@@ -1,6 +1,6 @@
 """Recordings as Parquet files: what is saved is what is loaded, and nothing else is taken for a recording."""
 
-# ruff: noqa: PD011  # `values` is a field of Column, no pandas attribute
+# `values` is a field of Column, no pandas attribute
 from __future__ import annotations
 
 import json
