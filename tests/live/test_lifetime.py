@@ -73,7 +73,7 @@ def test_a_failure_while_attaching_leaves_nothing(build, left_behind, monkeypatc
 
 
 def test_an_exception_in_the_block_is_passed_on_and_the_result_is_kept(left_behind):
-    with pytest.raises(ZeroDivisionError), trace(GETPPID) as t:  # noqa: PT012 - the block is what is traced
+    with pytest.raises(ZeroDivisionError), trace(GETPPID) as t:
         os.getppid()
         1 / 0  # noqa: B018
 
@@ -82,7 +82,7 @@ def test_an_exception_in_the_block_is_passed_on_and_the_result_is_kept(left_behi
 
 
 def test_an_interrupt_in_the_block_is_passed_on_and_the_result_is_kept(left_behind):
-    with pytest.raises(KeyboardInterrupt), trace(GETPPID) as t:  # noqa: PT012 - the block is what is traced
+    with pytest.raises(KeyboardInterrupt), trace(GETPPID) as t:
         os.getppid()
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
@@ -137,7 +137,7 @@ def test_a_killed_reader_gives_a_typed_error_and_the_next_trace_works(left_behin
     from accel_magic import MachineError
     from accel_magic.traces import reader
 
-    with pytest.raises(MachineError, match="reader") as caught, trace(GETPPID):  # noqa: PT012 - the block is what is traced
+    with pytest.raises(MachineError, match="reader") as caught, trace(GETPPID):
         os.kill(reader.shared().pid, signal.SIGKILL)
         time.sleep(0.1)
     assert caught.value.fix

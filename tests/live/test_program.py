@@ -302,7 +302,7 @@ def test_while_it_runs_its_objects_are_in_the_kernel_and_afterwards_none(source,
 
 def test_an_error_in_the_block_detaches_and_keeps_the_result(source, build, run, left_behind):
     t = trace_program(source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf")
-    with pytest.raises(ZeroDivisionError), t:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), t:
         run(build("calls"), 1, 10)
         raise ZeroDivisionError
     assert t.result.maps["am_threads"]["value"].tolist() == [10]
@@ -312,7 +312,7 @@ def test_an_error_in_the_block_detaches_and_keeps_the_result(source, build, run,
 
 def test_an_interrupt_detaches_and_keeps_the_result(source, build, run, left_behind):
     t = trace_program(source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf")
-    with pytest.raises(KeyboardInterrupt), t:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), t:
         run(build("calls"), 1, 10)
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         time.sleep(10)
