@@ -218,7 +218,9 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
     keep = whole.samples.times_ns <= played_ns
     samples = Samples(whole.samples.times_ns[keep], whole.samples.hits[keep])
     # Events delivered since the last sample were hits too.
-    played = np.bincount(events.columns["point"].values, minlength=len(whole.plan.points)).astype(np.uint64)
+    played = np.bincount(events.columns["point"].values.astype(np.intp), minlength=len(whole.plan.points)).astype(
+        np.uint64
+    )
     hits = np.maximum(samples.hits[-1], played)
     points = whole.plan.latency_points
     counts = np.zeros((len(points), buckets.COUNT), np.uint64)

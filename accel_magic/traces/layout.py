@@ -212,7 +212,7 @@ def _encode_histograms(histograms: Histograms) -> dict[str, list[int]]:
 def _decode_histograms(data: dict[str, Any], rows: int) -> Histograms:
     index, count = _counts(data["index"], "histogram buckets"), _counts(data["count"], "histogram counts")
     flat = np.zeros(rows * buckets.COUNT, np.uint64)
-    if index.shape != count.shape or (len(index) and int(index.max()) >= len(flat)):
+    if index.shape != count.shape or (len(index) and int(np.max(index)) >= len(flat)):
         raise ValueError("latency histograms do not fit the plan")
     flat[index.astype(np.int64)] = count
     return Histograms(

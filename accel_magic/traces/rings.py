@@ -51,7 +51,7 @@ class Ring:
         start = consumed % self.size
         busy = self._data[start : start + count * stride].view(self.record)["header"]["length"] & _BUSY
         if busy.any():
-            count = int(busy.argmax())
+            count = int(np.argmax(busy))
         written = 0
         while written < count * stride:
             written += os.write(file, self._data[start + written : start + count * stride].data)

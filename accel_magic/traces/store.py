@@ -152,8 +152,8 @@ class _StoredEvents:
         table = self._file.read(columns=[column.stored for column in self._columns])
         columns = {column.name: _column(table.column(column.stored), column) for column in self._columns}
         points = columns["point"].values
-        if len(points) and int(points.max()) >= self._points:
-            raise ValueError(f"an event belongs to probe point {points.max()} of {self._points}")
+        if len(points) and int(np.max(points)) >= self._points:
+            raise ValueError(f"an event belongs to probe point {np.max(points)} of {self._points}")
         return Events(columns)
 
 
@@ -193,8 +193,8 @@ def _check_columns(columns: tuple[StoredColumn, ...]) -> None:
 
 def _table(events: Events, columns: tuple[StoredColumn, ...], plan: Plan) -> pa.Table:
     points = events.columns["point"].values
-    if len(points) and not 0 <= int(points.min()) <= int(points.max()) < len(plan.points):
-        raise ValueError(f"an event belongs to probe point {points.max()} of {len(plan.points)}")
+    if len(points) and not 0 <= int(np.min(points)) <= int(np.max(points)) < len(plan.points):
+        raise ValueError(f"an event belongs to probe point {np.max(points)} of {len(plan.points)}")
     arrays: dict[str, pa.Array] = {}
     for column in columns:
         arrays[column.stored] = _array(events.columns[column.name])
@@ -240,7 +240,7 @@ def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
     # A reader may give each chunk a dictionary of its own, in an order of its own.
     chunks = [_codes(chunk, known, stored.name) for chunk in chunked.chunks]
     codes = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
-    if len(codes) and codes.min() < 0 and stored.dtype.startswith("uint"):
+    if len(codes) and np.min(codes) < 0 and stored.dtype.startswith("uint"):
         if valid is None:
             raise ValueError(f"event column {stored.name} has rows without a value")
         codes[codes < 0] = 0

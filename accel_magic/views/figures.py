@@ -255,7 +255,6 @@ def _legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
         plot.title.text += f": {shortened(drawn[0][0], 2 * LABEL_WIDTH)}"
         return
     legend: Any = Legend(
-        items=[LegendItem(label=shortened(name, LEGEND_WIDTH), renderers=renderers) for name, renderers in drawn],
         orientation="horizontal",
         ncols=3 if len(drawn) > 4 else 2,
         location="left",
@@ -272,6 +271,7 @@ def _legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
         click_policy="hide",
     )
     legend.padding = 2
+    legend.items = [LegendItem(label=shortened(name, LEGEND_WIDTH), renderers=renderers) for name, renderers in drawn]
     plot.add_layout(legend, "below")
 
 
