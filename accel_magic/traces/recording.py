@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ class Column:
     (bool, same shape) False marks a row that has no value.
     """
 
-    values: NDArray[np.generic]
+    values: NDArray[Any]
     valid: NDArray[np.bool_] | None = None
     categories: tuple[str, ...] | None = None
 
