@@ -172,6 +172,19 @@ def left_behind(in_kernel):
 
 
 @pytest.fixture
+def unshare():
+    """`unshare(*flags)` begins a command that runs in new namespaces; skips where this root may make none."""
+
+    def command(*flags):
+        done = subprocess.run(["unshare", *flags, "true"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no new namespaces in this container or chroot: {done.stderr.strip()}")
+        return ("unshare", *flags)
+
+    return command
+
+
+@pytest.fixture
 def nothing_attached(left_behind):
     """Fail the test when it leaves anything of ours in the kernel."""
     yield

@@ -156,8 +156,8 @@ print(features.uprobe_refusal())
     assert made == told
 
 
-def test_root_in_a_user_namespace_is_not_taken_for_privileged():
-    report, status = run("unshare", "--user", "--map-root-user")
+def test_root_in_a_user_namespace_is_not_taken_for_privileged(unshare):
+    report, status = run(*unshare("--user", "--map-root-user"))
 
     assert status == 1
     assert "user namespace" in report["privilege"]["detail"]
@@ -172,16 +172,16 @@ def test_a_container_policy_that_refuses_a_system_call_is_recognised(call, numbe
     assert "seccomp" in report["privilege"]["detail"]
 
 
-def test_without_tracefs_it_is_missing_with_the_mount_command():
-    report, status = run("unshare", "--mount", "sh", "-c", 'umount -a -t tracefs,debugfs; exec "$@"', "sh")
+def test_without_tracefs_it_is_missing_with_the_mount_command(unshare):
+    report, status = run(*unshare("--mount"), "sh", "-c", 'umount -a -t tracefs,debugfs; exec "$@"', "sh")
 
     assert status == 1
     assert report["tracefs"]["status"] == "missing"
     assert report["tracefs"]["fix"] == "mount -t tracefs tracefs /sys/kernel/tracing"
 
 
-def test_a_container_with_its_own_pids_is_a_warning_only():
-    report, status = run("unshare", "--pid", "--fork")
+def test_a_container_with_its_own_pids_is_a_warning_only(unshare):
+    report, status = run(*unshare("--pid", "--fork"))
 
     assert status == 0
     assert report["PID namespace"]["status"] == "warning"

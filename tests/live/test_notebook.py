@@ -259,7 +259,7 @@ def test_a_replay_in_a_notebook_plays_at_its_own_pace_with_a_live_row_and_the_ba
     assert "NameError" in notebook("ran").reply.get("ename", "")
     start = time.monotonic()
     assert notebook(f"%ktrace --replay {path} --speed 8").status == "ok"
-    assert time.monotonic() - start < 1.0
+    assert time.monotonic() - start < took
 
 
 def test_an_interrupted_replay_keeps_what_was_played(notebook, tmp_path):
@@ -269,6 +269,7 @@ def test_an_interrupted_replay_keeps_what_was_played(notebook, tmp_path):
 
     assert (answer.status, answer.reply["ename"]) == ("error", "KeyboardInterrupt")
     told = notebook(
+        "import accel_magic\n"
         "0 < accel_magic.last.hits < whole.hits, accel_magic.last.recording.outcome, "
         "accel_magic.last.recording.replayed is not None"
     )

@@ -142,7 +142,7 @@ def test_a_process_that_is_not_there_is_an_error():
     assert caught.value.fix
 
 
-def test_in_a_container_with_its_own_process_ids_self_still_means_this_process(python, build):
+def test_in_a_container_with_its_own_process_ids_self_still_means_this_process(python, build, unshare):
     script = """
 import os, subprocess, sys, accel_magic
 from accel_magic.kernel import scope
@@ -158,7 +158,7 @@ except accel_magic.MachineError as error:
     print("refused", bool(error.fix))
 child.kill()
 """
-    printed = python(script, build("calls"), before=("unshare", "--pid", "--fork", "--mount-proc"))
+    printed = python(script, build("calls"), before=unshare("--pid", "--fork", "--mount-proc"))
 
     assert printed.split() == ["225", "refused", "True"]
 
