@@ -112,16 +112,15 @@ def _fill_syscall_tables(source: Source, plan: Plan, cookies: dict[int, int], fd
 
 
 def _scope_text(plan: Plan) -> str:
-    """The programs that keep the scope in step, for the same text as the probes': one compilation, not two."""
+    """The program that keeps the scope in step, for the same text as the probes': one compilation, not two."""
     if all(point.scope.name == "all" for point in plan.points):
         return ""
     return f'#define AM_TASK_PID {btf.member_offset("task_struct", "pid")}\n#include "scope.bpf.c"\n'
 
 
 def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None:
-    """Fill the scope with the root's tree and keep it in step: the programs first, so that no child slips through."""
+    """Fill the scope with the root's tree and keep it in step: the program first, so that no child slips through."""
     linker.raw_tracepoint("am_scope_fork", "sched_process_fork")
-    linker.raw_tracepoint("am_scope_free", "sched_process_free")
     scope.fill(linker.numbers[link.SCOPE], root, tracers)
 
 

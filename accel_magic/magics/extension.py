@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from traitlets import TraitError
+
+from accel_magic.errors import ProbeError
 from accel_magic.magics.ktrace import KTrace, in_kernel
 from accel_magic.magics.options import OPTION_NAMES
 from accel_magic.views import ahead
@@ -13,8 +16,22 @@ _ATTRIBUTE = "_accel_magic_ktrace"
 
 
 def load(shell: Any) -> None:
-    """Register the magics, their defaults under `%config KTrace`, and tab completion."""
-    magics = KTrace(shell=shell, parent=shell)
+    """Register the magics, their defaults under `%config KTrace`, and tab completion.
+
+    Raises:
+        ProbeError: A default in IPython's configuration is impossible; it has been dropped by then.
+
+    """
+    try:
+        magics = KTrace(shell=shell, parent=shell)
+    except TraitError as error:
+        # IPython keeps what %config refused, and would meet it again at every load.
+        shell.config.pop("KTrace", None)
+        raise ProbeError(
+            str(error),
+            why="it was set with %config KTrace or in the profile's configuration",
+            fix="the KTrace defaults of this session have been dropped: run %load_ext accel_magic again",
+        ) from None
     shell.register_magics(magics)
     if magics not in shell.configurables:
         shell.configurables.append(magics)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,26 @@ def test_scope_all_counts_everybody(build, run, stranger, hits_of):
     ours = t.result.events.query("comm == 'calls' and function == 'sys_enter_getppid'")
     assert len(ours) == 610
     assert sorted(ours.groupby("pid").size()) == [10, 600]
+
+
+def test_a_process_id_that_is_used_again_says_nothing_about_its_new_owner(build, run):
+    last_pid = Path("/proc/sys/kernel/ns_last_pid")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    with (
+        subprocess.Popen(["sh", "-c", 'while read line; do "$0" 1 10; done', build("calls")], **pipes) as other,
+        trace(GETPPID, scope=other.pid) as t,
+    ):
+        for attempt in range(1, 21):  # another process may take the number first; four lines are printed
+            other.stdin.write("go\n")
+            printed = dict(line.split() for line in (other.stdout.readline() for _ in range(4)))
+            last_pid.write_text(str(int(printed["pid"]) - 1))
+            if run(build("calls"), 1, 7)["pid"] == int(printed["pid"]):
+                break
+        else:
+            pytest.skip("other processes took every number first")
+        other.stdin.close()
+
+    assert t.result.hits == 10 * attempt
 
 
 def test_scope_pid_counts_that_process_and_its_children_alone(build, run, stranger):

@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import accel_magic
-from accel_magic import ProbeError, TraceStateError
+from accel_magic import ProbeError, TraceStateError, load_ipython_extension
 
 pytestmark = pytest.mark.live
 
@@ -229,10 +229,13 @@ def test_config_sets_defaults_which_the_line_overrules(shell, ipython):
     assert "mode" in shell("%config KTrace")[1]
 
 
-def test_a_wrong_default_is_refused(shell):
+def test_a_wrong_default_is_refused_and_dropped(shell, ipython):
     shell("%config KTrace.mode = 'bogus'")
     assert "auto" in shell("%config KTrace.mode")[1]
-    shell("%config KTrace.mode = 'auto'")  # IPython itself remembers the wrong one
+    with pytest.raises(ProbeError, match="any of") as caught:  # IPython itself remembers the wrong one
+        load_ipython_extension(ipython)
+    assert "%load_ext" in caught.value.fix
+    load_ipython_extension(ipython)
     assert shell(f"{HEAD}\nos.getppid()")[0].result.recorded == 1
 
 
