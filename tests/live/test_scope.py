@@ -3,6 +3,7 @@
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,8 @@ def test_a_process_id_that_is_used_again_says_nothing_about_its_new_owner(build,
             rounds += 1
             other.stdin.write("go\n")
             printed = dict(line.split() for line in (other.stdout.readline() for _ in range(4)))
+            while Path("/proc", printed["pid"]).exists():  # the number is free once the shell has seen its end
+                time.sleep(0.001)
             last_pid.write_text(str(int(printed["pid"]) - 1))
             if run(build("calls"), 1, 7)["pid"] == int(printed["pid"]):
                 break
