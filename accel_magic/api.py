@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from accel_magic.errors import TraceStateError
 from accel_magic.probes.match import make_plan
 from accel_magic.session import LiveSession, Show, warm_up
-from accel_magic.traces.result import TraceResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Mode, Plan
     from accel_magic.program import ProgramResult
     from accel_magic.traces.recording import Outcome, Recording
+    from accel_magic.traces.result import TraceResult
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """Where `auto` mode stops recording events (about 200 MB) and only counts on."""
@@ -179,6 +179,8 @@ def outcome_of(error: BaseException | None) -> Outcome:
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
     """Make a result of a recording, the newest one, and save it where that was asked for."""
+    from accel_magic.traces.result import TraceResult
+
     result = TraceResult(recording, value)
     keep(result)
     if save is not None:

@@ -19,7 +19,7 @@ from accel_magic.errors import TraceStateError
 from accel_magic.kernel import compiler, scope, syscalls
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
-from accel_magic.traces.decode import decode
+from accel_magic.traces.decode import RawEvents
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.mapped import map_value
 from accel_magic.traces.recording import Histograms, Outcome, Recording
@@ -194,7 +194,7 @@ class LiveSession:
         counters = map_value(attachment.counters_fd, layout.counters)[0]
         hits, lost, unpaired = (counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired"))
         recorded, limit = sum(read.recorded), self.plan.max_events
-        start_ns, rings = self._start_ns, read.rings
+        start_ns = self._start_ns
         return Recording(
             plan=self.plan,
             machine=machine.describe(),
@@ -209,7 +209,7 @@ class LiveSession:
             samples=read.samples,
             event_count=recorded if limit is None else min(recorded, limit),
             limit_reached=read.limit_reached,
-            load_events=lambda: decode(layout, rings, start_ns, limit),
+            load_events=RawEvents(layout, read.rings, start_ns, limit),
             outcome=outcome,
         )
 

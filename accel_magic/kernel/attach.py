@@ -177,9 +177,9 @@ class KernelEngine:
         maps = _create_maps(plan, layout, tables, keep)
         linker.numbers.update(maps.numbers)
         control = map_value(maps.control, layout.control, writable=True)
-        tracers = (*self.tracers, compiler.start())
+        tracers = tuple(pid for pid in (*self.tracers, compiler.start()) if pid is not None)
         if scope.in_initial_namespace():
-            control["ignored_tgid"][0] = (*tracers, 0)[:2]
+            control["ignored_tgid"][0] = (*tracers, 0, 0)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
             _follow_processes(linker, root, tracers)

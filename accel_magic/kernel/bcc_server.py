@@ -2,7 +2,8 @@
 
 Run as a script (`python3 -I bcc_server.py FD PACKAGE PARENT`), with the standard library and BCC only. BCC's LLVM thus
 never meets the LLVM of the user's own libraries, its prints never reach the notebook, and its crashes end this process
-alone. It compiles; it loads and attaches nothing.
+alone. It compiles; it loads and attaches nothing. PARENT is the process it ends with; 0 for one that ends with the
+stream, which may then be the standard input and output.
 
 Messages on the socket FD: a 4-byte little-endian length, then JSON. Request `{"text", "kernel_source", "flags"}`;
 answer `{"functions": {name: base64 of the bytecode}, "maps": [...], "output": what clang printed}` or
@@ -137,7 +138,7 @@ def serve(connection: socket.socket, package: str, parent: int) -> None:
         send(connection, {"error": f"{type(error).__name__}: {error}"}, [])
         return
     send(connection, {"ready": True}, [])
-    while os.getppid() == parent:
+    while parent in (0, os.getppid()):
         if not select.select([connection], [], [], 1.0)[0]:
             continue
         head = receive(connection, 4)
@@ -166,4 +167,8 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: list[i
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(15, b"accel_magic_bcc", 0, 0, 0)  # PR_SET_NAME, for whoever looks at ps
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
+    stream = socket.socket(fileno=os.dup(int(sys.argv[1])))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1):  # what is printed by mistake must not land in the stream
+        os.dup2(nothing, standard)
+    serve(stream, sys.argv[2], int(sys.argv[3]))

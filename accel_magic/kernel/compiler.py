@@ -7,15 +7,18 @@ import base64
 import os
 import platform
 import re
+import socket
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accel_magic import channel
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.kernel.find_bcc import find_bcc
+
+if TYPE_CHECKING:
+    import subprocess
 
 _SERVER = Path(__file__).with_name("bcc_server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
@@ -55,17 +58,19 @@ class Compiled:
     map_fds: tuple[tuple[int, int], ...] = ()
 
 
-class _Server:
-    """The compiler process and the socket to it."""
+ELSEWHERE = "ACCEL_MAGIC_COMPILER"
+"""Environment variable with the HOST:PORT of a compiler on another machine with the same files; the lab sets it."""
 
-    def __init__(self) -> None:
-        install = find_bcc()
-        self.process, self.connection = channel.start_process(
-            [str(install.interpreter), "-I", str(_SERVER)], str(install.package), str(os.getpid()), what="BCC compiler"
-        )
-        self.connection.settimeout(_START_TIMEOUT_S)
-        self.install = install
-        self.greeted = False
+
+@dataclass
+class _Server:
+    """A compiler process and the socket to it; `process` is None for one on another machine."""
+
+    connection: socket.socket
+    process: subprocess.Popen[bytes] | None
+    where: str
+    fix: str
+    greeted: bool = False
 
     def greet(self) -> None:
         """Wait until BCC is imported there. Raises MachineError when it cannot be."""
@@ -74,12 +79,16 @@ class _Server:
         hello, _ = channel.receive(self.connection)
         if "error" in hello:
             raise MachineError(
-                f"BCC was found in {self.install.package} but cannot be used",
+                f"BCC was found in {self.where} but cannot be used",
                 why=str(hello["error"]),
                 fix="reinstall it: apt install --reinstall python3-bpfcc",
             )
         self.greeted = True
         self.connection.settimeout(_COMPILE_TIMEOUT_S)
+
+    @property
+    def ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
 
     def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         channel.send(self.connection, request)
@@ -87,60 +96,89 @@ class _Server:
 
     def stop(self) -> None:
         self.connection.close()
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _here() -> _Server:
+    from accel_magic.kernel.find_bcc import find_bcc
+
+    install = find_bcc()
+    command = [str(install.interpreter), "-I", str(_SERVER)]
+    process, connection = channel.start_process(command, str(install.package), str(os.getpid()), what="BCC compiler")
+    fix = f"try the distribution's BCC by itself: {install.interpreter} -c 'import bcc'"
+    return _Server(connection, process, str(install.package), fix)
+
+
+def _elsewhere(address: str) -> _Server:
+    host, _, port = address.rpartition(":")
+    try:
+        connection = socket.create_connection((host, int(port)), timeout=_START_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        raise MachineError(
+            f"the BCC compiler at {address} cannot be reached",
+            why=str(error),
+            fix=f"unset {ELSEWHERE} to compile on this machine",
+        ) from None
+    return _Server(connection, None, address, f"unset {ELSEWHERE} to compile on this machine")
 
 
 _lock = threading.Lock()
-_server: _Server | None = None
+_servers: dict[str, _Server] = {}
 
 
-def start() -> int:
-    """Start the compiler process if it is not running, without waiting for it; returns its process id."""
-    global _server  # noqa: PLW0603 - one for the life of the process
-    if _server is not None and _server.process.poll() is not None:
-        stop()
-    if _server is None:
-        _server = _Server()
-    return _server.process.pid
+def _server(address: str) -> _Server:
+    """The compiler at `address` ('' = a process of ours), started if it is not running."""
+    if address in _servers and _servers[address].ended:
+        _stop(address)
+    if address not in _servers:
+        _servers[address] = server = _elsewhere(address) if address else _here()
+        server.connection.settimeout(_START_TIMEOUT_S)
+    return _servers[address]
+
+
+def start() -> int | None:
+    """Start the compiler if it is not running, without waiting for it; returns its process id if it has one here."""
+    process = _server(os.environ.get(ELSEWHERE, "")).process
+    return None if process is None else process.pid
+
+
+def _stop(address: str) -> None:
+    _servers.pop(address).stop()
 
 
 def stop() -> None:
     """End the compiler process; the next compilation starts another."""
-    global _server  # noqa: PLW0603
-    if _server is not None:
-        _server.stop()
-        _server = None
+    for address in list(_servers):
+        _stop(address)
 
 
 def _forget_in_child() -> None:
-    global _server  # noqa: PLW0603
-    if _server is not None:
-        _server.connection.close()
-        _server = None
+    for server in _servers.values():
+        server.connection.close()
+    _servers.clear()
 
 
 atexit.register(stop)
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _ask(text: str, kernel_source: Path) -> tuple[dict[str, Any], list[int]]:
+def _ask(text: str, kernel_source: Path, address: str = "") -> tuple[dict[str, Any], list[int]]:
     request = {"text": text, "kernel_source": str(kernel_source), "flags": [f"-I{bpf_folder() / 'kernel'}"]}
     with _lock:
-        start()
-        server = _server
-        assert server is not None  # noqa: S101 - just started
+        server = _server(address)
         try:
             server.greet()
             return server.ask(request)
         except BaseException as error:
             # An interrupt in the middle of an answer would leave the stream out of step.
-            stop()
+            _stop(address)
             if isinstance(error, OSError):
                 raise MachineError(
                     "the BCC compiler process ended unexpectedly",
                     why=f"it stopped while compiling ({type(error).__name__}): LLVM may have crashed on the program",
-                    fix=f"try the distribution's BCC by itself: {server.install.interpreter} -c 'import bcc'",
+                    fix=server.fix,
                 ) from None
             raise
 
@@ -154,7 +192,7 @@ def compile_own(text: str) -> Compiled:
         MachineError: BCC is missing or broken.
 
     """
-    answer, _ = _ask(text, _STUB_HEADERS)
+    answer, _ = _ask(text, _STUB_HEADERS, os.environ.get(ELSEWHERE, ""))
     if "error" in answer:
         raise ProgramError(
             "a generated program does not compile",

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel.find_bcc import find_bcc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -280,6 +279,8 @@ def tracefs_error() -> MachineError | None:
 
 def bcc_error() -> MachineError | None:
     """BCC not installed."""
+    from accel_magic.kernel.find_bcc import find_bcc
+
     try:
         find_bcc()
     except MachineError as error:

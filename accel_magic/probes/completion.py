@@ -78,9 +78,8 @@ def _kernel(rest: str, root: Path) -> Iterator[str]:
 
 
 def _functions(module: str, start: str, root: Path) -> list[str]:
-    known = kernel_functions.load(root).functions
-    inside = "" if module == kernel_functions.KERNEL else module.replace("-", "_")
-    return sorted(item.name for item in known if item.name.startswith(start) and (not module or item.module == inside))
+    inside = module if module == kernel_functions.KERNEL else module.replace("-", "_")
+    return sorted(item.name for item in kernel_functions.load(root).inside(inside) if item.name.startswith(start))
 
 
 def _tracepoints(rest: str, root: Path) -> list[str]:

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes import kernel_functions, libraries, symbols, tracefs, usdt
+from accel_magic.probes import kernel_functions, tracefs
 from accel_magic.probes.globs import matcher, suggestion
-from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, ProbeSpec, Skipped
+from accel_magic.probes.plan import KERNEL_KINDS, UNREADABLE, ProbePoint, ProbeSpec, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -74,6 +74,8 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
         kinds = ("tracepoint",)
         in_target = lambda point: category(point.target)  # noqa: E731
     else:
+        from accel_magic.probes import libraries
+
         path = str(libraries.resolve(spec.target, pid))
         kinds = ("usdt",) if spec.kind == "usdt" else ("uprobe", "uretprobe")
         in_target = lambda point: point.target == path  # noqa: E731
@@ -104,8 +106,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
                 why="the kernel bars probes from it, or calls to it bypass ftrace",
                 fix="trace one of its callers",
             )
-        wanted = "" if module == kernel_functions.KERNEL else module
-        names = (item.name for item in known.functions if not module or item.module == wanted)
+        names = [item.name for item in known.inside(module)]
         raise _unmatched(spec, "kernel functions" + (f" of {module}" if module else ""), names)
     points = [
         ProbePoint(0, spec.text, spec.kind, item.module, item.name, spec.latency, aliases=item.aliases)
@@ -176,6 +177,8 @@ def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str]
 
 
 def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
+    from accel_magic.probes import libraries, symbols  # they bring an ELF reader and numpy
+
     path = libraries.resolve(spec.target, pid)
     known = symbols.functions(path)
     if not known.names:
@@ -214,6 +217,8 @@ def _about_resolvers(spec: ProbeSpec, names: list[str]) -> str:
 
 
 def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
+    from accel_magic.probes import libraries, usdt
+
     path = libraries.resolve(spec.target, pid)
     known = usdt.probes(path)
     if not known:
@@ -225,7 +230,7 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
         if not (provider(probe.provider) and name(probe.name)):
             continue
         function = f"{probe.provider}:{probe.name}"
-        unreadable = [f"arg{at}" for at, argument in enumerate(probe.arguments) if argument == usdt.UNREADABLE]
+        unreadable = [f"arg{at}" for at, argument in enumerate(probe.arguments) if argument == UNREADABLE]
         if unreadable:
             notes[f"{function}: {', '.join(unreadable)} of {probe.argument_text!r} cannot be read (shown as 0)"] = None
         points.append(

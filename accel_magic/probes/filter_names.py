@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from accel_magic.probes.captures import ARGUMENT_NAMES
-from accel_magic.probes.plan import FUNCTION_KINDS, RETURN_KINDS, Field, Kind, UsdtArgument
-from accel_magic.probes.usdt import UNREADABLE
+from accel_magic.probes.plan import FUNCTION_KINDS, RETURN_KINDS, UNREADABLE, Field, Kind, UsdtArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from accel_magic.probes.globs import is_glob, matcher
 from accel_magic.probes.plan import Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
 _ROOT = Path("/")
 KERNEL = "vmlinux"
@@ -40,17 +41,38 @@ class KernelFunction:
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class KernelFunctions:
-    """All functions of a kernel: those that can be probed, and those that are left out with the reason."""
+    """All functions of a kernel: those that can be probed, and those that are left out with the reason.
 
-    functions: tuple[KernelFunction, ...]
-    left_out: tuple[tuple[KernelFunction, str], ...]
-    modules: frozenset[str]
+    A kernel has tens of thousands, and most questions are about one module: each module's are sorted out when they are
+    first asked for.
 
-    @cached_property
-    def _by_name(self) -> dict[str, KernelFunction]:
-        return {name: item for item in self.functions for name in (*item.aliases, item.name)}
+    Args:
+        entries: (address or '', name, module) of every symbol that may be probed.
+        modules: Modules that are loaded.
+
+    """
+
+    def __init__(self, entries: Sequence[tuple[str, str, str]], modules: frozenset[str]) -> None:
+        self._entries: dict[str, list[tuple[str, str, str]]] = {}
+        for entry in entries:
+            self._entries.setdefault(entry[2], []).append(entry)
+        for generated in _GENERATED:
+            self._entries.pop(generated, None)
+        self._times = Counter([name for _, name, _ in entries])
+        self._sorted: dict[str, tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]] = {}
+        self.modules = modules | set(self._entries) - {""}
+
+    def inside(self, module: str = "") -> list[KernelFunction]:
+        """Functions of a module that can be probed; those of all modules and the kernel for ''."""
+        return [item for part in self._parts(module) for item in part[0]]
+
+    def _parts(self, module: str) -> list[tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]]:
+        wanted = [("" if module == KERNEL else module)] if module else list(self._entries)
+        for name in wanted:
+            if name not in self._sorted:
+                self._sorted[name] = _sorted_out(self._entries.get(name, ()), self._times)
+        return [self._sorted[name] for name in wanted]
 
     def match(self, module: str, pattern: str) -> tuple[list[KernelFunction], list[Skipped]]:
         """Functions whose name matches the glob, in `module` ('' = anywhere), and those that match but are left out.
@@ -58,24 +80,28 @@ class KernelFunctions:
         A compiler clone (`foo.isra.0`) also matches by its function's name where nothing else goes by it.
         """
         test = matcher(pattern)
-        wanted = "" if module == KERNEL else module
-
-        def inside(item: KernelFunction) -> bool:
-            return not module or item.module == wanted
-
-        skipped = [Skipped(item.name, why) for item, why in self.left_out if inside(item) and test(item.name)]
-        if not is_glob(pattern) and pattern in self._by_name:
-            found = self._by_name[pattern]
-            return [_called(found, pattern)] if inside(found) else [], skipped
+        inside = self.inside(module)
+        by_name = {name: item for item in inside for name in (*item.aliases, item.name)}
+        left_out = [entry for part in self._parts(module) for entry in part[1]]
+        skipped = [Skipped(item.name, why) for item, why in left_out if test(item.name)]
+        if not is_glob(pattern) and pattern in by_name:
+            return [_called(by_name[pattern], pattern)], skipped
         matched = [
-            _called(item, name) for item in self.functions if inside(item) and (name := self._matching_name(item, test))
+            _called(item, name)
+            for item in inside
+            if (name := _matching_name(item, test, by_name, self._times)) is not None
         ]
         return sorted(matched, key=lambda item: (item.name, item.module)), skipped
 
-    def _matching_name(self, item: KernelFunction, test: Callable[[str], bool]) -> str | None:
-        name = next((name for name in (item.name, *item.aliases) if test(name)), None)
-        plain, dot, _ = item.name.partition(".")
-        return item.name if name is None and dot and plain not in self._by_name and test(plain) else name
+
+def _matching_name(
+    item: KernelFunction, test: Callable[[str], bool], by_name: dict[str, KernelFunction], times: Counter[str]
+) -> str | None:
+    name = next((name for name in (item.name, *item.aliases) if test(name)), None)
+    plain, dot, _ = item.name.partition(".")
+    if name is None and dot and plain not in by_name and not times[plain] and test(plain):
+        return item.name
+    return name
 
 
 def load(root: Path = _ROOT) -> KernelFunctions:
@@ -94,8 +120,7 @@ def load(root: Path = _ROOT) -> KernelFunctions:
 @lru_cache(maxsize=4)
 def _load(root: Path, modules: frozenset[str]) -> KernelFunctions:
     entries = _traceable(root)
-    found, left_out = _sorted_out(entries if entries is not None else _symbols_without_blacklist(root))
-    return KernelFunctions(found, left_out, modules | {item.module for item in found} - {""})
+    return KernelFunctions(entries if entries is not None else _symbols_without_blacklist(root), modules)
 
 
 def loaded_modules(root: Path = _ROOT) -> frozenset[str]:
@@ -151,19 +176,28 @@ def alias_of(known: KernelFunctions, module: str, name: str, root: Path = _ROOT)
     if len(places) != 1:
         return None
     names = [symbol for address, symbol, in_module in symbols if (address, in_module) in places]
-    found = next(
-        (item for item in known.functions if item.name in names and item.module == next(iter(places))[1]), None
-    )
+    home = next(iter(places))[1]
+    found = next((item for item in known.inside(home or KERNEL) if item.name in names), None)
     return None if found is None else KernelFunction(name, found.module, (found.name,))
 
 
 def _traceable(root: Path) -> list[tuple[str, str, str]] | None:
     """(address unknown, name, module) of what ftrace can hook; None where the list may not be read."""
     for mount in _TRACEFS:
-        text = _read(root / mount / _TRACEABLE)
-        if text:
-            return [("", name, module) for name, module in _TRACEABLE_LINE.findall(text)]
+        lines = _read(root / mount / _TRACEABLE).splitlines()
+        if lines:
+            # Nearly all lines are a bare name; the others name a module, or what the function is hooked for.
+            return [
+                ("", line, "") if " " not in line and "\t" not in line and "[" not in line else _traceable_line(line)
+                for line in lines
+                if line
+            ]
     return None
+
+
+def _traceable_line(line: str) -> tuple[str, str, str]:
+    found = _TRACEABLE_LINE.match(line)
+    return ("", found[1], found[2] or "") if found else ("", line.split(maxsplit=1)[0], "")
 
 
 def _symbols_without_blacklist(root: Path) -> list[tuple[str, str, str]]:
@@ -179,36 +213,35 @@ def _symbols_without_blacklist(root: Path) -> list[tuple[str, str, str]]:
 
 
 def _sorted_out(
-    entries: list[tuple[str, str, str]],
-) -> tuple[tuple[KernelFunction, ...], tuple[tuple[KernelFunction, str], ...]]:
-    kept: dict[tuple[str, str], list[str]] = {}
-    seen: dict[str, int] = {}
-    cold = []
+    entries: Iterable[tuple[str, str, str]], times: Counter[str]
+) -> tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]:
+    """Functions of one module, and what of it is left out.
+
+    Args:
+        entries: The module's.
+        times: How often each name occurs, over all modules.
+
+    """
+    kept: dict[str, list[KernelFunction]] = {}
+    left_out = []
     for address, name, module in entries:
-        if module in _GENERATED or _NOT_FUNCTIONS.match(name):
+        if _NOT_FUNCTIONS.match(name):
             continue
         if _COLD.search(name):
-            cold.append((KernelFunction(name, module), "it is the cold part of a function, not a function"))
+            left_out.append((KernelFunction(name, module), "it is the cold part of a function, not a function"))
             continue
-        seen[name] = seen.get(name, 0) + 1
         # Symbols of one address are one function; where addresses are hidden each stands alone.
-        place = address.strip("0")
-        kept.setdefault((address, "") if place else (name, module), []).append(f"{name}\0{module}")
-    functions: list[KernelFunction] = []
-    doubled: dict[KernelFunction, str] = {}
+        kept.setdefault(address if address.strip("0") else name, []).append(KernelFunction(name, module))
+    functions = []
     for same in kept.values():
-        (first, module), *others = (entry.split("\0") for entry in same)
-        aliases = tuple(name for name, _ in others if name != first)
-        function = KernelFunction(first, module, aliases)
-        if seen[first] > 1:
-            unique = next((name for name in aliases if seen[name] == 1), None)
-            if unique is None:
-                times = f"{seen[first]} functions share this name"
-                doubled[KernelFunction(first, module)] = f"{times}, and the kernel finds functions by name"
-                continue
-            function = KernelFunction(unique, module, tuple(name for name in aliases if name != unique))
-        functions.append(function)
-    return tuple(functions), (*cold, *doubled.items())
+        names = dict.fromkeys(item.name for item in same)
+        unique = next((name for name in names if times[name] == 1), None)
+        if unique is None:
+            why = f"{times[same[0].name]} functions share this name, and the kernel finds functions by name"
+            left_out.append((same[0], why))
+        else:
+            functions.append(KernelFunction(unique, same[0].module, tuple(name for name in names if name != unique)))
+    return functions, left_out
 
 
 def _called(item: KernelFunction, name: str) -> KernelFunction:

@@ -60,6 +60,10 @@ class UsdtArgument:
     scale: int = 1
 
 
+UNREADABLE = UsdtArgument("constant", 8, "unreadable")
+"""Stands for an argument in a form that is not understood; a program would read 0 there."""
+
+
 @dataclass(frozen=True)
 class Capture:
     """One extra column: `source` is `arg0`..`arg5`, `retval` or a USDT `argN`; `type` `u8`..`s64` or `str`."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.probes.elf import identity, opened
-from accel_magic.probes.plan import UsdtArgument
+from accel_magic.probes.plan import UNREADABLE, UsdtArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +28,6 @@ _SECTION, _BASE_SECTION = ".note.stapsdt", ".stapsdt.base"
 _NOTE_TYPE, _OWNER = 3, b"stapsdt\0"
 _HEADER = struct.Struct("<III")
 _ADDRESSES = struct.Struct("<QQQ")
-
-UNREADABLE = UsdtArgument("constant", 8, "unreadable")
-"""Stands for an argument in a form that is not understood; a program would read 0 there."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from accel_magic.traces.attachment import HEAD, RING_HEADER, STRING_SIZE, Item, Layout
 from accel_magic.traces.recording import Column, Events
@@ -28,6 +27,20 @@ class _Part:
     ring: int
     rows: NDArray[np.intp] | None
     values: NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class RawEvents:
+    """Records as the reader took them; calling it decodes them. The fields are the arguments of `decode`."""
+
+    layout: Layout
+    rings: tuple[NDArray[np.uint8], ...]
+    start_ns: int
+    limit: int | None = None
+
+    def __call__(self) -> Events:
+        """Decode the records."""
+        return decode(self.layout, self.rings, self.start_ns, self.limit)
 
 
 def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, limit: int | None = None) -> Events:
@@ -194,6 +207,8 @@ class _Texts:
 
 def _kinds(words: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First row of each kind of row, and the kind of every row, for rows of 64-bit words: (rows, words)."""
+    import pandas as pd
+
     # Rows are told apart by a mix of their words, which is checked against the first row of each kind.
     mix = words[:, 0].copy()
     for column in range(1, words.shape[1]):

@@ -80,7 +80,7 @@ result = accel_magic.replay(sys.argv[1])
 print(result.hits, len(result.events), result.latency["count"].item())
 print(str(result).splitlines()[0])
 compiler = sys.modules.get("accel_magic.kernel.compiler")
-assert compiler is None or compiler._server is None
+assert compiler is None or not compiler._servers
 """
     copy = "/tmp/accel_magic_replayed.parquet"
     with open(copy, "wb") as file:  # noqa: PTH123
