@@ -20,8 +20,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in COMMANDS:
         add(commands)
-    options = parser.parse_args(arguments)
+    before, command = _split(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(before)
+    if command is not None and not getattr(options, "takes_command", False):
+        parser.error("this command takes nothing after --")
+    options.command = command
     return int(options.run(options))
+
+
+def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """Part the arguments at the first `--`; what follows is a command of the user's."""
+    if "--" not in arguments:
+        return arguments, None
+    at = list(arguments).index("--")
+    return arguments[:at], arguments[at + 1 :]
 
 
 def _add_doctor(commands: argparse._SubParsersAction[Any]) -> None:
@@ -36,7 +48,13 @@ def _doctor(options: argparse.Namespace) -> int:
     return found.exit_status
 
 
-COMMANDS: tuple[Callable[[argparse._SubParsersAction[Any]], None], ...] = (_add_doctor,)
+def _add_lab(commands: argparse._SubParsersAction[Any]) -> None:
+    from accel_magic.lab.cli import add
+
+    add(commands)
+
+
+COMMANDS: tuple[Callable[[argparse._SubParsersAction[Any]], None], ...] = (_add_doctor, _add_lab)
 """One function per command: it adds its parser, whose default `run` takes the options and returns the exit status."""
 
 

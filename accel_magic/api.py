@@ -101,6 +101,13 @@ class Trace:
         self._result: TraceResult | None = None
 
     @property
+    def machine(self) -> dict[str, str]:
+        """Describe this machine, as the result will."""
+        from accel_magic import machine
+
+        return machine.describe()
+
+    @property
     def result(self) -> TraceResult:
         """What was traced. Raises TraceStateError until the block has ended."""
         if self._result is None:

@@ -20,6 +20,10 @@ _VENDORS = {
     "0x8086": "Intel",
 }
 _NPU_DRIVERS = frozenset({"intel_vpu", "amdxdna", "rocket", "ethosu"})
+LAB_MAGIC = b"AMLF"
+"""How the mark of a device of the NPU lab begins."""
+_EMULATED = ", emulated"
+_CAPABILITIES, _VENDOR_SPECIFIC, _MOST_CAPABILITIES = 0x34, 0x09, 48
 # They have a card in /sys/class/drm and nothing that computes.
 _DISPLAY_DRIVERS = frozenset(
     {"ast", "bochs-drm", "cirrus", "efi-framebuffer", "hyperv_drm", "mgag200", "simple-framebuffer", "vkms"}
@@ -30,14 +34,22 @@ def describe() -> dict[str, str]:
     """Describe this machine: `kernel`, `os`, `cpu`, `cpus`, `host`, `device`, `python`, `accel_magic`.
 
     All values are text, and never empty. The devices are looked up each time, since drivers come and go; the rest once.
+    `emulated` is there too where one of the devices is the NPU lab's, and names it.
     """
-    return {**_fixed(), "device": ", ".join(accelerators()) or "none"}
+    found = accelerators()
+    emulated = [name for name in found if name.endswith(_EMULATED)]
+    return {
+        **_fixed(),
+        "device": ", ".join(found) or "none",
+        **({"emulated": ", ".join(emulated)} if emulated else {}),
+    }
 
 
 def accelerators(root: Path = Path("/")) -> list[str]:
     """Name the accelerators (NPUs, GPUs) that have a driver, such as `Intel NPU 8086:7d1d (intel_vpu)`.
 
-    Equal ones are named once: `8x NVIDIA H200 10de:2335 (nvidia)`. Needs no privilege.
+    Equal ones are named once: `8x NVIDIA H200 10de:2335 (nvidia)`. Needs no privilege, but that root is told of an
+    emulated one that it is emulated.
 
     Args:
         root: Where `dev`, `proc` and `sys` are.
@@ -114,7 +126,24 @@ def _nvidia(root: Path) -> dict[str, str]:
 
 def _named(device: Path, kind: str, driver: str) -> str:
     vendor = _VENDORS.get(_text(device / "vendor"), "")
-    return " ".join(filter(None, (vendor, kind, _pci(device), f"({driver or 'driver unknown'})")))
+    name = " ".join(filter(None, (vendor, kind, _pci(device), f"({driver or 'driver unknown'})")))
+    return name + _EMULATED if _is_emulated(device) else name
+
+
+def _is_emulated(device: Path) -> bool:
+    """Whether a device has the NPU lab's mark: a vendor-specific PCI capability that begins with its magic number."""
+    try:
+        config = (device / "config").read_bytes()
+    except OSError:
+        return False
+    at = config[_CAPABILITIES] if len(config) > _CAPABILITIES else 0
+    for _ in range(_MOST_CAPABILITIES):
+        if not at or at + 8 > len(config):
+            break
+        if config[at] == _VENDOR_SPECIFIC and config[at + 4 : at + 8] == LAB_MAGIC:
+            return True
+        at = config[at + 1]
+    return False
 
 
 def _pci(device: Path) -> str:

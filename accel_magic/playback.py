@@ -50,6 +50,7 @@ class Replay:
         where = machine.get("cpu", "") if device == "none" else device
         parts = [f"Linux {machine.get('kernel', '?')}", where, self.recording.started[:10]]
         recorded_on = ", ".join(filter(None, parts))
+        self.machine = machine
         self.replayed = Replayed(str(path), recorded_on)
         self._speed = speed
         self._feed: LiveFeed | None = None

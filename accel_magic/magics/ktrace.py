@@ -150,9 +150,10 @@ def _row(trace: Any, *, live: bool) -> Iterator[None]:
     with contextlib.ExitStack() as undo:
         undo.callback(trace.abort)  # an interrupt may come between attaching and the cell
         if live:
+            from accel_magic.views.headline import banners
             from accel_magic.views.live import LiveRow
 
-            row = LiveRow(plan, trace.replayed)
+            row = LiveRow(plan, banners(trace.machine, trace.replayed))
             undo.callback(row.close)
             row.open()
             trace.attach(lambda samples: row.update(*samples))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from accel_magic.traces.recording import Replayed
     from accel_magic.traces.result import TraceResult
 
@@ -53,9 +55,18 @@ def headline(result: TraceResult) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def replay_text(replayed: Replayed) -> str:
-    """The banner that a played-back recording carries wherever it is shown."""
-    return f"REPLAY: recorded on {replayed.recorded_on}"
+def banners(machine: Mapping[str, str], replayed: Replayed | None) -> tuple[str, ...]:
+    """What is shown above everything else wherever a trace is shown: that it is played back, that a device is emulated.
+
+    Args:
+        machine: `accel_magic.machine.describe()` of where it was recorded.
+        replayed: Set when it is played back.
+
+    """
+    shown = [f"REPLAY: recorded on {replayed.recorded_on}"] if replayed else []
+    if "emulated" in machine:
+        shown.append("NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's")
+    return tuple(shown)
 
 
 def _plural(count: int, noun: str) -> str:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
-from accel_magic.views.headline import replay_text
 from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.live import LiveLatency, LiveSample
-    from accel_magic.traces.recording import Replayed
 
 SPARKLINE = 60
 TOP_PROBES, TOP_LATENCIES = 6, 4
@@ -41,7 +39,7 @@ display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric
 .am-live b{font-weight:600}.am-live i{font-style:normal;opacity:.65}
 .am-live .am-num{display:inline-block;min-width:5.2em;text-align:right}
 .am-live .am-alarm{color:var(--jp-error-color1,#d32f2f);font-weight:600}
-.am-live .am-replay{background:#e69f00;color:#000;font-weight:600;padding:0 8px;border-radius:3px;flex-basis:100%}
+.am-live .am-banner{background:#e69f00;color:#000;font-weight:600;padding:0 8px;border-radius:3px;flex-basis:100%}
 .am-live .am-late{color:#b36b00;font-weight:600}
 .am-live .am-stalled{color:#b36b00;font-weight:600;visibility:hidden;animation:am-stall 0s 1.5s forwards}
 @keyframes am-stall{to{visibility:visible}}
@@ -62,7 +60,7 @@ class LiveState:
         lost: Events lost.
         latency: The measured functions to show.
         late_s: How late the sample came to be shown, seconds; 0 when in time.
-        replayed: Set when a recording is played back.
+        banners: What it carries above everything else.
 
     """
 
@@ -75,15 +73,15 @@ class LiveState:
     lost: int
     latency: tuple[LiveLatency, ...]
     late_s: float = 0.0
-    replayed: Replayed | None = None
+    banners: tuple[str, ...] = ()
 
 
 class LiveHistory:
     """The samples so far, as far back as the row looks."""
 
-    def __init__(self, plan: Plan, replayed: Replayed | None = None) -> None:
+    def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
         self._records_events = plan.records_events
-        self._replayed = replayed
+        self._banners = banners
         self._probes = tuple(dict.fromkeys(point.probe for point in plan.points))
         row = {probe: number for number, probe in enumerate(self._probes)}
         self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
@@ -113,7 +111,7 @@ class LiveHistory:
             lost=sample.lost,
             latency=sample.latency[:TOP_LATENCIES],
             late_s=sample.behind_s if sample.behind_s > LATE_S else 0.0,
-            replayed=self._replayed,
+            banners=self._banners,
         )
 
     def _recent_rates(self) -> NDArray[np.float64]:
@@ -131,12 +129,12 @@ class LiveRow:
 
     Args:
         plan: What is traced.
-        replayed: Set when a recording is played back; the row then carries the banner.
+        banners: What the row carries above everything else, as `accel_magic.views.headline.banners` gives it.
 
     """
 
-    def __init__(self, plan: Plan, replayed: Replayed | None = None) -> None:
-        self._history = LiveHistory(plan, replayed)
+    def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
+        self._history = LiveHistory(plan, banners)
         self._widget: Any = None
         self._display: Any = None
 
@@ -168,7 +166,7 @@ class LiveRow:
 
 def render(state: LiveState) -> str:
     """Draw the row: HTML with everything it needs, to be set as the widget's value."""
-    parts = [f'<span class="am-replay">{escape(replay_text(state.replayed))}</span>'] if state.replayed else []
+    parts = [f'<span class="am-banner">{escape(banner)}</span>' for banner in state.banners]
     parts += [
         f"<span><b>{duration_text(state.elapsed_ns)}</b></span>",
         f'<span><b class="am-num">{rate_text(state.rate)}</b> <i>hits</i> {sparkline(state.rates)}</span>',

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import exact_text
-from accel_magic.views.headline import Note, headline, replay_text
+from accel_magic.views.headline import Note, banners, headline
 from accel_magic.views.tables import Table, comparison_table, counts_table, latency_table
 from accel_magic.views.text import comparison_line, summary
 
@@ -24,7 +24,7 @@ STYLE = """<style>
 .accel-magic .am-line { display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 6px }
 .accel-magic .am-line > :first-child, .accel-magic .am-line > :nth-child(2) { font-weight: 600 }
 .accel-magic .am-alarm { color: var(--jp-error-color1, #d32f2f); font-weight: 600 }
-.accel-magic .am-replay { background: #e69f00; color: #000; font-weight: 600; padding: 3px 10px; border-radius: 3px }
+.accel-magic .am-banner { background: #e69f00; color: #000; font-weight: 600; padding: 3px 10px; border-radius: 3px }
 .accel-magic .am-note { opacity: .75; margin: 0 0 4px }
 .accel-magic .am-tables { display: flex; flex-wrap: wrap; gap: 12px 32px; align-items: flex-start }
 .accel-magic .am-table { min-width: 0; max-width: 100% }
@@ -55,7 +55,7 @@ def bundle(result: TraceResult) -> dict[str, str]:
 
 def result_html(result: TraceResult, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
-    replayed = result.recording.replayed
+    shown = banners(result.recording.machine, result.recording.replayed)
     tables = [table_html(counts_table(result, LIMIT))]
     if len(result.latency):
         tables.append(table_html(latency_table(result, LIMIT)))
@@ -63,7 +63,7 @@ def result_html(result: TraceResult, *, figures: bool = True) -> str:
         [
             '<div class="accel-magic">',
             STYLE,
-            *([f'<div class="am-replay">{escape(replay_text(replayed))}</div>'] if replayed else []),
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in shown),
             f'<div class="am-line">{"".join(map(note_html, headline(result)))}</div>',
             *(f'<div class="am-note">{escape(note)}</div>' for note in result.plan.notes),
             f'<div class="am-tables">{"".join(tables)}</div>',

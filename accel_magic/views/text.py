@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel_magic.views.format import duration_text, exact_text, shortened
-from accel_magic.views.headline import headline, replay_text
+from accel_magic.views.headline import banners, headline
 from accel_magic.views.tables import Table, comparison_table, counts_table, latency_table
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ NAME_WIDTH = 44
 
 def summary(result: TraceResult) -> str:
     """Headline, the most frequent functions and the measured latencies, in aligned columns."""
-    replayed = result.recording.replayed
-    lines = [replay_text(replayed)] if replayed else []
+    lines = list(banners(result.recording.machine, result.recording.replayed))
     lines.append(", ".join(note.text for note in headline(result)))
     lines += [f"note: {note}" for note in result.plan.notes]
     lines += ["", *aligned(counts_table(result, TOP))]

@@ -191,7 +191,7 @@ def test_a_replay_shows_its_banner_live_and_afterwards(lab, browse):
 
     assert len(live) >= 4
     assert all(text.startswith("REPLAY: recorded on Linux") for text in live)
-    assert notebook.output(2).locator(f"{RESULT} .am-replay").inner_text().startswith("REPLAY: recorded on Linux")
+    assert notebook.output(2).locator(f"{RESULT} .am-banner").inner_text().startswith("REPLAY: recorded on Linux")
     notebook.screenshot("replay", notebook.output(2).locator(RESULT))
 
 

@@ -60,7 +60,7 @@ def test_a_notebook_runs_live_in_less_than_90_seconds(path):
     assert took < 90
     assert "LIVE: every number below is measured" in printed(notebook)
     for source, html in traced(notebook):
-        assert ('class="am-replay"' in html) == ("--replay" in source)
+        assert ('class="am-banner"' in html) == ("--replay" in source)
         assert hits(html) > 0
         assert "accel-magic-figure" in html
 
@@ -74,7 +74,7 @@ def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path):
     results = traced(notebook)
     assert len(results) >= 5
     for _, html in results:
-        assert '<div class="am-replay">REPLAY: recorded on Linux' in html
+        assert '<div class="am-banner">REPLAY: recorded on Linux' in html
         assert hits(html) > 0
 
 
@@ -89,7 +89,7 @@ def test_the_quickstart_needs_no_privilege_to_play_its_recordings(tmp_path):
     notebook, _ = executed(ROOT / "notebooks/quickstart.ipynb", give_up + drop)
 
     assert "REPLAY: nothing can be traced here" in printed(notebook)
-    assert all('class="am-replay"' in html for _, html in traced(notebook))
+    assert all('class="am-banner"' in html for _, html in traced(notebook))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -83,6 +83,50 @@ def test_several_accelerators_are_told_in_one_line(monkeypatch):
     assert machine.describe()["device"] == "one, 2x other"
 
 
+def config_space(*capabilities):
+    """PCI configuration space with capabilities (id, bytes that follow the link), chained from 0x40 on."""
+    space = bytearray(256)
+    at = 0x34
+    for number, (kind, content) in enumerate(capabilities):
+        place = 0x40 + 0x20 * number
+        space[at] = place
+        space[place] = kind
+        space[place + 2 : place + 2 + len(content)] = content
+        at = place + 1
+    return bytes(space)
+
+
+MARK = (0x09, b"\x10\x01AMLF")
+
+
+@pytest.mark.parametrize(
+    ("space", "emulated"),
+    [
+        (config_space(MARK), True),
+        (config_space((0x05, bytes(14)), (0x01, bytes(6)), MARK), True),
+        (config_space((0x05, bytes(14))), False),
+        (config_space((0x09, b"\x10\x01LMFA")), False),
+        (config_space((0x05, b"\x10\x01AMLF")), False),
+        (config_space(MARK)[:64], False),  # what an ordinary user may read
+        (bytes(0x34) + b"\x40" + bytes(0x0B) + b"\x05\x40" + bytes(190), False),  # a list that goes round
+        (b"", False),
+    ],
+)
+def test_the_labs_npu_is_told_from_a_real_one_by_its_mark(tmp_path, space, emulated):
+    pci(tmp_path, "accel/accel0", "8086:7d1d", "intel_vpu", "0000:00:0b.0")
+    (tmp_path / "sys/class/accel/accel0/device/config").write_bytes(space)
+
+    name = "Intel NPU 8086:7d1d (intel_vpu)"
+    assert machine.accelerators(tmp_path) == [f"{name}, emulated" if emulated else name]
+
+
+def test_what_is_emulated_is_described_and_otherwise_nothing_is_said(monkeypatch):
+    monkeypatch.setattr(machine, "accelerators", lambda: ["Intel GPU (xe)", "Intel NPU (intel_vpu), emulated"])
+    assert machine.describe()["emulated"] == "Intel NPU (intel_vpu), emulated"
+    monkeypatch.setattr(machine, "accelerators", lambda: ["Intel NPU (intel_vpu)"])
+    assert "emulated" not in machine.describe()
+
+
 def test_an_npu_is_named_with_its_ids_and_driver(tmp_path):
     pci(tmp_path, "accel/accel0", "8086:7d1d", "intel_vpu", "0000:00:0b.0")
     assert machine.accelerators(tmp_path) == ["Intel NPU 8086:7d1d (intel_vpu)"]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from accel_magic.traces.live import LiveLatency, LiveSample
-from accel_magic.traces.recording import Replayed
 from accel_magic.views.live import STALLED, LiveHistory, LiveRow, LiveState, render, sparkline
 
 MS = 1_000_000
@@ -133,11 +132,11 @@ def test_a_sample_that_comes_late_is_marked(make_recording):
 def test_names_are_escaped():
     evil = "<script>'\""
     state = replace(
-        STATE, probes=((evil, 1.0), ("b", 2.0)), latency=(LiveLatency(evil, 1, 1),), replayed=Replayed("", evil)
+        STATE, probes=((evil, 1.0), ("b", 2.0)), latency=(LiveLatency(evil, 1, 1),), banners=(evil, "NPU LAB")
     )
 
     assert "<script" not in render(state)
-    assert "REPLAY: recorded on &lt;script&gt;" in render(state)
+    assert '<span class="am-banner">&lt;script&gt;' in render(state)
 
 
 def test_the_sparkline_ends_at_the_right_edge_and_reaches_its_top_at_the_highest_rate():

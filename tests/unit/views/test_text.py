@@ -39,6 +39,15 @@ def test_a_replay_is_announced_before_anything_else(make_recording):
     assert first_line(recording) == "REPLAY: recorded on Linux 7.2, Intel NPU, 2026-11-01"
 
 
+def test_an_emulated_device_is_announced_live_and_replayed(make_recording):
+    lab = {"kernel": "6.12", "device": "Intel NPU, emulated", "emulated": "Intel NPU, emulated"}
+    live = make_recording(machine=lab)
+    played = make_recording(machine=lab, replayed=Replayed("x.parquet", "Linux 6.12"))
+
+    assert first_line(live) == "NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's"
+    assert summary(TraceResult(played)).splitlines()[:2] == ["REPLAY: recorded on Linux 6.12", first_line(live)]
+
+
 def test_counts_and_latencies_stand_in_aligned_columns(rich_recording):
     lines = summary(TraceResult(rich_recording)).splitlines()
     [read] = [line for line in lines if "sys_enter_read" in line]

@@ -1,0 +1,1 @@
+"""The NPU lab: Debian's unmodified intel_vpu driver on an emulated NPU, in a small virtual machine."""

@@ -1,0 +1,188 @@
+"""`python -m accel_magic.lab.device --socket PATH`: serve the emulated NPU to one QEMU, then end."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import errno
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.lab.device.faults import Faults
+from accel_magic.lab.device.log import Log
+from accel_magic.lab.device.npu import JOB_US, Npu
+from accel_magic.lab.device.statistics import Statistics
+from accel_magic.lab.device.vfio_user import PATIENCE_S, Server
+
+PR_SET_PDEATHSIG = 1
+
+
+def options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m accel_magic.lab.device", description=__doc__)
+    parser.add_argument("--socket", required=True, metavar="PATH", help="Unix socket to listen on")
+    parser.add_argument("--job-us", type=int, default=JOB_US, metavar="US", help=f"how long a job takes ({JOB_US})")
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="hang-job=N, lose-job=N, duplicate-job=N, slow-job=N:US, no-boot=BOOTS, slow-boot=US, lose-ipc=N, "
+        "duplicate-ipc=N; may be repeated",
+    )
+    parser.add_argument("--log", metavar="FILE", help="write every event there; else only warnings, on stderr")
+    parser.add_argument("--statistics", metavar="FILE", help="write exact counts there at the end, as JSON")
+    parsed = parser.parse_args(arguments)
+    if parsed.job_us < 0:
+        parser.error("--job-us: a job takes no less than 0 us")
+    return parsed
+
+
+def listen(path: str) -> socket.socket:
+    """A listening socket that only this user can connect to; a socket that nobody serves any more is replaced.
+
+    Raises:
+        MachineError: It cannot be made there.
+
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o077)
+    try:
+        try:
+            listener.bind(path)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not _is_stale(path):
+                raise
+            Path(path).unlink()
+            listener.bind(path)
+        listener.listen(8)
+    except OSError as error:
+        listener.close()
+        raise MachineError(
+            f"cannot listen on {path}",
+            why=error.strerror or str(error),
+            fix="choose a path of at most 100 characters in a folder that you may write, in use by nobody",
+        ) from None
+    finally:
+        os.umask(mask)
+    return listener
+
+
+def _is_stale(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def die_with_parent() -> None:
+    """Get SIGTERM when the parent ends; at once where it has ended already."""
+    parent = os.getppid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def serve(listener: socket.socket, server: Server, stop: int) -> None:
+    """Serve one client until it goes, or until the descriptor `stop` becomes readable.
+
+    Who connects and goes without a word only looked whether somebody listens, and is no client.
+    """
+    served = False
+    while not served:
+        if stop in select.select([listener.fileno(), stop], [], [])[0]:
+            return
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE_S)
+            served = _serve_connection(connection, server, stop)
+
+
+def _serve_connection(connection: socket.socket, server: Server, stop: int) -> bool:
+    timers = server.npu.timers
+    served = False
+    while True:
+        due = timers.next_due_us()
+        wait = None if due is None else max(0, due - timers.clock()) / 1e6
+        ready = select.select([connection.fileno(), stop], [], [], wait)[0]
+        if stop in ready:
+            return True
+        if ready:
+            if not served and not connection.recv(1, socket.MSG_PEEK):
+                return False
+            served = True
+            if not server.serve_one(connection):
+                return True
+        timers.run_due()
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Everything between the command line and the end.
+
+    Raises:
+        MachineError: The socket or the log cannot be made.
+        ProbeError: A fault that cannot be understood.
+
+    """
+    faults = Faults.parse(parsed.fault)
+    statistics = Statistics()
+    with contextlib.ExitStack() as stack:
+        stream: TextIO = sys.stderr
+        if parsed.log:
+            try:
+                stream = stack.enter_context(Path(parsed.log).open("w", encoding="utf-8"))
+            except OSError as error:
+                raise MachineError(
+                    f"cannot write the log {parsed.log}",
+                    why=error.strerror or str(error),
+                    fix="choose another file for --log",
+                ) from None
+        events = Log(stream, verbose=bool(parsed.log))
+        stop, wake = socket.socketpair()
+        wake.setblocking(False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(wake.fileno())
+        listener = stack.enter_context(listen(parsed.socket))
+        stack.callback(lambda: Path(parsed.socket).unlink(missing_ok=True))
+        die_with_parent()
+        server = Server(
+            lambda interrupt: Npu(interrupt, job_us=parsed.job_us, faults=faults, statistics=statistics, log=events),
+            events,
+        )
+        try:
+            serve(listener, server, stop.fileno())
+        finally:
+            server.close()
+            if parsed.statistics:
+                try:
+                    statistics.write(parsed.statistics)
+                except OSError as error:
+                    events.warning(f"statistics not written: {error}")
+            events.event("end")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; 0 when QEMU has gone or a signal asked for the end, 2 for what cannot begin."""
+    try:
+        run(options(arguments))
+    except AccelMagicError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

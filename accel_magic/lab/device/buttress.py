@@ -1,0 +1,115 @@
+"""BAR 4, the buttress: power, clocks, the reset of the NPU, and the gate in front of its interrupt.
+
+Source: Linux, drivers/accel/ivpu/ivpu_hw_btrs.c, for what the driver asks and waits for; ivpu_hw_btrs_mtl_reg.h for
+names. Every transition is over by the time the driver looks, so nothing here ever reports "in progress".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel_magic.lab.device import registers as reg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Ratios of the 50 MHz reference clock times 2/3: 466 MHz at least, 666 MHz efficient, 1.4 GHz at most.
+MIN_RATIO, EFFICIENT_RATIO, MAX_RATIO = 0x0E, 0x14, 0x2A
+
+_FUSES = {
+    reg.FMIN_FUSE: MIN_RATIO | EFFICIENT_RATIO << 8,
+    reg.FMAX_FUSE: MAX_RATIO,
+    reg.TILE_FUSE: 1,
+}
+_PLAIN = frozenset({reg.WP_REQ_PAYLOAD0, reg.WP_REQ_PAYLOAD1, reg.WP_REQ_PAYLOAD2, reg.LOCAL_INT_MASK, reg.PLL_ENABLE})
+# No error is ever reported, so these read zero; the driver reads and clears them.
+_ZERO = frozenset(
+    {
+        reg.INTERRUPT_TYPE,
+        reg.INTERRUPT_STAT,
+        reg.WP_REQ_CMD,
+        reg.WP_DOWNLOAD,
+        reg.VPU_IP_RESET,
+        reg.VPU_TELEMETRY_OFFSET,
+        reg.VPU_TELEMETRY_SIZE,
+        reg.VPU_TELEMETRY_ENABLE,
+        reg.ATS_ERR_LOG_0,
+        reg.ATS_ERR_LOG_1,
+        reg.ATS_ERR_CLEAR,
+        reg.UFI_ERR_LOG,
+        reg.UFI_ERR_CLEAR,
+        reg.LNL_VPU_STATUS,
+    }
+)
+
+
+class Buttress:
+    """The registers of BAR 4.
+
+    Args:
+        is_idle: Whether the NPU executes nothing.
+        on_ip_reset: Resets the NPU.
+        on_unmask: Called when interrupts are let through again.
+        on_unknown: Called for an access to a register that does not exist.
+
+    """
+
+    def __init__(
+        self,
+        is_idle: Callable[[], bool],
+        on_ip_reset: Callable[[], None],
+        on_unmask: Callable[[], None],
+        on_unknown: Callable[[int], None],
+    ) -> None:
+        self._is_idle = is_idle
+        self._on_ip_reset = on_ip_reset
+        self._on_unmask = on_unmask
+        self._on_unknown = on_unknown
+        self._registers: dict[int, int] = {}
+        self.ratio = 0
+        self.masked = True
+        self._computed: dict[int, Callable[[], int]] = {
+            reg.CURRENT_PLL: lambda: self.ratio,
+            reg.PLL_STATUS: lambda: reg.PLL_LOCKED if self.ratio else 0,
+            reg.VPU_STATUS: lambda: (
+                (reg.STATUS_READY if self.ratio else 0) | (reg.STATUS_IDLE if self._is_idle() else 0)
+            ),
+            reg.GLOBAL_INT_MASK: lambda: int(self.masked),
+        }
+        self.reset()
+
+    def reset(self) -> None:
+        """As after power-on: no clock, interrupts masked."""
+        self._registers = {reg.LOCAL_INT_MASK: 0xFFFFFFFF, reg.VPU_D0I3_CONTROL: 0}
+        self.ratio = 0
+        self.masked = True
+
+    def read(self, offset: int) -> int:
+        """One 32-bit register."""
+        if offset in self._computed:
+            return self._computed[offset]()
+        if offset in _PLAIN or offset == reg.VPU_D0I3_CONTROL:
+            return self._registers.get(offset, 0)
+        if offset not in _ZERO and offset not in _FUSES:
+            self._on_unknown(offset)
+        return _FUSES.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """One 32-bit register."""
+        if offset == reg.WP_REQ_CMD:
+            if value & reg.WP_SEND:
+                # The work point is the frequency asked for; none at all turns the NPU's clock off.
+                self.ratio = self._registers.get(reg.WP_REQ_PAYLOAD1, 0) & reg.RATIO_MASK
+        elif offset == reg.VPU_IP_RESET:
+            if value & reg.IP_RESET_TRIGGER:
+                self._on_ip_reset()
+        elif offset == reg.GLOBAL_INT_MASK:
+            self.masked = bool(value & 1)
+            if not self.masked:
+                self._on_unmask()
+        elif offset == reg.VPU_D0I3_CONTROL:
+            self._registers[offset] = value & ~reg.D0I3_IN_PROGRESS
+        elif offset in _PLAIN:
+            self._registers[offset] = value
+        elif offset not in _ZERO and offset not in _FUSES and offset not in self._computed:
+            self._on_unknown(offset)

@@ -1,0 +1,141 @@
+"""The guest's memory, as far as QEMU shares it: windows of files mapped here, at the addresses the device sees.
+
+Every access lies whole within one window or raises `GuestFault`. Source: the vfio-user specification, DMA_MAP and
+DMA_UNMAP (QEMU, docs/interop/vfio-user.rst).
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import struct
+from bisect import bisect_right
+
+from accel_magic.lab.device.guest_fault import GuestFault
+
+PAGE = 4096
+MOST_WINDOWS = 512
+_U64 = struct.Struct("<Q")
+
+
+class Window:
+    """Part of the guest's address space.
+
+    Attributes:
+        start: First address.
+        size: Bytes.
+        memory: The mapped file; None for memory that QEMU named and did not share (ROMs, for instance).
+        offset: Where `start` lies in `memory`.
+        writable: Whether the device may write there.
+
+    """
+
+    __slots__ = ("memory", "offset", "size", "start", "writable")
+
+    def __init__(self, start: int, size: int, memory: mmap.mmap | None, offset: int, *, writable: bool) -> None:
+        self.start = start
+        self.size = size
+        self.memory = memory
+        self.offset = offset
+        self.writable = writable
+
+
+class GuestMemory:
+    """All windows, sorted, none overlapping another."""
+
+    def __init__(self) -> None:
+        self._windows: list[Window] = []
+        self._starts: list[int] = []
+        self._last: Window | None = None
+
+    def map(self, start: int, size: int, fd: int | None, offset: int, *, writable: bool = True) -> None:
+        """Add a window onto `size` bytes of the file `fd` from `offset`. The descriptor stays the caller's.
+
+        Raises:
+            OSError: EINVAL for what is empty, unaligned or longer than its file, EEXIST for what overlaps, ENOSPC
+                when there are too many windows; or what mmap says.
+
+        """
+        if size <= 0 or (start | size | offset) % PAGE or start + size > 1 << 64:
+            raise OSError(errno.EINVAL, "not whole pages of a 64-bit address space")
+        if len(self._windows) >= MOST_WINDOWS:
+            raise OSError(errno.ENOSPC, "too many windows")
+        if any(each.start < start + size and start < each.start + each.size for each in self._windows):
+            raise OSError(errno.EEXIST, "overlaps memory that is mapped")
+        memory = None
+        if fd is not None:
+            # Touching a page behind the file's end kills the process.
+            if os.fstat(fd).st_size < offset + size:
+                raise OSError(errno.EINVAL, "longer than its file")
+            protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+            memory = mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=protection, offset=offset)
+        self._replace([*self._windows, Window(start, size, memory, 0, writable=writable)])
+
+    def unmap(self, start: int, size: int) -> None:
+        """Take `size` bytes from `start` away: whole windows, or parts of them."""
+        end, kept = start + size, []
+        for each in self._windows:
+            before, after = (
+                min(start, each.start + each.size) - each.start,
+                each.start + each.size - max(end, each.start),
+            )
+            if before > 0:
+                kept.append(Window(each.start, before, each.memory, each.offset, writable=each.writable))
+            if after > 0:
+                skip = each.size - after
+                kept.append(Window(each.start + skip, after, each.memory, each.offset + skip, writable=each.writable))
+        self._replace(kept)
+
+    def clear(self) -> None:
+        """Take everything away."""
+        self._replace([])
+
+    def _replace(self, windows: list[Window]) -> None:
+        held = {id(each.memory) for each in windows}
+        gone = [each.memory for each in self._windows if each.memory is not None and id(each.memory) not in held]
+        self._windows = sorted(windows, key=lambda each: each.start)
+        self._starts = [each.start for each in self._windows]
+        self._last = None
+        for memory in {id(each): each for each in gone}.values():
+            memory.close()
+
+    def _find(self, address: int, size: int) -> tuple[Window, mmap.mmap, int]:
+        window = self._last
+        if window is None or not (window.start <= address and address + size <= window.start + window.size):
+            index = bisect_right(self._starts, address) - 1
+            window = self._windows[index] if index >= 0 else None
+            if window is None or address + size > window.start + window.size or size < 0:
+                raise GuestFault("dma", f"{size} bytes at {address:#x} are not guest memory")
+            self._last = window
+        if window.memory is None:
+            raise GuestFault("dma", f"{size} bytes at {address:#x} are not shared")
+        return window, window.memory, address - window.start + window.offset
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes from `address`.
+
+        Raises:
+            GuestFault: They are not all within one window.
+
+        """
+        _, memory, offset = self._find(address, size)
+        return memory[offset : offset + size]
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write `data` at `address`.
+
+        Raises:
+            GuestFault: It does not all lie within one writable window.
+
+        """
+        window, memory, offset = self._find(address, len(data))
+        if not window.writable:
+            raise GuestFault("dma", f"{len(data)} bytes at {address:#x} are read-only")
+        memory[offset : offset + len(data)] = data
+
+    def read_u64(self, address: int) -> int:
+        """Eight bytes, little endian."""
+        _, memory, offset = self._find(address, 8)
+        value: int = _U64.unpack_from(memory, offset)[0]
+        return value

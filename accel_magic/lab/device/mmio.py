@@ -1,0 +1,157 @@
+"""BAR 0: the NPU's registers, as the driver reads and writes them.
+
+Source: Linux, drivers/accel/ivpu/ivpu_hw_ip.c (power-up, interrupts, FIFO, doorbells) and ivpu_mmu.c.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from accel_magic.lab.device import registers as reg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PERF_TICKS_IN_10_US = 384  # the free-running counter runs at 38.4 MHz
+
+
+class Behind(Protocol):
+    """What lies behind the registers that do something."""
+
+    def fifo_level(self) -> int:
+        """Entries in the IPC FIFO."""
+
+    def fifo_pop(self) -> int:
+        """Take one."""
+
+    def ipc_receive(self, address: int) -> None:
+        """The driver sent a message."""
+
+    def doorbell(self, index: int) -> None:
+        """The driver rang."""
+
+    def boot(self, entry: int) -> None:
+        """The driver starts the firmware."""
+
+    def mmu_commands(self) -> None:
+        """The driver has commands for the MMU."""
+
+    def interrupts_changed(self) -> None:
+        """Interrupts may have become deliverable."""
+
+    def unknown_register(self, offset: int) -> None:
+        """There is no such register."""
+
+
+class HostInterface:
+    """The words of BAR 0, and what they do.
+
+    Args:
+        clock: Microseconds.
+
+    Attributes:
+        registers: What they hold, by offset. The MMU looks at its own there. Offsets are bounded by tables.
+
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self.registers: dict[int, int] = {}
+        self._counter = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """As after the NPU's own reset."""
+        self.registers.clear()
+        self.registers.update(reg.MMU_RESET)
+
+    def signal(self) -> None:
+        """The IPC FIFO got an entry."""
+        self.registers[reg.ICB_STATUS_0] = self.registers.get(reg.ICB_STATUS_0, 0) | reg.ICB_IPC_FIFO
+
+    @property
+    def pending(self) -> bool:
+        """Whether an interrupt is signalled and enabled."""
+        get = self.registers.get
+        return bool(
+            get(reg.ICB_STATUS_0, 0) & get(reg.ICB_ENABLE_0, 0) | get(reg.ICB_STATUS_1, 0) & get(reg.ICB_ENABLE_1, 0)
+        )
+
+    def read(self, offset: int, behind: Behind) -> int:
+        """One 32-bit register; one that does not exist reads zero."""
+        if offset == reg.IPC_FIFO_STAT:
+            return min(behind.fifo_level(), 0xFF) << reg.FIFO_LEVEL_SHIFT
+        if offset == reg.IPC_FIFO_ATM:
+            return behind.fifo_pop()
+        if offset == reg.PERF_FREE_CNT:
+            # The upper half belongs to the lower half that was read before it.
+            self._counter = self._clock() * PERF_TICKS_IN_10_US // 10
+            return self._counter & 0xFFFFFFFF
+        if offset == reg.PERF_FREE_CNT + 4:
+            return self._counter >> 32 & 0xFFFFFFFF
+        if offset not in _KNOWN and not _is_doorbell(offset):
+            behind.unknown_register(offset)
+        return self.registers.get(offset, 0)
+
+    def write(self, offset: int, value: int, behind: Behind) -> None:
+        """One 32-bit register.
+
+        Raises:
+            GuestFault: What this sets off meets something that cannot be.
+
+        """
+        if _is_doorbell(offset):
+            if value & 1:
+                behind.doorbell((offset - reg.DOORBELL_0) // reg.DOORBELL_STRIDE)
+        elif offset == reg.TIM_IPC_FIFO:
+            behind.ipc_receive(value)
+        elif offset in _CLEARS:
+            status = _CLEARS[offset]
+            self.registers[status] = self.registers.get(status, 0) & ~value
+        elif offset in _HOLDS:
+            self._store(offset, value, behind)
+        elif offset not in _KNOWN:
+            behind.unknown_register(offset)
+
+    def _store(self, offset: int, value: int, behind: Behind) -> None:
+        self.registers[offset] = value
+        if offset in reg.FOLLOWERS:
+            self.registers[reg.FOLLOWERS[offset]] = value
+        if offset in {reg.ICB_ENABLE_0, reg.ICB_ENABLE_1}:
+            behind.interrupts_changed()
+        elif offset in {reg.MMU_CR0, reg.MMU_CMDQ_PROD}:
+            behind.mmu_commands()
+        elif offset == reg.LOADING_ADDRESS_LO and value & reg.LOADING_DONE:
+            behind.boot((value & reg.LOADING_LOCATION) << reg.LOADING_SHIFT)
+
+
+def _is_doorbell(offset: int) -> bool:
+    index, rest = divmod(offset - reg.DOORBELL_0, reg.DOORBELL_STRIDE)
+    return rest == 0 and 0 <= index < reg.DOORBELLS
+
+
+_CLEARS = {reg.ICB_CLEAR_0: reg.ICB_STATUS_0, reg.ICB_CLEAR_1: reg.ICB_STATUS_1}
+_HOLDS = reg.PLAIN | {
+    reg.ICB_ENABLE_0,
+    reg.ICB_ENABLE_1,
+    reg.LOADING_ADDRESS_LO,
+    reg.MMU_CR0,
+    reg.MMU_CMDQ_PROD,
+    reg.MMU_CMDQ_CONS,
+}
+_KNOWN = (
+    _HOLDS
+    | reg.READ_ONLY
+    | {
+        reg.CPR_RST_CLR,
+        reg.ICB_STATUS_0,
+        reg.ICB_STATUS_1,
+        reg.ICB_CLEAR_0,
+        reg.ICB_CLEAR_1,
+        reg.IPC_FIFO_ATM,
+        reg.IPC_FIFO_STAT,
+        reg.TIM_IPC_FIFO,
+        reg.PERF_FREE_CNT,
+        reg.PERF_FREE_CNT + 4,
+    }
+)

@@ -1,0 +1,195 @@
+"""Names and offsets of the registers, and what they hold after a reset.
+
+Sources, in Linux' drivers/accel/ivpu: ivpu_hw_37xx_reg.h (BAR 0, the NPU itself), ivpu_mmu.c (its MMU, an Arm SMMUv3,
+also in BAR 0) and ivpu_hw_btrs_mtl_reg.h (BAR 4, the buttress: power and clocks). The SMMU's own meaning: Arm IHI 0070.
+"""
+
+from __future__ import annotations
+
+BAR0_SIZE = 128 << 20
+BAR4_SIZE = 4096
+
+# BAR 0: host subsystem
+CPR_CLK_SET = 0x84
+CPR_RST_SET = 0x94
+CPR_RST_CLR = 0x98
+HW_VERSION = 0x108
+NOC_QREQN = 0x154
+NOC_QACCEPTN = 0x158
+NOC_QDENY = 0x15C
+TOP_NOC_QREQN = 0x160
+TOP_NOC_QACCEPTN = 0x164
+TOP_NOC_QDENY = 0x168
+FW_SOC_IRQ_EN = 0x170
+ICB_STATUS_0 = 0x10210
+ICB_STATUS_1 = 0x10214
+ICB_CLEAR_0 = 0x10220
+ICB_CLEAR_1 = 0x10224
+ICB_ENABLE_0 = 0x10240
+ICB_ENABLE_1 = 0x10244
+IPC_FIFO_ATM = 0x200F4
+IPC_FIFO_STAT = 0x200FC
+PWR_ISO_EN0 = 0x30020
+PWR_ISLAND_EN0 = 0x30024
+PWR_ISLAND_TRICKLE_EN0 = 0x30028
+PWR_ISLAND_STATUS0 = 0x3002C
+VPU_IDLE_GEN = 0x30200
+DPU_ACTIVE = 0x30204
+LOADING_ADDRESS_LO = 0x41040
+WORKPOINT_CONFIG_MIRROR = 0x82020
+TCU_PTW_OVERRIDES = 0x360000
+TBU_MMUSSIDV = 0x360004
+
+ICB_IPC_FIFO = 1 << 4
+LOADING_DONE = 1 << 0
+# The driver writes the entry point divided by 512; the low bits of that word have other meanings.
+LOADING_LOCATION = 0xFFFFFFF8
+LOADING_SHIFT = 9
+FIFO_LEVEL_SHIFT = 16
+
+# BAR 0: the NPU's processor
+CPU_CLK_SET = 0x06010004
+CPU_RST_CLR = 0x06010018
+LEON_RT_VEC = 0x06010040
+TIM_WATCHDOG = 0x0602009C
+TIM_WDOG_EN = 0x060200A4
+TIM_SAFE = 0x060200A8
+TIM_IPC_FIFO = 0x060200F0
+TIM_GEN_CONFIG = 0x06021008
+PERF_FREE_CNT = 0x06029000
+DOORBELL_0 = 0x06300000
+DOORBELL_STRIDE = 0x1000
+DOORBELLS = 256
+
+# BAR 0: MMU
+MMU_IDR0 = 0x200000
+MMU_IDR1 = 0x200004
+MMU_IDR3 = 0x20000C
+MMU_IDR5 = 0x200014
+MMU_CR0 = 0x200020
+MMU_CR0ACK = 0x200024
+MMU_CR1 = 0x200028
+MMU_CR2 = 0x20002C
+MMU_IRQ_CTRL = 0x200050
+MMU_IRQ_CTRLACK = 0x200054
+MMU_GERROR = 0x200060
+MMU_GERRORN = 0x200064
+MMU_STRTAB_BASE = 0x200080
+MMU_STRTAB_BASE_CFG = 0x200088
+MMU_CMDQ_BASE = 0x200090
+MMU_CMDQ_PROD = 0x200098
+MMU_CMDQ_CONS = 0x20009C
+MMU_EVTQ_BASE = 0x2000A0
+MMU_EVTQ_PROD = 0x2000A8
+MMU_EVTQ_CONS = 0x2000AC
+MMU_EVTQ_PROD_SEC = 0x2100A8
+MMU_EVTQ_CONS_SEC = 0x2100AC
+
+# Writing the first makes the second follow at once: the power-up handshakes, done by the time the driver looks.
+FOLLOWERS = {
+    NOC_QREQN: NOC_QACCEPTN,
+    TOP_NOC_QREQN: TOP_NOC_QACCEPTN,
+    PWR_ISLAND_EN0: PWR_ISLAND_STATUS0,
+    MMU_IRQ_CTRL: MMU_IRQ_CTRLACK,
+    MMU_CR0: MMU_CR0ACK,
+}
+
+# After a reset. What the driver expects of the MMU's identity it also says in ivpu_mmu.c.
+MMU_RESET = {MMU_IDR0: 0x080F3E0F, MMU_IDR1: 0x0E739D18, MMU_IDR3: 0x0000003C, MMU_IDR5: 0x00040070}
+
+# Registers that hold what is written to them, and nothing else. A register that is not named here, among those above
+# or in this set, reads zero and forgets: the guest cannot make the device remember 128 MiB of words.
+PLAIN = frozenset(
+    {
+        CPR_CLK_SET,
+        CPR_RST_SET,
+        NOC_QREQN,
+        TOP_NOC_QREQN,
+        FW_SOC_IRQ_EN,
+        PWR_ISO_EN0,
+        PWR_ISLAND_EN0,
+        PWR_ISLAND_TRICKLE_EN0,
+        VPU_IDLE_GEN,
+        DPU_ACTIVE,
+        WORKPOINT_CONFIG_MIRROR,
+        TCU_PTW_OVERRIDES,
+        TBU_MMUSSIDV,
+        CPU_CLK_SET,
+        CPU_RST_CLR,
+        LEON_RT_VEC,
+        TIM_WATCHDOG,
+        TIM_WDOG_EN,
+        TIM_SAFE,
+        TIM_GEN_CONFIG,
+        MMU_CR1,
+        MMU_CR2,
+        MMU_IRQ_CTRL,
+        MMU_GERRORN,
+        MMU_STRTAB_BASE,
+        MMU_STRTAB_BASE + 4,
+        MMU_STRTAB_BASE_CFG,
+        MMU_CMDQ_BASE,
+        MMU_CMDQ_BASE + 4,
+        MMU_EVTQ_BASE,
+        MMU_EVTQ_BASE + 4,
+        MMU_EVTQ_PROD,
+        MMU_EVTQ_CONS,
+        MMU_EVTQ_PROD_SEC,
+        MMU_EVTQ_CONS_SEC,
+    }
+)
+READ_ONLY = frozenset(
+    {
+        HW_VERSION,
+        NOC_QACCEPTN,
+        NOC_QDENY,
+        TOP_NOC_QACCEPTN,
+        TOP_NOC_QDENY,
+        PWR_ISLAND_STATUS0,
+        MMU_IDR0,
+        MMU_IDR1,
+        MMU_IDR3,
+        MMU_IDR5,
+        MMU_CR0ACK,
+        MMU_IRQ_CTRLACK,
+        MMU_GERROR,
+    }
+)
+
+# BAR 4: buttress
+INTERRUPT_TYPE = 0x00
+INTERRUPT_STAT = 0x04
+WP_REQ_PAYLOAD0 = 0x08
+WP_REQ_PAYLOAD1 = 0x0C
+WP_REQ_PAYLOAD2 = 0x10
+WP_REQ_CMD = 0x14
+WP_DOWNLOAD = 0x18
+CURRENT_PLL = 0x1C
+PLL_ENABLE = 0x20
+FMIN_FUSE = 0x24
+FMAX_FUSE = 0x28
+TILE_FUSE = 0x2C
+LOCAL_INT_MASK = 0x30
+GLOBAL_INT_MASK = 0x34
+PLL_STATUS = 0x40
+VPU_STATUS = 0x44
+VPU_IP_RESET = 0x50
+VPU_D0I3_CONTROL = 0x60
+VPU_TELEMETRY_OFFSET = 0x80
+VPU_TELEMETRY_SIZE = 0x84
+VPU_TELEMETRY_ENABLE = 0x88
+ATS_ERR_LOG_0 = 0xA0
+ATS_ERR_LOG_1 = 0xA4
+ATS_ERR_CLEAR = 0xA8
+UFI_ERR_LOG = 0xB0
+UFI_ERR_CLEAR = 0xB4
+# Of later buttresses (ivpu_hw_btrs_lnl_reg.h); newer drivers ask it for the platform first. Zero: silicon.
+LNL_VPU_STATUS = 0x154
+
+PLL_LOCKED = 1 << 1
+STATUS_READY = 1 << 0
+STATUS_IDLE = 1 << 1
+IP_RESET_TRIGGER = 1 << 0
+WP_SEND = 1 << 0
+D0I3_IN_PROGRESS = 1 << 0
+RATIO_MASK = 0xFFFF

@@ -1,0 +1,358 @@
+"""Doorbells, and which job an engine takes next: each works off one at a time.
+
+In the driver's "OS" mode a doorbell brings its queue along; in its "HW" mode queues are created first, have a priority
+band, and are given to doorbells. Source: Linux, drivers/accel/ivpu/ivpu_job.c and vpu_jsm_api.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel_magic.lab.device import faults as fault_names
+from accel_magic.lab.device import messages as jsm
+from accel_magic.lab.device.faults import JobFault
+from accel_magic.lab.device.guest_fault import GuestFault
+from accel_magic.lab.device.jobs import Engine, Job, Queue
+from accel_magic.lab.device.registers import DOORBELLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.lab.device.faults import Faults
+    from accel_magic.lab.device.log import Log
+    from accel_magic.lab.device.mmu import Mmu
+    from accel_magic.lab.device.statistics import Statistics
+    from accel_magic.lab.device.timers import Timers
+
+MOST_QUEUES = 1024
+
+
+class Scheduler:
+    """All of it.
+
+    Args:
+        mmu: Reads queues and commands.
+        timers: End jobs.
+        faults: What shall go wrong.
+        statistics: Counts.
+        log: Each job, and what the guest did wrong.
+        job_us: How long a job takes, microseconds.
+        on_done: Tells the driver of a job that is done.
+        guard: Runs an action; what the guest did wrong in it is counted and goes no further.
+
+    """
+
+    def __init__(
+        self,
+        mmu: Mmu,
+        timers: Timers,
+        faults: Faults,
+        statistics: Statistics,
+        log: Log,
+        *,
+        job_us: int,
+        on_done: Callable[[Job], None],
+        guard: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._mmu = mmu
+        self._timers = timers
+        self._faults = faults
+        self._statistics = statistics
+        self._log = log
+        self._job_us = job_us
+        self._on_done = on_done
+        self._guard = guard
+        self.engines = [Engine(index, timers.clock) for index in range(len(jsm.ENGINES))]
+        self._queues: dict[tuple[int, int], Queue] = {}
+        self._doorbells: dict[int, Queue] = {}
+
+    # What the driver asks for in messages
+
+    def create_queue(self, ssid: int, number: int, base: int, size: int, engine: int) -> None:
+        """Make a queue of HW mode. One of that number is replaced: the driver may not know that it was made.
+
+        Raises:
+            GuestFault: It makes no sense, or there are too many.
+
+        """
+        queue = Queue(ssid, number, base, size, engine)
+        if (ssid, number) in self._queues:
+            self.destroy_queue(ssid, number)
+        if len(self._queues) >= MOST_QUEUES:
+            raise GuestFault("job-queue", f"queue {number} of SSID {ssid} is one too many")
+        self._queues[ssid, number] = queue
+
+    def queue(self, ssid: int, number: int) -> Queue:
+        """A queue of HW mode.
+
+        Raises:
+            GuestFault: There is none.
+
+        """
+        try:
+            return self._queues[ssid, number]
+        except KeyError:
+            raise GuestFault("job-queue", f"there is no queue {number} of SSID {ssid}") from None
+
+    def destroy_queue(self, ssid: int, number: int) -> None:
+        """Drop a queue with its jobs. The one that runs is given up too, unless it is stuck: that takes a reset.
+
+        Its doorbell stays taken, with nothing behind it: some drivers unregister it before this, some after.
+
+        Raises:
+            GuestFault: There is none.
+
+        """
+        queue = self.queue(ssid, number)
+        del self._queues[ssid, number]
+        self._drop(queue)
+
+    def register_doorbell(self, doorbell: int, ssid: int, base: int, size: int) -> None:
+        """Give a doorbell its queue, in OS mode; the queue's own header names its engine.
+
+        Raises:
+            GuestFault: There is no such doorbell, or the queue makes no sense.
+
+        """
+        self._connect(doorbell, Queue(ssid, 0, base, size, 0))
+
+    def register_queue_doorbell(self, doorbell: int, ssid: int, number: int) -> None:
+        """Give a doorbell a queue of HW mode.
+
+        Raises:
+            GuestFault: There is no such doorbell or queue.
+
+        """
+        self._connect(doorbell, self.queue(ssid, number))
+
+    def _connect(self, doorbell: int, queue: Queue) -> None:
+        """The newest word counts: what the doorbell rang for, and what rang for the queue, is forgotten."""
+        if doorbell >= DOORBELLS:
+            raise GuestFault("doorbell", f"there is no doorbell {doorbell}")
+        for used in (doorbell, queue.doorbell):
+            if used is not None and used in self._doorbells:
+                self.unregister_doorbell(used)
+        self._doorbells[doorbell] = queue
+        queue.doorbell = doorbell
+
+    def unregister_doorbell(self, doorbell: int) -> None:
+        """Take no more jobs through a doorbell. The job that runs ends as it would.
+
+        Raises:
+            GuestFault: It has no queue.
+
+        """
+        queue = self._doorbells.pop(doorbell, None)
+        if queue is None:
+            raise GuestFault("doorbell", f"doorbell {doorbell} has no queue")
+        queue.doorbell = None
+        queue.rung = False
+
+    def release(self, ssid: int) -> None:
+        """Drop all doorbells, queues and jobs of a context."""
+        for key in [key for key in self._queues if key[0] == ssid]:
+            self._drop(self._queues.pop(key))
+        for doorbell, queue in list(self._doorbells.items()):
+            if queue.ssid == ssid:
+                del self._doorbells[doorbell]
+                self._drop(queue)
+
+    def resume_queue(self, ssid: int, number: int) -> None:
+        """Take jobs of a suspended queue again.
+
+        Raises:
+            GuestFault: There is none.
+
+        """
+        queue = self.queue(ssid, number)
+        queue.suspended = False
+        self._work(queue.engine)
+
+    def reset_engine(self, engine: int, *, stop: bool) -> list[tuple[int, int]]:
+        """Give up what an engine executes, stuck or not.
+
+        Args:
+            engine: Its number.
+            stop: Whether it takes no more jobs until `resume_engine`, as in HW mode.
+
+        Returns:
+            (SSID, number) of the queue whose job was given up, if any.
+
+        Raises:
+            GuestFault: There is no such engine.
+
+        """
+        chosen = self.engine(engine)
+        impacted = [(chosen.job.queue.ssid, chosen.job.queue.number)] if chosen.job else []
+        self._give_up(chosen)
+        chosen.stopped = stop
+        self._work(engine)
+        return impacted
+
+    def resume_engine(self, engine: int) -> None:
+        """Let an engine take jobs again.
+
+        Raises:
+            GuestFault: There is no such engine.
+
+        """
+        self.engine(engine).stopped = False
+        self._work(engine)
+
+    def engine(self, index: int) -> Engine:
+        """An engine by its number.
+
+        Raises:
+            GuestFault: There is none.
+
+        """
+        if index >= len(self.engines):
+            raise GuestFault("message", f"there is no engine {index}")
+        return self.engines[index]
+
+    # What the driver does to registers
+
+    def ring(self, doorbell: int) -> None:
+        """A doorbell was written: its queue may hold new jobs.
+
+        Raises:
+            GuestFault: It has no queue, or the queue's header cannot be read.
+
+        """
+        queue = self._doorbells.get(doorbell)
+        if queue is None or queue.doorbell is None:
+            raise GuestFault("doorbell", f"doorbell {doorbell} has no queue")
+        if not queue.number:
+            engine = jsm.JOB_QUEUE_HEADER.unpack(self._mmu.read(queue.base, jsm.JOB_QUEUE_HEADER.size))[0]
+            if engine >= len(self.engines):
+                raise GuestFault("job-queue", f"doorbell {doorbell} names engine {engine}")
+            queue.engine = engine
+        queue.rung = True
+        self._work(queue.engine)
+
+    def reset(self) -> tuple[dict[tuple[int, int], Queue], dict[int, Queue]]:
+        """The NPU lost its state. Returns what `restore` needs to have queues and doorbells again."""
+        for engine in self.engines:
+            self._give_up(engine)
+            engine.stopped = False
+        kept = self._queues, self._doorbells
+        self._queues, self._doorbells = {}, {}
+        return kept
+
+    def restore(self, kept: tuple[dict[tuple[int, int], Queue], dict[int, Queue]]) -> None:
+        """Have queues and doorbells as before a `reset`, as after the NPU's own saving of its state."""
+        self._queues, self._doorbells = kept
+        for engine in self.engines:
+            self._work(engine.index)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no engine executes anything."""
+        return all(engine.job is None for engine in self.engines)
+
+    # Work
+
+    def _drop(self, queue: Queue) -> None:
+        queue.rung = False
+        queue.doorbell = None
+        engine = self.engines[queue.engine]
+        if engine.job is not None and engine.job.queue is queue and not engine.hung:
+            self._give_up(engine)
+            self._work(engine.index)
+
+    def _give_up(self, engine: Engine) -> None:
+        if engine.job is not None:
+            self._statistics.jobs["aborted"] += 1
+            self._log.event(f"job {engine.job.number:#x} given up")
+        if engine.timer is not None:
+            self._timers.cancel(engine.timer)
+        engine.free()
+
+    def _work(self, index: int) -> None:
+        """Let a free engine take the next job: of the highest band, of the queue that waited longest.
+
+        Each round takes a job or stops looking at a queue, so there are no more rounds than queues.
+        """
+        engine = self.engines[index]
+        while engine.job is None and not engine.stopped:
+            ready = [
+                queue
+                for queue in self._doorbells.values()
+                if queue.rung and not queue.suspended and queue.engine == index
+            ]
+            if not ready:
+                return
+            queue = min(ready, key=lambda each: (-each.band, each.served))
+            queue.rung = False
+            self._guard(lambda queue=queue: self._take(engine, queue))  # type: ignore[misc]
+
+    def _take(self, engine: Engine, queue: Queue) -> None:
+        head, tail = jsm.JOB_QUEUE_HEADER.unpack(self._mmu.read(queue.base, jsm.JOB_QUEUE_HEADER.size))[1:]
+        slots = queue.slots
+        if head >= slots or tail >= slots:
+            raise GuestFault("job-queue", f"head {head} and tail {tail} of {slots} slots")
+        if head == tail or queue.doorbell is None:
+            return
+        slot = queue.base + jsm.JOB_QUEUE_HEADER_SIZE + head * jsm.JOB_SLOT_SIZE
+        commands, number, flags = jsm.JOB_SLOT.unpack(self._mmu.read(slot, jsm.JOB_SLOT.size))
+        following = (head + 1) % slots
+        self._mmu.write(queue.base + jsm.JOB_QUEUE_HEAD_OFFSET, following.to_bytes(4, "little"))
+        queue.rung = following != tail
+        self._statistics.jobs["taken"] += 1
+        serial = queue.served = self._statistics.jobs["taken"]
+        fault, status = self._faults.of_job(serial), jsm.SUCCESS
+        if not flags & jsm.JOB_NULL:
+            asked, status = self._read_request(commands, queue.ssid)
+            fault = fault if fault.kind else asked
+        job = Job(serial, number, queue, queue.doorbell, fault, status)
+        engine.take(job)
+        self._log.event(
+            f"job {number:#x} (no. {serial}) of doorbell {job.doorbell}, commands {commands:#x}, fault {fault.kind}"
+        )
+        self._start(engine, job, 0 if flags & jsm.JOB_NULL else self._job_us)
+
+    def _read_request(self, commands: int, ssid: int) -> tuple[JobFault, int]:
+        """What a job's commands ask for, and the status it ends with."""
+        start: list[bytes] = []
+        asked: list[JobFault] = []
+
+        def read() -> None:
+            try:
+                start.append(self._mmu.read(commands, fault_names.JOB_REQUEST.size, ssid))
+            except GuestFault as fault:
+                raise GuestFault("batch", f"commands at {commands:#x} of SSID {ssid}: {fault.detail}") from None
+
+        self._guard(read)
+        if not start:
+            return JobFault(), jsm.PARSING_ERROR
+        # A request that cannot be understood is no reason to refuse the job.
+        self._guard(lambda: asked.append(fault_names.in_commands(start[0])))
+        return (asked[0] if asked else JobFault()), jsm.SUCCESS
+
+    def _start(self, engine: Engine, job: Job, duration_us: int) -> None:
+        if job.fault.kind == fault_names.HANG:
+            self._statistics.jobs["hung"] += 1
+            self._log.warning(f"job {job.number:#x} (no. {job.serial}) hangs, as asked")
+            engine.hang()
+            return
+        if job.fault.kind == fault_names.SLOW:
+            self._statistics.jobs["slow"] += 1
+            duration_us = job.fault.argument
+        engine.timer = self._timers.after(duration_us, lambda: self._end(engine, job))
+
+    def _end(self, engine: Engine, job: Job) -> None:
+        engine.free()
+        counts = self._statistics.jobs
+        if job.status == jsm.SUCCESS:
+            counts["done"] += 1
+            self._statistics.done_by_doorbell[job.doorbell] += 1
+            self._statistics.done_by_engine[engine.index] += 1
+        else:
+            counts["failed"] += 1
+        copies = {fault_names.LOSE: 0, fault_names.DUPLICATE: 2}.get(job.fault.kind, 1)
+        if copies != 1:
+            counts["duplicated" if copies else "lost"] += 1
+            self._log.warning(f"job {job.number:#x} (no. {job.serial}) is told {copies} times, as asked")
+        for _ in range(copies):
+            self._guard(lambda: self._on_done(job))
+        self._work(engine.index)

@@ -1,0 +1,65 @@
+"""Exact counts of what the device did: the ground truth that traces of the driver are compared with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+JOB_FATES = ("taken", "done", "slow", "hung", "lost", "duplicated", "failed", "aborted")
+
+
+class Statistics:
+    """Counts since the device started. Every set of keys is bounded, whatever the guest does.
+
+    Attributes:
+        jobs: By fate. `taken` from a queue; then `done` (of these: `slow`, and `lost` or `duplicated` where the
+            completion message never left or left twice), `failed` (its commands could not be read), `hung`, or
+            `aborted` by a reset or a release (a hung job too, in the end).
+        done_by_doorbell: Jobs done, by doorbell number.
+        done_by_engine: Jobs done, by engine number (0 compute, 1 copy).
+        messages: JSM requests of the driver, by name.
+        replies: JSM messages sent to the driver, by name; and `lost`, `duplicated` and `boot`.
+        interrupts: MSIs raised.
+        mmio: `reads` and `writes` of registers, `unknown` among them, and `config` accesses.
+        boots: `cold`, `warm`, `failed`, and `resets` of the device.
+        guest_faults: By kind of `GuestFault`.
+
+    """
+
+    def __init__(self) -> None:
+        self.jobs: Counter[str] = Counter(dict.fromkeys(JOB_FATES, 0))
+        self.done_by_doorbell: Counter[int] = Counter()
+        self.done_by_engine: Counter[int] = Counter()
+        self.messages: Counter[str] = Counter()
+        self.replies: Counter[str] = Counter(lost=0, duplicated=0, boot=0)
+        self.interrupts = 0
+        self.mmio: Counter[str] = Counter(reads=0, writes=0, unknown=0, config=0)
+        self.boots: Counter[str] = Counter(cold=0, warm=0, failed=0, resets=0)
+        self.guest_faults: Counter[str] = Counter()
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything, as JSON holds it: doorbell and engine numbers become text."""
+        return {
+            "jobs": dict(self.jobs),
+            "done_by_doorbell": {str(key): self.done_by_doorbell[key] for key in sorted(self.done_by_doorbell)},
+            "done_by_engine": {str(key): self.done_by_engine[key] for key in sorted(self.done_by_engine)},
+            "messages": dict(sorted(self.messages.items())),
+            "replies": dict(sorted(self.replies.items())),
+            "interrupts": self.interrupts,
+            "mmio": dict(self.mmio),
+            "boots": dict(self.boots),
+            "guest_faults": dict(sorted(self.guest_faults.items())),
+        }
+
+    def write(self, path: str) -> None:
+        """Write them to a file at once: a reader sees all of it or none.
+
+        Raises:
+            OSError: The file cannot be written.
+
+        """
+        part = Path(f"{path}.{os.getpid()}.part")
+        part.write_text(json.dumps(self.as_dict(), indent=1) + "\n", encoding="utf-8")
+        part.replace(path)

@@ -1,0 +1,224 @@
+"""Runs the host's commands inside the guest: `python -I -S agent.py PORT`, with the standard library only.
+
+One thread: it waits on the port, on its processes' outputs and on their ends. Every process has a session of its own,
+so that a signal reaches all that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import sys
+import termios
+from typing import Any
+
+if __name__ == "__main__":  # a script, whose package would bring more than it needs
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    from frames import Kind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
+else:
+    from accel_magic.lab.frames import Kind, Unpacker, pack
+
+_PIECE = 1 << 16
+
+
+class Process:
+    """One command: its process id, and the descriptors of its streams by the kind of frame that carries them."""
+
+    def __init__(self, number: int, request: dict[str, Any]) -> None:
+        self.number = number
+        self.terminal = request["terminal"] is not None
+        self.outputs: dict[int, Kind] = {}
+        if self.terminal:
+            ours, theirs = os.openpty()
+            resize(ours, request["terminal"])
+            self.input, child = ours, (theirs, theirs, theirs)
+            self.outputs[ours] = Kind.OUTPUT
+        else:
+            (in_, self.input), (out, out_), (err, err_) = os.pipe(), os.pipe(), os.pipe()
+            child = (in_, out_, err_)
+            self.outputs = {out: Kind.OUTPUT, err: Kind.ERROR}
+        told, tell = os.pipe()  # closed by a successful exec
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(request, child, tell, terminal=self.terminal)
+        for descriptor in {*child, tell}:
+            os.close(descriptor)
+        with os.fdopen(told, "rb") as file:
+            failure = file.read()
+        for descriptor in (self.input, *self.outputs):
+            os.set_blocking(descriptor, False)
+        if failure:
+            os.waitpid(self.pid, 0)
+            self.close()
+            raise OSError(int(failure), os.strerror(int(failure)), request["argv"][0])
+        self.pending = bytearray()
+        self.ending = False
+
+    def write(self) -> None:
+        """Hand pending input over, as much as is taken now."""
+        try:
+            while self.pending:
+                del self.pending[: os.write(self.input, self.pending[:_PIECE])]
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more
+            self.pending.clear()
+        if self.ending and not self.terminal and self.input >= 0:
+            os.close(self.input)
+            self.input = -1
+
+    def close(self) -> None:
+        """Close what is open of its streams."""
+        for descriptor in {self.input, *self.outputs} - {-1}:
+            os.close(descriptor)
+
+
+def resize(descriptor: int, size: list[int]) -> None:
+    """Tell a terminal its rows and columns."""
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("<HHHH", *size, 0, 0))
+
+
+def _become(request: dict[str, Any], streams: tuple[int, int, int], tell: int, *, terminal: bool) -> None:
+    """In the child: take the streams and run the command; never returns."""
+    try:
+        os.setsid()
+        if terminal:
+            fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+        for number, descriptor in enumerate(streams):
+            os.dup2(descriptor, number)
+        for signal_ in (signal.SIGINT, signal.SIGPIPE):
+            signal.signal(signal_, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        os.chdir(request["cwd"])
+        os.execvpe(request["argv"][0], request["argv"], request["env"])  # noqa: S606 - the host's own command
+    except OSError as error:
+        os.write(tell, str(error.errno or errno.EINVAL).encode())
+    finally:
+        os._exit(127)
+
+
+class Agent:
+    """All processes of one guest, and the port to the host."""
+
+    def __init__(self, port: str) -> None:
+        self.port = os.open(port, os.O_RDWR)
+        self.processes: dict[int, Process] = {}
+        self.frames = Unpacker()
+        self.woken, wake = os.pipe()
+        for descriptor in (self.woken, wake):
+            os.set_blocking(descriptor, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake)
+
+    def send(self, kind: Kind, process: int = 0, payload: bytes = b"") -> None:
+        """Send one frame, waiting for the host to take it."""
+        data = pack(kind, process, payload)
+        while data:
+            data = data[os.write(self.port, data) :]
+
+    def run(self) -> None:
+        """Serve until the host says so or is gone."""
+        with open("/proc/uptime") as file:  # noqa: PTH123 - pathlib is slow to import
+            uptime = float(file.read().split()[0])
+        self.send(Kind.READY, 0, json.dumps({"release": os.uname().release, "uptime_s": uptime}).encode())
+        while True:
+            outputs = {descriptor: process for process in self.processes.values() for descriptor in process.outputs}
+            blocked = [process.input for process in self.processes.values() if process.pending]
+            readable, writable, _ = select.select([self.port, self.woken, *outputs], blocked, [])
+            for process in list(self.processes.values()):
+                if process.input in writable:
+                    process.write()
+            for descriptor in readable:
+                if descriptor in outputs:
+                    self.forward(outputs[descriptor], descriptor)
+            if self.woken in readable:
+                os.read(self.woken, 4096)
+                self.reap()
+            if self.port in readable and not self.listen():
+                return
+
+    def listen(self) -> bool:
+        """Take what the host says; False when that was the end."""
+        data = os.read(self.port, _PIECE)
+        if not data:
+            return False
+        for kind, number, payload in self.frames.feed(data):
+            if kind is Kind.SHUTDOWN:
+                return False
+            if kind is Kind.START:
+                self.start(number, json.loads(payload))
+            elif process := self.processes.get(number):
+                self.tell(process, kind, payload)
+        return True
+
+    def start(self, number: int, request: dict[str, Any]) -> None:
+        """Start a command, or say why not."""
+        try:
+            self.processes[number] = Process(number, request)
+        except OSError as error:
+            self.send(Kind.REFUSED, number, json.dumps({"why": str(error)}).encode())
+
+    def tell(self, process: Process, kind: Kind, payload: bytes) -> None:
+        """Pass input, a signal or a new size on to a process."""
+        if kind is Kind.INPUT:
+            process.pending += payload
+            process.ending = process.ending or not payload
+            process.write()
+        elif kind is Kind.SIGNAL:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, json.loads(payload)["signal"])
+        elif kind is Kind.RESIZE and process.terminal:
+            resize(process.input, json.loads(payload)["terminal"])
+
+    def forward(self, process: Process, descriptor: int) -> bool:
+        """Send the next piece of a stream; False when there is none for now."""
+        try:
+            data = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            return False
+        except OSError:  # a terminal whose other side is gone
+            data = b""
+        if data:
+            self.send(process.outputs[descriptor], process.number, data)
+            return True
+        del process.outputs[descriptor]
+        if descriptor != process.input:
+            os.close(descriptor)
+        return False
+
+    def reap(self) -> None:
+        """Report the processes that have ended, with the last they wrote."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            process = next((process for process in self.processes.values() if process.pid == pid), None)
+            if process is None:
+                continue
+            for descriptor in list(process.outputs):
+                while self.forward(process, descriptor):
+                    pass
+            code = os.waitstatus_to_exitcode(status)
+            self.send(Kind.EXIT, process.number, json.dumps({"status": code}).encode())
+            process.close()
+            del self.processes[process.number]
+
+
+def main() -> None:
+    """Serve the host at the port named on the command line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    Agent(sys.argv[1]).run()
+
+
+if __name__ == "__main__":
+    main()

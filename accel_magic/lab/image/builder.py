@@ -1,0 +1,291 @@
+"""Build the lab's images, find them again, remove them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.image import fetch, pins, qemu, store
+from accel_magic.lab.image.pins import KERNELS
+from accel_magic.lab.image.progress import Progress, Report, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from accel_magic.lab.image.fetch import Deb, Fetched
+
+    _Unpacker = Callable[[Sequence[Deb], Path, Callable[[int], None]], dict[str, object]]
+
+GUEST_INIT = Path(__file__).parent.parent / "guest" / "init"
+# What of this package decides what an initramfs looks like; renewing one takes no time.
+_INITRAMFS_SOURCES = ("assemble.py", "firmware.py", "initramfs.py")
+
+
+@dataclass(frozen=True)
+class Image:
+    """Everything that a virtual machine of the lab is started from.
+
+    Attributes:
+        kernel: Its series, "6.12".
+        release: What `uname -r` says in the guest.
+        vmlinuz: The kernel.
+        initramfs: What it boots into.
+        qemu: QEMU's command with its leading arguments; a machine's own follow.
+        qemu_version: "11.1.3".
+        packages: Version of every package that something is from.
+        notes: One line for each package that is not the pinned one.
+
+    """
+
+    kernel: str
+    release: str
+    vmlinuz: Path
+    initramfs: Path
+    qemu: tuple[str, ...]
+    qemu_version: str
+    packages: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def build(kernel: str = "6.12", *, debs: Path | None = None, report: Report | None = None) -> Image:
+    """Build the image of a kernel, as far as it is not built.
+
+    Args:
+        kernel: Series, one of `KERNELS`.
+        debs: Folder with the packages, instead of the mirror.
+        report: Gets the progress.
+
+    Raises:
+        MachineError: Not an x86-64 Linux, no packages to be had, a damaged one, no space.
+
+    """
+    return build_all((kernel,), debs=debs, report=report)[0]
+
+
+def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Report | None = None) -> list[Image]:
+    """Build several images with the lists fetched once; arguments and errors as of `build`."""
+    _check(kernels)
+    tell = report or silent
+    ready = {kernel: image for kernel in kernels if (image := _ready(kernel))}
+    if len(ready) < len(set(kernels)):
+        with store.writing(tell):
+            _supply(kernels, debs, tell)
+            ready = {kernel: _assembled(kernel, tell) for kernel in kernels}
+            _tidy(kernels)
+    return [ready[kernel] for kernel in kernels]
+
+
+def find(kernel: str = "6.12") -> Image:
+    """Return the image of a kernel, its initramfs renewed if what goes into it has changed.
+
+    Raises:
+        MachineError: It is not built.
+
+    """
+    _check((kernel,))
+    image = _ready(kernel)
+    if image:
+        return image
+    if not _lacking((kernel,)):
+        with store.writing(silent):
+            return _assembled(kernel, silent)
+    raise MachineError(
+        f"the lab's image with kernel {kernel} is not built",
+        why=f"{store.cache()} lacks {', '.join(_part_name(group) for group in _lacking((kernel,)))}",
+        fix=f"python -m accel_magic lab build --kernel {kernel}",
+    )
+
+
+def built() -> list[Image]:
+    """Return every image that is built."""
+    return [find(kernel) for kernel in KERNELS if not _lacking((kernel,))]
+
+
+def clean(kernel: str | None = None) -> int:
+    """Remove the image of a kernel, or the whole lab; returns the bytes that are freed."""
+    if kernel is None and not store.cache().is_dir():
+        return 0
+    if kernel is not None:
+        _check((kernel,))
+    with store.writing(silent):
+        if kernel is None:
+            return sum(store.remove(store.cache() / name) for name in store.CONTENTS)
+        names = [*store.parts().glob(f"kernel-{kernel}-*"), *store.images().glob(f"{kernel}-*")]
+        return sum(store.remove(item) for item in names)
+
+
+def urls(kernels: Sequence[str]) -> list[str]:
+    """Return the addresses of every package that may be needed, for fetching them by hand."""
+    _check(kernels)
+    return [pin.url for group in (*kernels, "busybox", "qemu") for pin in pins.group(group)]
+
+
+def _check(kernels: Sequence[str]) -> None:
+    import platform
+    import sys
+
+    for kernel in kernels:
+        if kernel not in KERNELS:
+            raise MachineError(f"the lab has no kernel {kernel}", fix=f"choose one of {', '.join(KERNELS)}")
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise MachineError(
+            "the lab does not run on this machine",
+            why=f"it needs Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
+            fix="use a recording: accel_magic.replay() works anywhere",
+        )
+
+
+def _part_name(group: str) -> str:
+    kind = f"kernel-{group}" if group in KERNELS else group
+    return f"{kind}-{pins.digest(group)}"
+
+
+def _image_file(kernel: str) -> Path:
+    parts = f"{_part_name(kernel)} {_part_name('busybox')}".encode()
+    digest = _digest(parts, _guest_init(), *map(_source, _INITRAMFS_SOURCES))
+    return store.images() / f"{kernel}-{digest}.cpio"
+
+
+def _digest(*contents: bytes) -> str:
+    return hashlib.sha256(b"".join(hashlib.sha256(content).digest() for content in contents)).hexdigest()[:12]
+
+
+def _source(name: str) -> bytes:
+    return Path(__file__).with_name(name).read_bytes()
+
+
+def _guest_init() -> bytes:
+    try:
+        return GUEST_INIT.read_bytes()
+    except FileNotFoundError as error:
+        raise MachineError(
+            "the lab is not completely installed",
+            why=f"there is no {GUEST_INIT}",
+            fix="pip install --force-reinstall accel-magic",
+        ) from error
+
+
+def _groups(kernels: Sequence[str]) -> list[str]:
+    own = qemu.system_qemu()
+    return [*dict.fromkeys(kernels), "busybox", *(() if own and own.suits else ("qemu",))]
+
+
+def _lacking(kernels: Sequence[str]) -> list[str]:
+    return [group for group in _groups(kernels) if store.manifest(_part_name(group)) is None]
+
+
+def _ready(kernel: str) -> Image | None:
+    file = _image_file(kernel)
+    if not file.is_file() or _lacking((kernel,)):
+        return None
+    return _image(kernel, file)
+
+
+def _image(kernel: str, file: Path) -> Image:
+    manifests: dict[str, dict[str, Any]] = {
+        group: store.manifest(_part_name(group)) or {} for group in _groups((kernel,))
+    }
+    own = qemu.system_qemu()
+    if "qemu" in manifests or own is None:
+        command, version = qemu.command_in(store.parts() / _part_name("qemu")), manifests["qemu"]["version"]
+    else:
+        command, version = (own.path,), own.version
+    return Image(
+        kernel=kernel,
+        release=manifests[kernel]["release"],
+        vmlinuz=store.parts() / _part_name(kernel) / "vmlinuz",
+        initramfs=file,
+        qemu=command,
+        qemu_version=version,
+        packages={name: value for part in manifests.values() for name, value in part["packages"].items()},
+        notes=tuple(note for part in manifests.values() for note in part["notes"]),
+    )
+
+
+def _supply(kernels: Sequence[str], debs: Path | None, report: Report) -> None:
+    """Fetch and unpack the parts that are not there."""
+    lacking = _lacking(kernels)
+    if not lacking:
+        return
+    fetched = fetch.from_folder(lacking, debs) if debs else fetch.from_mirror(lacking, report)
+    fetch.tell(fetched, report)
+    for group, packages in fetched.items():
+        _unpack(group, packages, report)
+
+
+def _unpack(group: str, fetched: Fetched, report: Report) -> None:
+    total = sum(deb.file.stat().st_size for deb in fetched.debs)
+    text = f"the kernel {group}" if group in KERNELS else group
+
+    def progress(done: int) -> None:
+        report(Progress("unpack", done, total, text))
+
+    with store.new_part(_part_name(group)) as part:
+        content = _UNPACKERS.get(group, _unpack_kernel)(fetched.debs, part, progress)
+        store.write_manifest(part, {**content, "notes": fetched.notes})
+
+
+def _unpack_kernel(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> dict[str, object]:
+    from accel_magic.lab.image import kernel
+
+    return {**kernel.unpack(debs, part, progress), "packages": _versions(debs)}
+
+
+def _unpack_busybox(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> dict[str, object]:
+    from accel_magic.lab.image.unpack import extract
+
+    def choose(path: str) -> Path | None:
+        return part / "busybox" if path in {"usr/bin/busybox", "bin/busybox"} else None
+
+    if not any(extract(deb.file, choose, progress)[0] for deb in debs):
+        raise MachineError("the package busybox-static has no busybox", fix="use Debian's package")
+    return {"packages": _versions(debs)}
+
+
+def _unpack_qemu(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> dict[str, object]:
+    packages = qemu.unpack(debs, part, progress)
+    return {"packages": packages, "version": qemu.check(qemu.command_in(part))}
+
+
+_UNPACKERS: dict[str, _Unpacker] = {
+    "busybox": _unpack_busybox,
+    "qemu": _unpack_qemu,
+}
+
+
+def _versions(debs: Sequence[Deb]) -> dict[str, str]:
+    return {deb.name: deb.version for deb in debs}
+
+
+def _assembled(kernel: str, report: Report) -> Image:
+    """Write the initramfs if it is not there, and remove those it replaces."""
+    file = _image_file(kernel)
+    if not file.is_file():
+        from accel_magic.lab.image.assemble import assemble
+
+        report(Progress("build", 0, 0, f"the initramfs for {kernel}"))
+        store.images().mkdir(exist_ok=True)
+        with store.temporary() as folder, (folder / "new").open("wb") as output:
+            manifest = store.manifest(_part_name(kernel)) or {}
+            busybox = store.parts() / _part_name("busybox") / "busybox"
+            assemble(output, store.parts() / _part_name(kernel), manifest, busybox, _guest_init())
+            output.flush()
+            (folder / "new").rename(file)
+        for old in store.images().glob(f"{kernel}-*"):
+            if old != file:
+                store.remove(old)
+    return _image(kernel, file)
+
+
+def _tidy(kernels: Sequence[str]) -> None:
+    """Remove what only the build needed, and the parts that new ones replace."""
+    current = {_part_name(group) for group in (*KERNELS, "busybox", "qemu")}
+    built_kinds = (*(f"kernel-{kernel}-" for kernel in kernels), "busybox-", "qemu-")
+    for part in store.parts().iterdir():
+        if part.name not in current and part.name.startswith(built_kinds):
+            store.remove(part)
+    for name in ("debs", "apt", "tmp"):
+        store.remove(store.cache() / name)

@@ -1,0 +1,248 @@
+"""Get the packages of the lab's parts: from the mirror, or from a folder that the user filled.
+
+The pinned version is taken where it can be had. Where not, the newest of the same series is, and that is told.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.image import pins, store
+from accel_magic.lab.image.apt import Apt, Package, require_apt, sha256_of
+from accel_magic.lab.image.mirror import find_mirror
+from accel_magic.lab.image.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from accel_magic.lab.image.pins import Pin
+    from accel_magic.lab.image.progress import Report
+
+_NAMED = 5
+QEMU = "qemu-system-x86"
+# While a build is at it: the packages themselves, and what of them is unpacked before the rest of it is thrown away.
+_SPACE_PER_BYTE = 3
+
+
+@dataclass(frozen=True)
+class Deb:
+    """A package's file and what it is."""
+
+    name: str
+    version: str
+    file: Path
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The packages of one group.
+
+    Attributes:
+        debs: Its files.
+        notes: One line for each thing that is not as pinned.
+
+    """
+
+    debs: tuple[Deb, ...]
+    notes: tuple[str, ...]
+
+
+def from_mirror(groups: Sequence[str], report: Report) -> dict[str, Fetched]:
+    """Fetch the packages of groups through a private apt.
+
+    Raises:
+        MachineError: No apt, no network, no such packages, no space.
+
+    """
+    try:
+        require_apt()
+    except MachineError as error:
+        raise MachineError(error.what, why=error.why, fix=by_hand(groups)) from error
+    apt = Apt(find_mirror(), report)
+    apt.update()
+    chosen = {group: _choose(apt, group) for group in groups}
+    everything = [package for packages, _ in chosen.values() for package in packages]
+    store.need_space(_SPACE_PER_BYTE * sum(package.size for package in everything))
+    apt.download(everything, store.debs())
+    return {
+        group: Fetched(tuple(Deb(item.name, item.version, store.debs() / item.file) for item in packages), notes)
+        for group, (packages, notes) in chosen.items()
+    }
+
+
+def by_hand(groups: Iterable[str], lacking: Iterable[Pin] | None = None) -> str:
+    """Say how to do without apt: what to fetch, and what to do with it."""
+    wanted = [pin for group in groups for pin in pins.group(group)] if lacking is None else list(lacking)
+    lines = "\n".join(f"       {pin.url}" for pin in wanted)
+    return (
+        f"fetch these {len(wanted)} files into a folder, then run: python -m accel_magic lab build --debs FOLDER\n"
+        f"{lines}\n"
+        "       (what Debian has replaced meanwhile is on https://snapshot.debian.org)"
+    )
+
+
+def _choose(apt: Apt, group: str) -> tuple[list[Package], tuple[str, ...]]:
+    wanted = pins.group(group)
+    available = apt.available(pin.name for pin in wanted)
+    exact = [found for pin in wanted if (found := _pinned(pin, available))]
+    if len(exact) == len(wanted):
+        return exact, ()
+    if group in pins.KERNELS:
+        chosen = newest_kernel(apt, group)
+    elif group == "qemu":
+        chosen = apt.closure(QEMU, pins.BACKPORTS)
+    else:
+        chosen = [available[pin.name][0] for pin in wanted if pin.name in available]
+    if not chosen:
+        raise MachineError(
+            f"the mirror has none of the packages for {group}",
+            why=f"it has neither {wanted[0].name} {wanted[0].version} nor another one of the series",
+            fix=by_hand([group]),
+        )
+    return chosen, _differences(wanted, chosen)
+
+
+def _pinned(pin: Pin, available: dict[str, list[Package]]) -> Package | None:
+    for package in available.get(pin.name, ()):
+        if package.version == pin.version and package.sha256 == pin.sha256:
+            return package
+    return None
+
+
+def newest_kernel(apt: Apt, series: str) -> list[Package]:
+    """Return the packages of the newest kernel of a series of which the mirror has all; none if there is none."""
+    wanted = pins.group(series)
+    stems = [pin.name.removesuffix(pin.release) for pin in wanted]
+    release = re.compile(rf"{re.escape(stems[0])}({re.escape(series)}\.(\d+)\+deb\d+-amd64)")
+    found = [match for name in apt.names(f"{stems[0]}{series}.") if (match := release.fullmatch(name))]
+    for match in sorted(found, key=lambda match: int(match[2]), reverse=True):
+        names = [stem + match[1] for stem in stems]
+        available = apt.available(names)
+        if all(name in available for name in names):
+            return [available[name][0] for name in names]
+    return []
+
+
+def _differences(wanted: Sequence[Pin], chosen: Sequence[Package]) -> tuple[str, ...]:
+    """One line for each pinned package that another one, or none, stands for."""
+    taken = {_stem(package.name): package for package in chosen}
+    notes = []
+    for pin in wanted:
+        package = taken.get(_stem(pin.name))
+        if package is None:
+            notes.append(f"{pin.name} {pin.version} is not on the mirror and no longer needed")
+        elif (package.name, package.version, package.sha256) != (pin.name, pin.version, pin.sha256):
+            notes.append(f"{pin.name} {pin.version} is not on the mirror: {package.name} {package.version} instead")
+    return tuple(notes)
+
+
+def _stem(name: str) -> str:
+    """A kernel package's name without its release."""
+    return re.sub(r"\d+\.\d+\.\d+\+deb\d+-amd64$", "", name)
+
+
+def from_folder(groups: Sequence[str], folder: Path) -> dict[str, Fetched]:
+    """Take the packages of groups from a folder of .deb files.
+
+    Those at their pinned version are checked against their checksums. Others of the same series are taken too; there
+    is nothing to check them against, and that is told.
+
+    Raises:
+        MachineError: Packages lack, or one is not what its name says; `fix` lists the files.
+
+    """
+    if not folder.is_dir():
+        raise MachineError(f"there is no folder {folder}", fix=by_hand(groups))
+    files = [_identify(file) for file in sorted(folder.glob("*.deb"))]
+    found = {pin: _pick(pin, files) for group in groups for pin in pins.group(group)}
+    lacking = [pin for pin, deb in found.items() if deb is None]
+    if lacking:
+        raise MachineError(
+            f"{folder} lacks packages of the lab",
+            why=f"there is no {_some([pin.name for pin in lacking])}",
+            fix=by_hand(groups, lacking),
+        )
+    result = {}
+    for group in groups:
+        chosen = [(pin, deb) for pin, deb in found.items() if deb and pin.group == group]
+        notes = tuple(note for pin, deb in chosen if (note := _check(pin, deb)))
+        result[group] = Fetched(tuple(deb for _, deb in chosen), notes)
+        _same_release(chosen, folder)
+    return result
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _identify(file: Path) -> Deb:
+    """Tell name and version from the file's name, which both apt and a mirror make of them."""
+    name, _, rest = file.name.partition("_")
+    return Deb(name, unquote(rest.rpartition("_")[0]), file)
+
+
+def _pick(pin: Pin, files: Sequence[Deb]) -> Deb | None:
+    """Return the pinned package, else another one of its series, else None."""
+    same = [deb for deb in files if _stem(deb.name) == _stem(pin.name) and _series(deb.name) == _series(pin.name)]
+    exact = [deb for deb in same if deb.name == pin.name and _without_epoch(deb.version) == _without_epoch(pin.version)]
+    return (exact or same)[-1] if same else None
+
+
+def _series(name: str) -> str:
+    """Return "6.12" for a package of that series of kernels, "" for any other package."""
+    found = re.search(r"(\d+\.\d+)\.\d+\+deb\d+-amd64$", name)
+    return found[1] if found else ""
+
+
+def _without_epoch(version: str) -> str:
+    return version.rpartition(":")[2]
+
+
+def _check(pin: Pin, deb: Deb) -> str:
+    """Check a supplied file; returns what to tell about it, "" if nothing."""
+    if deb.name != pin.name or _without_epoch(deb.version) != _without_epoch(pin.version):
+        return f"{deb.name} {deb.version} is taken unchecked: only {pin.name} {pin.version} has a known checksum"
+    if (found := sha256_of(deb.file)) != pin.sha256:
+        raise MachineError(
+            f"the package {deb.file} is damaged, or not Debian's",
+            why=f"its SHA256 is {found}, that of {pin.name} {pin.version} is {pin.sha256}",
+            fix=by_hand([pin.group], [pin]),
+        )
+    return ""
+
+
+def _same_release(chosen: Sequence[tuple[Pin, Deb]], folder: Path) -> None:
+    """Check that the packages of a kernel are all of the same kernel."""
+    names = [deb.name.removeprefix(_stem(deb.name)) for pin, deb in chosen if pin.release]
+    if len(set(names)) > 1:
+        raise MachineError(
+            f"the kernel packages in {folder} do not belong together",
+            why=f"they are of {', '.join(sorted(set(names)))}",
+            fix=by_hand([chosen[0][0].group]),
+        )
+
+
+def steps(debs: Sequence[Deb], progress: Callable[[int], None]) -> Iterator[tuple[Deb, Callable[[int], None]]]:
+    """Go through packages; yields each with what to call with the bytes of it that are done, for a sum of all."""
+    before = 0
+    for deb in debs:
+
+        def advance(done: int, before: int = before) -> None:
+            progress(before + done)
+
+        yield deb, advance
+        before += deb.file.stat().st_size
+        progress(before)
+
+
+def tell(fetched: dict[str, Fetched], report: Report) -> None:
+    """Report every note."""
+    for one in fetched.values():
+        for note in one.notes:
+            report(Progress("note", 0, 0, note))

@@ -1,0 +1,57 @@
+"""A firmware file that the intel_vpu driver accepts, made here: a header, a version text and an empty image.
+
+Nothing of Intel's is in it and nothing in it is ever executed: the emulated NPU knows what the firmware would do. The
+layout is `struct vpu_firmware_header` and the checks are those of `ivpu_fw_parse()`, drivers/accel/ivpu in Linux.
+"""
+
+from __future__ import annotations
+
+import struct
+
+HARDWARE_SCHEDULER_JSM = 29
+OS_SCHEDULER_JSM = 23
+"""Below JSM 3.24 the driver schedules jobs itself; from there on the firmware does."""
+
+_PAGE = 4096
+_IMAGE_BYTES = 4 * _PAGE
+_RUNTIME = 0x8480_0000  # within the 2 to 3 GiB window of the device's address space that the driver allows
+_VERSION_ADDRESS = _RUNTIME + _PAGE
+_IMAGE_ADDRESS = _RUNTIME + 2 * _PAGE
+_RUNTIME_BYTES = 1 << 20
+_PREEMPTION_BYTES = 8 * _PAGE  # two buffers per command queue; the driver refuses less than a page
+_BOOT_API = (3, 28)
+_VERSION = b"accel_magic lab, synthetic firmware"
+
+# Header version, image format, load address, size, entry point, 32 bytes of version, compression, address and size of
+# the version text, address of the boot parameters, sixteen API versions, runtime and SHAVE sizes, preemption sizes.
+_HEADER = struct.Struct("<IIQIQ32sIQIQ16IIIII")
+
+
+def firmware(jsm_minor: int) -> bytes:
+    """Make the file, 24 KiB.
+
+    Args:
+        jsm_minor: Minor version of the job messages (JSM 3.x) that it claims; it decides who schedules.
+
+    """
+    apis = [0] * 16
+    apis[0] = _BOOT_API[0] << 16 | _BOOT_API[1]
+    apis[4] = 3 << 16 | jsm_minor
+    header = _HEADER.pack(
+        1,
+        0,
+        _IMAGE_ADDRESS,
+        _IMAGE_BYTES,
+        _IMAGE_ADDRESS,
+        b"accel_magic lab",
+        0,
+        _VERSION_ADDRESS,
+        64,
+        _RUNTIME,
+        *apis,
+        _RUNTIME_BYTES,
+        0,
+        _PREEMPTION_BYTES,
+        _PREEMPTION_BYTES,
+    )
+    return header.ljust(_PAGE, b"\0") + _VERSION.ljust(_PAGE, b"\0") + bytes(_IMAGE_BYTES)

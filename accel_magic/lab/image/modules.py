@@ -1,0 +1,107 @@
+"""Kernel modules in a folder: which others they need, and in what order they load."""
+
+from __future__ import annotations
+
+import io
+import lzma
+from typing import TYPE_CHECKING
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from accel_magic.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+
+def name_of(file: str) -> str:
+    """Module name of a file: the kernel writes a dash as an underscore."""
+    return file.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
+
+
+def read(file: Path) -> bytes:
+    """Return the module's ELF image, decompressed.
+
+    Raises:
+        MachineError: The file is damaged.
+
+    """
+    data = file.read_bytes()
+    if file.suffix != ".xz":
+        return data
+    try:
+        return lzma.decompress(data)
+    except lzma.LZMAError as error:
+        raise MachineError(
+            f"the kernel module {file.name} is damaged",
+            why=str(error),
+            fix="python -m accel_magic lab clean, then build again",
+        ) from error
+
+
+def information(image: bytes, name: str) -> dict[str, list[str]]:
+    """Return the fields of a module's `.modinfo` section, each with its values in the order they stand.
+
+    Raises:
+        MachineError: It is no module.
+
+    """
+    try:
+        section = ELFFile(io.BytesIO(image)).get_section_by_name(".modinfo")
+    except ELFError as error:
+        raise MachineError(
+            f"{name} is not a kernel module", why=str(error), fix="python -m accel_magic lab clean, then build again"
+        ) from error
+    fields: dict[str, list[str]] = {}
+    for item in section.data().split(b"\0") if section else ():
+        key, equals, value = item.decode(errors="replace").partition("=")
+        if equals:
+            fields.setdefault(key, []).append(value)
+    return fields
+
+
+def load_order(wanted: Iterable[str], files: Mapping[str, Path], builtin: frozenset[str]) -> list[str]:
+    """Put modules and everything they need in an order in which each comes after what it needs.
+
+    Args:
+        wanted: Module names.
+        files: Every module of the kernel, by name.
+        builtin: Names of what the kernel has built in; they are left out.
+
+    Raises:
+        MachineError: A module, or one that it needs, is neither there nor built in.
+
+    """
+    order: list[str] = []
+    seen: set[str] = set()
+
+    def visit(name: str, needed_by: str) -> None:
+        if name in seen or name in builtin:
+            return
+        seen.add(name)
+        if name not in files:
+            raise MachineError(
+                f"the kernel's packages have no module {name}",
+                why=f"{needed_by} needs it, and it is not built into the kernel",
+                fix="report this with the output of: python -m accel_magic lab status --json",
+            )
+        for needed in dependencies(read(files[name]), name):
+            visit(needed, name)
+        order.append(name)
+
+    for name in wanted:
+        visit(name, "the lab")
+    return order
+
+
+def dependencies(image: bytes, name: str) -> list[str]:
+    """Return the names of the modules that a module uses symbols of."""
+    listed = ",".join(information(image, name).get("depends", []))
+    return [needed.replace("-", "_") for needed in listed.split(",") if needed]
+
+
+def firmware_files(image: bytes, name: str, generation: str) -> list[str]:
+    """Return the firmware paths of one device generation ("37xx") that a module announces."""
+    return [path for path in information(image, name).get("firmware", []) if generation in path]

@@ -1,0 +1,101 @@
+"""The packages that the lab is made of, each with its version and checksum; the table itself is `pins.txt`.
+
+A group is what one part of the lab needs: a kernel series ("6.12"), "busybox" or "qemu".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+KERNELS = ("6.12", "6.18", "7.2")
+SUITE = "trixie"
+BACKPORTS = "trixie-backports"
+QEMU_OLDEST = (10, 1)
+"""First QEMU with the device `vfio-user-pci`."""
+
+MODULES = (
+    "virtio_pci",
+    "virtio_console",
+    "virtio_rng",
+    "9p",
+    "9pnet_virtio",
+    "overlay",
+    "virtio_net",
+    "intel_vpu",
+)
+"""What the guest needs of a kernel, with what these need, as far as it is not built in."""
+
+LAYOUT = 1
+"""To be raised when the code takes something else out of the same packages: everyone's cache is then built anew."""
+
+TABLE = Path(__file__).with_name("pins.txt")
+PUBLIC = "https://deb.debian.org"
+_RELEASE = re.compile(r"\d+\.\d+\.\d+\+deb\d+-amd64$")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One package at one version.
+
+    Attributes:
+        group: The part of the lab that needs it.
+        name: Package name.
+        version: Its Debian version, epoch included.
+        size: Bytes of the .deb.
+        sha256: Of the .deb, hexadecimal.
+        path: Archive and path in it, as on the public mirror: "debian/pool/main/...".
+
+    """
+
+    group: str
+    name: str
+    version: str
+    size: int
+    sha256: str
+    path: str
+
+    @property
+    def file(self) -> str:
+        """File name on a mirror, which leaves the epoch out."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def url(self) -> str:
+        """Where the public mirror has it, as long as it is current."""
+        return f"{PUBLIC}/{self.path}"
+
+    @property
+    def release(self) -> str:
+        """The kernel release (`uname -r`) in the package's name, "" where it has none."""
+        found = _RELEASE.search(self.name)
+        return found[0] if found else ""
+
+
+def group(name: str) -> tuple[Pin, ...]:
+    """Pins of one group, in the table's order."""
+    return tuple(pin for pin in _read(TABLE) if pin.group == name)
+
+
+def digest(name: str) -> str:
+    """Twelve hexadecimal digits that change with anything that decides what is in the group's part of the cache."""
+    packages = [f"{pin.name} {pin.version} {pin.sha256}" for pin in group(name)]
+    text = "\n".join([*packages, *(MODULES if name in KERNELS else ()), str(LAYOUT)])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def line(pin: Pin) -> str:
+    """The pin as a line of the table."""
+    return f"{pin.group} {pin.name} {pin.version} {pin.size} {pin.sha256} {pin.path}"
+
+
+@cache
+def _read(table: Path) -> tuple[Pin, ...]:
+    rows = (text.split() for text in table.read_text().splitlines() if text and not text.startswith("#"))
+    return tuple(
+        Pin(name_of_group, name, version, int(size), sha256, path)
+        for name_of_group, name, version, size, sha256, path in rows
+    )

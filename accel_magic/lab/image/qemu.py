@@ -1,0 +1,242 @@
+"""QEMU: the system's where it is new enough, else Debian's packages with their own libraries and loader."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.image import store
+from accel_magic.lab.image.fetch import steps
+from accel_magic.lab.image.pins import QEMU_OLDEST
+from accel_magic.lab.image.unpack import extract
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from accel_magic.lab.image.fetch import Deb
+    from accel_magic.lab.image.unpack import Link
+
+BINARY = "qemu-system-x86_64"
+DEVICE = "vfio-user-pci"
+_LOADER = "ld-linux-x86-64.so.2"
+_LIBRARY = re.compile(r"(?:usr/)?lib/x86_64-linux-gnu/([^/]+\.so(?:\.[^/]*)?)")
+_DATA = re.compile(r"usr/share/(?:qemu|seabios)/([^/]+)|usr/lib/ipxe/qemu/([^/]+)")
+_FIRMWARE = frozenset(
+    {
+        "bios-256k.bin",
+        "bios-microvm.bin",
+        "efi-virtio.rom",
+        "kvmvapic.bin",
+        "linuxboot_dma.bin",
+        "multiboot_dma.bin",
+        "pvh.bin",
+        "vgabios-stdvga.bin",
+    }
+)
+_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class SystemQemu:
+    """The QEMU on the search path.
+
+    Attributes:
+        path: Its program.
+        version: "11.1.3", "" if it does not tell.
+        suits: Whether it is new enough and has the device that the lab needs.
+
+    """
+
+    path: str
+    version: str
+    suits: bool
+
+
+def system_qemu() -> SystemQemu | None:
+    """Look at the system's QEMU, None if there is none; the answer is kept until the program changes."""
+    path = shutil.which(BINARY)
+    if path is None:
+        return None
+    real = Path(path).resolve()
+    identity = [str(real), real.stat().st_size, real.stat().st_mtime_ns]
+    memory = store.cache() / "system-qemu.json"
+    try:
+        known = json.loads(memory.read_text())
+        if known["identity"] == identity:
+            return SystemQemu(**known["qemu"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found = _probe(path)
+    if memory.parent.is_dir():
+        try:
+            with store.temporary() as folder:
+                (folder / "new").write_text(json.dumps({"identity": identity, "qemu": asdict(found)}))
+                (folder / "new").replace(memory)
+        except OSError:
+            pass  # a cache that cannot be written is asked again, nothing else
+    return found
+
+
+def _probe(path: str) -> SystemQemu:
+    try:
+        version = version_of([path])
+        return SystemQemu(path, version, _at_least(version) and _has_device([path]))
+    except MachineError:
+        return SystemQemu(path, "", suits=False)
+
+
+def version_of(command: Sequence[str]) -> str:
+    """Return the version that a QEMU tells, "11.1.3".
+
+    Raises:
+        MachineError: It does not run, or tells none.
+
+    """
+    output = _output([*command, "--version"])
+    found = re.search(r"version (\d+(?:\.\d+)+)", output)
+    if not found:
+        raise _unusable(command, f"it says: {output.strip()[-400:]}")
+    return found[1]
+
+
+def check(command: Sequence[str]) -> str:
+    """Return the version of a QEMU that has what the lab needs.
+
+    Raises:
+        MachineError: It has not.
+
+    """
+    version = version_of(command)
+    if not _at_least(version) or not _has_device(command):
+        raise _unusable(command, f"it is QEMU {version}, without {DEVICE}")
+    return version
+
+
+def _at_least(version: str) -> bool:
+    return tuple(int(number) for number in version.split(".")[:2]) >= QEMU_OLDEST
+
+
+def _has_device(command: Sequence[str]) -> bool:
+    # Not the list of all devices: for that, QEMU loads every module it finds, those of another QEMU included.
+    return f"{DEVICE} options" in _output([*command, "-machine", "none", "-device", f"{DEVICE},help"])
+
+
+def _output(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _unusable(command[:1], str(error)) from error
+    return done.stdout + done.stderr
+
+
+def _unusable(command: Sequence[str], why: str) -> MachineError:
+    return MachineError(
+        f"QEMU does not work here: {command[0]}", why=why, fix="python -m accel_magic lab clean, then build again"
+    )
+
+
+def command_in(part: Path) -> tuple[str, ...]:
+    """Return the command for the QEMU in a part: through its own loader, with its own libraries and firmware."""
+    library = part / "lib"
+    return (
+        str(library / _LOADER),
+        "--inhibit-cache",
+        "--library-path",
+        str(library),
+        str(part / "bin" / BINARY),
+        "-L",
+        str(part / "share"),
+    )
+
+
+def unpack(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> dict[str, str]:
+    """Fill a part with QEMU's program, the libraries that it needs and its firmware.
+
+    Args:
+        debs: QEMU's packages and those that they depend on.
+        part: An empty folder.
+        progress: Called with the bytes of the packages that are done, in all.
+
+    Returns:
+        The packages that something is left of, with their versions.
+
+    Raises:
+        MachineError: A package is damaged, or a library is in none of them.
+
+    """
+    owner: dict[Path, Deb] = {}
+    for deb, advance in steps(debs, progress):
+        written, links = extract(deb.file, lambda path: _target(path, part), advance)
+        owner.update((target, deb) for path in written if (target := _target(path, part)))
+        for link in links:
+            _link(link, part)
+    needed = _needed(part)
+    for file in (part / "lib").iterdir():
+        if file not in needed:
+            file.unlink()
+            owner.pop(file, None)
+    return {deb.name: deb.version for deb in debs if deb in owner.values()}
+
+
+def _link(link: Link, part: Path) -> None:
+    """Make a library's link, which leads to another name in the same folder."""
+    place = _target(link.path, part)
+    if place and place.parent.name == "lib":
+        place.parent.mkdir(exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(link.target.rpartition("/")[2])
+
+
+def _target(path: str, part: Path) -> Path | None:
+    if path == f"usr/bin/{BINARY}":
+        return part / "bin" / BINARY
+    if match := _LIBRARY.fullmatch(path):
+        return part / "lib" / match[1]
+    match = _DATA.fullmatch(path)
+    name = (match[1] or match[2]) if match else ""
+    return part / "share" / name if name in _FIRMWARE else None
+
+
+def _needed(part: Path) -> set[Path]:
+    """Return the program's libraries, those that they need, and the links that lead to them."""
+    needed: set[Path] = set()
+    program = part / "bin" / BINARY
+    waiting = [(program, program.name), (part / "lib" / _LOADER, program.name)]
+    while waiting:
+        file, user = waiting.pop()
+        if not file.exists():
+            raise MachineError(
+                f"QEMU's packages lack {file.name}",
+                why=f"{user} needs it",
+                fix="add the package that has it, in Debian trixie, to the folder of --debs",
+            )
+        while file not in needed:
+            needed.add(file)
+            if not file.is_symlink():
+                waiting += [(part / "lib" / name, file.name) for name in _libraries(file)]
+                break
+            file = file.parent / file.readlink()
+    return needed
+
+
+def _libraries(file: Path) -> list[str]:
+    """Names of the libraries that an ELF file asks the loader for."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with file.open("rb") as opened:
+            section = ELFFile(opened).get_section_by_name(".dynamic")
+            tags = section.iter_tags("DT_NEEDED") if isinstance(section, DynamicSection) else ()
+            return [str(tag.needed) for tag in tags]  # type: ignore[attr-defined]
+    except ELFError as error:
+        raise MachineError(
+            f"{file.name} in QEMU's packages is damaged", why=str(error), fix="clean the lab and build again"
+        ) from error

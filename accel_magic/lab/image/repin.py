@@ -1,0 +1,71 @@
+"""Write `pins.txt` anew from what the mirror has now: `python -m accel_magic.lab.image.repin`.
+
+For maintainers. The series and the names of their packages stay; of QEMU's dependencies, those are pinned that
+something in the cache would be from.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.image import fetch, pins, qemu, store
+from accel_magic.lab.image.apt import Apt
+from accel_magic.lab.image.fetch import Deb
+from accel_magic.lab.image.mirror import find_mirror
+from accel_magic.lab.image.pins import Pin
+
+if TYPE_CHECKING:
+    from accel_magic.lab.image.apt import Package
+    from accel_magic.lab.image.progress import Progress
+
+_HEADER = """\
+# Packages of the lab: group, name, version, bytes, SHA256, path below https://deb.debian.org
+# Written by: python -m accel_magic.lab.image.repin
+"""
+
+
+def main() -> int:
+    """Write the table; returns the exit status."""
+    try:
+        with store.writing(_show):
+            apt = Apt(find_mirror(), _show)
+            apt.update()
+            rows = [pins.line(_pin(group, package)) for group, package in _all(apt)]
+    except MachineError as error:
+        print(error, file=sys.stderr)
+        return 1
+    pins.TABLE.write_text(_HEADER + "".join(f"{row}\n" for row in rows))
+    return 0
+
+
+def _all(apt: Apt) -> list[tuple[str, Package]]:
+    chosen = [(series, package) for series in pins.KERNELS for package in fetch.newest_kernel(apt, series)]
+    chosen += [("busybox", versions[0]) for versions in apt.available(["busybox-static"]).values()]
+    closure = apt.closure(fetch.QEMU, pins.BACKPORTS)
+    apt.download(closure, store.debs())
+    debs = [Deb(package.name, package.version, store.debs() / package.file) for package in closure]
+    with store.temporary() as part:
+        needed = qemu.unpack(debs, part, lambda _: None)
+    chosen += [("qemu", package) for package in closure if package.name in needed]
+    lacking = {*pins.KERNELS, "busybox"} - {group for group, _ in chosen}
+    if lacking:
+        raise MachineError(
+            f"the mirror has nothing for {', '.join(sorted(lacking))}", fix="take the series out of pins.KERNELS"
+        )
+    return chosen
+
+
+def _pin(group: str, package: Package) -> Pin:
+    archive = "debian-security" if package.path.startswith("pool/updates/") else "debian"
+    path = f"{archive}/{package.path}"
+    return Pin(group, package.name, package.version, package.size, package.sha256, path)
+
+
+def _show(progress: Progress) -> None:
+    print(progress, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

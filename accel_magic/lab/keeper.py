@@ -1,0 +1,100 @@
+"""Owns one lab's processes, the emulated device and QEMU, and ends both whatever happens to the process that asked.
+
+Run as a script (`python -I -S keeper.py`) with the standard library only. It reads one line of JSON from its standard
+input: `{"device", "qemu": argument lists, "socket": the device's, "folder": removed at the end, "log": where both
+print, "deadline_s": number or null}`. It ends both when that input closes, when one of them ends, or at the deadline, and
+then prints `{"ended": "asked" | "guest" | "device" | "deadline", "status": QEMU's exit status}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+_DEVICE_START_S = 10.0
+_PATIENCE_S = 2.0
+_PR_SET_PDEATHSIG = 1
+
+
+def start(command: list[str], log: str) -> subprocess.Popen[bytes]:
+    """Start a process that the kernel kills when this one ends; what it prints is appended to `log`."""
+    libc = ctypes.CDLL(None)
+    with open(log, "ab") as output:  # noqa: PTH123 - a script of few imports
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509 - one thread
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and make it."""
+    process.terminate()
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def wait_for_socket(path: str, device: subprocess.Popen[bytes]) -> bool:
+    """Wait until the device listens; False when it does not."""
+    until = time.monotonic() + _DEVICE_START_S
+    while not os.path.exists(path):  # noqa: PTH110
+        if device.poll() is not None or time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def watch(device: subprocess.Popen[bytes], qemu: subprocess.Popen[bytes], deadline_s: float | None) -> str:
+    """Wait for whatever comes first; returns what it was."""
+    ends = {os.pidfd_open(qemu.pid): "guest", os.pidfd_open(device.pid): "device", 0: "asked"}
+    readable, _, _ = select.select(list(ends), [], [], deadline_s)
+    # QEMU's end takes the device along, so both may be seen at once.
+    return next((what for descriptor, what in ends.items() if descriptor in readable), "deadline")
+
+
+def keep(request: dict[str, Any]) -> dict[str, Any]:
+    """Run both processes to their end; returns what is to be printed."""
+    device = start(request["device"], request["log"])
+    if not wait_for_socket(request["socket"], device):
+        end(device)
+        return {"ended": "device", "status": device.returncode}
+    qemu = start(request["qemu"], request["log"])
+    try:
+        ended = watch(device, qemu, request["deadline_s"])
+    finally:
+        end(qemu)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            device.wait(_PATIENCE_S)  # it writes its statistics when QEMU goes
+        end(device)
+    return {"ended": ended, "status": qemu.returncode}
+
+
+def main() -> None:
+    """Serve the one request on standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    request = json.loads(os.fdopen(os.dup(0), "rb", buffering=0).readline())
+    try:
+        told = keep(request)
+    finally:
+        shutil.rmtree(request["folder"], ignore_errors=True)
+    with contextlib.suppress(OSError):
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()

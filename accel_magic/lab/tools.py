@@ -1,0 +1,25 @@
+"""Programs that every lab has in its `PATH`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.image import cache
+from accel_magic.lab.npu.program import compile_load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def install(folder: Path) -> None:
+    """Put `npu_load` into a folder: the C program, or where it cannot be compiled its counterpart in Python."""
+    folder.mkdir()
+    target = folder / "npu_load"
+    try:
+        target.symlink_to(compile_load(cache() / "programs"))
+    except MachineError:
+        target.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m accel_magic.lab.npu "$@"\n')
+        target.chmod(0o755)

@@ -1,0 +1,70 @@
+"""Trace a command in the lab from the outside; the result is the host's."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic import errors
+from accel_magic.api import Options, finish
+from accel_magic.lab.connection import Completed
+from accel_magic.traces import handover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from accel_magic.lab.vm import Lab
+    from accel_magic.traces.result import TraceResult
+
+
+def trace(
+    lab: Lab,
+    *probes: str,
+    command: Sequence[str],
+    timeout: float | None = None,
+    on_output: Callable[[int, bytes], None] | None = None,
+    save: str | Path | None = None,
+    **options: Any,
+) -> TraceResult:
+    """Trace a command in a running lab, from before its first instruction to its end.
+
+    Args:
+        lab: A lab that has been started.
+        *probes: Probes, as on the `%%ktrace` line; they are matched against the guest's kernel.
+        command: Program and arguments.
+        timeout: Seconds after which it is ended.
+        on_output: Receives what the command prints, while it runs.
+        save: Write the result to this Parquet file.
+        **options: Fields of `accel_magic.Options`: mode, scope, filter, args, max_events, duration, buffer.
+
+    Returns:
+        The result, whose `value` is the command's `Completed`.
+
+    Raises:
+        ProbeError: A probe or option that cannot be understood, or that matches nothing in the guest.
+        MachineError: The guest cannot trace, the command cannot be run, or the guest ended meanwhile.
+        ProgramError: The guest's kernel refuses a program.
+
+    """
+    request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
+    with tempfile.TemporaryDirectory(dir=lab.exchange) as folder:
+        target = Path(folder, "recording")
+        arguments = [sys.executable, "-m", "accel_magic.lab.guest.record", str(target)]
+        done = lab.run(arguments, input=json.dumps(request).encode(), timeout=timeout, on_output=on_output)
+        answer = Path(f"{target}.json")
+        if not answer.exists():
+            raise errors.MachineError(
+                "tracing in the lab failed",
+                why=done.stderr.decode(errors="replace").strip() or f"the guest's side ended with {done.status}",
+                fix=f"see the logs in {lab.logs}",
+            )
+        told = json.loads(answer.read_text())
+        if "error" in told:
+            kind = getattr(errors, told.pop("error"))
+            raise kind(told["what"], why=told["why"], fix=told["fix"])
+        recording = handover.read(target)
+    return finish(recording, Completed(tuple(command), told["status"], done.stdout, done.stderr), save)

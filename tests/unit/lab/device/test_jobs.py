@@ -1,0 +1,383 @@
+"""Jobs: taken from queues, executed one at a time, told as done; their faults; both scheduling modes."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+MAGIC = 0x464C4D41
+
+
+def test_a_job_takes_its_time_and_is_told_with_all_its_numbers(driver):
+    base = driver.register(7, ssid=9)
+    driver.submit(base, 0x1234, ssid=9)
+    driver.ring(7)
+    driver.advance(499)
+    assert driver.done() == []
+    assert driver.r32(0x44, bar=4) == 0
+    driver.advance(1)
+    assert driver.done() == [(0, 7, 0x1234, 0, 9, 0)]
+    assert driver.r32(0x44, bar=4) == 2
+    assert driver.jobs == {"taken": 1, "done": 1}
+    assert driver.npu.statistics.as_dict()["done_by_doorbell"] == {"7": 1}
+    assert driver.npu.statistics.as_dict()["done_by_engine"] == {"0": 1}
+
+
+def test_the_head_moves_as_jobs_are_taken_and_around_the_end(driver):
+    base = driver.register(1)
+    for job in range(1, 151):
+        driver.submit(base, job)
+        driver.ring(1)
+        assert driver.vpeek(base + 4, 4) == struct.pack("<I", job % 63)
+        driver.advance(500)
+    assert [job for _, _, job, _, _, _ in driver.done()][-1] == 150
+    assert driver.jobs == {"taken": 150, "done": 150}
+
+
+def test_one_ring_serves_all_jobs_of_a_queue_one_after_the_other(driver):
+    base = driver.register(1)
+    for job in (11, 12, 13):
+        driver.submit(base, job)
+    driver.ring(1)
+    times = []
+    for _ in range(20):
+        driver.advance(100)
+        times += [(driver.now, job) for _, _, job, _, _, _ in driver.done()]
+    assert times == [(1_000_500, 11), (1_001_000, 12), (1_001_500, 13)]
+
+
+def test_queues_take_turns(driver):
+    bases = [driver.register(doorbell, ssid=doorbell, index=doorbell) for doorbell in (1, 2)]
+    for doorbell, base in zip((1, 2), bases, strict=True):
+        for job in range(3):
+            driver.submit(base, doorbell * 10 + job, ssid=doorbell)
+        driver.ring(doorbell)
+    for _ in range(6):
+        driver.advance(500)
+    assert [job for _, _, job, _, _, _ in driver.done()] == [10, 20, 11, 21, 12, 22]
+
+
+def test_engines_work_side_by_side(driver):
+    compute, copy = driver.register(1), driver.register(2, index=1, engine=1)
+    driver.submit(compute, 1)
+    driver.submit(copy, 2)
+    driver.ring(1)
+    driver.ring(2)
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 1, 0, 1, 0), (1, 2, 2, 0, 1, 0)]
+
+
+def test_a_null_job_executes_nothing_and_reads_nothing(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, 0x1_0000_0000_0000 - 0x1000, ssid=1, flags=1)
+    driver.ring(1)
+    driver.advance(0)
+    assert driver.done() == [(0, 1, 1, 0, 1, 0)]
+
+
+def test_commands_that_are_not_mapped_fail_the_job(driver):
+    base = driver.register(1)
+    driver.context(1)
+    driver.submit(base, 1)
+    driver.w64(0x200080, 0x1_0000_0000)
+    driver.poke(driver.place(base) + 64, struct.pack("<Q", 0xDEAD0000))
+    driver.ring(1)
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 1, 1, 1, 0)]
+    assert driver.guest_faults == {"batch": 1}
+    assert driver.jobs == {"taken": 1, "failed": 1}
+
+
+def test_a_request_for_a_slow_job_is_found_across_pages(driver):
+    base = driver.register(1)
+    driver.map(0xC0000000, 0x2000, 1)
+    driver.submit(base, 1, 0xC0000FF8, request=struct.pack("<IIQ", MAGIC, 1, 250_000))
+    driver.ring(1)
+    driver.advance(249_999)
+    assert driver.done() == []
+    driver.advance(1)
+    assert driver.done() == [(0, 1, 1, 0, 1, 0)]
+    assert driver.jobs == {"taken": 1, "done": 1, "slow": 1}
+
+
+def test_a_slow_job_ends_after_an_hour_at_most(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 1, (1 << 64) - 1))
+    driver.ring(1)
+    driver.advance(3_600_000_000)
+    assert driver.done() == [(0, 1, 1, 0, 1, 0)]
+
+
+def test_the_heartbeat_counts_microseconds_while_idle_and_while_working(driver):
+    first = driver.heartbeat()
+    assert first > 0
+    base = driver.register(1)
+    driver.submit(base, 1)
+    driver.ring(1)
+    driver.advance(400)
+    assert driver.heartbeat() == first + 400
+    driver.advance(600)
+    assert len(driver.done()) == 1
+    assert driver.heartbeat() == first + 1000
+
+
+def test_a_hung_job_stops_the_heartbeat_of_its_engine_and_all_jobs_behind_it(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
+    driver.submit(base, 2, 0xC0001000)
+    driver.ring(1)
+    stuck, other = driver.heartbeat(0), driver.heartbeat(1)
+    driver.advance(10_000_000)
+    assert driver.done() == []
+    assert (driver.heartbeat(0), driver.heartbeat(1)) == (stuck, other + 10_000_000)
+    assert driver.r32(0x44, bar=4) == 0
+    assert driver.jobs == {"taken": 1, "hung": 1}
+
+
+def test_a_reset_of_the_npu_ends_a_hang_and_jobs_work_again(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
+    driver.ring(1)
+    stuck = driver.heartbeat()
+    driver.advance(1_000_000)
+    driver.reset_npu()
+    driver.start_firmware()
+    driver.receive()
+    driver.advance(1_000)
+    assert driver.heartbeat() == stuck + 1_000
+    base = driver.register(1)
+    driver.submit(base, 2, 0xC0001000)
+    driver.ring(1)
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 2, 0, 1, 0)]
+    assert driver.jobs == {"taken": 2, "done": 1, "hung": 1, "aborted": 1}
+
+
+def test_a_lost_completion_is_never_told_and_the_heartbeat_goes_on(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 3, 0))
+    driver.submit(base, 2, 0xC0001000)
+    driver.ring(1)
+    before = driver.heartbeat()
+    driver.advance(500)
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 2, 0, 1, 0)]
+    assert driver.heartbeat() == before + 1000
+    assert driver.jobs == {"taken": 2, "done": 2, "lost": 1}
+
+
+def test_a_duplicated_completion_is_told_twice(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 4, 0))
+    driver.ring(1)
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 1, 0, 1, 0)] * 2
+    assert driver.jobs == {"taken": 1, "done": 1, "duplicated": 1}
+
+
+def test_an_unknown_request_is_counted_and_the_job_runs(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 9, 0))
+    driver.ring(1)
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 1, 0, 1, 0)]
+    assert driver.guest_faults == {"fault-request": 1}
+
+
+def test_the_command_line_chooses_jobs_by_their_number(make_driver):
+    driver = make_driver(faults=["slow-job=2:9000", "lose-job=3", "duplicate-job=4", "hang-job=5"]).boot()
+    base = driver.register(1)
+    for job in range(1, 7):
+        driver.submit(base, job)
+    driver.ring(1)
+    told = []
+    for _ in range(30):
+        driver.advance(500)
+        told += [(driver.now, job) for _, _, job, _, _, _ in driver.done()]
+    assert told == [(1_000_500, 1), (1_009_500, 2), (1_010_500, 4), (1_010_500, 4)]
+    assert driver.jobs == {"taken": 5, "done": 4, "slow": 1, "lost": 1, "duplicated": 1, "hung": 1}
+    driver.close()
+
+
+def test_a_queue_of_hardware_mode_is_told_with_its_number(hardware):
+    base = hardware.create(5, doorbell=3, ssid=2)
+    hardware.submit(base, 8, ssid=2)
+    hardware.ring(3)
+    hardware.advance(500)
+    assert hardware.done() == [(0, 3, 8, 0, 2, 5)]
+
+
+def test_higher_bands_go_first(hardware):
+    bases = [hardware.create(band + 1, band + 1, index=band, band=band) for band in (0, 1)]
+    hardware.submit(bases[0], 100)
+    hardware.ring(1)
+    hardware.submit(bases[0], 10)
+    hardware.submit(bases[1], 11)
+    for doorbell in (1, 2):
+        hardware.ring(doorbell)
+    for _ in range(3):
+        hardware.advance(500)
+    assert [job for _, _, job, _, _, _ in hardware.done()] == [100, 11, 10]
+
+
+def test_a_band_that_does_not_exist_is_refused(hardware):
+    hardware.create(5, doorbell=3)
+    assert hardware.ask(0x1116, struct.pack("<IIQI", 1, 0, 5, 4))[0] == 2
+
+
+def test_a_reset_engine_names_the_stuck_queue_and_waits_to_be_resumed(hardware):
+    stuck, other = hardware.create(5, 3, ssid=2), hardware.create(6, 4, ssid=3, index=1)
+    hardware.submit(stuck, 1, ssid=2, request=struct.pack("<IIQ", MAGIC, 2, 0))
+    hardware.submit(other, 2, ssid=3)
+    hardware.ring(3)
+    hardware.ring(4)
+    hardware.advance(4_000_000)
+    result, payload = hardware.ask(0x1100, struct.pack("<II", 0, 0))
+    assert (result, payload[:32]) == (0, struct.pack("<IIIIQQ", 0, 1, 2, 0, 5, 0))
+    hardware.advance(10_000)
+    assert hardware.done() == []
+    assert hardware.ask(0x111B, struct.pack("<II", 0, 0))[0] == 0
+    hardware.advance(500)
+    assert hardware.done() == [(0, 4, 2, 0, 3, 6)]
+    assert hardware.jobs == {"taken": 2, "done": 1, "hung": 1, "aborted": 1}
+
+
+def test_a_reset_of_an_idle_engine_names_nobody(hardware):
+    result, payload = hardware.ask(0x1100, struct.pack("<II", 0, 0))
+    assert (result, payload[:8]) == (0, struct.pack("<II", 0, 0))
+
+
+def test_an_engine_reset_in_os_mode_goes_on_at_once(driver):
+    base = driver.register(1)
+    driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
+    driver.submit(base, 2, 0xC0001000)
+    driver.ring(1)
+    assert driver.ask(0x1100, struct.pack("<II", 0, 0))[0] == 0
+    driver.advance(500)
+    assert driver.done() == [(0, 1, 2, 0, 1, 0)]
+
+
+def test_a_destroyed_queue_loses_its_jobs_even_the_one_that_runs(hardware):
+    base = hardware.create(5, doorbell=3)
+    hardware.submit(base, 1)
+    hardware.submit(base, 2)
+    hardware.ring(3)
+    assert hardware.ask(0x1115, struct.pack("<IIQ", 1, 0, 5))[0] == 0
+    hardware.advance(10_000)
+    assert hardware.done() == []
+    assert hardware.jobs == {"taken": 1, "aborted": 1}
+
+
+@pytest.mark.parametrize("order", [(0x1115, 0x1103), (0x1103, 0x1115)])
+def test_a_queue_and_its_doorbell_are_given_back_in_either_order(hardware, order):
+    hardware.create(5, doorbell=3)
+    payloads = {0x1115: struct.pack("<IIQ", 1, 0, 5), 0x1103: struct.pack("<II", 3, 0)}
+    assert [hardware.ask(kind, payloads[kind])[0] for kind in order] == [0, 0]
+    assert [hardware.ask(kind, payloads[kind])[0] for kind in order] == [2, 2]
+    base = hardware.create(5, doorbell=3)
+    hardware.submit(base, 1)
+    hardware.ring(3)
+    hardware.advance(500)
+    assert len(hardware.done()) == 1
+
+
+def test_a_queue_made_again_replaces_the_one_the_driver_does_not_know_of(hardware):
+    old = hardware.create(5, doorbell=3)
+    hardware.submit(old, 1)
+    new = hardware.create(5, doorbell=3, index=1)
+    hardware.submit(new, 2)
+    hardware.ring(3)
+    hardware.advance(500)
+    assert hardware.done() == [(0, 3, 2, 0, 1, 5)]
+    assert hardware.guest_faults == {}
+
+
+def test_a_doorbell_registered_again_rings_for_the_new_queue(driver):
+    driver.submit(driver.register(1), 1)
+    base = driver.register(1, index=1)
+    driver.submit(base, 2)
+    driver.ring(1)
+    driver.advance(500)
+    assert [job for _, _, job, _, _, _ in driver.done()] == [2]
+
+
+def test_a_suspended_queue_waits_until_it_is_resumed(hardware):
+    base = hardware.create(5, doorbell=3)
+    assert hardware.ask(0x1119, struct.pack("<IIQ", 1, 0, 5))[0] == 0
+    hardware.submit(base, 1)
+    hardware.ring(3)
+    hardware.advance(10_000)
+    assert hardware.done() == []
+    assert hardware.ask(0x111A, struct.pack("<IIQ", 1, 0, 5))[0] == 0
+    hardware.advance(500)
+    assert len(hardware.done()) == 1
+
+
+def test_a_released_context_loses_its_doorbells_and_jobs_and_others_keep_theirs(driver):
+    mine, yours = driver.register(1, ssid=4), driver.register(2, ssid=5, index=1)
+    driver.submit(mine, 1, ssid=4)
+    driver.submit(yours, 2, ssid=5)
+    driver.ring(1)
+    driver.ring(2)
+    assert driver.ask(0x110E, struct.pack("<II", 4, 0))[0] == 0
+    driver.advance(500)
+    assert driver.done() == [(0, 2, 2, 0, 5, 0)]
+    driver.ring(1)
+    assert driver.guest_faults == {"doorbell": 1}
+
+
+def test_jobs_through_a_doorbell_that_was_given_back_are_not_taken(driver):
+    base = driver.register(1)
+    driver.submit(base, 1)
+    driver.submit(base, 2)
+    driver.ring(1)
+    assert driver.ask(0x1103, struct.pack("<II", 1, 0))[0] == 0
+    driver.advance(10_000)
+    assert [job for _, _, job, _, _, _ in driver.done()] == [1]
+    assert driver.jobs == {"taken": 1, "done": 1}
+
+
+@pytest.mark.parametrize(
+    ("doorbell", "base", "size"),
+    [(256, 0x85020000, 0x1000), (1, 0x85020000, 127), (1, 0x85020000, 0), (1, 0x85020000, 0xFFFFFFFF)],
+)
+def test_a_doorbell_or_queue_that_makes_no_sense_is_refused(driver, doorbell, base, size):
+    assert driver.ask(0x1102, struct.pack("<IIQII", doorbell, 0, base, size, 1))[0] == 2
+    assert sum(driver.guest_faults.values()) == 1
+
+
+@pytest.mark.parametrize("header", [(0, 63, 0), (0, 0, 63), (0, 0xFFFFFFFF, 0), (2, 0, 1), (0xFFFFFFFF, 0, 1)])
+def test_a_header_that_makes_no_sense_is_a_fault_and_the_next_ring_works(driver, header):
+    base = driver.register(1)
+    driver.submit(base, 1)
+    good = driver.peek(driver.place(base), 12)
+    driver.poke(driver.place(base), struct.pack("<III", *header))
+    driver.ring(1)
+    driver.advance(10_000)
+    assert driver.done() == []
+    assert driver.guest_faults == {"job-queue": 1}
+    driver.poke(driver.place(base), good)
+    driver.ring(1)
+    driver.advance(500)
+    assert len(driver.done()) == 1
+
+
+def test_a_tail_that_runs_away_costs_one_job_at_a_time(driver):
+    base = driver.register(1)
+    driver.map(0xC0000000, ssid=1)
+    for slot in range(63):
+        driver.poke(driver.place(base) + 64 + slot * 64, struct.pack("<QII", 0xC0000000, slot, 0))
+    driver.poke(driver.place(base) + 8, struct.pack("<I", 62))
+    driver.ring(1)
+    driver.now += 10**9
+    driver.npu.timers.run_due()
+    assert driver.jobs == {"taken": 2, "done": 1}
+
+
+def test_no_more_queues_are_kept_than_a_driver_has(hardware):
+    results = []
+    for number in range(1, 1027):
+        payload = struct.pack("<QIIQQQII", 7, 1, 0, 1, number, 0x85020000, 0x1000, 0)
+        results.append(hardware.ask(0x1114, payload)[0])
+    assert results == [0] * 1024 + [2] * 2
