@@ -7,7 +7,6 @@ so that a signal reaches all that it started.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -56,7 +55,7 @@ class Process:
         if failure:
             os.waitpid(self.pid, 0)
             self.close()
-            raise OSError(int(failure), os.strerror(int(failure)), request["argv"][0])
+            raise OSError(failure.decode())
         self.pending = bytearray()
         self.ending = False
 
@@ -86,6 +85,7 @@ def resize(descriptor: int, size: list[int]) -> None:
 
 def _become(request: dict[str, Any], streams: tuple[int, int, int], tell: int, *, terminal: bool) -> None:
     """In the child: take the streams and run the command; never returns."""
+    what = "its terminal"
     try:
         os.setsid()
         if terminal:
@@ -95,10 +95,12 @@ def _become(request: dict[str, Any], streams: tuple[int, int, int], tell: int, *
         for signal_ in (signal.SIGINT, signal.SIGPIPE):
             signal.signal(signal_, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        os.chdir(request["cwd"])
-        os.execvpe(request["argv"][0], request["argv"], request["env"])  # noqa: S606 - the host's own command
+        what = request["cwd"]
+        os.chdir(what)
+        what = request["argv"][0]
+        os.execvpe(what, request["argv"], request["env"])  # noqa: S606 - the host's own command
     except OSError as error:
-        os.write(tell, str(error.errno or errno.EINVAL).encode())
+        os.write(tell, f"{what}: {error.strerror}".encode())
     finally:
         os._exit(127)
 

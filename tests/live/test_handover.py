@@ -1,0 +1,155 @@
+"""Recordings handed from one process to another, and programs compiled elsewhere: what the NPU lab is made of."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+from accel_magic import MachineError, RecordingError, trace
+from accel_magic.api import Options
+from accel_magic.kernel import compiler
+from accel_magic.kernel.find_bcc import find_bcc
+from accel_magic.session import LiveSession
+from accel_magic.traces import handover
+from accel_magic.traces.result import TraceResult
+
+pytestmark = pytest.mark.live
+
+GETPPID = "tracepoint:syscalls:sys_enter_getppid"
+
+
+@pytest.fixture
+def recorded(build, run, tmp_path):
+    """A live recording with three kinds of records, and the file it was handed over in."""
+    probes = (GETPPID, f"latency:uprobe:{build('calls')}:leaf", "tracepoint:sched:sched_process_exec")
+    session = LiveSession(Options().plan(probes))
+    session.start()
+    session.go()
+    run(build("calls"), 2, 50)
+    recording = session.stop()
+    path = tmp_path / "recording"
+    handover.write(recording, path)
+    return recording, path
+
+
+def test_what_is_read_is_what_was_written(recorded):
+    recording, path = recorded
+    read = handover.read(path)
+    path.unlink()
+
+    assert len(read.events) == len(recording.events) == 201
+    for name, column in recording.events.columns.items():
+        other = read.events.columns[name]
+        np.testing.assert_array_equal(column.values, other.values)
+        np.testing.assert_array_equal(column.valid, other.valid)
+        assert column.categories == other.categories
+    np.testing.assert_array_equal(read.hits, recording.hits)
+    np.testing.assert_array_equal(read.histograms.counts, recording.histograms.counts)
+    np.testing.assert_array_equal(read.samples.hits, recording.samples.hits)
+    assert (read.plan, read.machine, read.started) == (recording.plan, recording.machine, recording.started)
+    assert str(TraceResult(read)) == str(TraceResult(recording))
+
+
+def test_only_a_fresh_recording_can_be_handed_over(recorded, tmp_path):
+    recording, _ = recorded
+    saved = TraceResult(recording).to_parquet(tmp_path / "saved.parquet")
+
+    from accel_magic.traces.store import load
+
+    with pytest.raises(TypeError, match="just been made"):
+        handover.write(load(saved), tmp_path / "other")
+
+
+def damaged(path):
+    """Ways in which a file can be wrong: (what, its bytes)."""
+    data = path.read_bytes()
+    line, _, rest = data.partition(b"\n")
+    sizes = json.loads(line)
+    yield "its end is missing", data[:-1]
+    yield "JSON", b"no recording\n" + rest
+    yield "", b""
+    yield "", json.dumps(sizes[:-1]).encode() + b"\n" + rest  # a ring too few
+    yield "", json.dumps([*sizes, 0]).encode() + b"\n" + rest  # one too many
+    yield "", json.dumps([sizes[0] + 1, sizes[1] - 1, *sizes[2:]]).encode() + b"\n" + rest
+    part = sum(sizes[:2])
+    yield "", json.dumps([*sizes[:2], *(size - 8 for size in sizes[2:])]).encode() + b"\n" + rest
+    yield "point", line + b"\n" + rest[:part] + b"\xff" * (len(rest) - part)
+
+
+def test_what_is_no_recording_is_refused(recorded):
+    _, path = recorded
+    for why, data in list(damaged(path)):
+        path.write_bytes(data)
+        with pytest.raises(RecordingError, match="cannot be used") as caught:
+            handover.read(path)
+        assert why in caught.value.why
+    with pytest.raises(RecordingError, match="cannot be used"):
+        handover.read(path.with_name("nowhere"))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """A compiler for every connection to a port of this machine, as the lab has it; yields the processes it started."""
+    install = find_bcc()
+    command = [str(install.interpreter), "-I", str(compiler._SERVER), "0", str(install.package), "0"]
+    processes = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    processes.append(subprocess.Popen(command, stdin=connection, stdout=connection, stderr=connection))
+
+        threading.Thread(target=serve, daemon=True).start()
+        monkeypatch.setenv(compiler.ELSEWHERE, f"127.0.0.1:{listener.getsockname()[1]}")
+        compiler.stop()
+        compiler.compile_own.cache_clear()
+        yield processes
+        compiler.stop()
+        compiler.compile_own.cache_clear()
+        listener.shutdown(socket.SHUT_RDWR)
+    for process in processes:
+        assert process.wait(10) == 0  # it ends with its connection
+
+
+def test_a_compiler_elsewhere_serves_as_well(elsewhere, run, build):
+    for calls in (3, 4):
+        with trace(GETPPID) as t:
+            run(build("calls"), 1, calls)
+        assert t.result.hits == calls
+
+    assert len(elsewhere) == 1
+    assert compiler.start() is None
+
+
+def test_a_users_own_program_is_compiled_here(elsewhere):
+    compiled = compiler.compile_user("BPF_HASH(seen); int f(void *ctx) { return 0; }", "mine.c")
+    for map_ in compiled.maps:
+        os.close(map_.fd)
+
+    assert [map_.name for map_ in compiled.maps] == ["seen"]
+    assert elsewhere == []
+
+
+def test_a_compiler_elsewhere_that_is_not_there_is_a_typed_error(monkeypatch, left_behind):
+    compiler.stop()
+    compiler.compile_own.cache_clear()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    monkeypatch.setenv(compiler.ELSEWHERE, address)
+
+    with pytest.raises(MachineError, match=f"{address} cannot be reached") as caught, trace(GETPPID):
+        pass
+    assert compiler.ELSEWHERE in caught.value.fix
+    assert left_behind() == set()
+    monkeypatch.setenv(compiler.ELSEWHERE, "nonsense")
+    with pytest.raises(MachineError, match="nonsense cannot be reached"), trace(GETPPID):
+        pass
