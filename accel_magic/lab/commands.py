@@ -74,7 +74,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--kernel", choices=KERNELS, default=KERNELS[0], help="series of the guest's kernel (default: %(default)s)")
     add("--share", type=Path, action="append", default=[], metavar="FOLDER", help="a folder the guest may write to")
-    add("--scheduler", choices=("hardware", "os"), default="hardware", help="who schedules jobs: firmware or driver")
+    add(
+        "--scheduler", choices=("auto", "hardware", "os"), default="auto", help="who schedules jobs: firmware or driver"
+    )
     add("--driver-option", action="append", default=[], metavar="NAME=VALUE", help="an option of intel_vpu's")
     add("--job-us", type=int, default=500, metavar="US", help="how long a job takes (default: %(default)s)")
     add(

@@ -2,8 +2,8 @@
 
 Run as a script (`python -I -S keeper.py`) with the standard library only. It reads one line of JSON from its standard
 input: `{"device", "qemu": argument lists, "socket": the device's, "folder": removed at the end, "log": where both
-print, "deadline_s": number or null}`. It ends both when that input closes, when one of them ends, or at the deadline, and
-then prints `{"ended": "asked" | "guest" | "device" | "deadline", "status": QEMU's exit status}`.
+print, "deadline_s": number or null}`. It ends both when that input closes, when one of them ends, or at the deadline.
+Then it prints `{"ended": "asked" | "guest" | "device" | "deadline", "status": QEMU's exit status}`.
 """
 
 from __future__ import annotations

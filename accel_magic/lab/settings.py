@@ -11,9 +11,9 @@ from typing import Literal
 from accel_magic.errors import MachineError
 
 Accelerator = Literal["auto", "kvm", "tcg"]
-Scheduler = Literal["hardware", "os"]
+Scheduler = Literal["auto", "hardware", "os"]
 
-OS_SCHEDULER_FIRMWARE = "intel/vpu/lab_os_scheduler.bin"
+_SCHED_MODE: dict[Scheduler, dict[str, str]] = {"auto": {}, "hardware": {"sched_mode": "1"}, "os": {"sched_mode": "0"}}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Settings:
         kernel: Series of the guest's kernel, "6.12".
         share: Folders of the host that the guest may write to, at the same paths; everything else of the host's files
             is there too, with the guest's changes thrown away at its end.
-        scheduler: Who schedules jobs: the (emulated) firmware, or the driver.
+        scheduler: Who schedules jobs: "hardware", the (emulated) firmware; "os", the driver; "auto", as the driver
+            decides.
         module_options: More options of the driver, such as `{"tdr_timeout_ms": "500"}`.
         job_us: How long the emulated NPU takes for a job, in µs.
         faults: Faults of the device, as its `--fault` takes them: "no-boot=1", "hang-job=3".
@@ -40,7 +41,7 @@ class Settings:
 
     kernel: str = "6.12"
     share: tuple[Path, ...] = ()
-    scheduler: Scheduler = "hardware"
+    scheduler: Scheduler = "auto"
     module_options: dict[str, str] = field(default_factory=dict)
     job_us: int = 500
     faults: tuple[str, ...] = ()
@@ -59,7 +60,7 @@ class Settings:
             MachineError: One of them is not a name and a plain value.
 
         """
-        options = {**({"firmware": OS_SCHEDULER_FIRMWARE} if self.scheduler == "os" else {}), **self.module_options}
+        options = {**_SCHED_MODE[self.scheduler], **self.module_options}
         for name, value in options.items():
             if not re.fullmatch(r"\w+", name) or not re.fullmatch(r"[\w./,+-]+", value):
                 raise MachineError(

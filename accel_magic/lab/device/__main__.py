@@ -87,7 +87,7 @@ def _is_stale(path: str) -> bool:
 
 
 def die_with_parent() -> None:
-    """Get SIGTERM when the parent ends; at once where it has ended already."""
+    """Get SIGTERM when the parent ends, also where it ends at this very moment."""
     parent = os.getppid()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -143,7 +143,7 @@ class Firmware:
         self._saved, self._saving = self._saving, None
         if self._saved is not None:
             self._saved.queues = kept
-        self._metrics.reset()
+        self._metrics.pause()
         self._ipc.reset()
         if self._booting is not None:
             self._timers.cancel(self._booting)
@@ -172,6 +172,7 @@ class Firmware:
             kind, saved = "cold", None
             areas = self._find_parameters(entry)
             self._entry = entry
+            self._metrics.reset()
         delay = self._faults.boot_delay_us()
         self._log.event(f"{kind} boot at {entry:#x}, parameters at {self._parameters:#x}, message in {delay} us")
         self._statistics.boots[kind] += 1
@@ -184,6 +185,7 @@ class Firmware:
             self._statistics.replies["boot"] += 1
             if saved is not None:
                 self._scheduler.restore(saved.queues)
+                self._metrics.resume()
 
         if delay:
             self._booting = self._timers.after(delay, lambda: self._guard(answer))

@@ -83,11 +83,20 @@ class Metrics:
         self._period_us = SHORTEST_PERIOD_US
         self._buffer = self._size = self._written = self._samples = self._dropped = 0
 
-    def reset(self) -> None:
-        """Sample no more, and forget."""
+    def pause(self) -> None:
+        """Sample no more, as long as the NPU is off."""
         if self._timer is not None:
             self._timers.cancel(self._timer)
             self._timer = None
+
+    def resume(self) -> None:
+        """Go on with a stream that was paused, as after a warm boot."""
+        if self._buffer and self._timer is None:
+            self._timer = self._timers.after(self._period_us, self._sample)
+
+    def reset(self) -> None:
+        """Sample no more, and forget."""
+        self.pause()
         self._buffer = self._size = self._written = self._samples = self._dropped = 0
 
     def info(self, payload: bytes) -> bytes:

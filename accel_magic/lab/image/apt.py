@@ -225,8 +225,10 @@ class Apt:
                     poll()
         except BaseException:
             process.terminate()
-            reader.join(_STOP_SECONDS)
-            process.kill()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
             raise
         return process.returncode, *results[0]
 

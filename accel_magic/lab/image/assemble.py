@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.lab.image import initramfs, modules
-from accel_magic.lab.image.firmware import HARDWARE_SCHEDULER_JSM, OS_SCHEDULER_JSM, firmware
+from accel_magic.lab.image.firmware import firmware
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +29,6 @@ _FOLDERS = (
 _FIRMWARE = "intel/vpu"
 _DRIVER_FIRMWARE = ("intel/vpu/vpu_37xx_v1.bin", "intel/vpu/vpu_37xx_v0.0.bin")
 """What the drivers of 6.12 to 7.2 ask for, in this order; a newer driver's own list is added."""
-OS_SCHEDULER = "intel/vpu/lab_os_scheduler.bin"
-"""With it the driver schedules the jobs itself: loaded in place of the usual file, or named by the driver's parameter
-`firmware` where it has one (6.12 does, 6.18 and 7.2 do not)."""
 
 
 def assemble(output: BinaryIO, kernel: Path, manifest: dict[str, Any], busybox: Path, init: bytes) -> None:
@@ -62,8 +59,7 @@ def assemble(output: BinaryIO, kernel: Path, manifest: dict[str, Any], busybox: 
     for name in order:
         file = next((kernel / "modules").glob(f"{name}.ko*"))
         entries.append(initramfs.file(f"lib/modules/{name}.ko", modules.read(file)))
-    usual = firmware(HARDWARE_SCHEDULER_JSM)
+    synthetic = firmware()
     asked_for = [path for path in manifest["firmware"] if path.startswith(f"{_FIRMWARE}/")]
-    entries += [initramfs.file(f"lib/firmware/{path}", usual) for path in sorted({*_DRIVER_FIRMWARE, *asked_for})]
-    entries.append(initramfs.file(f"lib/firmware/{OS_SCHEDULER}", firmware(OS_SCHEDULER_JSM)))
+    entries += [initramfs.file(f"lib/firmware/{path}", synthetic) for path in sorted({*_DRIVER_FIRMWARE, *asked_for})]
     initramfs.write(output, entries)

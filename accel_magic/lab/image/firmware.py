@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import struct
 
-HARDWARE_SCHEDULER_JSM = 29
-OS_SCHEDULER_JSM = 23
-"""Below JSM 3.24 the driver schedules jobs itself; from there on the firmware does."""
-
 _PAGE = 4096
 _IMAGE_BYTES = 4 * _PAGE
 _RUNTIME = 0x8480_0000  # within the 2 to 3 GiB window of the device's address space that the driver allows
@@ -20,6 +16,7 @@ _IMAGE_ADDRESS = _RUNTIME + 2 * _PAGE
 _RUNTIME_BYTES = 1 << 20
 _PREEMPTION_BYTES = 8 * _PAGE  # two buffers per command queue; the driver refuses less than a page
 _BOOT_API = (3, 28)
+_JOB_MESSAGE_API = (3, 29)  # from 3.24 on the firmware may schedule the jobs
 _VERSION = b"accel_magic lab, synthetic firmware"
 
 # Header version, image format, load address, size, entry point, 32 bytes of version, compression, address and size of
@@ -27,16 +24,11 @@ _VERSION = b"accel_magic lab, synthetic firmware"
 _HEADER = struct.Struct("<IIQIQ32sIQIQ16IIIII")
 
 
-def firmware(jsm_minor: int) -> bytes:
-    """Make the file, 24 KiB.
-
-    Args:
-        jsm_minor: Minor version of the job messages (JSM 3.x) that it claims; it decides who schedules.
-
-    """
+def firmware() -> bytes:
+    """Make the file, 24 KiB."""
     apis = [0] * 16
     apis[0] = _BOOT_API[0] << 16 | _BOOT_API[1]
-    apis[4] = 3 << 16 | jsm_minor
+    apis[4] = _JOB_MESSAGE_API[0] << 16 | _JOB_MESSAGE_API[1]
     header = _HEADER.pack(
         1,
         0,

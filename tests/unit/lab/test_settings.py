@@ -18,7 +18,9 @@ IMAGE = Image("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "
     ("settings", "options"),
     [
         (Settings(), ""),
-        (Settings(scheduler="os"), "firmware=intel/vpu/lab_os_scheduler.bin"),
+        (Settings(scheduler="hardware", module_options={"sched_mode": "-1"}), "sched_mode=-1"),
+        (Settings(scheduler="hardware"), "sched_mode=1"),
+        (Settings(scheduler="os"), "sched_mode=0"),
         (Settings(module_options={"tdr_timeout_ms": "500", "dbg_mask": "0xff"}), "tdr_timeout_ms=500 dbg_mask=0xff"),
     ],
 )

@@ -228,6 +228,7 @@ class Driver(Client):
                     value = self.page() | 3
                     self.poke(entry, value.to_bytes(8, "little"))
                 table = value & ~0xFFF
+            self.page()  # what follows each other for the NPU does not in memory
             page = self.page()
             self.poke(table + (at >> 12 & 511) * 8, (page | flags).to_bytes(8, "little"))
             self.pages[ssid, at] = page

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accel_magic.lab.device.guest_fault import GuestFault
+
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 LONGEST_S = 0.5  # for one access, on a slow machine
 
@@ -61,6 +63,7 @@ class Guarded:
     def fresh_job(self):
         """The device resets, boots and does a job, whatever was done to it before."""
         driver = self.driver
+        assert set(driver.guest_faults) <= set(GuestFault.KINDS)
         driver.request(13)
         driver.write(7, 0x78, bytes(8))
         os.ftruncate(driver.file, 0x1000)

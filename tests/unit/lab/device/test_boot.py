@@ -40,6 +40,8 @@ def test_the_message_raises_an_interrupt_only_where_it_is_enabled_and_not_masked
     assert driver.interrupts() == 0
     driver.w32(0x34, 0, bar=4)
     assert driver.interrupts() == 1
+    driver.w32(0x10220, 0xFFFFFFEF)
+    assert driver.r32(0x10210) == 0x10
     driver.w32(0x10220, 0x10)
     assert driver.r32(0x10210) == 0
     driver.w32(0x34, 0, bar=4)

@@ -269,6 +269,19 @@ def test_a_destroyed_queue_loses_its_jobs_even_the_one_that_runs(hardware):
     assert hardware.jobs == {"taken": 1, "aborted": 1}
 
 
+def test_destroying_the_queue_of_a_stuck_job_leaves_the_engine_stuck(hardware):
+    base = hardware.create(5, doorbell=3)
+    hardware.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
+    hardware.ring(3)
+    assert hardware.ask(0x1115, struct.pack("<IIQ", 1, 0, 5))[0] == 0
+    stuck = hardware.heartbeat()
+    hardware.advance(1000)
+    assert hardware.heartbeat() == stuck
+    assert hardware.ask(0x1100, bytes(8))[0] == 0
+    hardware.advance(1000)
+    assert hardware.heartbeat() == stuck + 1000
+
+
 @pytest.mark.parametrize("order", [(0x1115, 0x1103), (0x1103, 0x1115)])
 def test_a_queue_and_its_doorbell_are_given_back_in_either_order(hardware, order):
     hardware.create(5, doorbell=3)

@@ -176,6 +176,21 @@ def test_a_stream_of_metrics_is_described_sampled_and_stopped(driver):
     assert driver.vpeek(0x86001020, 8) == bytes(8)
 
 
+def test_a_stream_goes_on_after_a_warm_boot_and_is_forgotten_by_a_cold_one(driver):
+    driver.map(0x86000000)
+    assert driver.ask(0x110F, struct.pack("<QQIIQQQQ", 1, 10**6, 0, 0, 0x86000000, 0x1000, 0, 0))[0] == 0
+    driver.advance(1000)
+    for entry, written in ((0x84803000, 64), (0x84802000, 0)):
+        driver.ask(0x1202, struct.pack("<II", 1, 0), channel=10)
+        driver.reset_npu()
+        driver.advance(5000)
+        driver.start_firmware(entry)
+        driver.receive()
+        driver.advance(1000)
+        reply = driver.ask(0x1111, struct.pack("<QQQQQ", 1, 0, 0, 0, 0))[1]
+        assert struct.unpack_from("<Q", reply, 32)[0] == written
+
+
 @pytest.mark.parametrize(
     ("mask", "buffer", "size"), [(2, 0x86000000, 0x1000), (0, 0x86000000, 0x1000), (1, 0, 0x1000), (1, 1, 31)]
 )

@@ -75,6 +75,13 @@ def test_a_stream_table_entry_that_makes_no_sense_is_a_fault(mapped, entry):
     assert fails(mapped, 0x90000000) in {"translation", "dma"}
 
 
+@pytest.mark.parametrize("control", [0, 16 | 1 << 41, 16 | 1 << 31, 15 | 1 << 31 | 1 << 41, 25 | 1 << 31 | 1 << 41])
+def test_a_context_descriptor_that_makes_no_sense_is_a_fault(mapped, control):
+    mapped.map(0x90000000)
+    mapped.poke(0x1_0000_1000, control.to_bytes(8, "little"))
+    assert fails(mapped, 0x90000000) == "translation"
+
+
 def test_tables_outside_guest_memory_are_faults(mapped):
     mapped.map(0x90000000)
     root = mapped.context(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -100,26 +101,30 @@ def test_sigterm_ends_it_in_order(start, tmp_path, connected):
 def test_it_ends_when_its_parent_is_killed(tmp_path):
     path = tmp_path / "npu.sock"
     code = (
-        "import subprocess, sys, time\n"
-        f"p = subprocess.Popen({DEVICE!r} + ['--socket', {str(path)!r}])\n"
+        "import subprocess, time\n"
+        f"p = subprocess.Popen({DEVICE!r} + ['--socket', {str(path)!r}], stdout=-3, stderr=-3)\n"
         "print(p.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())
-    deadline = time.monotonic() + 10
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.1)
-    parent.kill()
-    parent.communicate()
-    while path.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not path.exists()
-    with pytest.raises(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.kill(child, 0)
+    try:
+        deadline = time.monotonic() + 10
+        while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
+        time.sleep(0.1)
+        parent.kill()
+        parent.communicate()
+        while path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not path.exists()
+        with pytest.raises(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.kill(child, 0)
+                time.sleep(0.01)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 def test_a_socket_that_nobody_serves_is_replaced_and_one_in_use_is_not(start, tmp_path):

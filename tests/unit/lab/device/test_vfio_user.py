@@ -169,7 +169,7 @@ def test_a_write_that_carries_fewer_bytes_than_it_says_is_refused(client):
     "head",
     [
         struct.pack("<HHIII", 1, 4, 15, 0, 0),
-        struct.pack("<HHIII", 1, 4, 0xFFFFFFFF, 0, 0),
+        struct.pack("<HHIII", 1, 4, 65537, 0, 0) + bytes(65537 - 16),
         struct.pack("<HHIII", 1, 4, 32, 1, 0),
         b"\xff" * 16,
     ],
