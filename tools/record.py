@@ -1,12 +1,14 @@
-"""Record what a notebook traces: record.py NOTEBOOK FOLDER.
+"""Record what a notebook traces: record.py [--lab KERNEL] NOTEBOOK FOLDER.
 
 Runs it live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>`, FOLDER/<notebook>.parquet
-for the one without a name: what `%config KTrace.replay` plays. The host's name and its folders are left out.
+for the one without a name: what `%config KTrace.replay` plays. The host's name and its folders are left out. With --lab
+it runs in the NPU lab on that kernel, and the files are called <notebook>_<kernel>.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
@@ -54,21 +56,25 @@ def prepared(notebook: nbformat.NotebookNode, folder: Path, stem: str) -> nbform
 def main() -> int:
     """Record; exit status 1 when the files are too large to keep."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lab", metavar="KERNEL", help="in the NPU lab with this kernel, such as 7.2")
     parser.add_argument("notebook", type=Path)
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
     path, folder = arguments.notebook, arguments.folder.resolve()
     notebook = nbformat.read(path, as_version=4)
-    notebook = prepared(notebook, folder, path.stem)
+    stem = f"{path.stem}_{arguments.lab}" if arguments.lab else path.stem
+    notebook = prepared(notebook, folder, stem)
+    if arguments.lab:
+        os.environ["ACCEL_MAGIC_LAB_KERNEL"] = arguments.lab
     print(f"== recording what {path} traces", flush=True)
     NotebookClient(
         notebook,
-        kernel_name="python3",
+        kernel_name="accel-magic-npu-lab" if arguments.lab else "python3",
         extra_arguments=QUIET,
         timeout=300,
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
-    sizes = {file: file.stat().st_size for file in sorted(folder.glob(f"{path.stem}*.parquet"))}
+    sizes = {file: file.stat().st_size for file in sorted(folder.glob(f"{stem}*.parquet"))}
     for file, size in sizes.items():
         print(f"   {file}: {size:,} bytes")
     if sum(sizes.values()) > LARGEST:

@@ -13,8 +13,30 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 
+from accel_magic.errors import MachineError
+from accel_magic.lab import image
+from accel_magic.lab.cli import Bar
+
+ORDINARY, LAB = "python3", "accel-magic-npu-lab"
 QUIET = ["--log-level=40"]  # the kernel warns that it talks over TCP, as kernels do
 CELL_TIMEOUT_S = 300
+
+
+def kernel_of(notebook: nbformat.NotebookNode) -> str:
+    """The Jupyter kernel that the notebook names; the ordinary one where the NPU lab is named and cannot be built."""
+    name = str(notebook.metadata.get("kernelspec", {}).get("name", ORDINARY))
+    if name != LAB:
+        return ORDINARY
+    bar = Bar(sys.stderr)
+    try:
+        built = image.build(report=bar)
+    except MachineError as error:
+        bar.end()
+        print(f"== the NPU lab cannot be built here, so its recordings are played\n{error}", flush=True)
+        return ORDINARY
+    bar.end()
+    print(f"   in the NPU lab: Linux {built.release} on QEMU {built.qemu_version}", flush=True)
+    return LAB
 
 
 def run(path: Path, folder: Path) -> bool:
@@ -30,7 +52,7 @@ def run(path: Path, folder: Path) -> bool:
 
     client = NotebookClient(
         notebook,
-        kernel_name="python3",
+        kernel_name=kernel_of(notebook),
         extra_arguments=QUIET,
         timeout=CELL_TIMEOUT_S,
         resources={"metadata": {"path": str(path.parent)}},
