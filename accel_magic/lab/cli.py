@@ -72,7 +72,7 @@ def _add_status(commands: Commands) -> None:
 def _add_clean(commands: Commands) -> None:
     from accel_magic.lab.image.pins import KERNELS
 
-    clean = commands.add_parser("clean", help="remove the lab's image from the cache")
+    clean = commands.add_parser("clean", help="remove the lab's images and logs from the cache")
     clean.add_argument("--kernel", choices=KERNELS, help="only this kernel's (default: everything)")
     clean.set_defaults(run=_clean)
 
@@ -140,8 +140,12 @@ def _line(one: Image) -> str:
 
 def _clean(options: argparse.Namespace) -> int:
     from accel_magic.lab import image
+    from accel_magic.lab.image import store
 
-    print(f"{image.clean(options.kernel) / 1e6:.0f} MB removed")
+    removed = image.clean(options.kernel)
+    if options.kernel is None:
+        removed += sum(store.remove(image.cache() / name) for name in ("runs", "programs"))
+    print(f"{removed / 1e6:.0f} MB removed")
     return 0
 
 

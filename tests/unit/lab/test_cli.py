@@ -103,6 +103,19 @@ def test_status_as_json_has_every_field_of_the_images(monkeypatch, capsys, made,
     assert told["images"][0]["packages"] == {"busybox-static": "1"}
 
 
+def test_clean_takes_logs_and_programs_along_but_not_with_one_kernel(cache, capsys):
+    for name in ("runs/one/console.log", "programs/npu_load"):
+        (cache / name).parent.mkdir(parents=True)
+        (cache / name).write_bytes(bytes(3_000_000))
+
+    assert run("clean", "--kernel", "7.2") == 0
+    assert (cache / "runs/one/console.log").exists()
+    assert run("clean") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "6 MB removed"
+    assert not (cache / "runs").exists()
+    assert not (cache / "programs").exists()
+
+
 def test_clean_tells_how_much_it_freed(cache, capsys):
     (cache / "parts").mkdir(parents=True)
     (cache / "parts" / "x").write_bytes(bytes(3_000_000))
