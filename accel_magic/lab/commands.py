@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic.errors import ProbeError
 from accel_magic.lab.connection import Completed, GuestGoneError
 from accel_magic.lab.settings import Settings
-from accel_magic.lab.vm import Lab
+from accel_magic.lab.vm import THE_GUESTS_OWN, Lab
 
 if TYPE_CHECKING:
     import argparse
@@ -95,7 +95,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 def _settings(options: argparse.Namespace) -> Settings:
     return Settings(
         kernel=options.kernel,
-        share=tuple(dict.fromkeys(path.resolve() for path in (Path.cwd(), *options.share))),
+        share=tuple(dict.fromkeys([*({Path.cwd()} - THE_GUESTS_OWN), *(path.resolve() for path in options.share)])),
         scheduler=options.scheduler,
         module_options=dict(_pair(text) for text in options.driver_option),
         job_us=options.job_us,

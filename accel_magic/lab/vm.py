@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _KEEPER = Path(__file__).with_name("keeper.py")
 _AGENT = Path(__file__).parent / "guest" / "agent.py"
 _CLOSE_S = 5.0
+THE_GUESTS_OWN = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
+"""Folders that cannot be shared."""
 _POLL_S = 0.02
 
 
@@ -247,7 +249,7 @@ class Lab:
                 self._let_go()
             if not self._keeper_ended(_CLOSE_S):
                 self._let_go()
-                self._keeper.wait()
+                self._keeper_ended(None)
             self._let_go()
 
     def _let_go(self) -> None:
@@ -292,7 +294,7 @@ class Lab:
             "ACCEL_MAGIC_COMPILER": command_line.COMPILER,
         }
 
-    def _keeper_ended(self, timeout: float) -> bool:
+    def _keeper_ended(self, timeout: float | None) -> bool:
         """Whether the keeper has ended within `timeout` seconds, with what it told kept."""
         assert self._keeper is not None  # noqa: S101 - started
         assert self._keeper.stdout is not None  # noqa: S101 - a pipe
@@ -301,7 +303,8 @@ class Lab:
         except subprocess.TimeoutExpired:
             return False
         if self._ended is None:
-            text = self._keeper.stdout.read()
+            with self._keeper.stdout as output:
+                text = output.read()
             self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
         return True
 
@@ -330,7 +333,7 @@ def _folders(given: Sequence[Path]) -> list[Path]:
     """Make the shared folders absolute.
 
     Raises:
-        MachineError: One of them is not there.
+        MachineError: One of them is not there, or the guest's own.
 
     """
     folders = [folder.resolve() for folder in given]
@@ -338,6 +341,12 @@ def _folders(given: Sequence[Path]) -> list[Path]:
         if not folder.is_dir():
             raise MachineError(
                 f"{folder} cannot be shared with the lab", why="it is not a folder", fix="make it, or give another"
+            )
+        if folder in THE_GUESTS_OWN:
+            raise MachineError(
+                f"{folder} cannot be shared with the lab",
+                why="the guest has its own",
+                fix="share a folder inside it, or another",
             )
     return folders
 

@@ -122,6 +122,7 @@ def test_a_shell_takes_keys_and_interrupts(tmp_path):
         (["shell"], "a shell needs a terminal"),
         (["run", "--driver-option", "x", "--", "true"], "--driver-option x has no value"),
         (["run", "--share", "/nowhere", "--", "true"], "/nowhere cannot be shared"),
+        (["run", "--share", "/run", "--", "true"], "/run cannot be shared"),
         (["status", "--", "true"], "this command takes nothing after --"),
         (["run", "--", "no-such-command"], "no-such-command cannot be run in the lab"),
         (["trace", "intel_vpu:ivpu_bo_crate_ioctl", "--", "true"], "did you mean ivpu_bo_create_ioctl"),

@@ -1,0 +1,162 @@
+"""The kernel "Python 3 (NPU lab)" in a real JupyterLab: picked by its name, with the real driver behind its cells."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.lab import image
+
+pytestmark = pytest.mark.lab
+
+KERNEL = "Python 3 (NPU lab)"
+STATUS = "#jp-main-statusbar"
+FIRST_PROMPT_S = 45
+MEASURED = Path(__file__).parents[2] / "build/lab_kernel.json"
+RELEASE = "import os\nos.uname().release"
+LOAD = "%load_ext accel_magic\nfrom accel_magic.lab import npu"
+TRACED = "%%ktrace intel_vpu:ivpu_* -o calls\nwork = npu.load(jobs=200, rate=20)"
+COUNTS = """hits = calls.counts["hits"].groupby("function").sum()
+int(hits["ivpu_bo_create_ioctl"]), int(work.functions["ivpu_bo_create_ioctl"])"""
+ROW = ".am-live"
+RESULT = ".accel-magic"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built():
+    """The image, in a cache that JupyterLab with its empty home finds too."""
+    try:
+        image.build()
+    except MachineError as error:
+        if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
+            pytest.fail(f"the lab is required here, and cannot be built: {error}")
+        pytest.skip(f"the lab cannot be built here: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACCEL_MAGIC_CACHE", str(image.cache().parent))
+        yield
+
+
+def choose(notebook, name):
+    """Pick a kernel in the dialog behind its name in the toolbar."""
+    notebook.page.locator(".jp-Toolbar-kernelName:visible").click()
+    dialog = notebook.page.locator(".jp-Dialog")
+    dialog.locator("select").select_option(label=name)
+    notebook.screenshot("lab-kernel-choice")
+    dialog.locator(".jp-mod-accept").click()
+
+
+def idle(notebook, within_s):
+    notebook.page.locator(STATUS, has_text=f"{KERNEL} | Idle").wait_for(timeout=within_s * 1000)
+
+
+def answer(notebook, number):
+    return notebook.output(number).locator(".jp-OutputArea-output").inner_text().strip()
+
+
+def row_texts(notebook, number):
+    """Distinct texts of the live row until the cell ends, in order."""
+    texts = []
+    while notebook.is_busy(number):
+        text = " ".join(" ".join(notebook.output(number).locator(ROW).all_inner_texts()).split())
+        if text and text not in texts:
+            texts.append(text)
+        notebook.page.wait_for_timeout(50)
+    return texts
+
+
+def events_in(text):
+    """Number of recorded events that a live row shows."""
+    found = re.search(r"([\d.]+) ?(k|) events", text)
+    return float(found[1]) * {"": 1, "k": 1e3}[found[2]] if found else 0
+
+
+def keep(took):
+    """Add measured seconds to those of the other tests."""
+    MEASURED.parent.mkdir(exist_ok=True)
+    known = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    MEASURED.write_text(json.dumps({**known, **{name: round(value, 2) for name, value in took.items()}}, indent=1))
+    print(MEASURED.read_text())
+
+
+def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
+    notebook = browse(lab, lab.write("npu.ipynb", RELEASE, LOAD, TRACED, COUNTS))
+    took = {}
+
+    choose(notebook, KERNEL)
+    start = time.monotonic()
+    notebook.page.wait_for_timeout(1500)
+    notebook.screenshot("lab-kernel-boot")
+    idle(notebook, 3 * FIRST_PROMPT_S)
+    took["selected to first prompt"] = time.monotonic() - start
+    notebook.run(0, timeout_s=60)
+    took["selected to first result"] = time.monotonic() - start
+
+    start = time.monotonic()
+    notebook.run(1, timeout_s=60)
+    took["load_ext"] = time.monotonic() - start
+    start = time.monotonic()
+    notebook.start(2)
+    notebook.output(2).locator(ROW).wait_for(timeout=60_000)
+    took["first ktrace to live row"] = time.monotonic() - start
+    notebook.page.wait_for_timeout(4000)
+    notebook.screenshot("lab-kernel-live")
+    counted = [events_in(text) for text in row_texts(notebook, 2)]
+    result = notebook.output(2).locator(RESULT)
+    result.wait_for()
+    result.scroll_into_view_if_needed()
+    notebook.page.wait_for_timeout(1000)
+    notebook.screenshot("lab-kernel-result-page")
+    notebook.screenshot("lab-kernel-result", result)
+    notebook.run(3)
+    keep(took)
+
+    assert re.fullmatch(r"'6\.12\.\d+\+deb13-amd64'", answer(notebook, 0))
+    assert len(set(counted)) >= 5
+    assert counted == sorted(counted)
+    assert re.search(r"[\d,]+ hits\s+[\d,]+ events\s+0 lost", result.inner_text())
+    assert answer(notebook, 3) == "(200, 200)"
+    assert took["selected to first prompt"] < FIRST_PROMPT_S
+    assert notebook.errors == []
+
+
+def test_a_notebook_that_names_the_lab_kernel_gets_it_and_its_buttons_work(lab, browse):
+    lab.write("own.ipynb", "import os, time\nkept = 1", "time.sleep(100)", "'kept' in globals()")
+    own = nbformat.read(lab.folder / "own.ipynb", as_version=4)
+    own.metadata.kernelspec = {"name": "accel-magic-npu-lab", "display_name": KERNEL}
+    nbformat.write(own, lab.folder / "own.ipynb")
+    notebook = browse(lab, "own.ipynb")
+    idle(notebook, 10)
+    took = {}
+    notebook.run(0)
+
+    notebook.start(1)
+    notebook.page.wait_for_timeout(1000)
+    start = time.monotonic()
+    button(notebook, "interrupt").click()
+    notebook.ended(1)
+    took["interrupt"] = time.monotonic() - start
+    notebook.run(2)
+    assert "KeyboardInterrupt" in notebook.output(1).inner_text()
+    assert answer(notebook, 2) == "True"
+
+    button(notebook, "restart").click()
+    notebook.page.locator(".jp-Dialog .jp-mod-accept").click()
+    start = time.monotonic()
+    notebook.page.locator(STATUS, has_text=f"{KERNEL} | Idle").wait_for(state="detached", timeout=10_000)
+    idle(notebook, 3 * FIRST_PROMPT_S)
+    took["restart"] = time.monotonic() - start
+    notebook.run(2)
+    keep(took)
+    assert answer(notebook, 2) == "False"
+    assert took["interrupt"] < 5
+
+
+def button(notebook, what):
+    return notebook.page.locator(f'[data-command="notebook:{what}-kernel"], [title^="{what.title()} the kernel"]').first

@@ -1,0 +1,352 @@
+"""The kernel provisioner without a machine: what it starts the lab with, and what it makes of its end."""
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+
+from accel_magic.errors import MachineError
+from accel_magic.lab import image, provisioner, provisioner_kernel
+from accel_magic.lab.connection import GuestGoneError
+from accel_magic.lab.guest.ipython_kernel import LISTENING
+from accel_magic.lab.image import Progress
+from accel_magic.lab.provisioner_kernel import GuestKernel, Launch
+from accel_magic.lab.settings import Settings
+
+SPECS = Path(provisioner.__file__).parent / "kernelspecs"
+PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
+
+
+class Process:
+    """A command in a guest that ends when it is told to; `status` is an exit status, or what waiting for it raises."""
+
+    def __init__(self):
+        self.ended, self.status, self.signals = threading.Event(), 0, []
+
+    def end(self, status):
+        self.status = status
+        self.ended.set()
+
+    def wait(self, timeout=None):
+        if not self.ended.wait(timeout):
+            raise TimeoutError
+        if isinstance(self.status, type):
+            raise self.status
+        return self.status
+
+    def send_signal(self, number):
+        self.signals.append(number)
+
+
+class Lab:
+    """A lab that boots at once; its kernel prints `says`."""
+
+    says: bytes = LISTENING
+    started: list["Lab"]
+
+    def __init__(self, settings, report=None):
+        self.settings, self.report = settings, report
+        self.process, self.closed = Process(), 0
+        self.logs = self.exchange = type(self).folder
+        type(self).started.append(self)
+
+    def start(self):
+        self.report("ready")
+        return self
+
+    def popen(self, command, *, on_output, cwd, env):
+        self.command, self.cwd, self.env = command, cwd, env
+        for byte in self.says:
+            on_output(1, bytes([byte]))
+        if self.says != LISTENING:
+            self.process.end(3)
+        return self.process
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def labs(monkeypatch, tmp_path):
+    """Labs that were started instead of virtual machines; images are always built."""
+    kind = type("FakeLab", (Lab,), {"started": [], "folder": tmp_path})
+    monkeypatch.setattr(provisioner_kernel, "Lab", kind)
+    monkeypatch.setattr(image, "build", lambda kernel, *, report: None)
+    monkeypatch.delenv("ACCEL_MAGIC_LAB_KERNEL", raising=False)
+    return kind
+
+
+def manager(config=None, **traits):
+    specs = KernelSpecManager(kernel_dirs=[str(SPECS)], ensure_native_kernel=False)
+    made = AsyncKernelManager(kernel_name="accel-magic-npu-lab", kernel_spec_manager=specs, **traits)
+    made.kernel_spec.metadata["kernel_provisioner"]["config"].update(config or {})
+    return made
+
+
+def started(made, **options):
+    """Start a kernel, use nothing of it, and end it."""
+
+    async def use():
+        await made.start_kernel(**options)
+        assert await made.is_alive()
+        await made.shutdown_kernel(now=True)
+
+    asyncio.run(use())
+
+
+def test_the_shipped_kernelspec_names_a_provisioner_that_is_installed_and_has_logos():
+    [spec] = SPECS.iterdir()
+    content = json.loads((spec / "kernel.json").read_text())
+    named = content["metadata"]["kernel_provisioner"]["provisioner_name"]
+
+    [entry] = provisioner_entries(named)
+
+    assert entry.load() is provisioner.LabProvisioner
+    assert content["display_name"] == "Python 3 (NPU lab)"
+    assert {file.name for file in spec.iterdir()} == {"kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg"}
+
+
+def provisioner_entries(name):
+    from importlib.metadata import entry_points
+
+    return entry_points(group="jupyter_client.kernel_provisioners", name=name)
+
+
+def test_the_guests_kernel_listens_everywhere_on_the_ports_that_the_front_end_has_on_the_loopback(labs, tmp_path):
+    made = manager()
+    seen = {}
+
+    async def use():
+        await made.start_kernel(cwd=str(tmp_path))
+        seen.update(made.get_connection_info())
+        await made.shutdown_kernel(now=True)
+
+    asyncio.run(use())
+    [lab] = labs.started
+    file = Path(lab.command[lab.command.index("-f") + 1])
+    guest = json.loads(file.read_text())
+
+    assert lab.command[:2] == [sys.executable, "-P"]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert (seen["ip"], guest["ip"]) == ("127.0.0.1", "0.0.0.0")
+    assert guest["key"] == seen["key"].decode()
+    assert [guest[name] for name in PORTS] == [seen[name] for name in PORTS]
+    assert lab.settings.ports == {seen[name]: seen[name] for name in PORTS}
+
+
+@pytest.mark.parametrize("traits", [{"transport": "ipc"}, {"ip": "0.0.0.0"}])
+def test_a_manager_that_would_use_sockets_or_another_address_is_brought_to_the_loopback(labs, tmp_path, traits):
+    made = manager(**traits)
+
+    started(made, cwd=str(tmp_path))
+
+    assert (made.transport, made.ip) == ("tcp", "127.0.0.1")
+
+
+def test_the_kernelspecs_config_is_what_the_lab_is_started_with(labs, tmp_path):
+    (tmp_path / "more").mkdir()
+    config = {
+        "kernel": "7.2",
+        "scheduler": "os",
+        "job_us": 70,
+        "faults": ["hang-job=3"],
+        "driver_options": {"tdr_timeout_ms": "500"},
+        "memory_mib": 1024,
+        "cpus": 1,
+        "share": [str(tmp_path / "more")],
+    }
+
+    started(manager(config), cwd=str(tmp_path))
+
+    [lab] = labs.started
+    assert lab.settings == Settings(
+        kernel="7.2",
+        scheduler="os",
+        job_us=70,
+        faults=("hang-job=3",),
+        module_options={"tdr_timeout_ms": "500"},
+        memory_mib=1024,
+        cpus=1,
+        share=(tmp_path, tmp_path / "more"),
+        ports=lab.settings.ports,
+    )
+    assert lab.cwd == tmp_path
+
+
+def test_the_environment_goes_before_the_kernelspec(labs, tmp_path):
+    started(manager({"kernel": "6.12"}), cwd=str(tmp_path), env={"ACCEL_MAGIC_LAB_KERNEL": "7.2", "MINE": "1"})
+
+    [lab] = labs.started
+    assert lab.settings.kernel == "7.2"
+    assert lab.env["MINE"] == "1"
+
+
+def test_the_guests_kernel_does_not_look_for_a_parent_of_this_machine(labs, tmp_path):
+    started(manager(), cwd=str(tmp_path), env={"JPY_PARENT_PID": "1234", "PATH": "/bin"})
+
+    assert "JPY_PARENT_PID" not in labs.started[0].env
+
+
+def test_the_root_is_not_shared_and_that_is_said(labs, caplog):
+    with caplog.at_level(logging.INFO):
+        started(manager(log=logging.getLogger("test")), cwd="/")
+
+    assert labs.started[0].settings.share == ()
+    assert "NPU lab: / cannot be shared" in caplog.text
+
+
+def test_every_step_is_logged_a_long_one_in_tenths(labs, monkeypatch, tmp_path, caplog):
+    def build(kernel, *, report):
+        report(Progress("index", 0, 0, "trixie"))
+        for done in range(101):
+            report(Progress("fetch", done * 1_000_000, 100_000_000, "linux.deb"))
+
+    monkeypatch.setattr(image, "build", build)
+    with caplog.at_level(logging.INFO):
+        started(manager(log=logging.getLogger("test")), cwd=str(tmp_path))
+
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("NPU lab: ")]
+    fetching = [f"NPU lab: fetch: linux.deb ({done} of 100 MB)" for done in range(0, 101, 10)]
+    assert lines == ["NPU lab: index: trixie", *fetching, "NPU lab: ready"]
+
+
+def test_an_image_that_cannot_be_built_is_the_error_of_the_start(labs, monkeypatch, tmp_path):
+    def build(kernel, *, report):
+        raise MachineError("no packages", why="no network", fix="go online")
+
+    monkeypatch.setattr(image, "build", build)
+
+    with pytest.raises(MachineError, match="no packages\n  why: no network\n  fix: go online"):
+        started(manager(), cwd=str(tmp_path))
+    assert labs.started == []
+
+
+def test_a_kernel_that_ends_before_it_listens_is_an_error_with_its_last_words_and_the_lab_is_closed(labs, tmp_path):
+    labs.says = b"Traceback\nModuleNotFoundError: ipykernel\n\n"
+
+    with pytest.raises(MachineError, match="does not start") as caught:
+        started(manager(), cwd=str(tmp_path))
+
+    assert caught.value.why == "ModuleNotFoundError: ipykernel"
+    assert [lab.closed for lab in labs.started] == [1]
+    assert (tmp_path / "ipykernel.log").read_bytes() == labs.says
+
+
+@pytest.mark.parametrize(("end", "status"), [(0, 0), (-9, -9), (GuestGoneError, 255), (FileNotFoundError, 255)])
+def test_a_kernel_is_alive_until_its_process_or_its_machine_ends(labs, tmp_path, end, status):
+    made = manager()
+
+    async def use():
+        await made.start_kernel(cwd=str(tmp_path))
+        before = await made.provisioner.poll()
+        labs.started[0].process.end(end)
+        after = await made.provisioner.poll()
+        waited = await made.provisioner.wait()
+        return before, after, waited, made.has_kernel
+
+    assert asyncio.run(use()) == (None, status, status, False)
+    assert labs.started[0].closed == 1
+
+
+def test_a_kernel_that_cannot_be_run_at_all_is_an_error_that_says_why(labs, monkeypatch, tmp_path):
+    monkeypatch.setattr(Process, "wait", lambda self, timeout=None: (_ for _ in ()).throw(FileNotFoundError("no such")))
+    labs.says = b""
+
+    with pytest.raises(MachineError, match="does not start") as caught:
+        started(manager(), cwd=str(tmp_path))
+
+    assert caught.value.why == "no such"
+
+
+@pytest.mark.parametrize("cwd", [{"cwd": "notebooks"}, {}])
+def test_a_folder_relative_to_the_servers_is_the_same_one_in_the_guest(labs, monkeypatch, tmp_path, cwd):
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    started(manager(), **cwd)
+
+    [lab] = labs.started
+    assert lab.cwd == tmp_path / cwd.get("cwd", "")
+    assert lab.settings.share == (lab.cwd,)
+
+
+def test_killing_powers_off_at_once(labs, tmp_path):
+    made = manager()
+
+    async def use():
+        await made.start_kernel(cwd=str(tmp_path))
+        await made.provisioner.kill()
+        return labs.started[0].closed, made.has_kernel
+
+    assert asyncio.run(use()) == (1, False)
+
+
+def test_signals_go_to_the_guest_and_to_nobody_when_it_has_gone(labs):
+    class Gone(Process):
+        def send_signal(self, number):
+            raise GuestGoneError
+
+    process = Process()
+    GuestKernel(None, process).send_signal(2)
+    GuestKernel(None, Gone()).send_signal(2)
+
+    assert process.signals == [2]
+
+
+def test_a_restart_closes_one_lab_and_starts_another_on_the_same_ports(labs, tmp_path):
+    made = manager()
+
+    async def use():
+        await made.start_kernel(cwd=str(tmp_path))
+        await made.restart_kernel(now=True)
+        closed = [lab.closed for lab in labs.started]
+        await made.shutdown_kernel(now=True)
+        return closed
+
+    assert asyncio.run(use()) == [1, 0]
+    first, second = labs.started
+    assert first.settings == second.settings
+    assert second.closed == 1
+
+
+def test_a_lab_whose_start_was_cancelled_is_closed_once_it_is_up(labs, monkeypatch, tmp_path):
+    go, booting = threading.Event(), threading.Event()
+
+    def start(lab):
+        booting.set()
+        go.wait(10)
+        return lab
+
+    monkeypatch.setattr(labs, "start", start)
+    made = manager()
+
+    async def cancel():
+        task = asyncio.ensure_future(made.start_kernel(cwd=str(tmp_path)))
+        await asyncio.to_thread(booting.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return made.has_kernel
+
+    assert asyncio.run(cancel()) is False
+    assert labs.started[0].closed == 0
+    go.set()
+    end = time.monotonic() + 10
+    while not labs.started[0].closed and time.monotonic() < end:
+        time.sleep(0.01)
+    assert labs.started[0].closed == 1
+
+
+def test_a_connection_file_is_found_in_any_argument(labs, tmp_path):
+    launch = Launch(Settings(), ["run", "--file={connection_file}"], "{}", {}, tmp_path)
+
+    provisioner_kernel.start(launch, lambda line: None)
+
+    assert labs.started[0].command == ["run", f"--file={tmp_path / 'connection.json'}"]
