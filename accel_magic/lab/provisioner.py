@@ -25,6 +25,7 @@ from traitlets import Dict, Enum, Integer, List, Unicode
 
 from accel_magic.lab.provisioner_kernel import CONNECTION_FILE, GuestKernel, Launch, start
 from accel_magic.lab.settings import Scheduler, Settings
+from accel_magic.lab.vm import THE_GUESTS_OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
