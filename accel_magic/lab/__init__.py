@@ -1,1 +1,36 @@
-"""The NPU lab: Debian's unmodified intel_vpu driver on an emulated NPU, in a small virtual machine."""
+"""The NPU lab: Debian's unmodified intel_vpu driver on an emulated NPU, in a small virtual machine.
+
+`with Lab(Settings(kernel="7.2")) as lab` boots one, `lab.run` runs commands in it, `trace` traces them. `npu` gives the
+NPU work from inside. Names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel_magic.lab.connection import Completed, GuestProcess
+    from accel_magic.lab.settings import Settings
+    from accel_magic.lab.tracing import trace
+    from accel_magic.lab.vm import Lab
+
+__all__ = ["Completed", "GuestProcess", "Lab", "Settings", "trace"]
+
+_MODULES = {
+    "Completed": "connection",
+    "GuestProcess": "connection",
+    "Lab": "vm",
+    "Settings": "settings",
+    "trace": "tracing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    from importlib import import_module
+
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
