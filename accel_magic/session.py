@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,7 @@ class LiveSession:
         self._owner = os.getpid()
         self._prepared = False
         self._start_ns = 0
+        self._missed = 0
         self._started = ""
         self.interrupted = False
         """An interrupt came while `stop` was at work; the recording was kept, the caller raises it."""
@@ -149,6 +150,8 @@ class LiveSession:
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._start_ns = time.monotonic_ns()
         self._reader.go(self._start_ns)
+        assert self._attachment is not None  # noqa: S101 - go follows start
+        self._missed = self._attachment.misses()  # programs run, and are missed, since they were attached
         self._start_ns = time.monotonic_ns()
         self._control["enabled"] = 1
 
@@ -183,6 +186,7 @@ class LiveSession:
     def _finish(self, end_ns: int, outcome: Outcome) -> Recording:
         attachment = self._attachment
         assert attachment is not None  # noqa: S101 - stop follows start
+        missed = attachment.misses() - self._missed
         attachment.detach()
         syscalls.wait_for_programs()  # one may be between its count and its record
         if self._feed is not None:
@@ -196,7 +200,7 @@ class LiveSession:
         recorded, limit = sum(read.recorded), self.plan.max_events
         start_ns = self._start_ns
         return Recording(
-            plan=self.plan,
+            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes())),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -204,7 +208,7 @@ class LiveSession:
             hits=hits,
             lost=lost,
             unpaired=unpaired,
-            missed=attachment.misses(),
+            missed=missed,
             histograms=_histograms(attachment, len(self.plan.latency_points)),
             samples=read.samples,
             event_count=recorded if limit is None else min(recorded, limit),

@@ -1,7 +1,7 @@
 """Run the benchmarks: `python benchmarks/run.py [--quick] [--only NAME] [--json FILE] [--markdown FILE]`.
 
-Needs what live tracing needs (root, tracefs, BCC), a C compiler and bpftrace. About four minutes; `--quick` takes half
-a minute and tells only that everything runs. Exits 0 when all was measured, whatever the verdicts.
+Needs what live tracing needs (root, tracefs, BCC), a C compiler and bpftrace. About eight minutes, four of them in the
+lab; `--quick` takes two and tells only that everything runs. Exits 0 when all was measured, whatever the verdicts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if __package__ in (None, ""):  # run as a script
 
 from typing import TYPE_CHECKING
 
-from benchmarks import consume, cost, notebook, report
+from benchmarks import consume, cost, lab, notebook, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,8 @@ GROUPS = {
     "cells": notebook.cells,
     "live": notebook.live,
     "functions": cost.functions,
+    "lab": lab.attaching,
+    "lab-cold": lab.cold,
 }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _INFLIGHT_CALLS = 16384
 _SYSCALL_NUMBERS = 512
 _SMALLEST_RING = 4096
+_NOBODY = 0xFFFFFFFF  # no process's id; 0 is the idle task's, which most interrupts interrupt
 
 
 @dataclass
@@ -167,6 +168,7 @@ class KernelEngine:
             ring_fds=maps.rings,
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,
+            notes=linker.notes,
             detach=linker.detach,
             close=close,
         )
@@ -178,8 +180,8 @@ class KernelEngine:
         linker.numbers.update(maps.numbers)
         control = map_value(maps.control, layout.control, writable=True)
         tracers = tuple(pid for pid in (*self.tracers, compiler.start()) if pid is not None)
-        if scope.in_initial_namespace():
-            control["ignored_tgid"][0] = (*tracers, 0, 0)[:2]
+        visible = tracers if scope.in_initial_namespace() else ()
+        control["ignored_tid"], control["ignored_tgid"] = _NOBODY, (*visible, _NOBODY, _NOBODY)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
             _follow_processes(linker, root, tracers)

@@ -14,7 +14,7 @@ from accel_magic.kernel import features, link, syscalls
 from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _DETACH_WAIT_S = 0.2
 _CLOSERS = 64
@@ -36,6 +36,10 @@ class Descriptors:
         """Take over a descriptor and return it."""
         self._fds.append(fd)
         return fd
+
+    def __iter__(self) -> Iterator[int]:
+        """Those that are open."""
+        return iter(self._fds)
 
     def close(self) -> None:
         """Close all of them, the latest first; again is harmless."""
@@ -88,6 +92,7 @@ class Linker:
         self.slow_links = Descriptors()
         self.loaded: dict[tuple[str, int], int] = {}
         self.skipped: dict[int, Skipped] = {}  # by ProbePoint.id
+        self._modules: dict[str, int] = {}  # those the kernel lets go while they are probed, as they were
 
     def detach(self) -> None:
         """Close the links: no program runs any more.
@@ -104,8 +109,24 @@ class Linker:
         self.programs.close()
 
     def misses(self) -> int:
-        """Hits the kernel could not run a program for because one was running on that CPU already."""
-        return sum(syscalls.prog_misses(fd) for fd in self.loaded.values())
+        """Hits since attaching that the kernel ran no program for, because one was running on that CPU already.
+
+        Those that got lost on the way to a program are known while its link is open only.
+        """
+        programs = sum(syscalls.prog_misses(fd) for fd in self.loaded.values())
+        return programs + sum(syscalls.link_misses(fd) for fd in (*self.links, *self.slow_links))
+
+    def notes(self) -> tuple[str, ...]:
+        """What went on that the counts do not say: modules that were unloaded while they were probed.
+
+        Functions attached all at once hold their modules, as tracepoints do; kprobes of one function each do not, and
+        are not there when the module comes back.
+        """
+        return tuple(
+            f"{module} was unloaded during the trace: hits in it were counted until then, and not after"
+            for module, identity in self._modules.items()
+            if _module_identity(module) != identity
+        )
 
     def program(self, name: str, kind: int, attach_type: int = 0) -> int:
         """Descriptor of a loaded program, loaded on first use."""
@@ -144,6 +165,8 @@ class Linker:
             self._attach_or_split(attach, points, cookies, self.links)
             return
         program = self.program(name, syscalls.PROG_KPROBE)
+        if kernel:
+            self._modules.update({point.target: _module_identity(point.target) for point in points if point.target})
         for point, cookie in zip(points, cookies, strict=True):
             attach = partial(_link_single, program, on_return=on_return)
             self._attach_or_split(attach, [point], [cookie], self.slow_links)
@@ -182,6 +205,14 @@ class Linker:
             half = len(points) // 2
             self._attach_or_split(attach, points[:half], cookies[:half], links)
             self._attach_or_split(attach, points[half:], cookies[half:], links)
+
+
+def _module_identity(module: str) -> int:
+    """Tell a module from the same one loaded again: sysfs makes its folder anew. 0 where it is not loaded."""
+    try:
+        return os.stat(f"/sys/module/{module}").st_ino  # noqa: PTH116 - no path object for one number
+    except OSError:
+        return 0
 
 
 def _link_kernel(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:

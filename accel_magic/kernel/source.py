@@ -12,6 +12,7 @@ from accel_magic.probes.captures import DEFAULT_COLUMNS
 from accel_magic.probes.plan import (
     FUNCTION_KINDS,
     KERNEL_KINDS,
+    POINTED,
     RETURN_KINDS,
     USER_KINDS,
     Capture,
@@ -140,8 +141,11 @@ def _tracepoint_payload(point: ProbePoint) -> _Payload:
     size = -(-(end - 8) // 8) * 8
     items: list[Item] = []
     for field in point.fields:
-        if field.type == "string":
-            statements.append(f"AM_COPY_STRING({size}, {field.offset})")
+        if field.type in ("string", POINTED):
+            located = field.type == "string"
+            copy = f"AM_COPY_STRING({size}, {field.offset})"
+            follow = f"AM_PUT_KERNEL_STRING({size}, AM_FIELD(u64, {field.offset}))"
+            statements.append(copy if located else follow)
             items.append(Item(_column(field), "string", size))
             size += STRING_SIZE
         else:
@@ -239,6 +243,8 @@ def _defines(point: ProbePoint, role: Role, payload: _Payload, ring: int | None)
     }
     if not on_exit:
         defines["AM_TREE"] = str(int(point.scope.name != "all"))
+        # The tracer waits and copies memory: no driver's function runs on its behalf.
+        defines["AM_NEVER_TRACER"] = str(int(point.kind in KERNEL_KINDS and bool(point.target)))
     if condition:
         defines["AM_FILTER"] = condition
         if point.filter.uses_comm:

@@ -31,6 +31,8 @@ F_MMAPABLE = 1 << 10
 PROG_KPROBE, PROG_TRACEPOINT, PROG_RAW_TRACEPOINT = 2, 5, 17
 ATTACH_PERF_EVENT, ATTACH_KPROBE_MULTI, ATTACH_UPROBE_MULTI = 41, 42, 48
 _MULTI_RETURN = 1
+_LINK_PERF_EVENT, _LINK_KPROBE_MULTI = 7, 8  # enum bpf_link_type
+_LINK_PERF_KPROBES = (3, 4)  # enum bpf_perf_event_type: kprobe and kretprobe
 
 _PERF_TYPE_TRACEPOINT = 2
 _PERF_FLAG_FD_CLOEXEC = 8
@@ -120,6 +122,22 @@ def prog_misses(fd: int) -> int:
     _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
     # struct bpf_prog_info: recursion_misses lies at byte 208.
     return int(struct.unpack_from("<Q", info, 208)[0])
+
+
+def link_misses(fd: int) -> int:
+    """How often the kernel did not even get to the program of a link: kprobes and functions (Linux >= 6.7; else 0).
+
+    That happens where the probe's own machinery was running on that CPU already.
+    """
+    info = ctypes.create_string_buffer(72)
+    _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+    # struct bpf_link_info: type at byte 0; the part for the type begins at byte 16.
+    kind, perf_kind = struct.unpack_from("<I12xI", info)
+    if kind == _LINK_KPROBE_MULTI:
+        return int(struct.unpack_from("<Q", info, 32)[0])
+    if kind == _LINK_PERF_EVENT and perf_kind in _LINK_PERF_KPROBES:
+        return int(struct.unpack_from("<Q", info, 48)[0])
+    return 0
 
 
 def link_perf_event(prog: int, event: int, cookie: int) -> int:

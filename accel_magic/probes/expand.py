@@ -97,17 +97,18 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
         raise _no_module(spec, known.modules, root)
     found, skipped = known.match(module, spec.name)
     if not found and not skipped:
-        alias = kernel_functions.alias_of(known, module, spec.name, root)
+        table = kernel_functions.symbols(root)
+        alias = kernel_functions.alias_of(known, module, spec.name, table)
         found = [alias] if alias is not None else []
-    if not found and not skipped:
-        if kernel_functions.exists(module, spec.name, root):
+        if not found and kernel_functions.exists(module, spec.name, table):
             raise ProbeError(
                 f"{spec.text!r}: the kernel has this function, but it cannot be traced",
                 why="the kernel bars probes from it, or calls to it bypass ftrace",
                 fix="trace one of its callers",
             )
-        names = [item.name for item in known.inside(module)]
-        raise _unmatched(spec, "kernel functions" + (f" of {module}" if module else ""), names)
+        if not found:
+            names = [item.name for item in known.inside(module)]
+            raise _unmatched(spec, "kernel functions" + (f" of {module}" if module else ""), names)
     points = [
         ProbePoint(0, spec.text, spec.kind, item.module, item.name, spec.latency, aliases=item.aliases)
         for item in found

@@ -153,32 +153,56 @@ def check_supported(root: Path = _ROOT) -> None:
     )
 
 
-def exists(module: str, pattern: str, root: Path = _ROOT) -> bool:
-    """Whether the kernel has a function of that name at all, traceable or not; reads the whole symbol table."""
-    test = matcher(pattern)
+def symbols(root: Path = _ROOT) -> str:
+    """Read the kernel's whole symbol table, some ten megabytes of text; '' where it may not be read."""
+    return _read(root / "proc/kallsyms")
+
+
+def exists(module: str, pattern: str, table: str) -> bool:
+    """Whether the kernel has a function of that name at all, traceable or not, by its symbol `table`."""
     wanted = "" if module == KERNEL else module
-    symbols = _SYMBOL_LINE.findall(_read(root / "proc/kallsyms"))
-    return any(test(name) and (not module or in_module == wanted) for _, name, in_module in symbols)
+    if is_glob(pattern):
+        test = matcher(pattern)
+        found = [symbol for symbol in _SYMBOL_LINE.findall(table) if test(symbol[1])]
+    else:
+        found = _named(table, pattern)
+    return any(not module or in_module == wanted for _, _, in_module in found)
 
 
-def alias_of(known: KernelFunctions, module: str, name: str, root: Path = _ROOT) -> KernelFunction | None:
-    """The traceable function that lies at the same address as `name`, under that name; reads the whole symbol table.
+def alias_of(known: KernelFunctions, module: str, name: str, table: str) -> KernelFunction | None:
+    """The traceable function that lies at the same address as `name` by the symbol `table`, under that name.
 
     ftrace lists one name of an address only: `__do_sys_getppid` for what is also called `__x64_sys_getppid`.
     """
     wanted = "" if module == KERNEL else module
-    symbols = _SYMBOL_LINE.findall(_read(root / "proc/kallsyms"))
     places = {
         (address, in_module)
-        for address, symbol, in_module in symbols
-        if symbol == name and (not module or in_module == wanted) and int(address, 16)
+        for address, _, in_module in _named(table, name)
+        if (not module or in_module == wanted) and int(address, 16)
     }
     if len(places) != 1:
         return None
-    names = [symbol for address, symbol, in_module in symbols if (address, in_module) in places]
-    home = next(iter(places))[1]
+    ((address, home),) = places
+    names = [symbol for _, symbol, in_module in _lines_with(table, f"{address} ") if in_module == home]
     found = next((item for item in known.inside(home or KERNEL) if item.name in names), None)
     return None if found is None else KernelFunction(name, found.module, (found.name,))
+
+
+def _named(table: str, name: str) -> list[tuple[str, str, str]]:
+    """(address, name, module) of the functions that go by a name."""
+    lines = [line for end in "\n\t" for line in _lines_with(table, f" {name}{end}")]
+    return [line for line in lines if line[1] == name]
+
+
+def _lines_with(table: str, piece: str) -> list[tuple[str, str, str]]:
+    """(address, name, module) of the functions in whose line the text occurs: faster than taking all lines apart."""
+    found = []
+    position = table.find(piece)
+    while position >= 0:
+        start, end = table.rfind("\n", 0, position) + 1, table.find("\n", position)
+        found += _SYMBOL_LINE.findall(table[start : end if end >= 0 else None])
+        position = table.find(piece, end) if end >= 0 else -1
+    return found
 
 
 def _traceable(root: Path) -> list[tuple[str, str, str]] | None:

@@ -31,12 +31,16 @@ class ProbeSpec:
     exclude: bool = False
 
 
+POINTED = "char *"
+"""Type of a `Field` that points to text of the kernel's."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of a tracepoint record, from the event's `format` file.
 
-    `type` is a C integer name (`u8` ... `s64`), `char[N]` (N bytes inline) or `string` (`__data_loc char[]`, whose
-    `offset` is that of the 4-byte locator).
+    `type` is a C integer name (`u8` ... `s64`), `char[N]` (N bytes inline), `string` (`__data_loc char[]`, whose
+    `offset` is that of the 4-byte locator) or `POINTED` (a pointer to text of the kernel's).
     """
 
     name: str

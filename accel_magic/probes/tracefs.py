@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes.plan import Field
+from accel_magic.probes.plan import POINTED, Field
 
 _MOUNTS = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _ROOT = Path("/")
@@ -20,6 +20,7 @@ _COMMON_END = 8
 _ID = re.compile(r"^ID:\s*(\d+)\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^\s*field:([^;]*);\s*offset:(\d+);\s*size:(\d+);(?:\s*signed:(\d+);)?", re.MULTILINE)
 _DECLARATION = re.compile(r"(?P<type>[\w\s*]*[\s*])(?P<name>[A-Za-z_]\w*)(?P<array>\[[^\]]*\])?")
+_TEXT_POINTER = re.compile(r"(?:const\s+)?char\s*\*\s*(?:const\s+)?(?P<name>[A-Za-z_]\w*)")
 _LOCATED_STRING = re.compile(r"__data_loc\s+(?:const\s+)?char\s*\[\]\s*(?P<name>[A-Za-z_]\w*)")
 # The slots of system call arguments are 8 bytes wide and said to be unsigned whatever the argument is; a negative int
 # is not sign-extended there by every caller, so it is read as the C type it is (little-endian: same offset).
@@ -133,8 +134,15 @@ def parse_format(text: str, *, syscall: bool = False) -> Format:
         end = max(end, offset + size)
         field = _field(declaration, offset, size, signed=bool(signed), syscall=syscall)
         if field and field.offset + field.size <= _KEPT_BYTES:
-            fields.append(field)
+            fields.append(replace(field, type=POINTED) if not syscall and _is_shown_text(declaration, text) else field)
     return Format(int(identity[1]), tuple(fields), end)
+
+
+def _is_shown_text(declaration: str, text: str) -> bool:
+    """Whether a field points to text of the kernel's: it is declared so, and the event's own format prints it so."""
+    pointer = _TEXT_POINTER.fullmatch(declaration)
+    printed = text.partition("print fmt:")[2]
+    return pointer is not None and "%s" in printed and re.search(rf"REC->{pointer['name']}\b", printed) is not None
 
 
 def _field(declaration: str, offset: int, size: int, *, signed: bool, syscall: bool) -> Field | None:

@@ -118,7 +118,9 @@ class Layout:
 class Attachment:
     """Probes attached and waiting: nothing counts until `control.enabled` is set.
 
-    `detach` closes the links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
+    `misses` are the hits since attaching that no program ran for, `notes` what the user must know of the counts; both
+    are asked before detaching. `detach` closes the links, so that no program runs any more; `close`, or leaving the
+    `with` block, the maps as well.
     """
 
     plan: Plan
@@ -129,6 +131,7 @@ class Attachment:
     ring_fds: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     misses: Callable[[], int]
+    notes: Callable[[], tuple[str, ...]]
     detach: Callable[[], None] = field(repr=False)
     close: Callable[[], None] = field(repr=False)
 

@@ -15,8 +15,10 @@
 	if (!am_in_tree(am_pid))
 		return 0;
 #endif
+#if !AM_NEVER_TRACER
 	if (am_is_tracer(am_pid, am_tid))
 		return 0;
+#endif
 	AM_ARGUMENTS
 	am_cpu = bpf_get_smp_processor_id();
 #include "filter.inc.h"

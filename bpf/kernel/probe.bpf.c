@@ -8,6 +8,8 @@
  *   AM_FIELDS    where the tracepoint's fields lie
  *   AM_ATOMIC    1 where a task can be preempted in the program (user-space probes)
  *   AM_TREE      1 to count only the processes in scope
+ *   AM_NEVER_TRACER 1 where the tracer itself calls nothing that is probed: then a hit in an interrupt, which has
+ *                borrowed the task that it stopped, is never taken for the tracer's
  *   AM_USES_COMM defined when the filter looks at the task's name
  *   AM_FILTER    the condition, where there is one
  *   AM_RECORDS   1 to record events; then

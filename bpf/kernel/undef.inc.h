@@ -6,6 +6,7 @@
 #undef AM_FIELDS
 #undef AM_ATOMIC
 #undef AM_TREE
+#undef AM_NEVER_TRACER
 #undef AM_USES_COMM
 #undef AM_FILTER
 #undef AM_FRAME

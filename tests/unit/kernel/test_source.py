@@ -154,3 +154,25 @@ def test_static_probes_read_their_arguments_where_the_note_says(argument, expect
     text = generate(Plan((point(0, "usdt", usdt_arguments=(argument,)),))).text
 
     assert expected in text
+
+
+def test_only_the_functions_of_modules_count_whatever_task_they_interrupt():
+    """The tracer's own hits are told by its process, which an interrupt borrows; no module runs on its behalf."""
+    points = (point(0, "kprobe", target="intel_vpu"), point(1, "kprobe", target=""), event(2, fields=READ))
+    text = generate(Plan(points, mode="count")).text
+
+    programs = text.split("#define AM_NAME ")[1:]
+    assert [program.count("#define AM_NEVER_TRACER 1") for program in programs] == [1, 0, 0]
+    assert [program.count("#define AM_NEVER_TRACER 0") for program in programs] == [0, 1, 1]
+
+
+def test_text_that_a_field_points_to_is_copied_into_the_record():
+    fields = (Field("event", "char *", 8, 8), Field("job", "u32", 16, 4))
+    source = generate(Plan((event(0, fields=fields),)))
+
+    (layout,) = source.layout.point_layouts
+    assert [(item.name, item.type, item.offset) for item in layout.items] == [
+        ("event", "string", 16),
+        ("job", "u32", 8),
+    ]
+    assert "AM_PUT_KERNEL_STRING(16, AM_FIELD(u64, 8))" in source.text

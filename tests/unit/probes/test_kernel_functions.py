@@ -47,7 +47,46 @@ def test_padding_marks_data_and_generated_code_are_no_functions(kernel_root):
 
 def test_blacklisted_functions_are_left_out(kernel_root):
     assert kernel_functions.load(kernel_root()).match("", "banned") == ([], [])
-    assert kernel_functions.exists("", "banned", kernel_root())
+    assert kernel_functions.exists("", "banned", kernel_functions.symbols(kernel_root()))
+
+
+SYMBOLS = """\
+ffff000000000010 T open_it
+ffff000000000010 t __do_open_it
+ffff000000000020 t open_it_all
+ffff000000000030 t open_it\t[other]
+ffff000000000040 d data_it
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "pattern", "found"),
+    [
+        ("", "open_it", True),
+        ("vmlinux", "open_it", True),
+        ("other", "open_it", True),
+        ("other", "open_it_all", False),
+        ("", "pen_it", False),
+        ("", "open_i", False),
+        ("", "data_it", False),
+        ("", "open_*_all", True),
+        ("other", "open_*_all", False),
+        ("other", "open*", True),
+    ],
+)
+def test_the_symbol_table_tells_whether_a_name_exists(module, pattern, found):
+    assert kernel_functions.exists(module, pattern, SYMBOLS) is found
+    assert not kernel_functions.exists(module, pattern, "")
+
+
+def test_another_name_of_the_same_address_stands_for_a_function_that_ftrace_lists_otherwise():
+    known = kernel_functions.KernelFunctions([("", "__do_open_it", ""), ("", "open_it_all", "")], frozenset())
+
+    found = kernel_functions.alias_of(known, "vmlinux", "open_it", SYMBOLS)
+    assert (found.name, found.module, found.aliases) == ("open_it", "", ("__do_open_it",))
+    assert kernel_functions.alias_of(known, "", "open_it", SYMBOLS) is None  # two functions go by it
+    assert kernel_functions.alias_of(known, "other", "open_it", SYMBOLS) is None
+    assert kernel_functions.alias_of(known, "", "missing", SYMBOLS) is None
 
 
 def test_names_that_occur_twice_are_skipped_and_reported(kernel_root):

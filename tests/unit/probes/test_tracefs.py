@@ -76,6 +76,25 @@ def test_an_event_without_fields_ends_after_the_common_ones():
     assert tracefs.parse_format(format_text(id_=7)) == tracefs.Format(7, (), 8)
 
 
+@pytest.mark.parametrize(
+    ("declaration", "printed", "type_"),
+    [
+        ("const char * event", '"%s", REC->event', "char *"),
+        ("char *event", '"%s on %d", REC->event, REC->cpu', "char *"),
+        ("const char * event", '"%p", REC->event', "u64"),
+        ("const char * event", '"%s", REC->events', "u64"),
+        ("const char ** event", '"%s", REC->event', "u64"),
+    ],
+)
+def test_a_pointer_that_the_event_itself_prints_as_text_is_text(declaration, printed, type_):
+    text = format_text((declaration, 8, 8, False)).partition("print fmt")[0] + f"print fmt: {printed}\n"
+
+    (field,) = tracefs.parse_format(text).fields
+    assert (field.type, field.offset, field.size) == (type_, 8, 8)
+    (argument,) = tracefs.parse_format(text, syscall=True).fields  # the caller's memory, not the kernel's
+    assert argument.type == "u64"
+
+
 def test_system_call_arguments_are_read_as_what_they_are():
     text = format_text(
         ("int __syscall_nr", 8, 4, True),

@@ -1,0 +1,16 @@
+"""A process of its own that boots the lab, traces one job and makes a DataFrame: `lab_cold.py KERNEL LOAD`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from accel_magic.lab import tracing
+from accel_magic.lab.settings import Settings
+from accel_magic.lab.vm import Lab
+
+kernel, load = sys.argv[1:]
+lab = Lab(Settings(kernel=kernel, deadline_s=120.0)).start()
+result = tracing.trace(lab, "intel_vpu:ivpu_*", command=[load, "--jobs", "1"])
+print(len(result.events), flush=True)
+os._exit(0)  # its keeper ends the lab

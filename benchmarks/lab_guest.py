@@ -1,0 +1,71 @@
+"""Inside the lab: attaches a probe several times and prints as JSON how long that took, and its parts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.api import Options
+from accel_magic.kernel import attach, compiler, linker, syscalls
+from accel_magic.session import LiveSession, warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTS: dict[str, tuple[Any, str]] = {
+    "compile": (compiler, "compile_own"),
+    "buffers": (attach, "_create_maps"),
+    "load": (syscalls, "prog_load"),
+    "link": (syscalls, "link_kprobe_multi"),
+    "unlink": (linker.Descriptors, "close"),
+}
+
+
+def main() -> None:
+    probe, rounds = sys.argv[1], int(sys.argv[2])
+    spent: dict[str, float] = defaultdict(float)
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*arguments: Any, **options: Any) -> Any:
+            begin = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent[name] += time.perf_counter() - begin
+
+        return run
+
+    for name, (owner, attribute) in PARTS.items():
+        setattr(owner, attribute, timed(name, getattr(owner, attribute)))
+    warm_up()
+    plan = Options().plan((probe,))
+    attaching, detaching, parts = [], [], defaultdict(list)
+    for _ in range(rounds + 1):
+        spent.clear()
+        session = LiveSession(plan)
+        begin = time.perf_counter()
+        session.start()
+        attaching.append(time.perf_counter() - begin)
+        session.go()
+        begin = time.perf_counter()
+        session.stop()
+        detaching.append(time.perf_counter() - begin)
+        for name in PARTS:
+            parts[name].append(spent[name])
+    told = {
+        "functions": len(plan.points),
+        "first_s": attaching[0],
+        "attach_s": attaching[1:],
+        "detach_s": detaching[1:],
+        "parts_s": {name: values[1:] for name, values in parts.items() if name != "compile"},
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""Fixtures of the tests in the NPU lab: one virtual machine per kernel for the whole session, many traces in each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from accel_magic import errors
+from accel_magic.api import finish
+from accel_magic.errors import MachineError
+from accel_magic.lab import image, npu
+from accel_magic.lab.settings import Settings
+from accel_magic.lab.vm import Lab
+from accel_magic.traces import handover
+
+GUEST = Path(__file__).with_name("guest")
+KERNELS = ("6.12", "6.18", "7.2") if os.environ.get("ACCEL_MAGIC_LAB_ALL_KERNELS") == "1" else ("6.12", "7.2")
+DEADLINE_S = 900.0
+ANSWER_S = 60.0
+LIVE_TESTS = ("test_columns.py", "test_static_probes.py", "test_latency.py", "test_counts.py")
+LIVE_NAMES = "columns_of or filter_on or by_process or visits or recursive or fields"
+
+
+def build_image(kernel):
+    """Build the image; skip where it cannot be, which ACCEL_MAGIC_REQUIRE_LAB=1 makes a failure."""
+    try:
+        return image.build(kernel)
+    except MachineError as error:
+        if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
+            pytest.fail(f"the lab is required here, and cannot be built: {error}")
+        pytest.skip(f"the lab cannot be built here: {error}")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a traced command left: its exit status and what it printed; and how long attaching and detaching took."""
+
+    status: int
+    stdout: str
+    stderr: str
+    start_s: float
+    stop_s: float
+
+    @property
+    def json(self):
+        assert self.status == 0, self.stderr
+        return json.loads(self.stdout)
+
+
+class Guest:
+    """A lab, and the process in it that traces what it is told."""
+
+    def __init__(self, kernel, **settings):
+        self.kernel = kernel
+        self.lab = Lab(Settings(kernel=kernel, deadline_s=DEADLINE_S, **settings)).start()
+        self._answers = queue.Queue()
+        self._rest = b""
+        self._errors = []
+        self._numbers = itertools.count()
+        self._tracer = self.lab.popen([sys.executable, str(GUEST / "tracer.py")], on_output=self._take)
+
+    def _take(self, stream, data):
+        if stream == 2:
+            self._errors.append(data)
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._answers.put(json.loads(line))
+
+    @property
+    def alive(self):
+        return self._tracer.poll() is None and not self.lab._connection.gone.is_set()
+
+    def trace(self, *probes, command, one_by_one=False, timeout=ANSWER_S, **options):
+        """Trace a command; the result's `value` is its `Output`. Errors are those of the guest's side."""
+        target = self.lab.exchange / f"recording-{next(self._numbers)}"
+        request = {
+            "target": str(target),
+            "probes": probes,
+            "options": options,
+            "command": list(map(str, command)),
+            "one_by_one": one_by_one,
+        }
+        self._tracer.write(json.dumps(request).encode() + b"\n")
+        try:
+            answer = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            self._tracer.send_signal(signal.SIGKILL)
+            pytest.fail(f"no answer from the guest: {b''.join(self._errors).decode()}\n{self.lab.console()[-3000:]}")
+        if "error" in answer:
+            raise getattr(errors, answer.pop("error"))(answer["what"], why=answer["why"], fix=answer["fix"])
+        return finish(handover.read(target), Output(**answer), None)
+
+    def run(self, *command, **options):
+        """Run a command that must succeed; returns what it printed."""
+        done = self.lab.run(list(map(str, command)), timeout=ANSWER_S, **options)
+        assert done.status == 0, done.stderr.decode()
+        return done.text
+
+    def python(self, text, *arguments):
+        """Run a script in a Python of its own."""
+        return self.run(sys.executable, "-c", text, *arguments)
+
+    def functions(self, pattern=None):
+        """What the guest's kernel says can be traced of the driver."""
+        lines = self.run("grep", "-F", "[intel_vpu]", "/sys/kernel/tracing/available_filter_functions").splitlines()
+        names = [line.split()[0] for line in lines]
+        return [name for name in names if pattern is None or name.startswith(pattern)]
+
+    def close(self):
+        self.lab.close()
+
+
+class _Holder:
+    """The guest of one kernel, started again when a test has killed it."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.guest = None
+
+    def get(self):
+        if self.guest is None or not self.guest.alive:
+            self.close()
+            self.guest = Guest(self.kernel)
+        return self.guest
+
+    def close(self):
+        if self.guest is not None:
+            self.guest.close()
+
+
+@pytest.fixture(scope="session")
+def image_of():
+    """Build the image of a kernel."""
+    return build_image
+
+
+@pytest.fixture(scope="session")
+def load_program(tmp_path_factory):
+    """The workload in C."""
+    return npu.compile_load(tmp_path_factory.mktemp("load"))
+
+
+@pytest.fixture(scope="session")
+def calls_program(tmp_path_factory):
+    """The live tests' program of threads that make system calls: `calls THREADS CALLS`."""
+    program = tmp_path_factory.mktemp("programs") / "calls"
+    source = Path(__file__).parents[1] / "live" / "programs" / "calls.c"
+    subprocess.run(["gcc", "-O2", "-pthread", "-static", "-o", program, source], check=True)
+    return program
+
+
+@pytest.fixture(scope="session", params=KERNELS)
+def _holder(request, load_program, calls_program):
+    build_image(request.param)
+    holder = _Holder(request.param)
+    yield holder
+    holder.close()
+
+
+@pytest.fixture
+def guest(_holder):
+    """A running guest of each kernel in turn, whose NPU behaves."""
+    return _holder.get()
+
+
+@pytest.fixture(scope="session")
+def load(load_program):
+    """`load(jobs=20, processes=1)` is the command of a workload; `Load.from_json` reads what it prints."""
+
+    def command(**options):
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        return [str(load_program), "--json", *words]
+
+    return command
+
+
+@pytest.fixture(scope="session")
+def counted(load_program):
+    """`counted("count_calls", ("ivpu_*",), command)`: the command, with a program of the guest's counting beside it."""
+    return lambda program, arguments, command: [
+        sys.executable,
+        str(GUEST / f"{program}.py"),
+        *arguments,
+        "--",
+        *command,
+    ]
+
+
+@pytest.fixture(scope="session")
+def live_tests():
+    """Run some of the tests of the live engine, to be run in a guest: every kind of probe, filter and column."""
+    folder = Path(__file__).parents[1] / "live"
+    options = ["-q", "-p", "no:cacheprovider", "-o", "timeout=120"]
+    return [sys.executable, "-m", "pytest", *options, *(str(folder / name) for name in LIVE_TESTS), "-k", LIVE_NAMES]
+
+
+@pytest.fixture(scope="session")
+def hits_of():
+    """Hits by function of a result."""
+    return lambda result: result.counts.groupby("function")["hits"].sum().to_dict()
+
+
+@pytest.fixture
+def collect():
+    """Call a function in a thread and hand over what it returns or raises: `collect(f)()` waits for it."""
+
+    def start(function):
+        box = {}
+
+        def work():
+            try:
+                box["value"] = function()
+            except BaseException as error:  # noqa: BLE001 - for the one who waits
+                box["error"] = error
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+
+        def wait(timeout=ANSWER_S):
+            thread.join(timeout)
+            assert not thread.is_alive(), "it is still at work"
+            if "error" in box:
+                raise box["error"]
+            return box["value"]
+
+        return wait
+
+    return start

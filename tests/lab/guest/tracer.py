@@ -1,0 +1,63 @@
+"""Traces one command after the other inside the guest, as each line of standard input says; one Python for all of them.
+
+A line is `{"target": file for the recording, "probes", "options", "command", "one_by_one": without kprobe_multi}`. Each
+is answered with `{"status", "stdout", "stderr", "start_s", "stop_s"}` or `{"error", "what", "why", "fix"}`.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+from accel_magic.api import Options
+from accel_magic.errors import AccelMagicError
+from accel_magic.kernel import features
+from accel_magic.session import LiveSession, warm_up
+from accel_magic.traces import handover
+
+
+def trace(request):
+    session = LiveSession(Options(**request["options"]).plan(tuple(request["probes"])))
+    begin = time.perf_counter()
+    session.start()
+    attached = time.perf_counter()
+    try:
+        session.go()
+        done = subprocess.run(request["command"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except BaseException:
+        session.abort()
+        raise
+    ended = time.perf_counter()
+    recording = session.stop("error" if done.returncode else "ok")
+    stopped = time.perf_counter()
+    handover.write(recording, Path(request["target"]))
+    return {
+        "status": done.returncode,
+        "stdout": done.stdout,
+        "stderr": done.stderr,
+        "start_s": attached - begin,
+        "stop_s": stopped - ended,
+    }
+
+
+def main():
+    warm_up()
+    for line in sys.stdin:
+        request = json.loads(line)
+        refuse = mock.patch.object(features, "has_kprobe_multi", return_value=False)
+        if request["one_by_one"]:
+            refuse.start()
+        try:
+            answer = trace(request)
+        except AccelMagicError as error:
+            answer = {"error": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
+        finally:
+            if request["one_by_one"]:
+                refuse.stop()
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

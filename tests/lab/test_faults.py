@@ -1,0 +1,202 @@
+"""What the device does wrong on request shows in the trace of the driver, and the driver works again afterwards."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from accel_magic.lab.npu import Load
+
+TIMED_OUT = -110
+BOOT_TIMEOUT_S = 1.0  # the driver's, for the firmware's first message
+REPLY_TIMEOUT_S = 0.5  # and for the answer to a request
+RETURN = 0xFFFFFFFF  # an int's bits of the register
+
+
+@pytest.fixture
+def healthy(guest, load):
+    """The guest, whose NPU sleeps without a fault when the test begins, and works when it has ended."""
+    guest.python(WAIT_FOR_SLEEP)
+    yield guest
+    guest.python(BIND)
+    result = guest.trace("intel_vpu:ivpu_job_done_callback", command=load(jobs=3))
+    assert Load.from_json(result.value.stdout).ok == 3
+    assert result.hits == 3
+
+
+WAIT_FOR_SLEEP = """
+import time
+from pathlib import Path
+device, = Path("/sys/bus/pci/drivers/intel_vpu").glob("0000:*")
+for _ in range(500):
+    if (device / "power/runtime_status").read_text() == "suspended\\n":
+        break
+    time.sleep(0.02)
+else:
+    raise SystemExit("the NPU does not fall asleep")
+"""
+
+LOAD_WITH_FAULT = """
+import sys
+from accel_magic.lab import npu
+npu.request_fault(sys.argv[1], int(sys.argv[2]))
+print(npu.load(jobs=int(sys.argv[3]), timeout=5).to_json())
+"""
+LOAD_WITH_FAULT += WAIT_FOR_SLEEP
+
+BIND_WITHOUT_BOOT = """
+import os
+from pathlib import Path
+from accel_magic.lab import npu
+driver = Path("/sys/bus/pci/drivers/intel_vpu")
+device, = driver.glob("0000:*")
+name = device.name
+(driver / "unbind").write_text(name)
+npu.request_fault("no-boot", 0)
+bind = os.open(driver / "bind", os.O_WRONLY)  # a file object would write again what failed
+try:
+    os.write(bind, name.encode())
+except OSError as error:
+    print(error.strerror)
+print(Path("/dev/accel/accel0").exists(), (driver / name).exists())
+"""
+
+BIND = """
+from pathlib import Path
+from accel_magic.lab import npu
+npu.clear_faults()
+for device in Path("/sys/bus/pci/devices").iterdir():
+    if (device / "device").read_text() == "0x7d1d\\n" and not (device / "driver").exists():
+        Path("/sys/bus/pci/drivers/intel_vpu/bind").write_text(device.name)
+"""
+
+
+def with_fault(name, argument, jobs=3):
+    return [sys.executable, "-c", LOAD_WITH_FAULT, name, str(argument), str(jobs)]
+
+
+def boots_beyond_wakes(hits):
+    """The NPU boots each time it wakes, which is a matter of timing; more is the driver's recovery."""
+    return hits["ivpu_boot"] - hits["ivpu_pm_runtime_resume_cb"]
+
+
+def returned(events, function):
+    """Return values of an int function, in order."""
+    values = events[(events["function"] == function) & events["retval"].notna()]["retval"]
+    return [(int(value) & RETURN) - ((int(value) & 1 << 31) << 1) for value in values]
+
+
+def test_a_hung_job_is_timed_out_and_recovered_from(healthy, load, hits_of):
+    result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="hang", at=2, timeout=30))
+
+    told, hits = Load.from_json(result.value.stdout), hits_of(result)
+    assert told.statuses[256] == 1  # aborted
+    assert told.timed_out == 0
+    assert hits["ivpu_job_done_callback"] == told.ok
+    assert hits["ivpu_job_timeout_work"] >= 1
+    assert hits["ivpu_dev_coredump"] == 1
+    if healthy.kernel == "6.12":  # all of the NPU is reset, and the job after goes on
+        assert hits["ivpu_pm_trigger_recovery"] == hits["ivpu_pm_recovery_work"] == 1
+        assert boots_beyond_wakes(hits) == 1
+        assert told.ok == 2
+    else:  # the engine is reset, and only the context with the hung job suffers
+        assert hits["ivpu_jsm_reset_engine"] == hits["ivpu_context_abort_work_fn"] == 1
+        assert boots_beyond_wakes(hits) == 0
+        assert told.ok == 1
+
+
+def test_a_job_whose_completion_is_lost_is_given_up(healthy, load, hits_of):
+    result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="lose", at=2, timeout=4))
+
+    told, hits = Load.from_json(result.value.stdout), hits_of(result)
+    assert told.ok == 2
+    assert hits["ivpu_job_done_callback"] == 2
+    assert hits["ivpu_job_timeout_work"] >= 1
+    if healthy.kernel == "6.12":
+        assert hits["ivpu_pm_trigger_recovery"] == 1
+        assert told.statuses == {0: 2, 256: 1}
+    else:  # the engine's heart beats: the driver waits longer than the workload
+        assert hits["ivpu_jsm_reset_engine"] == 0
+        assert (told.statuses, told.timed_out) == ({0: 2}, 1)
+
+
+def test_a_completion_that_comes_twice_is_received_twice_and_harms_nobody(healthy, load, hits_of):
+    result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=10, fault="duplicate", every=5))
+
+    assert Load.from_json(result.value.stdout).ok == 10
+    hits = hits_of(result)
+    assert hits["ivpu_job_done_callback"] == 12
+    assert hits["ivpu_job_timeout_work"] == 0
+    assert hits["ivpu_stop_job_timeout_detection"] == 10
+
+
+def test_firmware_that_does_not_boot_once_is_booted_again(healthy, hits_of):
+    result = healthy.trace(
+        "intel_vpu:ivpu_*", "latency:intel_vpu:ivpu_wait_for_ready", command=with_fault("no-boot", 1)
+    )
+
+    assert Load.from_json(result.value.stdout).ok == 3
+    hits = hits_of(result)
+    assert boots_beyond_wakes(hits) == 1
+    assert hits["ivpu_hw_ip_diagnose_failure"] == hits["ivpu_dev_coredump"] == 1
+    waits = result.events[result.events["duration_ns"].notna()]
+    first, *others = returned(result.events, "ivpu_wait_for_ready")
+    assert first == TIMED_OUT
+    assert set(others) == {0}
+    assert waits["duration_ns"].iloc[0] >= BOOT_TIMEOUT_S * 0.95e9
+
+
+def test_firmware_that_never_boots_leaves_no_device_when_the_driver_binds(healthy, hits_of):
+    result = healthy.trace(
+        "intel_vpu:ivpu_*", "kretprobe:intel_vpu:ivpu_boot", command=[sys.executable, "-c", BIND_WITHOUT_BOOT]
+    )
+
+    assert result.value.status == 0, result.value.stderr
+    assert result.value.stdout.split()[-2:] == ["False", "False"]
+    hits = result.counts["hits"].loc["intel_vpu:ivpu_*"]
+    assert hits["ivpu_probe"] == hits["ivpu_remove"] == 1
+    assert boots_beyond_wakes(hits) == 1  # it wakes to be removed
+    assert hits["ivpu_hw_ip_diagnose_failure"] == 1
+    *woken, bound = returned(result.events, "ivpu_boot")
+    assert bound == TIMED_OUT
+    assert set(woken) <= {0}
+
+    again = healthy.trace("intel_vpu:ivpu_*", command=[sys.executable, "-c", BIND])
+    assert again.value.status == 0, again.value.stderr
+    assert hits_of(again)["ivpu_probe"] == boots_beyond_wakes(hits_of(again)) == 1
+
+
+def test_a_slow_boot_shows_as_time_waited_for_it(healthy):
+    result = healthy.trace("latency:intel_vpu:ivpu_wait_for_ready", command=with_fault("slow-boot", 400_000))
+
+    assert Load.from_json(result.value.stdout).ok == 3
+    waits = result.events
+    assert set(returned(waits, "ivpu_wait_for_ready")) == {0}
+    assert waits["duration_ns"].between(0.38e9, BOOT_TIMEOUT_S * 1e9).all()
+
+
+def test_a_lost_reply_of_the_firmware_shows_as_a_request_that_timed_out(healthy, hits_of):
+    # On 6.12 the driver crashes when the reply to its first request is lost, which registers a doorbell.
+    every = 3 if healthy.kernel == "6.12" else 2
+
+    result = healthy.trace("latency:intel_vpu:ivpu_ipc_send_receive_internal", command=with_fault("lose-ipc", every))
+
+    results = returned(result.events, "ivpu_ipc_send_receive_internal")
+    assert set(results) == {0, TIMED_OUT}
+    events = result.events
+    timed_out = events[(events["retval"].astype("int64") & RETURN) == (TIMED_OUT & RETURN)]["duration_ns"]
+    answered = events[events["retval"] == 0]["duration_ns"]
+    assert timed_out.max() >= min(REPLY_TIMEOUT_S * 0.95e9, answered.max())
+
+
+def test_replies_that_come_twice_are_received_twice_and_harm_nobody(healthy, hits_of):
+    result = healthy.trace("intel_vpu:ivpu_*", command=with_fault("duplicate-ipc", 1, jobs=5))
+
+    assert Load.from_json(result.value.stdout).ok == 5
+    hits = hits_of(result)
+    assert hits["ivpu_job_done_callback"] == 5
+    # Every reply comes twice; the messages of jobs and of the boot, which nobody asked for, once.
+    messages = 2 * hits["ivpu_ipc_send_receive_internal"] + 5 + hits["ivpu_boot"]
+    not_seen = result.recording.missed + hits["ivpu_pm_runtime_suspend_cb"]  # what comes when the NPU sleeps already
+    assert messages - not_seen <= hits["ivpu_ipc_rx_msg_del"] <= messages

@@ -1,0 +1,188 @@
+"""Beginnings and ends of a lab: nothing of it survives whoever started it, and every end is told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.settings import Settings
+from accel_magic.lab.vm import Lab
+
+KERNEL = "7.2"
+GONE_S = 10.0
+
+
+@pytest.fixture
+def start(image_of):
+    """Start labs; they are closed at the end of the test."""
+    image_of(KERNEL)
+    labs = []
+
+    def start_(**settings):
+        labs.append(Lab(Settings(kernel=KERNEL, **{"deadline_s": 120.0, **settings})))
+        return labs[-1].start()
+
+    yield start_
+    for lab in labs:
+        lab.close()
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def descendants(pid):
+    return [pid, *(grandchild for child in children(pid) for grandchild in descendants(child))]
+
+
+def by_name(lab, name):
+    """The process of a lab's whose command has this word."""
+    (found,) = [pid for pid in children(lab._keeper.pid) if name in Path(f"/proc/{pid}/cmdline").read_text()]
+    return found
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pids, *folders):
+    end = time.monotonic() + GONE_S
+    while (left := [*filter(is_running, pids), *filter(Path.exists, folders)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left == []
+
+
+OWNER = """
+import json, sys, time
+from accel_magic.lab.settings import Settings
+from accel_magic.lab.vm import Lab
+lab = Lab(Settings(kernel=sys.argv[1], deadline_s=120)).start()
+process = lab.popen(["sleep", "100"], on_output=print)
+print(json.dumps([lab._keeper.pid, str(lab.exchange.parent)]), flush=True)
+time.sleep(100)
+"""
+
+
+def test_killing_the_process_that_started_a_lab_ends_all_of_it(image_of):
+    image_of(KERNEL)
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, KERNEL], stdout=subprocess.PIPE)
+    keeper, folder = json.loads(owner.stdout.readline())
+    processes = descendants(keeper)
+    words = " ".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in processes)
+    assert "qemu-system" in words
+    assert "accel_magic.lab.device" in words
+
+    owner.kill()
+    owner.wait()
+
+    wait_until_gone(processes, Path(folder))
+
+
+def test_closing_ends_all_of_it_and_again_is_harmless(start):
+    lab = start()
+    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+
+    lab.close()
+    lab.close()
+
+    wait_until_gone(processes, folder)
+    assert lab.device_statistics()["boots"]["cold"] == 1
+    assert "refused" not in lab.console()  # its init had nothing to complain of
+    with pytest.raises(MachineError, match="the lab has ended"):
+        lab.run(["true"])
+
+
+def test_a_guest_that_hangs_is_ended_at_its_deadline(start):
+    lab = start(deadline_s=20.0)
+    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+
+    with pytest.raises(MachineError, match="the lab ended while sleep was running") as caught:
+        lab.run(["sleep", "300"], timeout=100)
+
+    assert "deadline of 20 s" in caught.value.why
+    assert str(lab.logs) in caught.value.fix
+    wait_until_gone(processes, folder)
+
+
+def test_a_panic_of_the_guests_kernel_is_told_and_its_console_kept(start):
+    lab = start()
+
+    with pytest.raises(MachineError, match="the lab ended while sh was running"):
+        lab.run(["sh", "-c", "echo before; echo c > /proc/sysrq-trigger; sleep 60"], timeout=60)
+
+    console = (lab.logs / "console.log").read_text(errors="replace")
+    assert "Kernel panic - not syncing: sysrq triggered crash" in console
+    assert lab.console().count("Kernel panic") == 1
+
+
+def test_killing_qemu_ends_the_command_that_runs_with_an_error(start):
+    lab = start()
+    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+    process = lab.popen(["sleep", "100"], on_output=lambda *_: None)
+
+    os.kill(by_name(lab, "qemu-system"), signal.SIGKILL)
+
+    with pytest.raises(MachineError, match="the lab ended while sleep was running"):
+        lab.wait(process, 30)
+    wait_until_gone(processes, folder)
+
+
+def test_killing_the_device_ends_the_lab_and_is_told(start, load):
+    lab = start()
+    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+    process = lab.popen(load(jobs=100_000), on_output=lambda *_: None)
+    time.sleep(0.5)
+
+    os.kill(by_name(lab, "accel_magic.lab.device"), signal.SIGKILL)
+
+    with pytest.raises(MachineError) as caught:
+        lab.wait(process, 30)
+    assert "the emulated NPU ended" in caught.value.why
+    wait_until_gone(processes, folder)
+
+
+def test_two_labs_at_once_do_not_disturb_each_other(guest, start, load):
+    other = start()
+
+    both = [lab.popen(load(jobs=50), on_output=lambda *_: None) for lab in (guest.lab, other)]
+    assert [lab.wait(process, 60) for lab, process in zip((guest.lab, other), both, strict=True)] == [0, 0]
+    other.run(["sh", "-c", "echo only here > /tmp/mark"])
+    other.close()
+
+    assert guest.lab.run(["cat", "/tmp/mark"]).status != 0
+    assert guest.trace("intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=4)).hits == 4
+
+
+def test_a_flood_of_output_arrives_whole(guest):
+    text = (
+        "import sys\nfor n in range(200_000): sys.stdout.write(f'{n:060d}\\n'); n % 1000 or sys.stderr.write(f'{n}\\n')"
+    )
+
+    done = guest.lab.run([sys.executable, "-c", text], timeout=60)
+
+    expected = hashlib.sha256(b"".join(b"%060d\n" % number for number in range(200_000)))
+    assert done.status == 0
+    assert hashlib.sha256(done.stdout).digest() == expected.digest()
+    assert done.stderr == b"".join(b"%d\n" % number for number in range(0, 200_000, 1000))
+
+
+def test_commands_at_the_same_time_each_get_their_own_output(guest, collect):
+    def run(number):
+        return guest.lab.run(["sh", "-c", f"for i in 1 2 3 4 5; do echo {number}.$i; sleep 0.1; done"]).text
+
+    waits = [collect(lambda number=number: run(number)) for number in range(8)]
+
+    for number, wait in enumerate(waits):
+        assert wait() == "".join(f"{number}.{i}\n" for i in range(1, 6))
