@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _KEEPER = Path(__file__).with_name("keeper.py")
 _AGENT = Path(__file__).parent / "guest" / "agent.py"
 _CLOSE_S = 5.0
+_PANIC = "] Kernel panic"
 THE_GUESTS_OWN = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 """Folders that cannot be shared."""
 _POLL_S = 0.02
@@ -373,13 +374,14 @@ def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
 
 
 def _last_line(logs: Path | None, *names: str) -> str:
-    """Return the last line that says something in the first of the files that has one, warnings left out."""
+    """Return the kernel's panic, or the last line that says something in the first of the files that has one."""
     for name in names:
         try:
             text = (logs / name).read_text(errors="replace") if logs is not None else ""
         except OSError:
             continue
         lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
+        panics = [line.partition("] ")[2] for line in lines if _PANIC in line]
         if lines:
-            return lines[-1]
+            return panics[0] if panics else lines[-1]
     return "it left no message"

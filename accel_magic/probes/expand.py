@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _ENTER, _EXIT = "sys_enter_", "sys_exit_"
 _COLD = ".cold"
+_IN_THE_LAB = {
+    "intel_vpu": "; without an NPU: the Jupyter kernel 'Python 3 (NPU lab)', or python -m accel_magic lab trace --help"
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,10 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
 
 
 def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
-    kernel_functions.check_supported(root)
+    try:
+        kernel_functions.check_supported(root)
+    except MachineError as error:
+        raise MachineError(error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, "")) from None
     known = kernel_functions.load(root)
     module = spec.target
     if module and module != kernel_functions.KERNEL and module not in known.modules:
@@ -128,7 +134,7 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
     return MachineError(
         f"{spec.text!r}: the kernel module {module} is not loaded",
         why="its functions appear when it is",
-        fix=f"modprobe {module}" + (f"  ({near})" if near else ""),
+        fix=f"modprobe {module}" + (f"  ({near})" if near else "") + _IN_THE_LAB.get(module, ""),
     )
 
 

@@ -119,9 +119,10 @@ def test_a_guest_that_hangs_is_ended_at_its_deadline(start):
 def test_a_panic_of_the_guests_kernel_is_told_and_its_console_kept(start):
     lab = start()
 
-    with pytest.raises(MachineError, match="the lab ended while sh was running"):
+    with pytest.raises(MachineError, match="the lab ended while sh was running") as caught:
         lab.run(["sh", "-c", "echo before; echo c > /proc/sysrq-trigger; sleep 60"], timeout=60)
 
+    assert caught.value.why == "Kernel panic - not syncing: sysrq triggered crash"
     console = (lab.logs / "console.log").read_text(errors="replace")
     assert "Kernel panic - not syncing: sysrq triggered crash" in console
     assert lab.console().count("Kernel panic") == 1

@@ -85,6 +85,7 @@ def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypat
 
     assert "CONFIG_KPROBES" in caught.value.why
     assert "tracepoint" in caught.value.fix
+    assert ("NPU lab" in caught.value.fix) == (probe == "intel_vpu:ivpu_*")
 
 
 def test_too_few_descriptors_is_a_typed_error(python):

@@ -49,7 +49,9 @@ def unload_driver() -> None:
     error = _system_call(_SYS_DELETE_MODULE, ctypes.c_char_p(DRIVER.encode()), ctypes.c_uint(os.O_NONBLOCK))
     if error in {errno.EAGAIN, errno.EBUSY}:
         raise MachineError(
-            "the driver cannot be unloaded", why=f"{NODE} is open", fix="close every Device and Buffer first"
+            "the driver cannot be unloaded",
+            why=f"it is in use: {NODE} is open, or its functions are being traced",
+            fix="close every Device and Buffer first, and do it outside of a traced cell",
         )
     if error:
         raise MachineError("the driver cannot be unloaded", why=os.strerror(error), fix="look at the log: dmesg")

@@ -244,6 +244,16 @@ def test_what_matches_nothing_says_why_and_what_is_near(root, library, spec, err
     assert text in str(caught.value)
 
 
+def test_without_an_npu_the_lab_is_offered(kernel_root):
+    root = kernel_root(modules="", kallsyms="00 T a\n")
+    with pytest.raises(MachineError, match="intel_vpu is not loaded") as caught:
+        make_plan(["intel_vpu:ivpu_*"], root=root)
+    assert caught.value.fix.startswith("modprobe intel_vpu; without an NPU: the Jupyter kernel 'Python 3 (NPU lab)'")
+    with pytest.raises(MachineError, match="xe is not loaded") as caught:
+        make_plan(["xe:xe_*"], root=root)
+    assert "NPU" not in caught.value.fix
+
+
 def test_a_kernel_without_kprobes_says_what_works(root):
     (root / "sys/bus/event_source/devices/kprobe/type").unlink()
     (root / "sys/bus/event_source/devices/kprobe").rmdir()
