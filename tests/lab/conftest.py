@@ -164,8 +164,19 @@ def calls_program(tmp_path_factory):
 def _holder(request, load_program, calls_program):
     build_image(request.param)
     holder = _Holder(request.param)
+    _holders.append(holder)
     yield holder
     holder.close()
+
+
+_holders = []
+
+
+def pytest_runtest_teardown(nextitem):
+    """End the guests with the last test in this folder: the tests after it time things on this machine."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        while _holders:
+            _holders.pop().close()
 
 
 @pytest.fixture

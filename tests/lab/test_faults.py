@@ -37,6 +37,12 @@ else:
     raise SystemExit("the NPU does not fall asleep")
 """
 
+POWER = """
+from pathlib import Path
+device, = Path("/sys/bus/pci/drivers/intel_vpu").glob("0000:*")
+(device / "power/control").write_text("{}")
+"""
+
 LOAD_WITH_FAULT = """
 import sys
 from accel_magic.lab import npu
@@ -177,10 +183,15 @@ def test_a_slow_boot_shows_as_time_waited_for_it(healthy):
 
 
 def test_a_lost_reply_of_the_firmware_shows_as_a_request_that_timed_out(healthy, hits_of):
-    # On 6.12 the driver crashes when the reply to its first request is lost, which registers a doorbell.
+    # On 6.12 the driver crashes when the reply to the registration of a doorbell is lost. The heartbeat is asked for
+    # before, its end is told after: third, unless the NPU sleeps in between.
     every = 3 if healthy.kernel == "6.12" else 2
+    script = POWER.format("on") + LOAD_WITH_FAULT.replace(WAIT_FOR_SLEEP, POWER.format("auto") + WAIT_FOR_SLEEP)
 
-    result = healthy.trace("latency:intel_vpu:ivpu_ipc_send_receive_internal", command=with_fault("lose-ipc", every))
+    result = healthy.trace(
+        "latency:intel_vpu:ivpu_ipc_send_receive_internal",
+        command=[sys.executable, "-c", script, "lose-ipc", str(every), "3"],
+    )
 
     results = returned(result.events, "ivpu_ipc_send_receive_internal")
     assert set(results) == {0, TIMED_OUT}
