@@ -172,8 +172,10 @@ def _holder(request, load_program, calls_program):
 _holders = []
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem):
     """End the guests with the last test in this folder: the tests after it time things on this machine."""
+    yield
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
         while _holders:
             _holders.pop().close()
