@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from accel_magic.errors import MachineError, TraceStateError
+from accel_magic.kernel import compiler
 from accel_magic.lab import command_line, image, runs, tools
 from accel_magic.lab.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
 from accel_magic.lab.image import initramfs
@@ -292,7 +293,7 @@ class Lab:
             **given,
             "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
             "ACCEL_MAGIC_LAB": self.settings.kernel,
-            "ACCEL_MAGIC_COMPILER": command_line.COMPILER,
+            **({compiler.ELSEWHERE: command_line.COMPILER} if command_line.has_compiler() else {}),
         }
 
     def _keeper_ended(self, timeout: float | None) -> bool:

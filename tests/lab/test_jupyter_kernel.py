@@ -20,7 +20,6 @@ from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from nbclient import NotebookClient
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import image
 
 pytestmark = pytest.mark.lab
 
@@ -30,18 +29,9 @@ BOOT_ID = "open('/proc/sys/kernel/random/boot_id').read()"
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
-def build(kernel):
-    try:
-        image.build(kernel)
-    except MachineError as error:
-        if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
-            pytest.fail(f"the lab is required here, and cannot be built: {error}")
-        pytest.skip(f"the lab cannot be built here: {error}")
-
-
 @pytest.fixture(scope="module", autouse=True)
-def built():
-    build("6.12")
+def built(image_of):
+    image_of("6.12")
 
 
 class Notebook:
@@ -218,8 +208,8 @@ def test_a_hung_guest_is_shut_down_within_seconds_and_leaves_nothing(tmp_path):
     assert not file.exists()
 
 
-def test_a_notebook_is_executed_headless_on_the_kernel_that_the_environment_names(monkeypatch, tmp_path):
-    build("7.2")
+def test_a_notebook_is_executed_headless_on_the_kernel_that_the_environment_names(image_of, monkeypatch, tmp_path):
+    image_of("7.2")
     monkeypatch.setenv("ACCEL_MAGIC_LAB_KERNEL", "7.2")
     compare = """
 import json, os

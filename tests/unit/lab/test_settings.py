@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError
+from accel_magic.kernel.find_bcc import BccInstall
 from accel_magic.lab import command_line
 from accel_magic.lab.image import Image
 from accel_magic.lab.settings import Settings, accelerator
+from accel_magic.lab.vm import Lab
 
 IMAGE = Image("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "qemu"), "11.1.3", {}, ())
 
@@ -106,6 +108,19 @@ def test_the_command_names_every_part(tmp_path):
     assert root.endswith("readonly=on")
     assert share.startswith("local,path=/a,,b,")
     assert "readonly" not in share
+
+
+def test_the_guest_is_told_of_a_compiler_only_where_there_is_one(monkeypatch):
+    def missing():
+        raise MachineError("BCC is not installed")
+
+    lab = Lab(Settings())
+    monkeypatch.setattr(command_line, "find_bcc", lambda: BccInstall(Path("/usr/bin/python3"), Path("/bcc"), "1"))
+    assert "guestfwd=tcp:10.0.2.100:7007-cmd:/usr/bin/python3 -I " in value_after(qemu(Settings()), "-netdev", "user")
+    assert lab._environment({})["ACCEL_MAGIC_COMPILER"] == "10.0.2.100:7007"
+    monkeypatch.setattr(command_line, "find_bcc", missing)
+    assert "guestfwd" not in value_after(qemu(Settings()), "-netdev", "user")
+    assert "ACCEL_MAGIC_COMPILER" not in lab._environment({})
 
 
 def test_only_emulation_gets_a_made_up_loop_count():
