@@ -226,7 +226,7 @@ def _raw_terminal(process: GuestProcess) -> Iterator[None]:
     before = termios.tcgetattr(sys.stdin)
     previous = signal.signal(signal.SIGWINCH, resize)
     try:
-        tty.setraw(sys.stdin)
+        tty.setraw(sys.stdin, termios.TCSADRAIN)  # what was typed meanwhile is kept
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

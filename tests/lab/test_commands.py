@@ -100,7 +100,10 @@ class Terminal:
 
 def test_a_shell_takes_keys_and_interrupts(tmp_path):
     terminal = Terminal(*LAB, "shell", folder=tmp_path)
+    terminal.wait_for(b"starting")
+    os.write(terminal.descriptor, b"echo early-$((40+2))\n")
     terminal.wait_for(b"exit ends the lab")
+    terminal.wait_for(b"early-42")
     os.write(terminal.descriptor, b"echo $(uname -n)-$((6*7)); stty size\n")
     terminal.wait_for(b"npu-lab-42")
     terminal.wait_for(b"24 80")
