@@ -76,7 +76,8 @@ class Replay:
 
     def _attach(self, show: Show | None) -> None:
         shared, recording = reader.shared(), self.recording
-        files = [_file(recording.samples.times_ns, recording.samples.hits), _file(*_transport(recording))]
+        samples = recording.samples
+        files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
         descriptors = list(files)
         if show is not None:
             self._feed = LiveFeed(recording.plan, show)
@@ -204,6 +205,23 @@ def _transport(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.void
     return release_ns[order], records
 
 
+def _added(recording: Recording) -> NDArray[np.int64]:
+    """Rows (time, point, value) in order of time: what the recorded events of points that add something up carried."""
+    columns = recording.events.columns
+    parts = [np.zeros((0, 3), np.int64)]
+    for point in recording.plan.points:
+        if not point.total or point.total not in columns:
+            continue
+        rows = np.flatnonzero(columns["point"].values == point.id)
+        if point.latency:
+            rows = rows[columns["retval"].values[rows].astype(np.int32) == 0]
+        times = columns["time_ns"].values[rows] + _durations(recording)[rows]
+        values = columns[point.total].values[rows].astype(np.int64)
+        parts.append(np.column_stack([times, np.full(len(rows), point.id), values]).astype(np.int64))
+    table = np.concatenate(parts)
+    return table[np.argsort(table[:, 0], kind="stable")]
+
+
 def _rows_of(events: Events, rows: NDArray[np.intp]) -> Events:
     return Events(
         {
@@ -238,6 +256,7 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
         hits=hits,
         lost=np.zeros_like(whole.lost),
         unpaired=np.zeros_like(whole.unpaired),
+        totals=np.zeros_like(whole.totals),
         histograms=Histograms(counts, totals, largest),
         samples=samples,
         event_count=len(events),

@@ -196,7 +196,9 @@ class LiveSession:
         self._prepared = False
         layout, points = attachment.layout, len(self.plan.points)
         counters = map_value(attachment.counters_fd, layout.counters)[0]
-        hits, lost, unpaired = (counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired"))
+        hits, lost, unpaired, totals = (
+            counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
+        )
         recorded, limit = sum(read.recorded), self.plan.max_events
         start_ns = self._start_ns
         return Recording(
@@ -208,6 +210,7 @@ class LiveSession:
             hits=hits,
             lost=lost,
             unpaired=unpaired,
+            totals=totals,
             missed=missed,
             histograms=_histograms(attachment, len(self.plan.latency_points)),
             samples=read.samples,

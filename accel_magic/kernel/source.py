@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.kernel.maps import possible_cpus, power_of_two
@@ -63,12 +63,13 @@ class Source:
 
 @dataclass(frozen=True)
 class _Payload:
-    """How a point's record is filled: statements, what they hold, bytes, and what its entry must save."""
+    """How a point's record is filled: statements, what they hold, bytes; what its entry must save, what is added up."""
 
     statements: str = ""
     items: tuple[Item, ...] = ()
     size: int = 0
     saved: tuple[str, ...] = ()
+    total: str = ""
 
 
 class _Writer:
@@ -102,6 +103,15 @@ class _Writer:
 
 def _argument(index: int) -> str:
     return f"((u64)AM_REGISTERS->{_ARGUMENT_REGISTERS[index]})"
+
+
+def _in_memory(capture: Capture, address: str, *, kernel: bool) -> str:
+    """Value of a capture whose source holds `address`; what a `str` points to is read later, from that pointer."""
+    if capture.offset is None:
+        return address
+    type_ = "u64" if capture.type == "str" else capture.type
+    macro = "AM_READ_KERNEL" if kernel else "AM_READ_USER"
+    return f"((u64){macro}({type_}, {address} + {capture.offset}))"
 
 
 def _usdt_value(argument: UsdtArgument) -> str:
@@ -153,7 +163,7 @@ def _tracepoint_payload(point: ProbePoint) -> _Payload:
     return _Payload(" ".join(statements), tuple(items), size)
 
 
-def _latency_payload(point: ProbePoint, captures: tuple[Capture, ...]) -> _Payload:
+def _latency_payload(point: ProbePoint) -> _Payload:
     saved = list(point.filter.saved)
 
     def slot(expression: str) -> str:
@@ -169,32 +179,39 @@ def _latency_payload(point: ProbePoint, captures: tuple[Capture, ...]) -> _Paylo
             if field.name != "__syscall_nr" and field.type[0] in "us":
                 writer.put(_column(field), field.type, slot(f"AM_FIELD({field.type}, {field.offset})"))
         return writer.payload(saved)
-    for capture in captures:
-        value = "AM_RETVAL" if capture.source == "retval" else slot(_argument(int(capture.source[3:])))
-        writer.capture(capture, value, kernel=point.kind in KERNEL_KINDS)
-    return writer.payload(saved)
+    kernel = point.kind in KERNEL_KINDS
+    total = ""
+    for capture in point.captures:
+        if capture.source == "retval":
+            value = _in_memory(capture, "AM_RETVAL", kernel=kernel)
+        elif capture.at_return:
+            value = _in_memory(capture, slot(_argument(int(capture.source[3:]))), kernel=kernel)
+        else:
+            value = slot(_in_memory(capture, _argument(int(capture.source[3:])), kernel=kernel))
+        writer.capture(capture, value, kernel=kernel)
+        total = value if capture.name == point.total else total
+    return replace(writer.payload(saved), total=total)
 
 
-def _plain_payload(point: ProbePoint, captures: tuple[Capture, ...]) -> _Payload:
+def _plain_payload(point: ProbePoint) -> _Payload:
     if point.kind == "tracepoint":
         return _tracepoint_payload(point)
     writer = _Writer()
     on_return = point.kind in RETURN_KINDS
     if on_return:
         writer.put("retval", "s64", "AM_RETVAL")
-    renamed = {capture.source for capture in captures}
+    renamed = {capture.source for capture in point.captures if capture.offset is None}
+    kernel, total = point.kind in KERNEL_KINDS, ""
     for index, argument in enumerate(point.usdt_arguments):
         if f"arg{index}" not in renamed:
             sign = "s" if argument.size < 0 else "u"
             writer.put(f"arg{index}", f"{sign}{abs(argument.size) * 8}", f"AM_ARG{index}")
-    for capture in captures:
-        available = capture.source == "retval" if on_return else capture.source != "retval"
-        if point.kind == "usdt":
-            available = available and int(capture.source[3:]) < len(point.usdt_arguments)
-        if available:
-            value = "AM_RETVAL" if on_return else f"AM_ARG{capture.source[3:]}"
-            writer.capture(capture, value, kernel=point.kind in KERNEL_KINDS)
-    return writer.payload()
+    for capture in point.captures:
+        address = "AM_RETVAL" if on_return else f"AM_ARG{capture.source[3:]}"
+        value = _in_memory(capture, address, kernel=kernel)
+        writer.capture(capture, value, kernel=kernel)
+        total = value if capture.name == point.total else total
+    return replace(writer.payload(), total=total)
 
 
 def _record_size(payload: _Payload) -> int:
@@ -253,6 +270,8 @@ def _defines(point: ProbePoint, role: Role, payload: _Payload, ring: int | None)
         frame = "0" if point.kind == "tracepoint" else "AM_STACK_POINTER"
         defines["AM_FRAME"] = f"({frame} - 8)" if on_exit and point.kind != "tracepoint" else frame
         defines["AM_COUNT_AT_EXIT"] = str(int(bool(point.filter.exit)))
+    if payload.total and role != "entry":
+        defines["AM_TOTAL"] = payload.total
     if role == "entry":
         defines["AM_SAVE"] = " ".join(f"started.saved[{i}] = (u64){value};" for i, value in enumerate(payload.saved))
     elif ring is None:
@@ -279,7 +298,7 @@ def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | No
 
 def generate(plan: Plan) -> Source:
     """Write the programs of a plan. Points that need the same program share it, told apart by their cookie."""
-    payloads = [(_latency_payload if point.latency else _plain_payload)(point, plan.captures) for point in plan.points]
+    payloads = [(_latency_payload if point.latency else _plain_payload)(point) for point in plan.points]
     records = plan.records_events
     sizes = tuple(sorted({_record_size(payload) for payload in payloads})) if records else ()
     rings = [sizes.index(_record_size(payload)) if records else None for payload in payloads]
@@ -328,5 +347,5 @@ def generate(plan: Plan) -> Source:
 
 def started_size(plan: Plan) -> int:
     """Bytes of `struct am_started` in the text that `generate` writes for this plan."""
-    saved = max((len(_latency_payload(point, plan.captures).saved) for point in plan.latency_points), default=0)
+    saved = max((len(_latency_payload(point).saved) for point in plan.latency_points), default=0)
     return 8 + 8 * max(saved, 1)

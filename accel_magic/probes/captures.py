@@ -1,4 +1,4 @@
-"""`--args 'size=arg1:u64,path=arg0:str'`: extra columns, text to Capture."""
+"""`--args 'size=arg1:u64,handle=arg1[12]:u32@return'`: extra columns, text to Capture."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ DEFAULT_COLUMNS: Final = (
 )
 """Columns that events have anyway; a capture may not be called like one."""
 
-_FORM = "NAME=SOURCE:TYPE, e.g. --args 'size=arg1:u64,path=arg0:str'"
+_FORM = "NAME=SOURCE:TYPE, e.g. --args 'size=arg1:u64,path=arg0:str,flags=arg1[8]:u32'"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MEMORY = re.compile(r"(.*?)\s*\[\s*(\d+)\s*\]", re.ASCII)
+_AT_RETURN = "@return"
+_LARGEST_OFFSET = 65535
 
 
 def parse(text: str) -> tuple[Capture, ...]:
     """Parse the text of `--args`; blank text gives no captures.
 
     Raises:
-        ProbeError: A part is not `NAME=SOURCE:TYPE`, or a name is taken or given twice.
+        ProbeError: A part is not `NAME=SOURCE[OFFSET]:TYPE@return`, or a name is taken or given twice.
 
     """
     if not text.strip():
@@ -60,8 +63,28 @@ def _parse_one(part: str) -> Capture:
         )
     if name in DEFAULT_COLUMNS:
         raise ProbeError(f"--args: events have a column {name!r} already", fix=f"choose another name than {name!r}")
+    source, offset = _memory(source)
+    at_return = type_.endswith(_AT_RETURN)
+    type_ = type_.removesuffix(_AT_RETURN).rstrip()
     if source not in SOURCES:
         raise ProbeError(f"--args: there is no value called {source!r}", fix=f"use one of {', '.join(SOURCES)}")
     if type_ not in TYPES:
         raise ProbeError(f"--args: there is no type called {type_!r}", fix=f"use one of {', '.join(TYPES)}")
-    return Capture(name, source, type_)
+    if at_return and source != "retval" and offset is None:
+        raise ProbeError(
+            f"--args {part!r}: an argument is known at entry",
+            why="only what lies in memory can be another at return",
+            fix=f"write {name}={source}[OFFSET]:{type_}{_AT_RETURN}, or leave out {_AT_RETURN}",
+        )
+    return Capture(name, source, type_, offset, at_return)
+
+
+def _memory(source: str) -> tuple[str, int | None]:
+    """Split `arg1[8]` into the value that holds an address and the offset from there."""
+    found = _MEMORY.fullmatch(source)
+    if not found:
+        return source, None
+    offset = int(found[2])
+    if offset > _LARGEST_OFFSET:
+        raise ProbeError(f"--args: [{offset}] is too far", why="it is a distance in bytes", fix="give 65535 or less")
+    return found[1], offset

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
-from accel_magic.probes import kernel_functions, libraries, symbols, tracefs, usdt
+from accel_magic.probes import kernel_functions, libraries, presets, symbols, tracefs, usdt
 from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY
 from accel_magic.probes.plan import KERNEL_KINDS
 
@@ -48,10 +48,15 @@ def complete(word: str, *, root: Path = _ROOT) -> list[str]:
 def _answers(body: str, before: str, root: Path) -> Iterator[str]:
     head, colon, rest = body.partition(":")
     if not colon:
+        if not before.endswith(PREFIX_LATENCY):
+            yield from (word for name in presets.NAMES for word in (name, f"{name}:"))
         yield from (f"{kind}:" for kind in FORMS)
         if not before:
             yield PREFIX_LATENCY
         yield from (f"{module}:" for module in sorted(kernel_functions.loaded_modules(root)))
+        return
+    if head in presets.NAMES and not before.endswith(PREFIX_LATENCY):
+        yield from presets.parts(head)
         return
     kind = KINDS.get(head)
     if kind is None:

@@ -100,8 +100,12 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
     known = kernel_functions.load(root)
     module = spec.target
     if module and module != kernel_functions.KERNEL and module not in known.modules:
-        raise _no_module(spec, known.modules, root)
+        if not (spec.optional and kernel_functions.is_built_in(module, root)):
+            raise _no_module(spec, known.modules, root)
+        module = kernel_functions.KERNEL
     found, skipped = known.match(module, spec.name)
+    if not found and not skipped and spec.optional:  # a name of other kernels: nothing to look for any further
+        raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}")
     if not found and not skipped:
         table = kernel_functions.symbols(root)
         alias = kernel_functions.alias_of(known, module, spec.name, table)

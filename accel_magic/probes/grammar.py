@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError
+from accel_magic.probes import captures, presets
 from accel_magic.probes.globs import suggestion
 from accel_magic.probes.plan import USER_KINDS, Kind, ProbeSpec
 
@@ -76,14 +77,33 @@ def parse(text: str) -> ProbeSpec:
     return spec
 
 
+def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
+    name = word.removeprefix(PREFIX_EXCLUDE)
+    if not presets.is_preset(name):
+        return (parse(word),)
+    if name != word:
+        return (ProbeSpec(word, "kprobe", name, "*", exclude=True),)
+    return tuple(
+        replace(
+            parse(probe.spec),
+            text=probe.part,
+            captures=captures.parse(probe.args),
+            total=probe.total,
+            optional=True,
+            group=probe.group,
+        )
+        for probe in presets.probes(name)
+    )
+
+
 def parse_all(words: Sequence[str]) -> tuple[ProbeSpec, ...]:
-    """Parse several probes, one per word.
+    """Parse several probes, one per word; a preset's word stands for many.
 
     Raises:
         ProbeError: One of them is no probe, there is none, or there are only exclusions.
 
     """
-    specs = tuple(parse(word) for word in words)
+    specs = tuple(spec for word in words for spec in _parse_word(word))
     if not specs:
         raise ProbeError("no probe was given", fix=_EXAMPLES)
     if all(spec.exclude for spec in specs):

@@ -61,6 +61,7 @@ class KernelFunctions:
             self._entries.pop(generated, None)
         self._times = Counter([name for _, name, _ in entries])
         self._sorted: dict[str, tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]] = {}
+        self._names: dict[str, dict[str, KernelFunction]] = {}
         self.modules = modules | set(self._entries) - {""}
 
     def inside(self, module: str = "") -> list[KernelFunction]:
@@ -79,9 +80,11 @@ class KernelFunctions:
 
         A compiler clone (`foo.isra.0`) also matches by its function's name where nothing else goes by it.
         """
+        if (alone := self._alone(module, pattern)) is not None:
+            return [alone], []
         test = matcher(pattern)
         inside = self.inside(module)
-        by_name = {name: item for item in inside for name in (*item.aliases, item.name)}
+        by_name = self._by_name(module)
         left_out = [entry for part in self._parts(module) for entry in part[1]]
         skipped = [Skipped(item.name, why) for item, why in left_out if test(item.name)]
         if not is_glob(pattern) and pattern in by_name:
@@ -92,6 +95,21 @@ class KernelFunctions:
             if (name := _matching_name(item, test, by_name, self._times)) is not None
         ]
         return sorted(matched, key=lambda item: (item.name, item.module)), skipped
+
+    def _by_name(self, module: str) -> dict[str, KernelFunction]:
+        if module not in self._names:
+            inside = self.inside(module)
+            self._names[module] = {name: item for item in inside for name in (*item.aliases, item.name)}
+        return self._names[module]
+
+    def _alone(self, module: str, name: str) -> KernelFunction | None:
+        """The one symbol of this name, where addresses are not known and so no other names: nothing to sort out."""
+        if self._times[name] != 1 or _NOT_FUNCTIONS.match(name) or _COLD.search(name):
+            return None
+        wanted = [("" if module == KERNEL else module)] if module else list(self._entries)
+        entries = (entry for part in wanted for entry in self._entries.get(part, ()))
+        found = next((entry for entry in entries if entry[1] == name), None)
+        return KernelFunction(name, found[2]) if found and not found[0] else None
 
 
 def _matching_name(

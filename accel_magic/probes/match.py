@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes import captures, grammar
+from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.expand import Expansion, excluded, expand
 from accel_magic.probes.filter_names import argument_sources
 from accel_magic.probes.filters import compile_filter
 from accel_magic.probes.globs import suggestion
-from accel_magic.probes.plan import USER_KINDS, Mode, Plan, ProbePoint, ProbeSpec, Scope
+from accel_magic.probes.plan import USER_KINDS, Mode, Plan, ProbePoint, ProbeSpec, Scope, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def make_plan(
     chosen = parse_scope(scope, own)
     library_pid = chosen.pid if chosen and chosen.name == "pid" else own
     parsed = grammar.parse_all([spec.text if isinstance(spec, ProbeSpec) else spec for spec in specs])
-    expansions = [expand(spec, pid=library_pid, root=root) for spec in parsed if not spec.exclude]
+    expansions, missing = _expanded([spec for spec in parsed if not spec.exclude], library_pid, root)
     points, notes = _left(parsed, _distinct(expansions), library_pid)
     _check_count(points)
     _check_captures(columns, points)
@@ -83,16 +83,19 @@ def make_plan(
                 id=number,
                 scope=chosen or default_scope(point, own),
                 filter=compile_filter(filter, point),
+                captures=_captures(point, columns),
             )
             for number, point in enumerate(points)
         ),
         mode=mode,
-        captures=columns,
         filter=filter.strip(),
         max_events=max_events,
         duration_s=duration_s,
         buffer_mib=buffer_mib,
-        skipped=tuple(dict.fromkeys(skipped for expansion in expansions for skipped in expansion.skipped)),
+        skipped=(
+            *dict.fromkeys(skipped for expansion in expansions for skipped in expansion.skipped),
+            *missing,
+        ),
         notes=tuple(dict.fromkeys([note for expansion in expansions for note in expansion.notes] + notes)),
     )
 
@@ -124,6 +127,79 @@ def default_scope(point: ProbePoint, own: int) -> Scope:
     return Scope("self", own) if is_own else Scope("all")
 
 
+def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expansion], list[Skipped]]:
+    """Find the places of every spec; also those that a preset names and this kernel does not have."""
+    expansions, served = [], set()
+    missing: list[tuple[ProbeSpec, ProbeError]] = []
+    libraries: dict[str, str | ProbeError] = {}
+    for spec in specs:
+        try:
+            found = expand(_located(spec, pid, libraries) if spec.optional else spec, pid=pid, root=root)
+        except ProbeError as error:
+            if not spec.optional:
+                raise
+            missing.append((spec, error))
+            continue
+        own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
+        expansions.append(replace(found, points=own))
+        served.add(spec.group)
+    if missing and not expansions:
+        raise missing[0][1]
+    return expansions, _told([(spec, error) for spec, error in missing if not spec.group or spec.group not in served])
+
+
+def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> ProbeSpec:
+    """Put a library's path in the place of its name: a preset has many functions of one, looked for once.
+
+    Args:
+        spec: A probe of a preset.
+        pid: Process whose libraries are asked first.
+        known: What was found so far; is added to.
+
+    Raises:
+        ProbeError: It is not there.
+
+    """
+    if spec.kind not in USER_KINDS:
+        return spec
+    if spec.target not in known:
+        from accel_magic.probes.libraries import resolve  # it brings an ELF reader and numpy
+
+        try:
+            known[spec.target] = str(resolve(spec.target, pid))
+        except ProbeError as error:
+            known[spec.target] = error
+    found = known[spec.target]
+    if isinstance(found, ProbeError):
+        raise found
+    return replace(spec, target=found)
+
+
+def _told(missing: list[tuple[ProbeSpec, ProbeError]]) -> list[Skipped]:
+    """What to tell of probes that are not there; those of one group with one reason are told once."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for spec, error in missing:
+        name = f"{spec.target}:{spec.name}"
+        told.setdefault((spec.group or name, error.why or error.what), []).append(name)
+    return [
+        Skipped(names[0] + (f" and {len(set(names)) - 1} more" if len(set(names)) > 1 else ""), why)
+        for (_, why), names in told.items()
+    ]
+
+
+def _captures(point: ProbePoint, columns: tuple[Capture, ...]) -> tuple[Capture, ...]:
+    """Columns of a point: a preset's own, and those of the user's that it can give; the preset's keep their names."""
+    own = tuple(column for column in point.captures if _can_give(point, column))
+    taken = {column.name for column in own}
+    return own + tuple(column for column in columns if column.name not in taken and _can_give(point, column))
+
+
+def _can_give(point: ProbePoint, column: Capture) -> bool:
+    is_function = point.kind != "tracepoint"
+    in_time = point.latency or column.source == "retval" or not column.at_return
+    return is_function and in_time and column.source in argument_sources(point)
+
+
 def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
     """One point per place, first come first served; a latency point stands in for a plain one, as it counts too."""
     places: dict[tuple[str, str, str | int], ProbePoint] = {}
@@ -139,7 +215,7 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
     """Apply the exclusions; also notes on those that matched nothing."""
     notes = []
     for spec in (spec for spec in specs if spec.exclude):
-        takes_out = excluded(spec, pid=pid)
+        takes_out = presets.excluded(spec.text) or excluded(spec, pid=pid)
         left = [point for point in points if not takes_out(point)]
         if len(left) == len(points):
             names = (point.function for point in points)
@@ -174,6 +250,11 @@ def _check_count(points: list[ProbePoint]) -> None:
 def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> None:
     sources = {source for point in points for source in argument_sources(point)}
     for column in columns:
+        if column.source in sources and not any(_can_give(point, column) for point in points):
+            raise ProbeError(
+                f"--args {column.name}: no probe here waits for a call to return",
+                fix="write latency: before the probe, or leave out @return",
+            )
         if column.source not in sources:
             raise ProbeError(
                 f"--args {column.name}={column.source}:{column.type}: no probe here has {column.source}",

@@ -19,7 +19,8 @@ class ProbeSpec:
     """One pattern, as the user wrote it.
 
     `target` is the kernel module, tracepoint category or library ('' = any, kernel probes only);
-    `name` the glob of functions or events; `provider` is set for USDT alone.
+    `name` the glob of functions or events; `provider` is set for USDT alone. The others are those of a preset's probe:
+    columns of its own, the one that is added up, and that it may be missing (`group`: unless another of it is there).
     """
 
     text: str
@@ -29,6 +30,10 @@ class ProbeSpec:
     provider: str = ""
     latency: bool = False
     exclude: bool = False
+    captures: tuple[Capture, ...] = ()
+    total: str = ""
+    optional: bool = False
+    group: str = ""
 
 
 POINTED = "char *"
@@ -70,11 +75,22 @@ UNREADABLE = UsdtArgument("constant", 8, "unreadable")
 
 @dataclass(frozen=True)
 class Capture:
-    """One extra column: `source` is `arg0`..`arg5`, `retval` or a USDT `argN`; `type` `u8`..`s64` or `str`."""
+    """One extra column: `source` is `arg0`..`arg5`, `retval` or a USDT `argN`; `type` `u8`..`s64` or `str`.
+
+    With an `offset` it is what lies in memory so many bytes after the address in the source; `at_return` tells that it
+    is read when the call returns.
+    """
 
     name: str
     source: str
     type: str
+    offset: int | None = None
+    at_return: bool = False
+
+    @property
+    def on_return(self) -> bool:
+        """Whether it is known only when the call returns."""
+        return self.at_return or self.source == "retval"
 
 
 @dataclass(frozen=True)
@@ -120,6 +136,8 @@ class ProbePoint:
         fields: The tracepoint's own fields; `record_end` the end of the last one, bytes from the record's start.
         scope: Whose hits count here.
         filter: Checked and translated for this point.
+        captures: Its extra columns.
+        total: The one of them that the kernel adds up over all hits; of measured calls over those that returned 0.
         usdt_arguments: Of a USDT point; `semaphore` is the file offset of its counter (0 = none).
         aliases: Other names of the same address.
 
@@ -140,6 +158,8 @@ class ProbePoint:
     semaphore: int = 0
     scope: Scope = Scope("all")
     filter: Filter = field(default_factory=Filter)
+    captures: tuple[Capture, ...] = ()
+    total: str = ""
     aliases: tuple[str, ...] = ()
 
 
@@ -157,7 +177,6 @@ class Plan:
 
     points: tuple[ProbePoint, ...]
     mode: Mode = "auto"
-    captures: tuple[Capture, ...] = ()
     filter: str = ""
     max_events: int | None = None
     duration_s: float | None = None
@@ -186,11 +205,11 @@ class Plan:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
         """Build a plan back from `to_dict`. Raises KeyError or TypeError where `data` is not one."""
+        fields = {name: value for name, value in data.items() if name != "captures"}  # plans of version 1 had them here
         return cls(
             **{
-                **data,
+                **fields,
                 "points": tuple(_point_from_dict(point) for point in data["points"]),
-                "captures": tuple(Capture(**capture) for capture in data["captures"]),
                 "skipped": tuple(Skipped(**skipped) for skipped in data["skipped"]),
                 "notes": tuple(data["notes"]),
             }
@@ -206,6 +225,7 @@ def _point_from_dict(data: dict[str, Any]) -> ProbePoint:
             "usdt_arguments": tuple(UsdtArgument(**argument) for argument in data["usdt_arguments"]),
             "scope": Scope(**data["scope"]),
             "filter": Filter(**filter_),
+            "captures": tuple(Capture(**capture) for capture in data.get("captures", ())),
             "aliases": tuple(data["aliases"]),
         }
     )

@@ -83,7 +83,7 @@ class Layout:
     def counters(self) -> np.dtype[np.void]:
         """Of the counters map, one element (`struct am_counters`)."""
         row = (self.cpus, self.points)
-        return np.dtype([("hits", "<u8", row), ("lost", "<u8", row), ("unpaired", "<u8", row)])
+        return np.dtype([(name, "<u8", row) for name in ("hits", "lost", "unpaired", "totals")])
 
     @property
     def histograms(self) -> np.dtype[np.void]:

@@ -80,5 +80,6 @@ class LiveFeed:
             latency=tuple(
                 LiveLatency(label, *values) for label, values in zip(self._labels, message["latency"], strict=True)
             ),
+            totals=np.array(message["totals"], np.uint64),
             behind_s=(time.monotonic_ns() - message["sent_ns"]) / 1e9,
         )

@@ -19,7 +19,7 @@ import numpy as np
 
 from accel_magic.probes.plan import Plan
 from accel_magic.traces import buckets
-from accel_magic.traces.recording import Events, Histograms, Outcome, Recording, Replayed, Samples
+from accel_magic.traces.recording import Events, Histograms, Imported, Outcome, Recording, Replayed, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "accel_magic recording"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no totals, no imports and a plan-wide list of captures."""
 
 _BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
 _MOST_POINTS = 1 << 16  # `point` is uint16
@@ -67,6 +68,7 @@ class _Header:
     machine: dict[str, str]
     probes: tuple[str, ...]
     replayed: Replayed | None
+    imported: Imported | None
     samples: tuple[int, str]
     body: str
 
@@ -85,6 +87,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "hits": recording.hits.tolist(),
         "lost": recording.lost.tolist(),
         "unpaired": recording.unpaired.tolist(),
+        "totals": recording.totals.tolist(),
         "histograms": _encode_histograms(recording.histograms),
     }
     header = _Header(
@@ -100,6 +103,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         machine=dict(recording.machine),
         probes=tuple(dict.fromkeys(point.probe for point in recording.plan.points)),
         replayed=recording.replayed,
+        imported=recording.imported,
         samples=(len(recording.samples.times_ns), _encode_samples(recording.samples)),
         body=_pack(_dump(body)),
     )
@@ -126,13 +130,14 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         raise ValueError(f"its format is {data['format']!r}")
     if type(data["version"]) is int and data["version"] > VERSION:
         raise NewerVersionError(f"its format version is {data['version']}, this accel_magic reads up to {VERSION}")
-    replayed = data["replayed"]
+    replayed, imported = data["replayed"], data.get("imported")
     header = _Header(
         **{
             **data,
             "probes": tuple(data["probes"]),
             "samples": tuple(data["samples"]),
             "replayed": None if replayed is None else Replayed(**replayed),
+            "imported": None if imported is None else Imported(**imported),
         }
     )
     _check_type(header, _Header, "")
@@ -152,6 +157,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         hits=_counts(body["hits"], "hits"),
         lost=_counts(body["lost"], "lost"),
         unpaired=_counts(body["unpaired"], "unpaired"),
+        totals=_counts(body.get("totals", [0] * len(plan.points)), "totals"),
         missed=header.missed,
         histograms=_decode_histograms(body["histograms"], len(plan.latency_points)),
         samples=_decode_samples(*header.samples, len(plan.points)),
@@ -160,6 +166,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         load_events=_no_events,
         outcome=header.outcome,
         replayed=header.replayed,
+        imported=header.imported,
     )
     _check_recording(recording)
     return recording, columns
@@ -180,6 +187,7 @@ def _check_recording(recording: Recording) -> None:
         "hits": (recording.hits, (len(points),)),
         "lost": (recording.lost, (len(points),)),
         "unpaired": (recording.unpaired, (len(points),)),
+        "totals": (recording.totals, (len(points),)),
         "latency histograms": (recording.histograms.counts, (rows, buckets.COUNT)),
         "latency totals": (recording.histograms.total_ns, (rows,)),
         "latency maxima": (recording.histograms.max_ns, (rows,)),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -28,6 +29,7 @@ class LiveSample:
         recorded: Events recorded so far.
         lost: Events lost so far, over all points.
         latency: One entry per measured function, in the plan's order.
+        totals: (points,) uint64, what the points that add something up have come to.
         behind_s: How long after `time_ns` the sample reached the notebook's process, seconds.
 
     """
@@ -37,4 +39,5 @@ class LiveSample:
     recorded: int
     lost: int
     latency: tuple[LiveLatency, ...] = ()
+    totals: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     behind_s: float = 0.0

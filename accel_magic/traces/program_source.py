@@ -40,6 +40,9 @@ class ProgramSource:
         """None: the program counts, or not, in its own maps."""
         return np.empty(0, np.uint64)
 
+    def totals(self) -> NDArray[np.uint64]:
+        return np.zeros(0, np.uint64)
+
     def lost(self) -> int:
         """Nobody knows: the kernel tells only the program when its output fails."""
         return 0

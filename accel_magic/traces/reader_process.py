@@ -121,6 +121,7 @@ class Trace:
             "hits": self.source.hits().tolist(),
             "recorded": sum(self.recorded),
             "lost": self.source.lost(),
+            "totals": self.source.totals().tolist(),
             "latency": self.source.quantiles((0.5, 0.99)),
         }
         try:

@@ -79,6 +79,15 @@ class Replayed:
 
 
 @dataclass(frozen=True)
+class Imported:
+    """Set on a recording that another tool made: `format` in words, `timed` False where it holds no times."""
+
+    path: str
+    format: str
+    timed: bool
+
+
+@dataclass(frozen=True)
 class Recording:
     """One trace as recorded.
 
@@ -91,6 +100,7 @@ class Recording:
         hits: (points,) uint64, exact, counted in the kernel.
         lost: (points,) uint64, events the ring buffer had no room for.
         unpaired: (points,) uint64, calls of latency points that could not be timed because the table was full.
+        totals: (points,) uint64, sum of the value that a point adds up (`ProbePoint.total`), 0 where it has none.
         missed: Hits the kernel could not run our program for (re-entered on the same CPU), over all points.
         histograms: Of the latency points.
         samples: Counters over time.
@@ -98,6 +108,7 @@ class Recording:
         outcome: How the traced code ended.
         load_events: Decodes the raw records; called once, when events are first asked for.
         replayed: Set when this is a playback.
+        imported: Set when another tool recorded it.
 
     """
 
@@ -109,6 +120,7 @@ class Recording:
     hits: NDArray[np.uint64]
     lost: NDArray[np.uint64]
     unpaired: NDArray[np.uint64]
+    totals: NDArray[np.uint64]
     missed: int
     histograms: Histograms
     samples: Samples
@@ -117,6 +129,12 @@ class Recording:
     load_events: Callable[[], Events] = field(repr=False)
     outcome: Outcome = "ok"
     replayed: Replayed | None = None
+    imported: Imported | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether times, durations and rates mean anything: not where another tool's output held no times."""
+        return self.imported is None or self.imported.timed
 
     @cached_property
     def events(self) -> Events:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.compare import Comparison
     from accel_magic.traces.recording import Recording
@@ -144,8 +146,19 @@ class TraceResult:
 
         return rates(self.recording, freq)
 
+    @cached_property
+    def npu(self) -> Npu:
+        """The trace of an NPU driver taken apart: families, phases, polls, buffers, jobs, API calls, timeline."""
+        from accel_magic.analysis.npu import Npu
+
+        return Npu(self)
+
+    def diagnose(self) -> Findings:
+        """Look for what is wrong or worth knowing in a trace of the NPU driver: findings with evidence and advice."""
+        return self.npu.findings
+
     def figure(self, kind: str = "hits") -> Model:
-        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms or `"rate"` over time.
+        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms, `"rate"` over time, `"timeline"` of an NPU.
 
         Raises:
             ProbeError: No such kind, or nothing of that kind was recorded.

@@ -33,6 +33,9 @@ class Source(Protocol):
     def hits(self) -> NDArray[np.uint64]:
         """Hits by probe point, (points,)."""
 
+    def totals(self) -> NDArray[np.uint64]:
+        """Sums by probe point, (points,); 0 where a point adds nothing up."""
+
     def lost(self) -> int:
         """Events lost so far, over all points."""
 
@@ -83,6 +86,10 @@ class KernelSource:
         total: NDArray[np.uint64] = self._counters["hits"][0].sum(axis=0)
         return total[: self.points]
 
+    def totals(self) -> NDArray[np.uint64]:
+        total: NDArray[np.uint64] = self._counters["totals"][0].sum(axis=0)
+        return total[: self.points]
+
     def lost(self) -> int:
         return int(self._counters["lost"][0].sum())
 
@@ -112,7 +119,7 @@ class KernelSource:
 class ReplaySource:
     """A recording, released at its own pace times `speed`.
 
-    Descriptors: the sample times and hits, then for each ring its records in the order they are released, preceded by
+    Descriptors: the sample times and hits and what is added up (rows of time, point, value), then for each ring its records in the order they are released, preceded by
     the times (ns since the start) at which they are.
     """
 
@@ -125,7 +132,9 @@ class ReplaySource:
         self._descriptors = descriptors
         table, *rings = [map_file(fd) for fd in descriptors]
         self._sample_times = table[: samples * 8].view(np.int64)
-        self._sample_hits = table[samples * 8 :].view(np.uint64).reshape(samples, points)
+        end = samples * 8 * (1 + points)
+        self._sample_hits = table[samples * 8 : end].view(np.uint64).reshape(samples, points)
+        self._added = table[end:].view(np.int64).reshape(-1, 3)
         self.ring_count = len(rings)
         self._records, self._release = [], []
         for index, (ring, count) in enumerate(zip(rings, message["counts"], strict=True)):
@@ -165,6 +174,12 @@ class ReplaySource:
         row = int(np.searchsorted(self._sample_times, self._now(), side="right")) - 1
         hits: NDArray[np.uint64] = self._sample_hits[max(row, 0)]
         return hits
+
+    def totals(self) -> NDArray[np.uint64]:
+        come = self._added[: np.searchsorted(self._added[:, 0], self._now(), side="right")]
+        sums = np.zeros(self._sample_hits.shape[1], np.uint64)
+        np.add.at(sums, come[:, 1], come[:, 2].astype(np.uint64))
+        return sums
 
     def lost(self) -> int:
         return sum(self._lost) if self._now() >= self._duration_ns else 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+from accel_magic.views.live_npu import Item, NpuHistory
 from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric
 .am-live .am-num{display:inline-block;min-width:5.2em;text-align:right}
 .am-live .am-alarm{color:var(--jp-error-color1,#d32f2f);font-weight:600}
 .am-live .am-banner{background:#e69f00;color:#000;font-weight:600;padding:0 8px;border-radius:3px;flex-basis:100%}
+.am-live .am-npu{flex-basis:100%;display:flex;flex-wrap:wrap;gap:2px 16px}
 .am-live .am-late{color:#b36b00;font-weight:600}
 .am-live .am-stalled{color:#b36b00;font-weight:600;visibility:hidden;animation:am-stall 0s 1.5s forwards}
 @keyframes am-stall{to{visibility:visible}}
@@ -61,6 +63,7 @@ class LiveState:
         latency: The measured functions to show.
         late_s: How late the sample came to be shown, seconds; 0 when in time.
         banners: What it carries above everything else.
+        npu: The numbers of the NPU's own line; empty where no NPU is traced.
 
     """
 
@@ -74,6 +77,7 @@ class LiveState:
     latency: tuple[LiveLatency, ...]
     late_s: float = 0.0
     banners: tuple[str, ...] = ()
+    npu: tuple[Item, ...] = ()
 
 
 class LiveHistory:
@@ -85,6 +89,7 @@ class LiveHistory:
         self._probes = tuple(dict.fromkeys(point.probe for point in plan.points))
         row = {probe: number for number, probe in enumerate(self._probes)}
         self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
+        self._npu = NpuHistory.of(plan)
         # (time_ns, hits per probe): the start counts as a sample, so that the first rate is known at the first one.
         self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
 
@@ -93,6 +98,8 @@ class LiveHistory:
         if sample.time_ns - self._samples[-1][0] >= SHORTEST_STEP_NS:
             hits = np.bincount(self._probe_of_point, sample.hits.astype(np.float64), minlength=len(self._probes))
             self._samples.append((sample.time_ns, hits.astype(np.float64, copy=False)))
+            if self._npu is not None:
+                self._npu.add(sample)
 
     def state(self, sample: LiveSample) -> LiveState:
         """What to show now that `sample` is the newest."""
@@ -109,9 +116,10 @@ class LiveHistory:
             more_probes=len(self._probes) - len(busiest),
             recorded=sample.recorded if self._records_events else None,
             lost=sample.lost,
-            latency=sample.latency[:TOP_LATENCIES],
+            latency=_to_show(sample.latency),
             late_s=sample.behind_s if sample.behind_s > LATE_S else 0.0,
             banners=self._banners,
+            npu=() if self._npu is None else self._npu.items(sample),
         )
 
     def _recent_rates(self) -> NDArray[np.float64]:
@@ -164,6 +172,13 @@ class LiveRow:
             shown.update({"text/plain": ""}, raw=True)
 
 
+def _to_show(latencies: tuple[LiveLatency, ...]) -> tuple[LiveLatency, ...]:
+    """The first few, of many measured functions those that were called."""
+    if len(latencies) > TOP_LATENCIES:
+        latencies = tuple(latency for latency in latencies if not math.isnan(latency.p50_ns))
+    return latencies[:TOP_LATENCIES]
+
+
 def render(state: LiveState) -> str:
     """Draw the row: HTML with everything it needs, to be set as the widget's value."""
     parts = [f'<span class="am-banner">{escape(banner)}</span>' for banner in state.banners]
@@ -191,6 +206,12 @@ def render(state: LiveState) -> str:
         late = duration_text(state.late_s * 1e9)
         parts.append(f'<span class="am-late">shown {late} late: the workload held the GIL</span>')
     parts.append(f'<span class="am-stalled">{STALLED}</span>')
+    if state.npu:
+        items = "".join(
+            f"<span title={_quoted(item.hint)}><i>{escape(item.label)}</i> {escape(item.text)}</span>"
+            for item in state.npu
+        )
+        parts.append(f'<span class="am-npu"><b>NPU</b>{items}</span>')
     return f'{_STYLE}<div class="am-live">{"".join(parts)}</div>'
 
 

@@ -45,6 +45,7 @@ struct am_counters {
 	u64 hits[AM_CPUS][AM_POINTS];
 	u64 lost[AM_CPUS][AM_POINTS];
 	u64 unpaired[AM_CPUS][AM_POINTS];
+	u64 totals[AM_CPUS][AM_POINTS]; /* of a value that the hits carry */
 };
 
 /* The processes in scope, a bit each: any id the kernel can give out (PID_MAX_LIMIT). */
@@ -95,14 +96,19 @@ AM_INLINE int am_in_tree(u32 pid)
  * A CPU has a row of counters to itself. Programs on tracepoints and kprobes never interrupt each other there (the
  * kernel skips, and reports, the inner one), so they add plainly; on uprobes a task can be preempted in between.
  */
-AM_INLINE void am_count(u64 *row, u32 cpu, u32 point, int atomic)
+AM_INLINE void am_add(u64 *row, u32 cpu, u32 point, u64 value, int atomic)
 {
 	u64 *slot = row + (cpu & (AM_CPUS - 1)) * AM_POINTS + (point & (AM_POINTS - 1));
 
 	if (atomic)
-		__sync_fetch_and_add(slot, 1);
+		__sync_fetch_and_add(slot, value);
 	else
-		*slot += 1;
+		*slot += value;
+}
+
+AM_INLINE void am_count(u64 *row, u32 cpu, u32 point, int atomic)
+{
+	am_add(row, cpu, point, 1, atomic);
 }
 
 AM_INLINE void am_fill(struct am_record *record, u64 time, u64 pid_tgid, u32 cpu, u32 point)

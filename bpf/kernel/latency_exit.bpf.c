@@ -34,6 +34,10 @@ AM_PROGRAM(AM_NAME)(void *ctx)
 #if AM_COUNT_AT_EXIT
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);
 #endif
+#ifdef AM_TOTAL
+	if (!(s32)AM_RETVAL)
+		am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);
+#endif
 	am_measure(cookie >> 16, duration);
 #include "record.inc.h"
 	return 0;

@@ -37,6 +37,14 @@
 	if (bpf_probe_read_kernel_str(payload + (at), AM_STRING_SIZE, (void *)(address)) < 0)                  \
 		*(payload + (at)) = 0;
 
+/* A value in the kernel's memory; 0 where there is none. */
+#define AM_READ_KERNEL(type, address)                                                                          \
+	({                                                                                                     \
+		type value = 0;                                                                                \
+		bpf_probe_read_kernel(&value, sizeof(value), (void *)(address));                               \
+		value;                                                                                         \
+	})
+
 /* An argument in the traced program's memory; 0 where the page is not there. */
 #define AM_READ_USER(type, address)                                                                            \
 	({                                                                                                     \

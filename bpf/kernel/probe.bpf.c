@@ -12,6 +12,7 @@
  *                borrowed the task that it stopped, is never taken for the tracer's
  *   AM_USES_COMM defined when the filter looks at the task's name
  *   AM_FILTER    the condition, where there is one
+ *   AM_TOTAL     the value that is added up over all hits, where there is one
  *   AM_RECORDS   1 to record events; then
  *   AM_SIZE      bytes of a record, AM_RING_INDEX its ring, AM_PAYLOAD statements that fill `payload`
  */
@@ -21,6 +22,9 @@ AM_PROGRAM(AM_NAME)(void *ctx)
 {
 #include "hit.inc.h"
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);
+#ifdef AM_TOTAL
+	am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);
+#endif
 #include "record.inc.h"
 	return 0;
 }

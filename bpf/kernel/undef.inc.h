@@ -13,6 +13,7 @@
 #undef AM_COUNT_AT_EXIT
 #undef AM_SAVE
 #undef AM_TIME
+#undef AM_TOTAL
 #undef AM_RECORDS
 #undef AM_SIZE
 #undef AM_RING_INDEX

@@ -101,6 +101,7 @@ def recording(
         hits=hits,
         lost=lost,
         unpaired=zeros if unpaired is None else np.array(unpaired, np.uint64),
+        totals=zeros,
         missed=fields.pop("missed", 0),
         histograms=histograms([durations.get(p.id, []) for p in made.latency_points]),
         samples=Samples(np.array(samples[0], np.int64), np.array(samples[1], np.uint64)),

@@ -11,6 +11,7 @@ import pytest
 from accel_magic import api
 from accel_magic.errors import RecordingError, TraceStateError
 from accel_magic.playback import Replay, replay
+from accel_magic.traces.recording import Column
 from accel_magic.traces.store import save
 
 
@@ -168,3 +169,25 @@ def test_no_descriptor_is_left_behind(saved):
 
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_live_samples_show_what_had_been_added_up_at_their_time(make_recording, make_point, tmp_path):
+    point = make_point(0, "latency:uprobe:/lib/x:f", total="size")
+    events = [(i * 10_000_000, 0, 5_000_000) for i in range(100)]
+    columns = {
+        "size": Column(np.arange(100, dtype=np.uint64)),
+        "retval": Column(np.where(np.arange(100) % 2, -12, 1 << 32).astype(np.int64)),  # an int's upper half is noise
+    }
+    path = save(make_recording([point], events, columns=columns), tmp_path / "sizes.parquet")
+    seen = []
+    player = Replay(path, speed=2)
+    player.prepare()
+    player.attach(lambda samples: seen.extend((s.time_ns, int(s.totals[0])) for s in samples))
+    player.go()
+    player.wait()
+
+    assert len(seen) >= 2
+    for wall_ns, total in seen:
+        returned = [i for i in range(0, 100, 2) if i * 10_000_000 + 5_000_000 <= 2 * wall_ns]
+        assert abs(total - sum(returned)) <= 3 * 100  # the clock is read a moment before the table
+    assert seen[-1][1] > 1000

@@ -69,10 +69,16 @@ def test_every_program_has_a_name_of_its_own_that_fits_the_kernel():
 
 
 def test_payloads_never_overlap_and_fit_their_record():
-    captures = (Capture("size", "arg0", "u32"), Capture("path", "arg1", "str"), Capture("r", "retval", "s32"))
-    usdt = point(2, "usdt", usdt_arguments=(UsdtArgument("register", -4, "di"), UsdtArgument("constant", 8, value=7)))
-    points = (point(0), point(1, "uretprobe"), usdt, event(3, fields=READ), point(4, function="g", latency=True))
-    layout = generate(Plan(points, captures=captures)).layout
+    size, path, r = Capture("size", "arg0", "u32"), Capture("path", "arg1", "str"), Capture("r", "retval", "s32")
+    arguments = (UsdtArgument("register", -4, "di"), UsdtArgument("constant", 8, value=7))
+    points = (
+        point(0, captures=(size, path)),
+        point(1, "uretprobe", captures=(r,)),
+        point(2, "usdt", usdt_arguments=arguments, captures=(size, path)),
+        event(3, fields=READ),
+        point(4, function="g", latency=True, captures=(size, path, r)),
+    )
+    layout = generate(Plan(points)).layout
 
     widths = {"string": 64}
     assert len(layout.point_layouts) == 5
@@ -119,10 +125,9 @@ def test_counters_have_room_for_every_point(count, room):
 
 
 def test_what_a_latency_saves_at_its_entry_is_as_large_as_the_map_says():
-    plan = Plan(
-        (point(0, latency=True, filter=Filter("x", exit="AM_SAVED(0)", saved=("((u64)(AM_ARG5))",))),),
-        captures=(Capture("a", "arg0", "u64"), Capture("b", "arg1", "u64"), Capture("r", "retval", "u64")),
-    )
+    filter_ = Filter("x", exit="AM_SAVED(0)", saved=("((u64)(AM_ARG5))",))
+    captures = (Capture("a", "arg0", "u64"), Capture("b", "arg1", "u64"), Capture("r", "retval", "u64"))
+    plan = Plan((point(0, latency=True, filter=filter_, captures=captures),))
     text = generate(plan).text
 
     (most,) = re.findall(r"#define AM_SAVED_MAX (\d+)", text)

@@ -17,6 +17,15 @@ def test_columns_are_parsed_in_order_and_blanks_do_not_matter():
     )
 
 
+def test_columns_can_lie_in_memory_and_be_read_at_the_return():
+    assert parse("size=arg1[0]:u64, id = arg1 [ 12 ] : u32 @return,name=retval[8]:str,rc=retval:s32@return") == (
+        Capture("size", "arg1", "u64", 0),
+        Capture("id", "arg1", "u32", 12, at_return=True),
+        Capture("name", "retval", "str", 8),
+        Capture("rc", "retval", "s32", at_return=True),
+    )
+
+
 @pytest.mark.parametrize("text", ["", "  "])
 def test_blank_text_asks_for_no_columns(text):
     assert parse(text) == ()
@@ -35,6 +44,12 @@ def test_blank_text_asks_for_no_columns(text):
         ("x=arg6:u64", "no value called 'arg6'"),
         ("x=arg0:int", "no type called 'int'"),
         ("x=arg0:u64:u64", "no type called"),
+        ("x=arg0[8]:u64@exit", "no type called"),
+        ("x=arg0[8:u64", "no value called"),
+        ("x=arg0[-8]:u64", "no value called"),
+        ("x=arg7[8]:u64", "no value called 'arg7'"),
+        ("x=arg0[65536]:u64", "too far"),
+        ("x=arg0:u64@return", "known at entry"),
         ("x=arg0:u64,x=arg1:u64", "twice"),
         *((f"{name}=arg0:u64", "already") for name in DEFAULT_COLUMNS),
     ],
@@ -45,7 +60,9 @@ def test_bad_columns_are_refused(text, what):
     assert caught.value.fix
 
 
-pieces = st.sampled_from(["size", "=", ":", ",", "arg1", "arg7", "u64", "str", "retval", " ", "pid", "ü", "\n"])
+pieces = st.sampled_from(
+    ["size", "=", ":", ",", "arg1", "arg7", "[", "]", "8", "@return", "u64", "str", "retval", " ", "pid", "ü", "\n"]
+)
 
 
 @given(st.one_of(st.text(), st.lists(pieces, max_size=12).map("".join)))

@@ -214,7 +214,7 @@ def test_filters_are_translated_for_each_point(root):
 
 
 def test_captures_need_a_probe_that_has_them(root):
-    assert make_plan(["k:vfs_read"], args="size=arg2:u64", root=root).captures[0].source == "arg2"
+    assert make_plan(["k:vfs_read"], args="size=arg2:u64", root=root).points[0].captures[0].source == "arg2"
     for spec, column in [("k:vfs_read", "r=retval:s64"), ("kr:vfs_read", "x=arg0:u64"), ("t:sched:*", "x=arg0:u64")]:
         with pytest.raises(ProbeError, match="no probe here has"):
             make_plan([spec], args=column, root=root)

@@ -29,6 +29,8 @@ POINTS = (
         "libc:setjmp",
         usdt_arguments=(UsdtArgument("memory", -4, "rbp", -8), UsdtArgument("constant", 8, value=2**40)),
         scope=Scope("pid", 77),
+        captures=(Capture("size", "arg0", "u64", 8, at_return=True),),
+        total="size",
         filter=Filter("pid == 77", "AM_PID == 77", "1", ("AM_ARG(0)",), uses_comm=True),
         aliases=("_setjmp",),
     ),
@@ -36,7 +38,6 @@ POINTS = (
 PLAN = Plan(
     POINTS,
     mode="events",
-    captures=(Capture("size", "arg0", "u64"),),
     filter="pid == 77",
     max_events=1000,
     duration_s=2.5,
@@ -77,6 +78,7 @@ def traced():
         hits=np.array([1, 2**64 - 1, 1], np.uint64),
         lost=np.array([0, 3, 0], np.uint64),
         unpaired=np.array([0, 1, 0], np.uint64),
+        totals=np.array([0, 1 << 63, 0], np.uint64),
         missed=4,
         histograms=Histograms(counts, np.array([2**63 + 5], np.uint64), np.array([1_500], np.uint64)),
         samples=Samples(

@@ -122,6 +122,7 @@ def recordings(draw):
         hits=draw(counts),
         lost=draw(counts),
         unpaired=draw(counts),
+        totals=draw(counts),
         missed=draw(st.integers(0, 2**64)),
         histograms=Histograms(histogram, draw(sums), draw(sums)),
         samples=Samples(
@@ -235,6 +236,7 @@ def test_saving_is_small(traced, tmp_path):
         hits=zeros,
         lost=zeros,
         unpaired=zeros,
+        totals=zeros,
         histograms=Histograms(counts, zeros, zeros),
         samples=Samples(np.arange(2000, dtype=np.int64) * 50_000_000, sampled),
     )
@@ -272,7 +274,7 @@ def test_plain_pandas_reads_useful_columns(traced, tmp_path):
 def test_the_description_is_json_that_tells_the_essentials(traced, tmp_path):
     described = json.loads(pq.read_metadata(store.save(traced, tmp_path / "t.parquet")).metadata[b"accel_magic"])
     assert described["format"] == "accel_magic recording"
-    assert described["version"] == 1
+    assert described["version"] == 2
     assert described["machine"] == traced.machine
     assert described["started"] == traced.started
     assert described["probes"] == [
@@ -496,11 +498,11 @@ def test_a_newer_version_asks_for_an_upgrade(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
 
     def newer(described, _table):
-        described.update(version=2, surprise="?", body={"unknown": 1})
+        described.update(version=layout.VERSION + 1, surprise="?", body={"unknown": 1})
 
     with pytest.raises(RecordingError, match="newer accel_magic") as refused:
         store.load(rewritten(path, tmp_path / "new.parquet", newer))
-    assert "version is 2" in refused.value.why
+    assert f"version is {layout.VERSION + 1}" in refused.value.why
     assert "--upgrade" in refused.value.fix
 
 
@@ -676,3 +678,20 @@ def test_reading_never_unpickles(traced, tmp_path, monkeypatch):
     monkeypatch.setattr(pickle, "loads", lambda *_args: pytest.fail("unpickled"))
     monkeypatch.setattr(pickle, "load", lambda *_args: pytest.fail("unpickled"))
     assert_same(traced, store.load(path))
+
+
+def test_a_file_of_the_first_version_is_still_read(traced, tmp_path):
+    path = store.save(replace(traced, totals=np.zeros_like(traced.totals)), tmp_path / "t.parquet")
+
+    def older(described, _table):
+        body = described["body"]
+        plan = body["plan"]
+        for point in plan["points"]:
+            del point["captures"], point["total"]
+        del body["totals"], described["imported"]
+        described.update(version=1, body={**body, "plan": {**plan, "captures": []}})
+
+    read = store.load(rewritten(path, tmp_path / "old.parquet", older))
+
+    assert read.totals.tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(read.hits, traced.hits)

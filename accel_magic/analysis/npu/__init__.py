@@ -1,0 +1,133 @@
+"""What the NPU driver did: families, phases, buffers, jobs, and what is wrong."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accel_magic.analysis.npu.trace import NpuTrace
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.traces.result import TraceResult
+
+
+class Npu:
+    """A trace of the NPU driver, taken apart: `TraceResult.npu`.
+
+    Every table is computed on first use and kept. What the trace cannot tell (no times, no captured values, functions
+    that were not traced) is missing in the tables, never guessed.
+    """
+
+    def __init__(self, result: TraceResult) -> None:
+        self.result = result
+        self.trace = NpuTrace.of(result)
+
+    @cached_property
+    def families(self) -> pd.DataFrame:
+        """Hits, share, rate and functions of each family; see `accel_magic.analysis.npu.families`."""
+        from accel_magic.analysis.npu.families import families
+
+        return families(self.trace)
+
+    @cached_property
+    def phases(self) -> pd.DataFrame:
+        """The trace divided into boot, open, query, allocation, submission, wait, cleanup, idle: a row per stretch."""
+        from accel_magic.analysis.npu.phases import phases
+
+        return phases(self.trace)
+
+    @cached_property
+    def phase_totals(self) -> pd.DataFrame:
+        """Stretches, calls and time of each phase."""
+        from accel_magic.analysis.npu.phases import phase_totals
+
+        return phase_totals(self.phases)
+
+    @cached_property
+    def polls(self) -> pd.DataFrame:
+        """Poll loops: who polls, the cycle of calls, how often, for how long."""
+        from accel_magic.analysis.npu.polls import polls
+
+        return polls(self.trace)
+
+    @cached_property
+    def messages(self) -> pd.DataFrame:
+        """Messages to and from the firmware, polls left out."""
+        from accel_magic.analysis.npu.messages import messages
+
+        return messages(self.trace)
+
+    @cached_property
+    def mappings(self) -> pd.DataFrame:
+        """Mappings into the NPU's page tables: address, pages, duration."""
+        from accel_magic.analysis.npu.mappings import mappings
+
+        return mappings(self.trace)
+
+    @cached_property
+    def buffers(self) -> pd.DataFrame:
+        """One row per buffer object: size, flags, owner, latencies, pages, lifetime, state."""
+        from accel_magic.analysis.npu.buffers import buffers
+
+        return buffers(self.trace)
+
+    @cached_property
+    def jobs(self) -> pd.DataFrame:
+        """One row per job: submitted, queued, started, done, waited for; status, owner."""
+        from accel_magic.analysis.npu.jobs import jobs
+
+        return jobs(self.trace)
+
+    @cached_property
+    def recoveries(self) -> pd.DataFrame:
+        """Timeouts and recoveries: when, why, what was lost."""
+        from accel_magic.analysis.npu.jobs import recoveries
+
+        return recoveries(self.trace)
+
+    def throughput(self, freq: str = "100ms") -> pd.DataFrame:
+        """Jobs submitted and done per second and in flight, over time; `freq` is a pandas offset."""
+        from accel_magic.analysis.npu.throughput import throughput
+
+        return throughput(self.trace, freq)
+
+    @cached_property
+    def calls(self) -> pd.DataFrame:
+        """Level Zero call, ioctl, driver functions, IPC, interrupt and completion, joined: a row per step."""
+        from accel_magic.analysis.npu.layers import layers
+
+        return layers(self.trace)
+
+    @cached_property
+    def api(self) -> pd.DataFrame:
+        """Each Level Zero call: how often, how long, and where its time went."""
+        from accel_magic.analysis.npu.layers import api_summary
+
+        return api_summary(self.trace)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is wrong or worth knowing, with evidence; `TraceResult.diagnose`."""
+        from accel_magic.analysis.npu.diagnosis import diagnose
+
+        return diagnose(self)
+
+    def timeline(self) -> Model:
+        """Bokeh timeline: a row per layer; what is selected filters the tables below it."""
+        from accel_magic.views.timeline import timeline
+
+        return timeline(self)
+
+    def __repr__(self) -> str:
+        from accel_magic.views.npu import summary
+
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        from accel_magic.views.npu import html
+
+        return html(self)

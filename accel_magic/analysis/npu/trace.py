@@ -1,0 +1,99 @@
+"""What the NPU analyses are given: a trace's events and counts, with the driver's functions under their plain names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.traces.result import TraceResult
+
+
+def plain_name(function: str) -> str:
+    """Name of the function that a compiler's clone (`ivpu_cmdq_fini.isra.0`) is made of."""
+    return function.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class NpuTrace:
+    """One trace as the analyses see it.
+
+    Attributes:
+        events: `TraceResult.events`: one row per recorded hit, in order of time, index 0..n-1.
+        counts: Exact hits by plain function name (int64), functions without a hit included.
+        duration_ns: Length of the trace; 0 where it has no times.
+        timed: Whether events have times. Imported lists of calls have an order only.
+        lost: Hits whose event could not be stored.
+        missed: Hits that no program ran for.
+        kernel: Release of the traced kernel, '' where not known.
+        pages: Bytes of a page of the device's tables.
+
+    """
+
+    events: pd.DataFrame
+    counts: pd.Series[int]
+    duration_ns: int
+    timed: bool = True
+    lost: int = 0
+    missed: int = 0
+    kernel: str = ""
+    pages: int = 4096
+
+    @classmethod
+    def of(cls, result: TraceResult) -> NpuTrace:
+        """Take what the analyses need from a result."""
+        recording = result.recording
+        hits = result.counts["hits"]
+        names = [plain_name(str(name)) for name in hits.index.get_level_values("function")]
+        return cls(
+            events=result.events,
+            counts=hits.groupby(names).sum().rename_axis("function"),
+            duration_ns=recording.duration_ns,
+            timed=recording.timed,
+            lost=result.lost,
+            missed=recording.missed,
+            kernel=recording.machine.get("kernel", ""),
+        )
+
+    @cached_property
+    def names(self) -> pd.Index[str]:
+        """Plain names of the functions that events have, in the order of `codes`."""
+        names = [plain_name(str(name)) for name in self.events["function"].cat.categories]
+        return pd.Index(dict.fromkeys(names), dtype="str")
+
+    @cached_property
+    def codes(self) -> NDArray[np.int32]:
+        """(events,) int32: place of each event's function in `names`."""
+        categories = [plain_name(str(name)) for name in self.events["function"].cat.categories]
+        table = self.names.get_indexer(pd.Index(categories, dtype="str")).astype(np.int32)
+        codes = np.asarray(self.events["function"].cat.codes)
+        return table[codes] if len(table) else np.zeros(0, np.int32)
+
+    def mask(self, *functions: str) -> NDArray[np.bool_]:
+        """(events,) bool: events of any of these functions (plain names)."""
+        chosen = self.names.isin(functions)
+        return chosen[self.codes] if len(chosen) else np.zeros(len(self.events), np.bool_)
+
+    def rows(self, *functions: str) -> NDArray[np.intp]:
+        """Row numbers of the events of these functions, in order."""
+        return np.flatnonzero(self.mask(*functions))
+
+    def column(self, name: str, rows: NDArray[np.intp], dtype: Any = np.float64) -> NDArray[Any]:
+        """Values of a column at these rows; where it is missing NaN for floats, -1 for signed, 0 for unsigned integers.
+
+        A column that this trace does not have at all is missing everywhere.
+        """
+        missing = {"f": np.nan, "i": -1}.get(np.dtype(dtype).kind, 0)
+        if name not in self.events.columns:
+            return np.full(len(rows), missing, dtype)
+        return self.events[name].iloc[rows].to_numpy(dtype=dtype, na_value=missing)
+
+    def saw(self, *functions: str) -> bool:
+        """Whether any of these functions was traced at all, hit or not."""
+        return bool(self.counts.index.isin(functions).any())

@@ -1,0 +1,48 @@
+"""Ready-made sets of probes for a device: the word `npu` on a `%%ktrace` line, or `npu:jobs` for a part of it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.probes.plan import ProbePoint
+    from accel_magic.probes.presets.table import PresetProbe
+
+NAMES = ("npu",)
+"""The presets; the module of that name has its table, `PROBES`."""
+
+
+def is_preset(word: str) -> bool:
+    """Whether a word of the probe line is a preset, or a part of one."""
+    name = word.partition(":")[0]
+    return name in NAMES and (word == name or word in parts(name))
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """Parts of a preset, as they are written: `npu:jobs`."""
+    return tuple(dict.fromkeys(probe.part for probe in _table(name)))
+
+
+def probes(word: str) -> tuple[PresetProbe, ...]:
+    """Probes of a preset or of one of its parts."""
+    name = word.partition(":")[0]
+    return tuple(probe for probe in _table(name) if word in (name, probe.part))
+
+
+def excluded(text: str) -> Callable[[ProbePoint], bool] | None:
+    """Make the test for points that `!npu:power` takes out; None where the text is no preset's."""
+    word = text.removeprefix("!")
+    if not is_preset(word):
+        return None
+    chosen = {probe.part for probe in probes(word)}
+    return lambda point: point.probe in chosen
+
+
+@cache
+def _table(name: str) -> tuple[PresetProbe, ...]:
+    table: tuple[PresetProbe, ...] = import_module(f"{__name__}.{name}").PROBES
+    return table

@@ -1,0 +1,239 @@
+"""What the calls of Level Zero do on an NPU: the ways into the driver that they take, and what runs below those.
+
+Facts of Intel's user-mode driver (1.32) and of the intel_vpu driver of Linux 6.12 to 7.2. The kernels differ in one way
+that matters here: newer ones let user space create command queues (`MANAGE_CMDQ`; 6.12 does not, 6.18 and 7.2 do).
+
+The preset traces the calls in the loader, `libze_loader.so.1`, which exports each of them. Neural networks go through
+an extension whose functions the driver hands out as a table of pointers (`zeDriverGetExtensionFunctionAddress`). No
+library exports those: they are in the map and cannot be traced, but what they do is seen in the driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+LOADER: Final = "libze_loader.so.1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One way into the driver: a system call, or an ioctl of it.
+
+    Attributes:
+        name: As in the driver's interface (`BO_CREATE`).
+        handler: The kernel function that serves it.
+        below: Driver functions and tracepoints that it runs each time, on the caller's thread.
+        sometimes: Those that it runs when there is a reason: `ivpu_boot` where the device was suspended.
+        later: What follows elsewhere: in an interrupt, in the driver's threads.
+
+    """
+
+    name: str
+    handler: str
+    below: tuple[str, ...] = ()
+    sometimes: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One call of Level Zero.
+
+    Attributes:
+        name: The function.
+        about: What it is about: `init`, `context`, `memory`, `graph`, `list`, `queue`, `fence`, `event`.
+        does: What it does on an NPU.
+        entries: Ways into the driver that it takes each time (names of `ENTRIES`).
+        managed: Further ones where the kernel lets user space create queues.
+        unmanaged: Further ones where it does not.
+        sometimes: Those it takes when there is a reason.
+        captures: Columns of the preset.
+        traced: Whether it is a function of the loader.
+
+    """
+
+    name: str
+    about: str
+    does: str
+    entries: tuple[str, ...] = ()
+    managed: tuple[str, ...] = ()
+    unmanaged: tuple[str, ...] = ()
+    sometimes: tuple[str, ...] = ()
+    captures: str = ""
+    traced: bool = True
+
+    def always(self, *, managed: bool) -> tuple[str, ...]:
+        """Ways into the driver that the call takes each time, on a kernel with or without managed queues."""
+        return self.entries + (self.managed if managed else self.unmanaged)
+
+    @property
+    def ever(self) -> frozenset[str]:
+        """Ways into the driver that it takes on any kernel, for any reason."""
+        return frozenset(self.entries + self.managed + self.unmanaged + self.sometimes)
+
+
+_BIND = ("ivpu_bo_bind", "ivpu_bo_pin", "ivpu_mmu_context_map_sgt", "ivpu_mmu_context_map_page")
+_WAKE = ("ivpu_pm_runtime_resume_cb", "ivpu_resume", "ivpu_boot", "ivpu_wait_for_ready")
+_MESSAGE = ("ivpu_ipc_send_receive_internal", "ivpu_ipc_send", "ivpu_ipc_receive")
+_FREE = ("ivpu_gem_bo_free", "ivpu_bo_unbind_locked", "ivpu_mmu_context_unmap_sgt")
+_REGISTER = ("ivpu_jsm_register_db", "ivpu_jsm_hws_create_cmdq", "ivpu_jsm_hws_register_db")
+_DONE = ("ivpu_hw_irq_handler", "ivpu_ipc_irq_handler", "ivpu_job_done_callback", "dma_fence_signaled")
+_SUBMIT = ("ivpu_rpm_get", "dma_fence_init", "ivpu_hw_ip_db_set")
+_SUBMIT_SOMETIMES = (*_BIND, *_WAKE, *_REGISTER, *_MESSAGE)
+
+ENTRIES: Final[dict[str, Entry]] = {
+    entry.name: entry
+    for entry in (
+        Entry("OPEN", "ivpu_open", ("ivpu_mmu_context_init",)),
+        Entry("CLOSE", "ivpu_postclose", (), ("ivpu_file_priv_put", "ivpu_jsm_unregister_db", *_MESSAGE, *_FREE)),
+        Entry("MMAP", "drm_gem_mmap"),
+        Entry("VERSION", "drm_version"),
+        Entry("GET_CAP", "drm_getcap"),
+        Entry("GEM_CLOSE", "drm_gem_close_ioctl", (), _FREE),
+        Entry("PRIME_HANDLE_TO_FD", "drm_prime_handle_to_fd_ioctl", (), ("ivpu_gem_prime_handle_to_fd",)),
+        Entry("PRIME_FD_TO_HANDLE", "drm_prime_fd_to_handle_ioctl", (), ("ivpu_gem_prime_import",)),
+        Entry("GET_PARAM", "ivpu_get_param_ioctl", (), ("ivpu_jsm_get_heartbeat", *_MESSAGE, *_WAKE)),
+        Entry("BO_CREATE", "ivpu_bo_create_ioctl", ("ivpu_gem_create_object", "ivpu_gem_bo_open")),
+        Entry("BO_CREATE_FROM_USERPTR", "ivpu_bo_create_from_userptr_ioctl", ("ivpu_gem_prime_import",)),
+        Entry("BO_INFO", "ivpu_bo_info_ioctl"),
+        Entry("BO_WAIT", "ivpu_bo_wait_ioctl", (), ("dma_fence_wait_start", "dma_fence_wait_end")),
+        Entry("SUBMIT", "ivpu_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
+        Entry("CMDQ_CREATE", "ivpu_cmdq_create_ioctl", ("ivpu_cmdq_create",), (*_BIND, *_WAKE)),
+        Entry("CMDQ_DESTROY", "ivpu_cmdq_destroy_ioctl", (), ("ivpu_jsm_unregister_db", *_MESSAGE)),
+        Entry("CMDQ_SUBMIT", "ivpu_cmdq_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
+    )
+}
+"""The ways into the driver, by name."""
+
+_NEW_BUFFER = ("BO_CREATE", "BO_INFO", "MMAP")
+_PROBE_DEVICE = ("OPEN", "VERSION", "GET_PARAM", "GET_CAP", "CLOSE")
+_A_JOB = ("OPEN", *_NEW_BUFFER, "BO_WAIT", "GEM_CLOSE", "CLOSE")
+_LIST = "ze_list=arg0:u64"
+_QUEUE = "ze_queue=arg0:u64"
+_FENCE = "ze_fence=arg0:u64"
+_EVENT = "ze_event=arg0:u64"
+_WAIT = "ze_timeout_ns=arg1:u64"
+
+CALLS: Final[tuple[ApiCall, ...]] = (
+    ApiCall("zeInit", "init", "loads the drivers; the NPU's asks what the device is", sometimes=_PROBE_DEVICE),
+    ApiCall("zeInitDrivers", "init", "the same, in newer programs", sometimes=_PROBE_DEVICE),
+    ApiCall("zeDriverGet", "init", "lists the drivers"),
+    ApiCall("zeDeviceGet", "init", "lists a driver's devices"),
+    ApiCall("zeDeviceGetProperties", "init", "tells the device's name and sizes, as asked when loaded"),
+    ApiCall("zeDeviceGetGlobalTimestamps", "init", "runs a job that reads the device's clock", _A_JOB,
+            ("CMDQ_CREATE", "CMDQ_SUBMIT", "CMDQ_DESTROY"), ("SUBMIT",)),
+    ApiCall("zeDriverGetExtensionFunctionAddress", "init", "hands out the functions of the graph extension",
+            captures="ze_name=arg1:str"),
+    ApiCall("zeContextCreate", "context", "opens the device: an address space of its own", ("OPEN",),
+            captures="ze_context=arg2[0]:u64@return"),
+    ApiCall("zeContextDestroy", "context", "frees what is left and closes the device", ("CLOSE",),
+            sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures="ze_context=arg0:u64"),
+    ApiCall("zeMemAllocHost", "memory", "makes a buffer", _NEW_BUFFER, sometimes=("BO_CREATE_FROM_USERPTR",),
+            captures="size=arg2:u64,ptr=arg4[0]:u64@return"),
+    ApiCall("zeMemAllocDevice", "memory", "makes a buffer; an NPU has no memory of its own", _NEW_BUFFER,
+            captures="size=arg2:u64,ptr=arg5[0]:u64@return"),
+    # Its pointer is the seventh argument: on the stack, which probes do not read.
+    ApiCall("zeMemAllocShared", "memory", "makes a buffer", _NEW_BUFFER, captures="size=arg3:u64"),
+    ApiCall("zeMemFree", "memory", "closes the buffer's handle; it goes when no job needs it", ("GEM_CLOSE",),
+            captures="ptr=arg1:u64"),
+    ApiCall("zeMemGetAllocProperties", "memory", "tells what a pointer is; can share its buffer",
+            sometimes=("PRIME_HANDLE_TO_FD",), captures="ptr=arg1:u64"),
+    ApiCall("pfnCreate", "graph", "compiles a network, or reads a compiled one; buffers for its weights",
+            sometimes=(*_NEW_BUFFER, "BO_CREATE_FROM_USERPTR"), traced=False),
+    ApiCall("pfnGraphInitialize", "graph", "puts a network in place", sometimes=_NEW_BUFFER, traced=False),
+    ApiCall("pfnSetArgumentValue", "graph", "sets an input or an output", traced=False),
+    ApiCall("pfnAppendGraphExecute", "graph", "records an inference", sometimes=("GET_PARAM", *_NEW_BUFFER),
+            traced=False),
+    ApiCall("pfnDestroy", "graph", "frees a network", sometimes=("GEM_CLOSE",), traced=False),
+    ApiCall("zeCommandListCreate", "list", "makes an empty list", captures="ze_list=arg3[0]:u64@return"),
+    ApiCall("zeCommandListCreateImmediate", "list", "makes a list that runs what is put in, and its queue",
+            managed=("CMDQ_CREATE",), captures="ze_list=arg3[0]:u64@return"),
+    ApiCall("zeCommandListAppendMemoryCopy", "list", "records a copy",
+            sometimes=("CMDQ_SUBMIT", "SUBMIT", *_NEW_BUFFER), captures=f"{_LIST},size=arg3:u64"),
+    ApiCall("zeCommandListAppendMemoryFill", "list", "records a fill, with a buffer of the pattern",
+            ("BO_CREATE", "BO_INFO"), sometimes=("CMDQ_SUBMIT", "SUBMIT", "MMAP"), captures=f"{_LIST},size=arg4:u64"),
+    ApiCall("zeCommandListAppendBarrier", "list", "records a barrier", captures=_LIST),
+    ApiCall("zeCommandListAppendSignalEvent", "list", "records that an event is set",
+            captures=f"{_LIST},ze_event=arg1:u64"),
+    ApiCall("zeCommandListAppendWaitOnEvents", "list", "records a wait for events", captures=_LIST),
+    ApiCall("zeCommandListAppendEventReset", "list", "records that an event is reset",
+            captures=f"{_LIST},ze_event=arg1:u64"),
+    ApiCall("zeCommandListAppendWriteGlobalTimestamp", "list", "records that the clock is read", captures=_LIST),
+    ApiCall("zeCommandListClose", "list", "ends recording: the list becomes a command buffer",
+            sometimes=_NEW_BUFFER, captures=_LIST),
+    ApiCall("zeCommandListReset", "list", "empties a list", sometimes=("GEM_CLOSE",), captures=_LIST),
+    ApiCall("zeCommandListHostSynchronize", "list", "waits for an immediate list", sometimes=("BO_WAIT",),
+            captures=f"{_LIST},{_WAIT}"),
+    ApiCall("zeCommandListDestroy", "list", "frees a list", sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures=_LIST),
+    ApiCall("zeCommandQueueCreate", "queue", "makes a queue; without managed queues nothing yet",
+            managed=("CMDQ_CREATE",), captures="ze_queue=arg3[0]:u64@return"),
+    ApiCall("zeCommandQueueExecuteCommandLists", "queue", "submits: a job for each command buffer of the lists",
+            managed=("CMDQ_SUBMIT",), unmanaged=("SUBMIT",), sometimes=("BO_WAIT", *_NEW_BUFFER),
+            captures=f"{_QUEUE},lists=arg1:u32,ze_fence=arg3:u64"),
+    ApiCall("zeCommandQueueSynchronize", "queue", "waits for a queue's jobs, one after the other",
+            sometimes=("BO_WAIT", "GEM_CLOSE"), captures=f"{_QUEUE},{_WAIT}"),
+    ApiCall("zeCommandQueueDestroy", "queue", "frees a queue", managed=("CMDQ_DESTROY",),
+            sometimes=("BO_WAIT", "GEM_CLOSE"), captures=_QUEUE),
+    ApiCall("zeFenceCreate", "fence", "makes a fence", captures=f"{_QUEUE},ze_fence=arg2[0]:u64@return"),
+    ApiCall("zeFenceHostSynchronize", "fence", "waits for the jobs of a submission", sometimes=("BO_WAIT",),
+            captures=f"{_FENCE},{_WAIT}"),
+    ApiCall("zeFenceQueryStatus", "fence", "asks whether they are done: a wait of no length", sometimes=("BO_WAIT",),
+            captures=_FENCE),
+    ApiCall("zeFenceReset", "fence", "makes a fence ready for the next submission", captures=_FENCE),
+    ApiCall("zeFenceDestroy", "fence", "frees a fence", sometimes=("GEM_CLOSE",), captures=_FENCE),
+    ApiCall("zeEventPoolCreate", "event", "makes a buffer with places for events", _NEW_BUFFER,
+            captures="ze_event_pool=arg4[0]:u64@return"),
+    ApiCall("zeEventPoolDestroy", "event", "frees it", sometimes=("GEM_CLOSE",), captures="ze_event_pool=arg0:u64"),
+    ApiCall("zeEventCreate", "event", "takes a place of a pool", captures="ze_event=arg2[0]:u64@return"),
+    ApiCall("zeEventHostSynchronize", "event", "waits for the jobs that set an event", sometimes=("BO_WAIT",),
+            captures=f"{_EVENT},{_WAIT}"),
+    ApiCall("zeEventQueryStatus", "event", "reads an event from memory", captures=_EVENT),
+    ApiCall("zeEventHostSignal", "event", "sets an event, in memory", captures=_EVENT),
+    ApiCall("zeEventHostReset", "event", "resets an event, in memory", captures=_EVENT),
+    ApiCall("zeEventDestroy", "event", "gives the place back", captures=_EVENT),
+)  # fmt: skip
+"""The calls that matter on an NPU, in the order of a program's life. It has graphs in the place of modules."""
+
+BY_NAME: Final[dict[str, ApiCall]] = {call.name: call for call in CALLS}
+HANDLERS: Final[dict[str, str]] = {entry.handler: entry.name for entry in ENTRIES.values()}
+"""Ways into the driver by the kernel function that serves them."""
+
+_RESULTS: Final = {
+    0x0: "SUCCESS",
+    0x1: "NOT_READY",
+    0x70000001: "ERROR_DEVICE_LOST",
+    0x70000002: "ERROR_OUT_OF_HOST_MEMORY",
+    0x70000003: "ERROR_OUT_OF_DEVICE_MEMORY",
+    0x70000004: "ERROR_MODULE_BUILD_FAILURE",
+    0x70000006: "ERROR_DEVICE_REQUIRES_RESET",
+    0x70010000: "ERROR_INSUFFICIENT_PERMISSIONS",
+    0x70010001: "ERROR_NOT_AVAILABLE",
+    0x70020000: "ERROR_DEPENDENCY_UNAVAILABLE",
+    0x78000001: "ERROR_UNINITIALIZED",
+    0x78000002: "ERROR_UNSUPPORTED_VERSION",
+    0x78000003: "ERROR_UNSUPPORTED_FEATURE",
+    0x78000004: "ERROR_INVALID_ARGUMENT",
+    0x78000005: "ERROR_INVALID_NULL_HANDLE",
+    0x78000006: "ERROR_HANDLE_OBJECT_IN_USE",
+    0x78000007: "ERROR_INVALID_NULL_POINTER",
+    0x78000008: "ERROR_INVALID_SIZE",
+    0x78000009: "ERROR_UNSUPPORTED_SIZE",
+    0x7800000A: "ERROR_UNSUPPORTED_ALIGNMENT",
+    0x7800000B: "ERROR_INVALID_SYNCHRONIZATION_OBJECT",
+    0x7800000C: "ERROR_INVALID_ENUMERATION",
+    0x7800000D: "ERROR_UNSUPPORTED_ENUMERATION",
+    0x7800000F: "ERROR_INVALID_NATIVE_BINARY",
+    0x7FFFFFFE: "ERROR_UNKNOWN",
+}
+
+
+def result_name(retval: int) -> str:
+    """Name of what a call returned (`ze_result_t` without its prefix); a number where it has none here.
+
+    Args:
+        retval: The return register. The result is its lower half; the upper one is left over from something else.
+
+    """
+    code = retval & 0xFFFFFFFF
+    return _RESULTS.get(code, f"{code:#x}")

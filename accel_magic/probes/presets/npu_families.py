@@ -1,0 +1,130 @@
+"""Which part of the NPU driver a function belongs to, and whether it may run in an interrupt.
+
+The rules are data and cover every function of the intel_vpu modules of Linux 6.12 to 7.2, traceable or not; nothing is
+assigned by default. Names without a rule, such as functions of other modules, are `OTHER`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+DEVICE_FILE: Final = "device file"
+BUFFER: Final = "buffer"
+MMU: Final = "MMU"
+IPC: Final = "IPC"
+JSM: Final = "JSM"
+JOB: Final = "job"
+HARDWARE: Final = "hardware"
+FIRMWARE_BOOT: Final = "firmware boot"
+POWER: Final = "power"
+INTERRUPT: Final = "interrupt"
+DEBUG: Final = "debug"
+FENCE: Final = "fence"
+API: Final = "API"
+OTHER: Final = "other"
+
+FAMILIES: Final[dict[str, str]] = {
+    DEVICE_FILE: "opening and closing the device, its parameters, performance metrics, loading and removing the driver",
+    BUFFER: "creating, binding, sharing and freeing buffers",
+    MMU: "the device's address spaces and page tables, and its faults",
+    IPC: "messages to and from the firmware, and polling for them",
+    JSM: "what the messages say: the firmware's job scheduler and manager",
+    JOB: "command queues, submission, completion, time-outs and aborts",
+    HARDWARE: "registers: power, clocks, frequencies, doorbells and interrupt sources",
+    FIRMWARE_BOOT: "loading and starting the firmware, and waiting for it",
+    POWER: "runtime power management, suspend and resume, recovery",
+    INTERRUPT: "the driver's thread for interrupts",
+    DEBUG: "debugfs, sysfs, tracepoints and logs",
+    FENCE: "the kernel's fences: one for each job",
+    API: "calls of Level Zero",
+}
+"""The families, in the order of the way from a file to the hardware, and what is in each."""
+
+_RULES: Final = (
+    # What a prefix further down would claim comes first.
+    (IPC, r"ivpu_hw_ip_ipc_\w+"),
+    (DEBUG, r"ivpu_(fw_log|debugfs|sysfs|bo_list|dct_fops|(force_recovery|(reset|resume)_engine)_f)\w*"),
+    (DEBUG, r"ivpu_(dev_coredump|gem_status)"),
+    (JOB, r"ivpu_(cmdq|context_abort|fence|jobs?|submit|(start|stop)_job)_\w+|ivpu_submit"),
+    (JOB, r"reset_engine_and_mark_faulty_contexts"),
+    (FIRMWARE_BOOT, r"ivpu_(boot|fw_\w+|wait_for_ready)"),
+    (POWER, r"ivpu_(pm|rpm)_\w+|ivpu_(resume|suspend|shutdown|prepare_for_reset)"),
+    (BUFFER, r"ivpu_(bo|gem|is_within)_\w+|drm_gem_(shmem_object_\w+|close_ioctl)|drm_prime_\w+"),
+    (MMU, r"ivpu_(mmu|pgtable)_\w+"),
+    (IPC, r"ivpu_ipc_\w+"),
+    (JSM, r"ivpu_jsm_\w+|jsm"),
+    (INTERRUPT, r"ivpu_irq_\w+|irq_noc_firewall_handler"),
+    (HARDWARE, r"ivpu_hw_\w+|d0i3_drive(_lnl|_mtl)?|wp_request_sync|host_ss_noc_\w+|soc_cpu_\w+"),
+    (DEVICE_FILE, r"ivpu_(open|postclose|probe|remove|dev_fini|is_capable|destroy_workqueue|pci_driver_\w+)"),
+    (DEVICE_FILE, r"ivpu_(file_priv|ms|user_limits|get_param|set_param)_\w+|file_priv_unbind"),
+    (DEVICE_FILE, r"copy_leftover_bytes|free_instance|init_module|cleanup_module"),
+    (DEBUG, r"(__traceiter|__probestub|__bpf_trace|__SCT__tp_func|perf_trace|trace_(raw_output|event_raw_event))_\w+"),
+    (DEBUG, r"(fw|dvfs_mode|dct_active|priority_bands)_\w+|\w+_(show|store)"),
+    # Tracepoints, under the events' own names: `vpu:job`, `vpu:pm`, `dma_fence:*`.
+    (JOB, r"job"),
+    (POWER, r"pm"),
+    (FENCE, r"dma_fence_\w+"),
+    (API, r"ze[rst]?[A-Z]\w+"),
+)
+"""Families and the whole plain names that are theirs; the first rule that matches decides."""
+
+_COMPILED: Final = tuple((family, re.compile(pattern)) for family, pattern in _RULES)
+
+ALWAYS_IN_INTERRUPT: Final = frozenset(
+    {
+        "irq_noc_firewall_handler",
+        "ivpu_hw_btrs_global_int_disable",
+        "ivpu_hw_btrs_global_int_enable",
+        "ivpu_hw_btrs_irq_handler_lnl",
+        "ivpu_hw_btrs_irq_handler_mtl",
+        "ivpu_hw_ip_irq_handler_37xx",
+        "ivpu_hw_ip_irq_handler_40xx",
+        "ivpu_hw_ip_wdt_disable",
+        "ivpu_hw_irq_handler",
+        "ivpu_mmu_irq_evtq_handler",
+        "ivpu_mmu_irq_gerr_handler",
+        "ivpu_mmu_user_context_mark_invalid",
+    }
+)
+"""The handler of the device's interrupt and what only it calls."""
+
+SOMETIMES_IN_INTERRUPT: Final = frozenset(
+    {
+        "ivpu_hw_btrs_diagnose_failure",
+        "ivpu_hw_btrs_irq_disable",
+        "ivpu_hw_btrs_is_idle",
+        "ivpu_hw_ip_diagnose_failure",
+        "ivpu_hw_ip_ipc_rx_addr_get",
+        "ivpu_hw_ip_ipc_rx_count_get",
+        "ivpu_hw_ip_irq_disable",
+        "ivpu_hw_irq_disable",
+        "ivpu_hw_reg_rd32",
+        "ivpu_hw_reg_rd64",
+        "ivpu_ipc_irq_handler",
+        "ivpu_ipc_msg_dump",
+        "ivpu_jsm_msg_dump",
+        "ivpu_jsm_msg_type_to_str",
+        "ivpu_mmu_dump_event",
+        "ivpu_mmu_get_event",
+        "ivpu_pm_trigger_recovery",
+    }
+)
+"""What the handler calls and others call too: while the firmware boots, its messages are polled for from a thread."""
+
+
+@lru_cache(maxsize=4096)
+def family_of(function: str) -> str:
+    """Family of a function, tracepoint or Level Zero call; a compiler's clone (`.isra.0`) belongs to its function's."""
+    name = function.partition(".")[0]
+    return next((family for family, pattern in _COMPILED if pattern.fullmatch(name)), OTHER)
+
+
+def in_interrupt(function: str) -> bool:
+    """Whether the function may run in an interrupt: with the thread id of whoever was interrupted.
+
+    The driver's interrupt threads and work queues are threads of their own; their functions are not meant.
+    """
+    name = function.partition(".")[0]
+    return name in ALWAYS_IN_INTERRUPT or name in SOMETIMES_IN_INTERRUPT

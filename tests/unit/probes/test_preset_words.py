@@ -1,0 +1,96 @@
+"""A preset's word on the probe line, with a small table in the place of the real one."""
+
+import pytest
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes import completion, presets
+from accel_magic.probes.match import make_plan
+from accel_magic.probes.plan import Capture
+from accel_magic.probes.presets.table import PresetProbe
+
+TABLE = (
+    PresetProbe("npu:files", "latency:kprobe:intel_vpu:ivpu_ioctl", "size=arg1[0]:u64,id=arg1[8]:u32@return", "size"),
+    PresetProbe("npu:files", "kprobe:intel_vpu:ivpu_o*"),
+    PresetProbe("npu:jobs", "kprobe:intel_vpu:ivpu_submit", group="submit"),
+    PresetProbe("npu:jobs", "kprobe:intel_vpu:ivpu_fw_check_api", group="submit"),
+    PresetProbe("npu:jobs", "kprobe:intel_vpu:ivpu_lost"),
+    PresetProbe("npu:api", "latency:uprobe:libze_nowhere:zeInit"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _table(monkeypatch):
+    monkeypatch.setattr(presets, "_table", lambda _name: TABLE)
+
+
+@pytest.fixture
+def root(kernel_root):
+    return kernel_root()
+
+
+def made(plan):
+    return [(point.probe, point.function, point.latency) for point in plan.points]
+
+
+def test_a_preset_stands_for_its_probes_each_under_its_part(root):
+    assert made(make_plan(["npu"], root=root)) == [
+        ("npu:files", "ivpu_ioctl", True),
+        ("npu:files", "ivpu_open", False),
+        ("npu:jobs", "ivpu_fw_check_api.constprop.0", False),
+    ]
+
+
+def test_a_part_stands_for_its_probes_alone(root):
+    assert made(make_plan(["npu:jobs"], root=root)) == [("npu:jobs", "ivpu_fw_check_api.constprop.0", False)]
+
+
+def test_what_the_kernel_lacks_is_told_with_the_reason_unless_its_other_name_is_there(root):
+    skipped = {skipped.function: skipped.why for skipped in make_plan(["npu"], root=root).skipped}
+
+    assert "intel_vpu:ivpu_submit" not in skipped
+    assert "has no ivpu_lost" in skipped["intel_vpu:ivpu_lost"]
+    assert "libze_nowhere:zeInit" in skipped
+
+
+def test_the_preset_brings_its_own_columns_and_what_is_added_up(root):
+    ioctl, *others = make_plan(["npu"], args="size=arg3:u8,first=arg0:u64,r=retval:s32", root=root).points
+
+    first, r = Capture("first", "arg0", "u64"), Capture("r", "retval", "s32")
+    own = (Capture("size", "arg1", "u64", 0), Capture("id", "arg1", "u32", 8, at_return=True))
+    assert ioctl.captures == (*own, first, r)
+    assert ioctl.total == "size"
+    assert all(point.captures == (Capture("size", "arg3", "u8"), first) for point in others)
+
+
+def test_a_part_can_be_left_out(root):
+    assert made(make_plan(["npu", "!npu:files"], root=root)) == [("npu:jobs", "ivpu_fw_check_api.constprop.0", False)]
+    with pytest.raises(ProbeError, match="nothing is left"):
+        make_plan(["npu", "!npu"], root=root)
+
+
+def test_a_preset_goes_with_other_probes(root):
+    assert ("kprobe:vfs_read", "vfs_read", False) in made(make_plan(["kprobe:vfs_read", "npu:jobs"], root=root))
+
+
+def test_where_nothing_of_it_exists_the_reason_is_raised(root):
+    with pytest.raises(ProbeError, match="libze_nowhere"):
+        make_plan(["npu:api"], root=root)
+
+
+def test_a_driver_that_is_not_loaded_is_an_error(kernel_root):
+    with pytest.raises(MachineError, match="intel_vpu is not loaded") as refused:
+        make_plan(["npu"], root=kernel_root(modules="drm 1 0 - Live 0x0\n", kallsyms="ffffffff81000020 T vfs_read\n"))
+    assert "NPU lab" in refused.value.fix
+
+
+def test_words_that_only_look_like_a_preset_are_probes(root):
+    for word in ("npu:ivpu_*", "npux", "latency:npu"):
+        with pytest.raises((ProbeError, MachineError)):
+            make_plan([word], root=root)
+
+
+def test_tab_completes_presets_and_their_parts(root):
+    assert {"npu", "npu:"} <= set(completion.complete("np", root=root))
+    assert completion.complete("npu:", root=root) == ["npu:api", "npu:files", "npu:jobs"]
+    assert completion.complete("!npu:j", root=root) == ["!npu:jobs"]
+    assert completion.complete("latency:npu", root=root) == []
