@@ -87,6 +87,7 @@ def _cookies(plan: Plan) -> dict[int, int]:
 
 def _attach_program(linker: Linker, program: Program, plan: Plan, cookies: dict[int, int]) -> None:
     points = [plan.points[index] for index in program.points]
+    own = {index: cookies[index] | part << 32 for index, part in zip(program.points, program.parts, strict=True)}
     if program.table is not None:
         on_exit = program.role == "exit" or points[0].function.startswith("sys_exit_")
         linker.raw_tracepoint(program.name, "sys_exit" if on_exit else "sys_enter")
@@ -101,7 +102,7 @@ def _attach_program(linker: Linker, program: Program, plan: Plan, cookies: dict[
             groups.setdefault((point.kind, file), []).append(point)
     for (kind, _), members in groups.items():
         on_return = program.role == "exit" or kind in RETURN_KINDS
-        linker.functions(program.name, members, [cookies[point.id] for point in members], on_return=on_return)
+        linker.functions(program.name, members, [own[point.id] for point in members], on_return=on_return)
 
 
 def _fill_syscall_tables(source: Source, plan: Plan, cookies: dict[int, int], fd: int) -> None:

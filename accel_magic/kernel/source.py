@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.kernel.maps import possible_cpus, power_of_two
@@ -24,7 +25,7 @@ from accel_magic.probes.plan import (
 from accel_magic.traces.attachment import HEAD, STRING_SIZE, Item, Layout, PointLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 Role = Literal["plain", "entry", "exit"]
 
@@ -44,11 +45,13 @@ class Program:
     """One program of the text and the probe points it serves.
 
     `table` is its row in the table of system calls, where it runs on the raw tracepoints of all calls; else None.
+    `parts` tells for each point which part of the program is its own; a cookie carries it in its upper half.
     """
 
     name: str
     role: Role
     points: tuple[int, ...]
+    parts: tuple[int, ...]
     table: int | None = None
 
 
@@ -227,6 +230,8 @@ def syscall_number(point: ProbePoint) -> int | None:
 
 def _context(point: ProbePoint, role: Role, condition: str, payload: _Payload, *, records: bool) -> dict[str, str]:
     """How the program of a point learns which point it runs for, and where its fields lie."""
+    if point.kind != "tracepoint":
+        return {"AM_OPEN": "", "AM_ARGUMENTS": "", "AM_FIELDS": "ctx"}
     if syscall_number(point) is None:
         return {"AM_OPEN": "u64 cookie = bpf_get_attach_cookie(ctx);", "AM_ARGUMENTS": "", "AM_FIELDS": "ctx"}
     on_exit = role == "exit" or point.function.startswith("sys_exit_")
@@ -284,8 +289,8 @@ def _defines(point: ProbePoint, role: Role, payload: _Payload, ring: int | None)
     return defines
 
 
-def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | None) -> str:
-    lines = [f"#define AM_NAME {name}"]
+def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | None, *, part: bool = False) -> str:
+    lines = [f"#define AM_NAME {name}", *(["#define AM_PART"] if part else [])]
     if table is not None:
         lines.append(f"#define AM_TABLE {table}")
     lines += [f"#define {key} {value}".rstrip() for key, value in defines.items()]
@@ -294,6 +299,34 @@ def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | No
     if table is not None:
         lines.append("#undef AM_TABLE")
     return "\n".join(lines) + "\n"
+
+
+def _dispatch(name: str, parts: int) -> str:
+    """Write the program that calls the part which a point's cookie names."""
+    cases = "".join(f"\tcase {part}: return {name}_{part}(ctx, cookie);\n" for part in range(parts))
+    return (
+        f"AM_PROGRAM({name})(void *ctx)\n{{\n\tu64 cookie = bpf_get_attach_cookie(ctx);\n\n"
+        f"\tswitch (cookie >> 32) {{\n{cases}\t}}\n\treturn 0;\n}}\n"
+    )
+
+
+def _function_programs(
+    units: list[tuple[Role, dict[str, str], list[int]]], names: Iterator[int]
+) -> Iterator[tuple[Program, str]]:
+    """Make one program of all that runs in the same role on functions: each link of its own would cost to attach.
+
+    And a kernel before 6.14 sees only so many calls at once return, by the number of functions of the link: a few calls
+    that sleep would use up what a link of one function has.
+    """
+    for role in dict.fromkeys(role for role, _, _ in units):
+        same = [(defines, points) for each, defines, points in units if each == role]
+        name = f"am_{role}_{next(names)}"
+        text = [
+            _instantiate(f"{name}_{part}", role, defines, None, part=True) for part, (defines, _) in enumerate(same)
+        ]
+        points = tuple(point for _, points in same for point in points)
+        parts = tuple(part for part, (_, points) in enumerate(same) for _ in points)
+        yield Program(name, role, points, parts), "".join(text) + _dispatch(name, len(same))
 
 
 def generate(plan: Plan) -> Source:
@@ -336,12 +369,22 @@ def generate(plan: Plan) -> Source:
     if on_syscalls:
         text += [f"#define AM_SYSCALL_TABLES {len(on_syscalls)}", '#include "syscall.h"']
     programs: list[Program] = []
+    names = count()
+    on_functions: dict[bool, list[tuple[Role, dict[str, str], list[int]]]] = {}
     for key, points in shared.items():
         role, unit = key
-        name = f"am_{role}_{len(programs)}"
+        kind = plan.points[points[0]].kind
+        if kind != "tracepoint":
+            on_functions.setdefault(kind in USER_KINDS, []).append((role, dict(unit), points))
+            continue
+        name = f"am_{role}_{next(names)}"
         table = on_syscalls.index(key) if key in on_syscalls else None
-        programs.append(Program(name, role, tuple(points), table))
+        programs.append(Program(name, role, tuple(points), (0,) * len(points), table))
         text.append(_instantiate(name, role, dict(unit), table))
+    for units in on_functions.values():
+        for program, own in _function_programs(units, names):
+            programs.append(program)
+            text.append(own)
     return Source("\n".join(text) + "\n", tuple(programs), layout)
 
 

@@ -5,7 +5,7 @@
  *   AM_COUNT_AT_EXIT 1 when the filter needs the return
  *   AM_SAVE          statements that fill `started.saved`
  */
-AM_PROGRAM(AM_NAME)(void *ctx)
+#include "head.inc.h"
 {
 #include "hit.inc.h"
 	struct am_started started = {};

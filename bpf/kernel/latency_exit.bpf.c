@@ -4,7 +4,7 @@
 #define AM_DURATION duration
 #define AM_TIME (started.time)
 
-AM_PROGRAM(AM_NAME)(void *ctx)
+#include "head.inc.h"
 {
 	struct am_counters *counters = AM_VALUE(AM_COUNTERS);
 	u64 now = bpf_ktime_get_ns();

@@ -3,6 +3,7 @@
  * A program for any probe that stands alone: tracepoint, function entry, function return, USDT.
  * Included once for each program of a trace, with these constants:
  *   AM_NAME      the program's name
+ *   AM_PART      defined where it is one part of a program
  *   AM_OPEN      statements that declare `cookie` (and leave where the hit is not ours)
  *   AM_ARGUMENTS statements that read what the fields lie in, where that is not the context itself
  *   AM_FIELDS    where the tracepoint's fields lie
@@ -18,7 +19,7 @@
  */
 #define AM_TIME bpf_ktime_get_ns()
 
-AM_PROGRAM(AM_NAME)(void *ctx)
+#include "head.inc.h"
 {
 #include "hit.inc.h"
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);

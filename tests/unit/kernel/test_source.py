@@ -27,10 +27,36 @@ def test_points_that_need_the_same_program_share_it():
     assert programs(point(0), point(1, function="g"), point(2, target="/lib/y.so")) == [("plain", (0, 1, 2), None)]
 
 
-def test_points_that_differ_in_what_a_program_does_have_their_own():
-    assert programs(point(0), point(1, scope=Scope("self", 5))) == [("plain", (0,), None), ("plain", (1,), None)]
-    assert programs(point(0), point(1, filter=Filter("x", "(1)"))) == [("plain", (0,), None), ("plain", (1,), None)]
-    assert programs(point(0), point(1, "uretprobe")) == [("plain", (0,), None), ("plain", (1,), None)]
+def parts(*points):
+    return {at: part for p in generate(Plan(points)).programs for at, part in zip(p.points, p.parts, strict=True)}
+
+
+def test_functions_that_differ_in_what_is_done_have_parts_of_one_program():
+    for other in (
+        point(1, scope=Scope("self", 5)),
+        point(1, filter=Filter("x", "(1)")),
+        point(1, "uretprobe"),
+        point(1, captures=(Capture("size", "arg0", "u64"),)),
+    ):
+        assert programs(point(0), other) == [("plain", (0, 1), None)]
+        assert parts(point(0), other) == {0: 0, 1: 1}
+    assert parts(point(0), point(1, "uretprobe"), point(2)) == {0: 0, 2: 0, 1: 1}
+
+
+def test_functions_of_the_kernel_and_of_programs_have_programs_of_their_own():
+    kernel = point(1, "kprobe", target="m")
+
+    assert programs(point(0), kernel) == [("plain", (0,), None), ("plain", (1,), None)]
+
+
+def test_every_part_is_called_by_its_number():
+    text = generate(Plan((point(0), point(1, "uretprobe")))).text
+
+    assert "case 0: return am_plain_0_0(ctx, cookie);\n\tcase 1: return am_plain_0_1(ctx, cookie);" in text
+
+
+def test_tracepoints_that_differ_have_programs_of_their_own():
+    assert programs(event(0), event(1, scope=Scope("self", 5))) == [("plain", (0,), None), ("plain", (1,), None)]
 
 
 def test_a_latency_has_an_entry_and_an_exit():
@@ -167,8 +193,8 @@ def test_only_the_functions_of_modules_count_whatever_task_they_interrupt():
     text = generate(Plan(points, mode="count")).text
 
     programs = text.split("#define AM_NAME ")[1:]
-    assert [program.count("#define AM_NEVER_TRACER 1") for program in programs] == [1, 0, 0]
-    assert [program.count("#define AM_NEVER_TRACER 0") for program in programs] == [0, 1, 1]
+    found = {program.split()[0]: "#define AM_NEVER_TRACER 1" in program for program in programs}
+    assert found == {"am_plain_0": False, "am_plain_1_0": True, "am_plain_1_1": False}
 
 
 def test_text_that_a_field_points_to_is_copied_into_the_record():
