@@ -95,6 +95,7 @@ class Trace:
         self.probes = probes
         self.options = options
         self.replayed = None
+        self.imported = None
         self._save = save
         self._plan: Plan | None = None
         self._session: LiveSession | None = None

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.api import finish
+from accel_magic.errors import RecordingError
 from accel_magic.session import Show, claim, release, uninterrupted
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.traces.store import load
+from accel_magic.traces.store import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,22 +36,31 @@ class Replay:
     """One playback. Needs no privilege and no BCC.
 
     Args:
-        path: A file written by `--save` or `TraceResult.to_parquet`.
+        path: A file written by `--save` or `TraceResult.to_parquet`, or another tracer's output that has times.
         speed: Times the recorded pace.
 
     Raises:
-        RecordingError: The file is damaged, foreign, or of a newer version.
+        RecordingError: The file is damaged, foreign, of a newer version, or an import without times.
 
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        self.recording = load(path)
+        self.recording = read(path)
+        imported = self.recording.imported
+        if imported is not None and not imported.timed:
+            raise RecordingError(
+                f"{path} cannot be played back",
+                why=f"{imported.format} without times has no pace to play at",
+                fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+            )
         machine = self.recording.machine
         device = machine.get("device", "none")
         where = machine.get("cpu", "") if device == "none" else device
-        parts = [f"Linux {machine.get('kernel', '?')}", where, self.recording.started[:10]]
-        recorded_on = ", ".join(filter(None, parts))
+        kernel = machine.get("kernel", "" if imported else "?")
+        parts = [f"Linux {kernel}" if kernel else "", where, self.recording.started[:10]]
+        recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
         self.machine = machine
+        self.imported = imported
         self.replayed = Replayed(str(path), recorded_on)
         self._speed = speed
         self._feed: LiveFeed | None = None

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.errors import AccelMagicError
+from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.lab.commands import add_run, add_shell, add_trace
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ def _add_build(commands: Commands) -> None:
         "--debs", type=Path, metavar="FOLDER", help="take the packages from here, without apt or network"
     )
     build.add_argument("--urls", action="store_true", help="only print where the packages are, for fetching by hand")
+    build.add_argument(
+        "--level-zero",
+        action="store_true",
+        help="also the Level Zero loader, for ze_load and traces of Level Zero calls",
+    )
     build.set_defaults(run=_build)
 
 
@@ -98,18 +103,22 @@ def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
 
 
 def _build(options: argparse.Namespace) -> int:
-    from accel_magic.lab import image
+    from accel_magic.lab import image, level_zero
 
     kernels = image.KERNELS if options.all else (options.kernel,)
     if options.urls:
-        print("\n".join(image.urls(kernels)))
+        print("\n".join(image.urls(kernels, level_zero=options.level_zero)))
         return 0
     bar = Bar(sys.stderr)
     try:
         images = image.build_all(kernels, debs=options.debs, report=bar)
+        if options.level_zero:
+            image.build_level_zero(debs=options.debs, report=bar)
     finally:
         bar.end()
     print("\n".join(_line(one) for one in images))
+    if options.level_zero:
+        print(f"Level Zero: {level_zero.find().loader}, in every lab that starts from now on")
     return 0
 
 
@@ -120,7 +129,12 @@ def _status(options: argparse.Namespace) -> int:
     found = image.built()
     if options.json:
         images = [dataclasses.asdict(one) for one in found]
-        content = {"cache": image.cache(), "bytes": store.size_of(image.cache()), "images": images}
+        content = {
+            "cache": image.cache(),
+            "bytes": store.size_of(image.cache()),
+            "images": images,
+            "level_zero": _level_zero(),
+        }
         print(json.dumps(content, indent=1, default=str))
         return 0
     print(f"cache: {image.cache()}, {store.size_of(image.cache()) / 1e6:.0f} MB")
@@ -130,7 +144,17 @@ def _status(options: argparse.Namespace) -> int:
         print(_line(one) if one else f"{kernel}: not built (python -m accel_magic lab build --kernel {kernel})")
         for note in one.notes if one else ():
             print(f"  note: {note}")
+    print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build --level-zero)'}")
     return 0
+
+
+def _level_zero() -> Path | None:
+    from accel_magic.lab import image
+
+    try:
+        return image.find_level_zero()
+    except MachineError:
+        return None
 
 
 def _line(one: Image) -> str:

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import cache
+from accel_magic.lab.level_zero import parts
 from accel_magic.lab.npu.program import compile_load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def install(folder: Path) -> None:
-    """Put `npu_load` into a folder: the C program, or where it cannot be compiled its counterpart in Python."""
+def install(folder: Path) -> parts.LevelZero | None:
+    """Put `npu_load` and `ze_load` into a folder; returns the lab's Level Zero if it is built.
+
+    Where `npu_load` cannot be compiled, its counterpart in Python is put there.
+    """
     folder.mkdir()
     target = folder / "npu_load"
     try:
@@ -23,3 +27,4 @@ def install(folder: Path) -> None:
     except MachineError:
         target.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m accel_magic.lab.npu "$@"\n')
         target.chmod(0o755)
+    return parts.install(folder)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping, Sequence
 
+    from accel_magic.lab.level_zero import LevelZero
+
 _KEEPER = Path(__file__).with_name("keeper.py")
 _AGENT = Path(__file__).parent / "guest" / "agent.py"
 _CLOSE_S = 5.0
@@ -56,6 +58,7 @@ class Lab:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._ended: dict[str, Any] | None = None
+        self._level_zero: LevelZero | None = None
 
     @property
     def guest(self) -> dict[str, Any]:
@@ -88,7 +91,7 @@ class Lab:
         boot, npu, agent = folder / "initramfs", folder / "npu", folder / "agent"
         self.exchange = folder / "exchange"
         self.exchange.mkdir()
-        tools.install(self.exchange / "bin")
+        self._level_zero = tools.install(self.exchange / "bin")
         shares = (self.exchange, *_folders(self.settings.share))
         _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares))
         with listen(str(agent)) as listener:
@@ -293,6 +296,7 @@ class Lab:
             **given,
             "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
             "ACCEL_MAGIC_LAB": self.settings.kernel,
+            **(self._level_zero.environment(given) if self._level_zero else {}),
             **({compiler.ELSEWHERE: command_line.COMPILER} if command_line.has_compiler() else {}),
         }
 

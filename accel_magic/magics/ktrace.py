@@ -153,7 +153,7 @@ def _row(trace: Any, *, live: bool) -> Iterator[None]:
             from accel_magic.views.headline import banners
             from accel_magic.views.live import LiveRow
 
-            row = LiveRow(plan, banners(trace.machine, trace.replayed))
+            row = LiveRow(plan, banners(trace.machine, trace.replayed, trace.imported))
             undo.callback(row.close)
             row.open()
             trace.attach(lambda samples: row.update(*samples))

@@ -139,6 +139,9 @@ def _from_path(name: str) -> Path:
 
 
 def _from_loader(name: str) -> Path | None:
+    first = _from_variable(name)
+    if first:
+        return first
     cache = _loader_cache()
     for matches in _ways(name):
         for soname, path in cache:
@@ -150,6 +153,14 @@ def _from_loader(name: str) -> Path | None:
     return next(
         (Path(folder, found).resolve() for folder in _SYSTEM_FOLDERS if found and Path(folder, found).exists()), None
     )
+
+
+def _from_variable(name: str) -> Path | None:
+    """Look where the loader looks first."""
+    folders = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder]
+    files = [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if ".so" in file.name]
+    named = (file for matches in _ways(name) for file in files if matches.fullmatch(file.name))
+    return next((file.resolve() for file in named if file.is_file()), None)
 
 
 def _from_search_path(name: str) -> Path | None:

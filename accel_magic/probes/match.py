@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.expand import Expansion, excluded, expand
 from accel_magic.probes.filter_names import argument_sources
@@ -128,8 +128,12 @@ def default_scope(point: ProbePoint, own: int) -> Scope:
 
 
 def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expansion], list[Skipped]]:
-    """Find the places of every spec; also those that a preset names and this kernel does not have."""
-    expansions, served = [], set()
+    """Find the places of every spec; also those that a preset names and this kernel does not have.
+
+    A preset whose device is not there is left out whole where other probes stand beside it.
+    """
+    expansions: list[Expansion] = []
+    served = set()
     missing: list[tuple[ProbeSpec, ProbeError]] = []
     libraries: dict[str, str | ProbeError] = {}
     for spec in specs:
@@ -140,6 +144,14 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
                 raise
             missing.append((spec, error))
             continue
+        except MachineError as error:
+            others = [other for other in specs if not other.optional]
+            if not spec.optional or not others:
+                raise
+            # One line is to serve machines with and without the device: what else is asked for is traced.
+            expansions, without = _expanded(others, pid, root)
+            why = f"{error.what}: {error.why}" if error.why else error.what
+            return expansions, [Skipped(spec.text.partition(":")[0], why), *without]
         own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
         expansions.append(replace(found, points=own))
         served.add(spec.group)

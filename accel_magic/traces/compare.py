@@ -1,4 +1,4 @@
-"""Two traces side by side: hits, rates and latencies per function, and how they changed."""
+"""Two traces side by side: hits, rates and latencies per function and family, and which of the changes are sure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.traces import buckets
+from accel_magic.traces import buckets, intervals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from accel_magic.traces.recording import Recording
     from accel_magic.traces.result import TraceResult
 
 COLUMNS = ("hits", "rate", "p50", "p99")
+RATIOS = ("rate", "p50", "p99")
+QUANTILES = {"p50": 0.5, "p99": 0.99}
+_POINT = ("probe", "function")
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,22 @@ class Comparison:
         table: One row per (`probe`, `function`) of either trace, most hits first. `hits`, `baseline_hits` (Int64, NA
             where that trace had no such probe point), `rate` (hits/s), `p50`, `p99` (ns, NaN where not measured), each
             with its `baseline_…` and, but for hits, its `…_ratio`: this trace over the baseline, above 1 for more.
+            Of each ratio `…_low` and `…_high`, limits of what other runs of the same would give, at 99 %; and
+            `…_confident`, whether they exclude 1. `confident`: whether any of the row's do. A function that one of the
+            traces lacks, or that was not measured, is never.
+        families: The same of hits and rates, and `share` of all hits, per family of the NPU driver's functions, indexed
+            by `family`, most hits first; without a row where neither trace has any.
         duration_s: Length of the trace.
         baseline_duration_s: Length of the baseline.
+        recordings: Both, for the banners; the trace first.
 
     """
 
     table: pd.DataFrame
+    families: pd.DataFrame
     duration_s: float
     baseline_duration_s: float
+    recordings: tuple[Recording, ...] = ()
 
     def __repr__(self) -> str:
         """Plain-text table."""
@@ -54,45 +67,157 @@ def compare(result: TraceResult, baseline: TraceResult) -> Comparison:
 
     Points that share both (static functions of one name) are added up, their histograms too.
     """
-    both = _per_function(result.recording).join(
-        _per_function(baseline.recording).add_prefix("baseline_"), how="outer", sort=False
+    recordings = (result.recording, baseline.recording)
+    traces = [_Side(recording, [(point.probe, point.function) for point in recording.plan.points])
+              for recording in recordings]  # fmt: skip
+    table = _side_by_side(traces, list(_POINT))
+    for name, share in QUANTILES.items():
+        _add_quantiles(table, traces, name, share)
+    _add_confident(table, RATIOS)
+    order = [
+        prefix + name + suffix
+        for name in COLUMNS
+        for prefix, suffix in (
+            ("", ""),
+            ("baseline_", ""),
+            ("", "_ratio"),
+            ("", "_low"),
+            ("", "_high"),
+            ("", "_confident"),
+        )
+        if name != "hits" or not suffix
+    ]
+    return Comparison(
+        table=_most_hits_first(table[[*order, "confident"]]),
+        families=_families(recordings),
+        duration_s=result.duration_s,
+        baseline_duration_s=baseline.duration_s,
+        recordings=recordings,
     )
-    for name in COLUMNS[1:]:
-        both[f"{name}_ratio"] = both[name] / both[f"baseline_{name}"]
+
+
+class _Side:
+    """One trace's numbers, added up by a key for each probe point; points whose key is None are left out."""
+
+    def __init__(self, recording: Recording, keys: Sequence[tuple[str, ...] | None]) -> None:
+        self.recording = recording
+        self.keys = list(dict.fromkeys(key for key in keys if key is not None))
+        place = {key: number for number, key in enumerate(self.keys)}
+        self._column = np.array([-1 if key is None else place[key] for key in keys], np.intp)
+        self.seconds = recording.duration_ns / 1e9 if recording.timed else 0.0
+        self.hits = self.added(recording.hits[None, :])[0]
+
+    def added(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
+        """(rows, keys): sum of the columns of (rows, points) that share a key."""
+        chosen = np.flatnonzero(self._column >= 0)
+        total = np.zeros((len(self.keys), len(values)))
+        np.add.at(total, self._column[chosen], values.T[chosen].astype(np.float64))
+        return total.T
+
+    @property
+    def rate(self) -> NDArray[np.float64]:
+        """(keys,) hits/s; NaN without times."""
+        return self.hits / max(self.seconds, 1e-9) if self.recording.timed else np.full(len(self.keys), np.nan)
+
+    def spread(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """(keys,) how unevenly the hits came, and the degrees of freedom of that."""
+        samples = self.recording.samples
+        return intervals.dispersion(
+            np.diff(self.added(samples.hits), axis=0), np.diff(samples.times_ns).astype(np.float64)
+        )
+
+    def histograms(self) -> dict[tuple[str, ...], tuple[NDArray[np.uint64], int]]:
+        """Of each measured key: (buckets.COUNT,) calls, and the longest in ns."""
+        found: dict[tuple[str, ...], tuple[NDArray[np.uint64], int]] = {}
+        measured = self.recording.histograms
+        for row, point in enumerate(self.recording.plan.latency_points):
+            counts, longest = found.get((point.probe, point.function), (np.zeros(buckets.COUNT, np.uint64), 0))
+            longest = max(longest, int(measured.max_ns[row]))
+            found[point.probe, point.function] = counts + measured.counts[row], longest
+        return found
+
+
+def _side_by_side(traces: Sequence[_Side], names: list[str]) -> pd.DataFrame:
+    """Hits and rates of both, and the interval of their ratio, indexed by the keys of either."""
+    frames = [
+        pd.DataFrame(
+            {"hits": side.hits, "rate": side.rate, "spread": side.spread()[0], "freedom": side.spread()[1]},
+            index=pd.MultiIndex.from_tuples(side.keys, names=names) if side.keys else None,
+        )
+        for side in traces
+    ]
+    both = frames[0].join(frames[1].add_prefix("baseline_"), how="outer", sort=False)
+    both.index.names = names
+    _add_rate_interval(both, (traces[0].seconds, traces[1].seconds))
     for name in ("hits", "baseline_hits"):
         both[name] = both[name].astype("Int64")
-    order = [
-        prefix + name + suffix for name in COLUMNS for prefix, suffix in (("", ""), ("baseline_", ""), ("", "_ratio"))
-    ]
-    order.remove("hits_ratio")
-    table = both[order].sort_values(["hits", "baseline_hits"], ascending=False, kind="stable", na_position="last")
-    return Comparison(table, result.duration_s, baseline.duration_s)
+    return both.drop(columns=["spread", "freedom", "baseline_spread", "baseline_freedom"])
 
 
-def _per_function(recording: Recording) -> pd.DataFrame:
-    """Hits, rate, p50 and p99 indexed by (probe, function), each pair once."""
-    hits: dict[tuple[str, str], int] = {}
-    for point in recording.plan.points:
-        key = (point.probe, point.function)
-        hits[key] = hits.get(key, 0) + int(recording.hits[point.id])
-    counts: dict[tuple[str, str], NDArray[np.uint64]] = {}
-    largest: dict[tuple[str, str], int] = {}
-    for row, point in enumerate(recording.plan.latency_points):
-        key = (point.probe, point.function)
-        counts[key] = counts.get(key, np.zeros(buckets.COUNT, np.uint64)) + recording.histograms.counts[row]
-        largest[key] = max(largest.get(key, 0), int(recording.histograms.max_ns[row]))
-    seconds = max(recording.duration_ns / 1e9, 1e-9)
-
-    def quantile(key: tuple[str, str], q: float) -> float:
-        # A quantile read from a bucket may lie above the longest call; NaN (nothing measured) passes through min.
-        return min(buckets.quantile(counts[key], q), float(largest[key])) if key in counts else np.nan
-
-    return pd.DataFrame(
-        {
-            "hits": list(hits.values()),
-            "rate": [count / seconds for count in hits.values()],
-            "p50": [quantile(key, 0.5) for key in hits],
-            "p99": [quantile(key, 0.99) for key in hits],
-        },
-        index=pd.MultiIndex.from_tuples(list(hits), names=["probe", "function"]),
+def _add_rate_interval(both: pd.DataFrame, seconds: tuple[float, float]) -> None:
+    ours, theirs = (
+        [both[f"{prefix}{name}"].to_numpy(np.float64) for name in ("hits", "spread", "freedom")]
+        for prefix in ("", "baseline_")
     )
+    low, high = intervals.rate_ratio(
+        (np.nan_to_num(ours[0]), np.nan_to_num(theirs[0])),
+        seconds,
+        (ours[1], theirs[1]),
+        (np.nan_to_num(ours[2], nan=1).astype(np.int64), np.nan_to_num(theirs[2], nan=1).astype(np.int64)),
+    )
+    # Nothing is known of a function that one of them did not trace; nor did anything change where neither hit it.
+    known = np.isfinite(ours[0]) & np.isfinite(theirs[0]) & (ours[0] + theirs[0] > 0)
+    both["rate_ratio"] = both["rate"] / both["baseline_rate"]
+    _add_interval(both, "rate", np.where(known, low, np.nan), np.where(known, high, np.nan))
+
+
+def _add_quantiles(table: pd.DataFrame, traces: Sequence[_Side], name: str, share: float) -> None:
+    """Add a quantile of both, their ratio and its interval."""
+    ours, theirs = (side.histograms() for side in traces)
+    for prefix, found in (("", ours), ("baseline_", theirs)):
+        # A quantile read from a bucket may lie above the longest call; NaN (nothing measured) passes through min.
+        values = [
+            min(buckets.quantile(found[key][0], share), float(found[key][1])) if key in found else np.nan
+            for key in table.index
+        ]
+        table[f"{prefix}{name}"] = np.array(values, np.float64)
+    table[f"{name}_ratio"] = table[name] / table[f"baseline_{name}"]
+    limits = [
+        intervals.quantile_ratio(ours[key][0], theirs[key][0], share)
+        if key in ours and key in theirs and ours[key][0].any() and theirs[key][0].any()
+        else (np.nan, np.nan)
+        for key in table.index
+    ]
+    low, high = np.array(limits, np.float64).reshape(-1, 2).T
+    _add_interval(table, name, low, high)
+
+
+def _add_interval(table: pd.DataFrame, name: str, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+    table[f"{name}_low"], table[f"{name}_high"] = low, high
+    table[f"{name}_confident"] = intervals.excludes_one(low, high)
+
+
+def _add_confident(table: pd.DataFrame, names: Sequence[str]) -> None:
+    table["confident"] = table[[f"{name}_confident" for name in names]].any(axis=1)
+
+
+def _most_hits_first(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sort_values(["hits", "baseline_hits"], ascending=False, kind="stable", na_position="last")
+
+
+def _families(recordings: tuple[Recording, Recording]) -> pd.DataFrame:
+    """Compare the families of the NPU driver's functions."""
+    from accel_magic.probes.presets.npu_families import OTHER, family_of
+
+    traces = []
+    for recording in recordings:
+        names = [family_of(point.function) for point in recording.plan.points]
+        traces.append(_Side(recording, [None if name == OTHER else (name,) for name in names]))
+    table = _side_by_side(traces, ["family"])
+    for prefix in ("", "baseline_"):
+        total = table[f"{prefix}hits"].sum()
+        table[f"{prefix}share"] = (table[f"{prefix}hits"] / total).astype(np.float64) if total else np.nan
+    _add_confident(table, ["rate"])
+    table.index = pd.Index([key[0] for key in table.index], name="family", dtype="str")
+    order = ["hits", "baseline_hits", "share", "baseline_share", "rate", "baseline_rate", "rate_ratio", "rate_low"]
+    return _most_hits_first(table[[*order, "rate_high", "confident"]])

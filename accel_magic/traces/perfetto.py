@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.traces.files import destination, replacing
+from accel_magic.traces.rates import check_timed
+from accel_magic.traces.trace_event import microseconds, plain, texts, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 16
 _COUNTERS_PID = 1 << 22  # Linux gives no process a number this high
+NPU_FUNCTIONS = ("ivpu_", "ze")
 _NOT_ARGUMENTS = frozenset({"time_ns", "point", "pid", "tid", "comm", "duration_ns"})
-_THOUSANDTHS = pa.array([f".{number:03d}" for number in range(1000)])
 
 
 def export(result: TraceResult, path: str | Path) -> Path:
@@ -38,28 +40,43 @@ def export(result: TraceResult, path: str | Path) -> Path:
     Hits with a duration become slices ('X'), others instants ('i'), each on its thread's track, with the CPU and the
     captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
     start of the trace, to the nanosecond. The idle tasks of all CPUs share the thread number 0: they get a track per
-    CPU.
+    CPU. A trace of the NPU driver gets tracks of its layers besides, with flows along its jobs (`perfetto_layers`).
 
     Raises:
         RecordingError: The place cannot be written to, or the events cannot be read.
+        ProbeError: The trace was imported and has no times.
 
     """
     recording = result.recording
+    check_timed(recording, "times to export")
     target = destination(path)
     events = recording.events
     about = {**recording.machine, "started": recording.started}
     if recording.replayed is not None:
         about["replay"] = f"recorded on {recording.replayed.recorded_on}"
+    if recording.imported is not None:
+        about["imported"] = f"from {recording.imported.format}"
     with replacing(target) as file:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
         skip = 1  # every piece begins with a comma; JSON wants none before the first
         for lines in chain(
-            _events(events, recording.plan), _described(_track_names(events)), _described(_counters(recording))
+            _events(events, recording.plan),
+            _described(_track_names(events)),
+            _described(_counters(recording)),
+            _layers(result),
         ):
             file.write(lines[skip:])
             skip = 0
         file.write(b"\n]}\n")
     return target
+
+
+def _layers(result: TraceResult) -> Iterator[bytes]:
+    """What the NPU's layers add, where its driver was traced."""
+    if result.recording.timed and any(point.function.startswith(NPU_FUNCTIONS) for point in result.plan.points):
+        from accel_magic.traces.perfetto_layers import layers
+
+        yield from layers(result.npu.calls, result.npu.jobs)
 
 
 def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -70,12 +87,12 @@ def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 def _events(events: Events, plan: Plan) -> Iterator[bytes]:
     """Text of the events, a piece of them at a time."""
     columns = events.columns
-    heads = _texts(
+    heads = texts(
         [f',\n{{"name":{json.dumps(point.function)},"cat":{json.dumps(point.probe)},"ph":' for point in plan.points]
     )
     arguments = {f"{json.dumps(name)}:": column for name, column in columns.items() if name not in _NOT_ARGUMENTS}
     categories = {
-        key: _texts([json.dumps(text) for text in column.categories])
+        key: texts([json.dumps(text) for text in column.categories])
         for key, column in arguments.items()
         if column.categories is not None
     }
@@ -86,17 +103,17 @@ def _events(events: Events, plan: Plan) -> Iterator[bytes]:
             heads.take(pa.array(columns["point"].values[piece])),
             _phase(columns.get("duration_ns"), piece, len(tracks[piece])),
             ',"ts":',
-            _microseconds(columns["time_ns"].values[piece]),
+            microseconds(columns["time_ns"].values[piece]),
             ',"pid":',
-            _plain(columns["pid"].values[piece]),
+            plain(columns["pid"].values[piece]),
             ',"tid":',
-            _plain(tracks[piece]),
+            plain(tracks[piece]),
             ',"args":{',
             _arguments(arguments, categories, piece),
             "}}",
             "",
         )
-        yield _bytes(lines)
+        yield to_bytes(lines)
 
 
 def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
@@ -104,7 +121,7 @@ def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
     instant = pa.scalar('"i","s":"t"')
     if durations is None:
         return pa.array(['"i","s":"t"']).take(pa.array(np.zeros(rows, np.int8)))
-    slices = pc.binary_join_element_wise('"X","dur":', _microseconds(durations.values[piece]), "")
+    slices = pc.binary_join_element_wise('"X","dur":', microseconds(durations.values[piece]), "")
     return slices if durations.valid is None else pc.if_else(pa.array(durations.valid[piece]), slices, instant)
 
 
@@ -120,18 +137,9 @@ def _arguments(columns: dict[str, Column], categories: dict[str, pa.Array], piec
         else:
             if values.dtype.kind == "f":
                 known = known & np.isfinite(values)  # JSON has no word for the others
-            text = pc.if_else(pa.array(known), _plain(values), pa.scalar(None, pa.string()))
+            text = pc.if_else(pa.array(known), plain(values), pa.scalar(None, pa.string()))
         parts.append(pc.binary_join_element_wise(key, text, ""))
     return pc.binary_join_element_wise(*parts, ",", null_handling="skip")
-
-
-def _microseconds(times_ns: NDArray[Any]) -> pa.Array:
-    """`1234.567` of 1234567 ns: text, because a float of microseconds loses nanoseconds."""
-    whole, rest = np.divmod(np.abs(times_ns.astype(np.int64)), 1000)
-    text = pc.binary_join_element_wise(_plain(whole), _THOUSANDTHS.take(pa.array(rest)), "")
-    if not (times_ns < 0).any():
-        return text
-    return pc.binary_join_element_wise(pc.if_else(pa.array(times_ns < 0), "-", ""), text, "")
 
 
 def _tracks(events: Events) -> NDArray[np.int64]:
@@ -176,18 +184,3 @@ def _counters(recording: Recording) -> Iterator[dict[str, Any]]:
         rates = np.append(hits[kept] * 1e9 / spans[kept], 0.0)
         for time, rate in zip(times.tolist(), rates.tolist(), strict=True):
             yield {"name": probe, "ph": "C", "ts": time, "pid": _COUNTERS_PID, "args": {"hits/s": rate}}
-
-
-def _plain(values: NDArray[Any]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(values)).cast(pa.string())
-
-
-def _texts(texts: list[str]) -> pa.Array:
-    return pa.array(texts, pa.string())
-
-
-def _bytes(lines: pa.Array) -> bytes:
-    """All strings of the array in a row, as they lie in its buffer."""
-    offsets = np.frombuffer(lines.buffers()[1], np.int32)
-    first, last = offsets[lines.offset], offsets[lines.offset + len(lines)]
-    return lines.buffers()[2].slice(first, last - first).to_pybytes()  # type: ignore[no-any-return]

@@ -35,9 +35,11 @@ def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = 
         shorter, width.
 
     Raises:
-        ProbeError: `freq` is no positive width, or so small that the frame would hold over 20 million numbers.
+        ProbeError: `freq` is no positive width, or so small that the frame would hold over 20 million numbers; or the
+            trace was imported and has no times.
 
     """
+    check_timed(recording, "rates")
     duration = max(recording.duration_ns, 1)
     step = _step_ns(freq)
     if duration // step * len(recording.plan.points) > MAX_CELLS:
@@ -54,6 +56,16 @@ def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = 
         index=pd.TimedeltaIndex(edges[:-1].astype("m8[ns]"), name="time"),
         columns=pd.Index(point_labels(recording.plan), name="function"),
     )
+
+
+def check_timed(recording: Recording, what: str) -> None:
+    """Raise ProbeError where the recording has no times, which `what` needs."""
+    if recording.imported is not None and not recording.timed:
+        raise ProbeError(
+            f"there are no {what} in this trace",
+            why=f"it was imported from {recording.imported.format} that has no times",
+            fix='record with times, e.g. printf("%llu %s\\n", nsecs, probe) in bpftrace; see docs/import.md',
+        )
 
 
 def point_labels(plan: Plan) -> tuple[str, ...]:

@@ -80,11 +80,17 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Imported:
-    """Set on a recording that another tool made: `format` in words, `timed` False where it holds no times."""
+    """Set on a recording that another tool made.
+
+    `format` in words; `timed` False where it holds no times; `lost` events that the tool says it lost, of whichever
+    probes; `measured` True where it holds durations.
+    """
 
     path: str
     format: str
     timed: bool
+    lost: int = 0
+    measured: bool = False
 
 
 @dataclass(frozen=True)

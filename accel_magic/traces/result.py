@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,8 @@ class TraceResult:
 
     @property
     def duration_s(self) -> float:
-        """Length of the traced stretch in seconds."""
-        return self.recording.duration_ns / 1e9
+        """Length of the traced stretch in seconds; NaN where the trace was imported and has no times."""
+        return self.recording.duration_ns / 1e9 if self.recording.timed else math.nan
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -68,7 +69,7 @@ class TraceResult:
     def counts(self) -> pd.DataFrame:
         """Exact counts from the kernel, one row per probe point, most hits first.
 
-        Index (`probe`, `function`); columns `hits`, `lost`, `rate` (hits/s).
+        Index (`probe`, `function`); columns `hits`, `lost`, `rate` (hits/s; NaN where an import has no times).
         """
         recording = self.recording
         frame = pd.DataFrame(
@@ -77,11 +78,13 @@ class TraceResult:
                 "function": [point.function for point in self.plan.points],
                 "hits": recording.hits.astype(np.int64),
                 "lost": recording.lost.astype(np.int64),
-                "rate": recording.hits / max(self.duration_s, 1e-9),
+                "rate": recording.hits / max(recording.duration_ns / 1e9, 1e-9),
             }
         )
         # A USDT probe has a point for each place it was compiled into.
         summed = frame.groupby(["probe", "function"], sort=False).sum()
+        if not recording.timed:
+            summed["rate"] = np.nan
         return summed.sort_values("hits", ascending=False, kind="stable")
 
     @cached_property
@@ -128,8 +131,9 @@ class TraceResult:
 
     @property
     def lost(self) -> int:
-        """Hits whose event could not be stored: the ring buffer was full."""
-        return int(self.recording.lost.sum())
+        """Hits whose event could not be stored: the ring buffer was full, or the tool it came from says so."""
+        imported = self.recording.imported
+        return int(self.recording.lost.sum()) + (imported.lost if imported is not None else 0)
 
     def rates(self, freq: str = "100ms") -> pd.DataFrame:
         """Hits per second over time, one column per probe point's function.

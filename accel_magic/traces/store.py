@@ -118,15 +118,39 @@ def load(path: str | Path) -> Recording:
 
 
 def open_result(path: str | Path) -> TraceResult:
-    """Open a saved recording as the result it was: `accel_magic.open`.
+    """Open a saved recording, or the text output of another tracer, as a result: `accel_magic.open`.
 
     Raises:
-        RecordingError: As for `load`.
+        RecordingError: As for `load`; or it is a text of which no tracer's output can be made.
 
     """
     from accel_magic.traces.result import TraceResult  # result imports this module's save
 
-    return TraceResult(load(path))
+    return TraceResult(read(path))
+
+
+def read(path: str | Path) -> Recording:
+    """Read a recording that `save` wrote or the text output of bpftrace, ftrace, trace-cmd or `perf script`.
+
+    Raises:
+        RecordingError: As for `open_result`.
+
+    """
+    place = Path(path).expanduser()
+    try:
+        foreign = place.is_file() and place.stat().st_size > 0 and not _is_parquet(place)
+    except (OSError, ValueError):
+        foreign = False  # load says what is the matter
+    if not foreign:
+        return load(path)
+    from accel_magic.traces import importing
+
+    return importing.read(place)
+
+
+def _is_parquet(place: Path) -> bool:
+    with place.open("rb") as start:
+        return start.read(len(_MAGIC)) == _MAGIC
 
 
 class _StoredEvents:

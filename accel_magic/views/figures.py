@@ -17,7 +17,7 @@ from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.errors import ProbeError
 from accel_magic.traces import buckets
-from accel_magic.traces.rates import point_labels, rates
+from accel_magic.traces.rates import check_timed, point_labels, rates
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.names import readable
@@ -46,7 +46,8 @@ def figure(result: TraceResult, kind: str) -> Plot:
     Args:
         result: What to draw.
         kind: `"hits"`: a bar per function, the 20 with most hits; `"latency"`: a histogram per measured function, the 8
-            with most calls; `"rate"`: hits/s over time, the 8 functions with most hits.
+            with most calls; `"rate"`: hits/s over time, the 8 functions with most hits; `"timeline"`: the layers of an NPU
+            trace, as wide as its place, with tables below (`views.timeline`).
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.
@@ -84,7 +85,7 @@ def _hits(result: TraceResult) -> Any:
         "color": [PALETTE[row % len(PALETTE)] for row in rows],
         "name": names,
         "exact": [exact_text(count) for count in hits],
-        "rate": [rate_text(count / max(result.duration_s, 1e-9)) for count in hits],
+        "rate": [rate_text(count / max(result.recording.duration_ns / 1e9, 1e-9)) for count in hits],
     }
     plot = _frame(
         "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(fired))}" if len(fired) > TOP_BARS else ""),
@@ -95,7 +96,8 @@ def _hits(result: TraceResult) -> Any:
         ColumnDataSource(data),
         HBar(y="row", right="hits", height=0.72, fill_color="color", fill_alpha=0.85, line_color=None),
     )
-    _hover(plot, [bars], [("function", "@name"), ("hits", "@exact"), ("rate", "@rate")])
+    tips = [("function", "@name"), ("hits", "@exact")]
+    _hover(plot, [bars], [*tips, ("rate", "@rate")] if result.recording.timed else tips)
     _ticks(plot.xaxis, _linear_ticks(max(hits)), count_text)
     plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
     plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
@@ -166,6 +168,7 @@ def _rate(result: TraceResult) -> Any:
     order = [point for point in _by_hits(result) if recording.hits[point]][:TOP_LINES]
     if not order:
         raise ProbeError("no rates to draw", why="none of the probes fired")
+    check_timed(recording, "rates")
     few = recording.event_count <= EVENTS_TO_BIN
     step = max(math.ceil(recording.duration_ns / RATE_STEPS), 1)
     frame = rates(recording, f"{step}ns", "auto" if few else "samples")
@@ -198,7 +201,13 @@ def _rate(result: TraceResult) -> Any:
     return plot
 
 
-KINDS = {"hits": _hits, "latency": _latency, "rate": _rate}
+def _timeline(result: TraceResult) -> Any:
+    from accel_magic.views.timeline import timeline  # which takes its colours from here
+
+    return timeline(result.npu)
+
+
+KINDS = {"hits": _hits, "latency": _latency, "rate": _rate, "timeline": _timeline}
 
 
 def _frame(title: str, **options: Any) -> Any:

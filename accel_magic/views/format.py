@@ -47,6 +47,11 @@ def ratio_text(ratio: float) -> str:
     return "inf" if math.isinf(ratio) else f"{_three_digits(ratio)}x"
 
 
+def share_text(share: float) -> str:
+    """Format a share of a whole, 0 to 1: `12.3 %`; `-` for NaN."""
+    return NOTHING if math.isnan(share) else f"{_three_digits(100 * share)} %"
+
+
 def shortened(name: str, width: int) -> str:
     """Cut `name` to `width` characters in its middle, where function names differ least."""
     if len(name) <= width:

@@ -10,7 +10,7 @@ from accel_magic.views.format import duration_text, exact_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.traces.recording import Replayed
+    from accel_magic.traces.recording import Imported, Replayed
     from accel_magic.traces.result import TraceResult
 
 
@@ -25,20 +25,21 @@ class Note:
 
 def headline(result: TraceResult) -> tuple[Note, ...]:
     """Items of the headline, most wanted first; those about trouble only where there was any."""
-    recording, plan = result.recording, result.plan
+    recording, plan, imported = result.recording, result.plan, result.recording.imported
     unpaired = int(recording.unpaired.sum())
     limit = f" {exact_text(plan.max_events)}" if plan.max_events is not None else ""
     outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
-    notes = [
-        Note(duration_text(recording.duration_ns)),
-        Note(_plural(result.hits, "hit"), hint="exact, counted in the kernel"),
-    ]
-    if plan.records_events:
-        lost = Note(f"{exact_text(result.lost)} lost", result.lost > 0, "the ring buffer was full: raise --buffer")
+    counted = f"as many as the {imported.format} holds" if imported else "exact, counted in the kernel"
+    notes = [Note(duration_text(recording.duration_ns))] if recording.timed else []
+    notes.append(Note(_plural(result.hits, "hit"), hint=counted))
+    if plan.records_events or result.lost:
+        why = f"the {imported.format} says so" if imported else "the ring buffer was full: raise --buffer"
+        lost = Note(f"{exact_text(result.lost)} lost", result.lost > 0, why)
         notes += [Note(_plural(result.recorded, "event")), lost if result.lost else Note("0 lost")]
     else:
         notes.append(Note("counts only"))
-    notes.append(Note(f"scope {plan.scope_text()}", hint="whose hits were counted"))
+    if imported is None:
+        notes.append(Note(f"scope {plan.scope_text()}", hint="whose hits were counted"))
     if recording.missed:
         hint = "the kernel could not run the probe: it fired inside itself on the same CPU"
         notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
@@ -55,15 +56,20 @@ def headline(result: TraceResult) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def banners(machine: Mapping[str, str], replayed: Replayed | None) -> tuple[str, ...]:
-    """What is shown above everything else wherever a trace is shown: that it is played back, that a device is emulated.
+def banners(machine: Mapping[str, str], replayed: Replayed | None, imported: Imported | None = None) -> tuple[str, ...]:
+    """What is shown above all else wherever a trace is: that it is played back or imported, that a device is emulated.
 
     Args:
         machine: `accel_magic.machine.describe()` of where it was recorded.
         replayed: Set when it is played back.
+        imported: Set when another tool recorded it.
 
     """
     shown = [f"REPLAY: recorded on {replayed.recorded_on}"] if replayed else []
+    if imported is not None:
+        kept = "order, counts and durations" if imported.measured else "order and counts"
+        without = "" if imported.timed else f", no times: {kept} only"
+        shown.append(f"IMPORTED from {imported.format}{without}")
     if "emulated" in machine:
         shown.append("NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's")
     return tuple(shown)

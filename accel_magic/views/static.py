@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import exact_text
 from accel_magic.views.headline import Note, banners, headline
-from accel_magic.views.tables import Table, comparison_table, counts_table, latency_table
-from accel_magic.views.text import comparison_line, summary
+from accel_magic.views.npu_brief import brief
+from accel_magic.views.tables import (
+    Table,
+    comparison_families_table,
+    comparison_table,
+    counts_table,
+    latency_table,
+)
+from accel_magic.views.text import comparison_banners, comparison_line, summary
 
 if TYPE_CHECKING:
     from accel_magic.traces.compare import Comparison
@@ -26,6 +33,8 @@ STYLE = """<style>
 .accel-magic .am-alarm { color: var(--jp-error-color1, #d32f2f); font-weight: 600 }
 .accel-magic .am-banner { background: #e69f00; color: #000; font-weight: 600; padding: 3px 10px; border-radius: 3px }
 .accel-magic .am-note { opacity: .75; margin: 0 0 4px }
+.accel-magic .am-brief { margin: 0 0 2px }
+.accel-magic .am-brief + .am-tables { margin-top: 8px }
 .accel-magic .am-tables { display: flex; flex-wrap: wrap; gap: 12px 32px; align-items: flex-start }
 .accel-magic .am-table { min-width: 0; max-width: 100% }
 .accel-magic .am-scroll { max-height: 380px; max-width: 100%; overflow: auto }
@@ -55,7 +64,7 @@ def bundle(result: TraceResult) -> dict[str, str]:
 
 def result_html(result: TraceResult, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
-    shown = banners(result.recording.machine, result.recording.replayed)
+    shown = banners(result.recording.machine, result.recording.replayed, result.recording.imported)
     tables = [table_html(counts_table(result, LIMIT))]
     if len(result.latency):
         tables.append(table_html(latency_table(result, LIMIT)))
@@ -66,6 +75,7 @@ def result_html(result: TraceResult, *, figures: bool = True) -> str:
             *(f'<div class="am-banner">{escape(banner)}</div>' for banner in shown),
             f'<div class="am-line">{"".join(map(note_html, headline(result)))}</div>',
             *(f'<div class="am-note">{escape(note)}</div>' for note in result.plan.notes),
+            *(f'<div class="am-brief">{escape(line)}</div>' for line in brief(result)),
             f'<div class="am-tables">{"".join(tables)}</div>',
             *([_figures_html(result)] if figures else []),
             "</div>",
@@ -74,14 +84,25 @@ def result_html(result: TraceResult, *, figures: bool = True) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Table of a comparison, as one self-contained element."""
-    line = f'<div class="am-line"><span>{escape(comparison_line(comparison))}</span></div>'
-    return f'<div class="accel-magic">\n{STYLE}\n{line}\n{table_html(comparison_table(comparison, LIMIT))}\n</div>'
+    """Tables of a comparison, as one self-contained element."""
+    tables = [table_html(comparison_table(comparison, LIMIT))]
+    if len(comparison.families):
+        tables.insert(0, table_html(comparison_families_table(comparison, LIMIT)))
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in comparison_banners(comparison)),
+            f'<div class="am-line"><span>{escape(comparison_line(comparison))}</span></div>',
+            f'<div class="am-tables">{"".join(tables)}</div>',
+            "</div>",
+        ]
+    )
 
 
 def _figures_html(result: TraceResult) -> str:
     """Hits, latency where measured, and rate, side by side; BokehJS before them when it is still to be sent."""
-    kinds = [("hits", result.hits), ("latency", result.latency["count"].sum()), ("rate", result.hits)]
+    kinds = [("hits", result.hits), ("latency", result.latency["count"].sum()), ("rate", result.hits * result.recording.timed)]
     drawn = [figure_html(result.figure(kind)) for kind, there in kinds if there]
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 

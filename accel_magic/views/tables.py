@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from accel_magic.views.format import duration_text, exact_text, rate_text, ratio_text
+from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text
 from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
@@ -38,8 +38,10 @@ class Table:
 
 def counts_table(result: TraceResult, limit: int) -> Table:
     """Hits and rates per probe point, most hits first; lost events where there were any."""
-    formats: Formats = {"hits": ("hits", exact_text), "rate": ("rate", rate_text)}
-    if result.lost:
+    formats: Formats = {"hits": ("hits", exact_text)}
+    if result.recording.timed:
+        formats = {**formats, "rate": ("rate", rate_text)}
+    if result.recording.lost.any():
         formats = {**formats, "lost": ("lost", exact_text)}
     return _table(result.counts, formats, limit, "hits")
 
@@ -57,7 +59,10 @@ def latency_table(result: TraceResult, limit: int) -> Table:
 
 
 def comparison_table(comparison: Comparison, limit: int) -> Table:
-    """Both traces' hits, how the rate changed, and the same for p50 and p99 where either trace measured them."""
+    """Both traces' hits, how the rate changed, and the same for p50 and p99 where either trace measured them.
+
+    What changed for sure comes first, and says so in the last column.
+    """
     formats: Formats = {
         "hits": ("hits", _count_or_nothing),
         "baseline_hits": ("baseline", _count_or_nothing),
@@ -71,11 +76,36 @@ def comparison_table(comparison: Comparison, limit: int) -> Table:
                 f"baseline_{name}": ("baseline", duration_text),
                 f"{name}_ratio": (f"{name} ratio", ratio_text),
             }
-    return _table(comparison.table, formats, limit)
+    return _table(_changed_first(comparison.table), {**formats, "changed": ("sure change", str)}, limit)
+
+
+def comparison_families_table(comparison: Comparison, limit: int) -> Table:
+    """Both traces' hits and shares per family of the NPU driver, and how the rate changed; sure changes first."""
+    formats: Formats = {
+        "hits": ("hits", _count_or_nothing),
+        "baseline_hits": ("baseline", _count_or_nothing),
+        "share": ("share", share_text),
+        "baseline_share": ("baseline", share_text),
+        "rate_ratio": ("rate ratio", ratio_text),
+        "changed": ("sure change", str),
+    }
+    return _table(_changed_first(comparison.families), formats, limit)
+
+
+def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a sure change before the others, each in their order; `changed` names what did."""
+    columns = map(str, frame.columns)
+    named = {column: column.removesuffix("_confident") for column in columns if column.endswith("_confident")}
+    flags = {name: frame[column].to_numpy() for column, name in named.items()} or {
+        "rate": frame["confident"].to_numpy()
+    }
+    words = [", ".join(name for name, flag in flags.items() if flag[row]) or NOTHING for row in range(len(frame))]
+    marked = frame.assign(changed=words)
+    return marked.sort_values("confident", ascending=False, kind="stable")
 
 
 def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -> Table:
-    """Lay out the first `limit` rows of a frame indexed by (probe, function).
+    """Lay out the first `limit` rows of a frame indexed by names, as (probe, function).
 
     Among many rows (a glob may match hundreds) those whose `count` is 0 say nothing, and only their number is given.
     """
@@ -84,11 +114,16 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
         frame = frame[frame[count] > 0]
     shown = frame.head(limit)
     cells = [[text(value) for value in shown[column]] for column, (_, text) in formats.items()]
-    probes, functions = ([str(name) for name in shown.index.get_level_values(level)] for level in ("probe", "function"))
+    levels = [str(name) for name in shown.index.names]
+    names = [[str(name) for name in shown.index.get_level_values(level)] for level in levels]
+    names = [
+        list(map(readable, column)) if level == "function" else column
+        for level, column in zip(levels, names, strict=True)
+    ]
     return Table(
-        heads=("probe", "function", *(head for head, _ in formats.values())),
-        rows=tuple(zip(probes, map(readable, functions), *cells, strict=True)),
-        names=2,
+        heads=(*levels, *(head for head, _ in formats.values())),
+        rows=tuple(zip(*names, *cells, strict=True)),
+        names=len(levels),
         more=len(frame) - len(shown),
         silent=total - len(frame),
     )

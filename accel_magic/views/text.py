@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from accel_magic.views.format import duration_text, exact_text, shortened
 from accel_magic.views.headline import banners, headline
-from accel_magic.views.tables import Table, comparison_table, counts_table, latency_table
+from accel_magic.views.npu_brief import brief
+from accel_magic.views.tables import (
+    Table,
+    comparison_families_table,
+    comparison_table,
+    counts_table,
+    latency_table,
+)
 
 if TYPE_CHECKING:
     from accel_magic.traces.compare import Comparison
@@ -18,9 +25,10 @@ NAME_WIDTH = 44
 
 def summary(result: TraceResult) -> str:
     """Headline, the most frequent functions and the measured latencies, in aligned columns."""
-    lines = list(banners(result.recording.machine, result.recording.replayed))
+    lines = list(banners(result.recording.machine, result.recording.replayed, result.recording.imported))
     lines.append(", ".join(note.text for note in headline(result)))
     lines += [f"note: {note}" for note in result.plan.notes]
+    lines += brief(result)
     lines += ["", *aligned(counts_table(result, TOP))]
     if len(result.latency):
         lines += ["", "latency", *aligned(latency_table(result, TOP))]
@@ -28,14 +36,30 @@ def summary(result: TraceResult) -> str:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Both traces' lengths, then the table of changes."""
-    return "\n".join([comparison_line(comparison), "", *aligned(comparison_table(comparison, TOP))])
+    """Both traces' lengths, then the tables of changes: by family where there are any, by function."""
+    lines = [*comparison_banners(comparison), comparison_line(comparison), ""]
+    if len(comparison.families):
+        lines += [*aligned(comparison_families_table(comparison, TOP)), ""]
+    return "\n".join([*lines, *aligned(comparison_table(comparison, TOP))])
+
+
+def comparison_banners(comparison: Comparison) -> tuple[str, ...]:
+    """Banners of both traces, each once."""
+    shown = [
+        banner
+        for recording in comparison.recordings
+        for banner in banners(recording.machine, recording.replayed, recording.imported)
+    ]
+    return tuple(dict.fromkeys(shown))
 
 
 def comparison_line(comparison: Comparison) -> str:
     """What is compared, in one line."""
     lengths = (duration_text(seconds * 1e9) for seconds in (comparison.duration_s, comparison.baseline_duration_s))
-    return "{} beside a baseline of {}; ratios are this trace over the baseline".format(*lengths)
+    sure = int(comparison.table["confident"].sum())
+    functions = f"{exact_text(sure)} of {exact_text(len(comparison.table))} functions changed for sure"
+    line = "{} beside a baseline of {}; ratios are this trace over the baseline".format(*lengths)
+    return f"{line}; {functions}"
 
 
 def aligned(table: Table) -> list[str]:

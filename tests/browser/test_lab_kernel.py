@@ -22,7 +22,7 @@ FIRST_PROMPT_S = 45
 MEASURED = Path(__file__).parents[2] / "build/lab_kernel.json"
 RELEASE = "import os\nos.uname().release"
 LOAD = "%load_ext accel_magic\nfrom accel_magic.lab import npu"
-TRACED = "%%ktrace intel_vpu:ivpu_* -o calls\nwork = npu.load(jobs=200, rate=20)"
+TRACED = "%%ktrace npu -o calls\nwork = npu.load(jobs=200, rate=20)"
 COUNTS = """hits = calls.counts["hits"].groupby("function").sum()
 int(hits["ivpu_bo_create_ioctl"]), int(work.functions["ivpu_bo_create_ioctl"])"""
 ROW = ".am-live"
@@ -77,6 +77,13 @@ def events_in(text):
     return float(found[1]) * {"": 1, "k": 1e3}[found[2]] if found else 0
 
 
+def buffers_in(text):
+    """Number of buffers and their bytes that the NPU's line shows; Nones where it does not yet."""
+    found = re.search(r"NPU IPC .* in flight \d+ buffers ([\d,]+), ([\d.]+) ([KM])iB", text)
+    unit = {"K": 1 << 10, "M": 1 << 20}
+    return (int(found[1]), float(found[2]) * unit[found[3]]) if found else None
+
+
 def keep(took):
     """Add measured seconds to those of the other tests."""
     MEASURED.parent.mkdir(exist_ok=True)
@@ -107,7 +114,8 @@ def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
     took["first ktrace to live row"] = time.monotonic() - start
     notebook.page.wait_for_timeout(4000)
     notebook.screenshot("lab-kernel-live")
-    counted = [events_in(text) for text in row_texts(notebook, 2)]
+    rows = row_texts(notebook, 2)
+    counted = [events_in(text) for text in rows]
     result = notebook.output(2).locator(RESULT)
     result.wait_for()
     result.scroll_into_view_if_needed()
@@ -120,6 +128,10 @@ def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
     assert re.fullmatch(r"'6\.12\.\d+\+deb13-amd64'", answer(notebook, 0))
     assert len(set(counted)) >= 5
     assert counted == sorted(counted)
+    buffers = [found for found in map(buffers_in, rows) if found]
+    assert len(set(buffers)) >= 5
+    assert buffers == sorted(buffers)
+    assert all(size == pytest.approx(65536 * count, rel=0.01, abs=65536) for count, size in buffers)
     assert re.search(r"[\d,]+ hits\s+[\d,]+ events\s+0 lost", result.inner_text())
     assert answer(notebook, 3) == "(200, 200)"
     assert took["selected to first prompt"] < FIRST_PROMPT_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -18,7 +19,7 @@ import pytest
 from accel_magic import errors
 from accel_magic.api import finish
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, npu
+from accel_magic.lab import image, level_zero, npu
 from accel_magic.lab.settings import Settings
 from accel_magic.lab.vm import Lab
 from accel_magic.traces import handover
@@ -39,6 +40,17 @@ def build_image(kernel):
         if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
             pytest.fail(f"the lab is required here, and cannot be built: {error}")
         pytest.skip(f"the lab cannot be built here: {error}")
+
+
+def build_level_zero():
+    """Build Level Zero; skip where it cannot be, as `build_image` does."""
+    try:
+        image.build_level_zero()
+        return level_zero.find()
+    except MachineError as error:
+        if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
+            pytest.fail(f"Level Zero is required here, and cannot be built: {error}")
+        pytest.skip(f"Level Zero cannot be built here: {error}")
 
 
 @dataclass(frozen=True)
@@ -160,9 +172,19 @@ def calls_program(tmp_path_factory):
     return program
 
 
+@pytest.fixture(scope="session")
+def api():
+    """Level Zero for the lab."""
+    return build_level_zero()
+
+
 @pytest.fixture(scope="session", params=KERNELS)
 def _holder(request, load_program, calls_program):
     build_image(request.param)
+    # A guest has what was built before it started.
+    if any("api" in item.fixturenames for item in request.session.items):
+        with contextlib.suppress(pytest.skip.Exception):
+            build_level_zero()
     holder = _Holder(request.param)
     _holders.append(holder)
     yield holder

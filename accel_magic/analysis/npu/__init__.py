@@ -100,14 +100,14 @@ class Npu:
         """Level Zero call, ioctl, driver functions, IPC, interrupt and completion, joined: a row per step."""
         from accel_magic.analysis.npu.layers import layers
 
-        return layers(self.trace)
+        return layers(self.trace, self.jobs)
 
     @cached_property
     def api(self) -> pd.DataFrame:
         """Each Level Zero call: how often, how long, and where its time went."""
-        from accel_magic.analysis.npu.layers import api_summary
+        from accel_magic.analysis.npu.api import api_summary
 
-        return api_summary(self.trace)
+        return api_summary(self.trace, self.calls)
 
     @cached_property
     def findings(self) -> Findings:

@@ -1,8 +1,31 @@
 """The lab's image: a kernel, an initramfs and a QEMU, made of Debian's packages in a cache folder of the user's."""
 
-from accel_magic.lab.image.builder import Image, build, build_all, built, clean, find, urls
+from accel_magic.lab.image.builder import (
+    Image,
+    build,
+    build_all,
+    build_level_zero,
+    built,
+    clean,
+    find,
+    find_level_zero,
+    urls,
+)
 from accel_magic.lab.image.pins import KERNELS
 from accel_magic.lab.image.progress import Progress
 from accel_magic.lab.image.store import cache
 
-__all__ = ["KERNELS", "Image", "Progress", "build", "build_all", "built", "cache", "clean", "find", "urls"]
+__all__ = [
+    "KERNELS",
+    "Image",
+    "Progress",
+    "build",
+    "build_all",
+    "build_level_zero",
+    "built",
+    "cache",
+    "clean",
+    "find",
+    "find_level_zero",
+    "urls",
+]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import store
+from accel_magic.lab.image.pins import SUITE
 from accel_magic.lab.image.progress import Progress
 
 if TYPE_CHECKING:
@@ -94,13 +95,14 @@ class Apt:
     Args:
         mirror: Where the packages come from.
         report: Gets "index" and "fetch".
+        suite: The release of Debian.
 
     Raises:
         MachineError: There is no apt here.
 
     """
 
-    def __init__(self, mirror: Mirror, report: Report) -> None:
+    def __init__(self, mirror: Mirror, report: Report, suite: str = SUITE) -> None:
         require_apt()
         self._mirror = mirror
         self._report = report
@@ -110,7 +112,7 @@ class Apt:
         for name in _FOLDERS:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
-        (self.folder / "sources.list").write_text(mirror.sources())
+        (self.folder / "sources.list").write_text(mirror.sources(suite))
         user = "root" if os.geteuid() == 0 else ""  # no change of user: it could not write here
         (self.folder / "apt.conf").write_text(_CONFIGURATION.format(folder=self.folder, user=user))
         self._complaints = ""

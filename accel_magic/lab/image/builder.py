@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import fetch, pins, qemu, store
-from accel_magic.lab.image.pins import KERNELS
+from accel_magic.lab.image.pins import KERNELS, LEVEL_ZERO
 from accel_magic.lab.image.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     _Unpacker = Callable[[Sequence[Deb], Path, Callable[[int], None]], dict[str, object]]
 
 GUEST_INIT = Path(__file__).parent.parent / "guest" / "init"
+LOADER = "libze_loader.so.1"
 # What of this package decides what an initramfs looks like; renewing one takes no time.
 _INITRAMFS_SOURCES = ("assemble.py", "firmware.py", "initramfs.py")
 
@@ -72,10 +73,46 @@ def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Repor
     ready = {kernel: image for kernel in kernels if (image := _ready(kernel))}
     if len(ready) < len(set(kernels)):
         with store.writing(tell):
-            _supply(kernels, debs, tell)
+            _supply(_lacking(kernels), debs, tell)
             ready = {kernel: _assembled(kernel, tell) for kernel in kernels}
-            _tidy(kernels)
+            _tidy(*(f"kernel-{kernel}" for kernel in kernels), "busybox", "qemu")
     return [ready[kernel] for kernel in kernels]
+
+
+def build_level_zero(*, debs: Path | None = None, report: Report | None = None) -> Path:
+    """Fetch the Level Zero loader, unless it is there; returns the library.
+
+    Args:
+        debs: Folder with the package, instead of the mirror.
+        report: Gets the progress.
+
+    Raises:
+        MachineError: Not an x86-64 Linux, no package to be had, a damaged one, no space.
+
+    """
+    _check(())
+    if store.manifest(_part_name(LEVEL_ZERO)) is None:
+        tell = report or silent
+        with store.writing(tell):
+            _supply([LEVEL_ZERO], debs, tell)
+            _tidy(LEVEL_ZERO)
+    return find_level_zero()
+
+
+def find_level_zero() -> Path:
+    """Return the Level Zero loader.
+
+    Raises:
+        MachineError: It is not built.
+
+    """
+    if store.manifest(_part_name(LEVEL_ZERO)) is None:
+        raise MachineError(
+            "the lab has no Level Zero",
+            why=f"{store.cache()} lacks {_part_name(LEVEL_ZERO)}",
+            fix="python -m accel_magic lab build --level-zero, then start the lab anew",
+        )
+    return store.parts() / _part_name(LEVEL_ZERO) / LOADER
 
 
 def find(kernel: str = "6.12") -> Image:
@@ -117,10 +154,11 @@ def clean(kernel: str | None = None) -> int:
         return sum(store.remove(item) for item in names)
 
 
-def urls(kernels: Sequence[str]) -> list[str]:
+def urls(kernels: Sequence[str], *, level_zero: bool = False) -> list[str]:
     """Return the addresses of every package that may be needed, for fetching them by hand."""
     _check(kernels)
-    return [pin.url for group in (*kernels, "busybox", "qemu") for pin in pins.group(group)]
+    groups = (*kernels, "busybox", "qemu", *((LEVEL_ZERO,) if level_zero else ()))
+    return [pin.url for group in groups for pin in pins.group(group)]
 
 
 def _check(kernels: Sequence[str]) -> None:
@@ -205,9 +243,8 @@ def _image(kernel: str, file: Path) -> Image:
     )
 
 
-def _supply(kernels: Sequence[str], debs: Path | None, report: Report) -> None:
-    """Fetch and unpack the parts that are not there."""
-    lacking = _lacking(kernels)
+def _supply(lacking: Sequence[str], debs: Path | None, report: Report) -> None:
+    """Fetch and unpack parts."""
     if not lacking:
         return
     fetched = fetch.from_folder(lacking, debs) if debs else fetch.from_mirror(lacking, report)
@@ -250,8 +287,20 @@ def _unpack_qemu(debs: Sequence[Deb], part: Path, progress: Callable[[int], None
     return {"packages": packages, "version": qemu.check(qemu.command_in(part))}
 
 
+def _unpack_level_zero(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> dict[str, object]:
+    from accel_magic.lab.image.unpack import extract
+
+    def choose(path: str) -> Path | None:
+        return part / LOADER if path.rpartition("/")[2].startswith(f"{LOADER}.") else None
+
+    if not any(extract(deb.file, choose, progress)[0] for deb in debs):
+        raise MachineError(f"the package libze1 has no {LOADER}", fix="use Debian's package")
+    return {"packages": _versions(debs)}
+
+
 _UNPACKERS: dict[str, _Unpacker] = {
     "busybox": _unpack_busybox,
+    LEVEL_ZERO: _unpack_level_zero,
     "qemu": _unpack_qemu,
 }
 
@@ -280,12 +329,11 @@ def _assembled(kernel: str, report: Report) -> Image:
     return _image(kernel, file)
 
 
-def _tidy(kernels: Sequence[str]) -> None:
-    """Remove what only the build needed, and the parts that new ones replace."""
-    current = {_part_name(group) for group in (*KERNELS, "busybox", "qemu")}
-    built_kinds = (*(f"kernel-{kernel}-" for kernel in kernels), "busybox-", "qemu-")
+def _tidy(*built: str) -> None:
+    """Remove what only the build needed, and the parts of these kinds that new ones replace."""
+    current = {_part_name(group) for group in (*KERNELS, "busybox", "qemu", LEVEL_ZERO)}
     for part in store.parts().iterdir():
-        if part.name not in current and part.name.startswith(built_kinds):
+        if part.name not in current and part.name.startswith(tuple(f"{kind}-" for kind in built)):
             store.remove(part)
     for name in ("debs", "apt", "tmp"):
         store.remove(store.cache() / name)

@@ -63,7 +63,16 @@ def from_mirror(groups: Sequence[str], report: Report) -> dict[str, Fetched]:
         require_apt()
     except MachineError as error:
         raise MachineError(error.what, why=error.why, fix=by_hand(groups)) from error
-    apt = Apt(find_mirror(), report)
+    suites = dict.fromkeys(map(pins.suite, groups))
+    return {
+        group: fetched
+        for suite in suites
+        for group, fetched in _from_suite(suite, [one for one in groups if pins.suite(one) == suite], report).items()
+    }
+
+
+def _from_suite(suite: str, groups: Sequence[str], report: Report) -> dict[str, Fetched]:
+    apt = Apt(find_mirror(), report, suite)
     apt.update()
     chosen = {group: _choose(apt, group) for group in groups}
     everything = [package for packages, _ in chosen.values() for package in packages]
@@ -78,9 +87,11 @@ def from_mirror(groups: Sequence[str], report: Report) -> dict[str, Fetched]:
 def by_hand(groups: Iterable[str], lacking: Iterable[Pin] | None = None) -> str:
     """Say how to do without apt: what to fetch, and what to do with it."""
     wanted = [pin for group in groups for pin in pins.group(group)] if lacking is None else list(lacking)
+    which = " --level-zero" if any(pin.group == pins.LEVEL_ZERO for pin in wanted) else ""
+    build = f"python -m accel_magic lab build{which} --debs FOLDER"
     lines = "\n".join(f"       {pin.url}" for pin in wanted)
     return (
-        f"fetch these {len(wanted)} files into a folder, then run: python -m accel_magic lab build --debs FOLDER\n"
+        f"fetch these {len(wanted)} files into a folder, then run: {build}\n"
         f"{lines}\n"
         "       (what Debian has replaced meanwhile is on https://snapshot.debian.org)"
     )

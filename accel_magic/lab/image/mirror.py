@@ -38,11 +38,12 @@ class Mirror:
     security: str
     keyring: Path
 
-    def sources(self) -> str:
-        """Sources in apt's one-line format; only the package lists are fetched of each."""
+    def sources(self, suite: str = SUITE) -> str:
+        """Sources of a release in apt's one-line format; only the package lists are fetched of each."""
         options = f"arch=amd64 signed-by={self.keyring} target=Packages"
-        entries = ((self.archive, SUITE), (self.security, f"{SUITE}-security"), (self.archive, BACKPORTS))
-        return "".join(f"deb [{options}] {address} {suite} main\n" for address, suite in entries)
+        backports = ((self.archive, BACKPORTS),) if suite == SUITE else ()
+        entries = ((self.archive, suite), (self.security, f"{suite}-security"), *backports)
+        return "".join(f"deb [{options}] {address} {name} main\n" for address, name in entries)
 
 
 @dataclass(frozen=True)

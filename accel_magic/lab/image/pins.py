@@ -1,6 +1,6 @@
 """The packages that the lab is made of, each with its version and checksum; the table itself is `pins.txt`.
 
-A group is what one part of the lab needs: a kernel series ("6.12"), "busybox" or "qemu".
+A group is what one part of the lab needs: a kernel series ("6.12"), "busybox", "qemu" or "level-zero".
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from pathlib import Path
 KERNELS = ("6.12", "6.18", "7.2")
 SUITE = "trixie"
 BACKPORTS = "trixie-backports"
+LEVEL_ZERO = "level-zero"
+LEVEL_ZERO_SUITE = "bookworm"
+"""The loader runs with this machine's own C and C++ libraries: an older one asks less of them."""
 QEMU_OLDEST = (10, 1)
 """First QEMU with the device `vfio-user-pci`."""
 
@@ -78,6 +81,11 @@ class Pin:
 def group(name: str) -> tuple[Pin, ...]:
     """Pins of one group, in the table's order."""
     return tuple(pin for pin in _read(TABLE) if pin.group == name)
+
+
+def suite(name: str) -> str:
+    """Release of Debian that a group's packages are from."""
+    return LEVEL_ZERO_SUITE if name == LEVEL_ZERO else SUITE
 
 
 def digest(name: str) -> str:

@@ -33,6 +33,8 @@ def main() -> int:
             apt = Apt(find_mirror(), _show)
             apt.update()
             rows = [pins.line(_pin(group, package)) for group, package in _all(apt)]
+            # An old release's loader stays as it is.
+            rows += [pins.line(pin) for pin in pins.group(pins.LEVEL_ZERO)]
     except MachineError as error:
         print(error, file=sys.stderr)
         return 1

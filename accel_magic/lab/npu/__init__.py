@@ -2,8 +2,8 @@
 
 `load(jobs=300, processes=8)` runs jobs; `Device()` is the driver's interface by hand. `request_fault("lose-ipc", 3)`
 and `reload_driver(fault="no-boot")` make the lab's device misbehave. `python -m accel_magic.lab.npu --help` is the
-same load from a shell, `npu_load` the same in C (`compile_load`). Names are loaded on first use; pandas only where a
-table is asked for.
+same load from a shell, `npu_load` the same in C (`compile_load`). `ze_load(jobs=20)` goes through Level Zero. Names are
+loaded on first use; pandas only where a table is asked for.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accel_magic.lab.level_zero.loads import ZeLoad, ze_load
     from accel_magic.lab.npu.device import Buffer, Device, IoctlError, Queue
     from accel_magic.lab.npu.driver import load_driver, reload_driver, unload_driver
     from accel_magic.lab.npu.faults import clear_faults, job_fault, request_fault, requested_fault
@@ -26,6 +27,7 @@ __all__ = [
     "Latency",
     "Load",
     "Queue",
+    "ZeLoad",
     "clear_faults",
     "compile_load",
     "job_fault",
@@ -35,6 +37,7 @@ __all__ = [
     "request_fault",
     "requested_fault",
     "unload_driver",
+    "ze_load",
 ]
 
 _MODULES = {
@@ -54,6 +57,8 @@ _MODULES = {
     "Latency": "loads",
     "Load": "loads",
     "load": "loads",
+    "ZeLoad": ".level_zero.loads",
+    "ze_load": ".level_zero.loads",
 }
 
 
@@ -62,4 +67,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""Build `npu_load`, the load as a C program."""
+"""Build the lab's C programs, `npu_load` (the load in C) among them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,47 @@ import os
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from accel_magic.errors import MachineError
 
 _FOLDER = Path(__file__).parents[1]
-SOURCES = ("npu_load.c", "npu_jobs.c", "npu_report.c")
-HEADERS = ("npu_load.h", "npu_uapi.h")
 _FLAGS = ("-std=gnu11", "-O2", "-g1", "-Wall", "-Wextra", "-pthread")
 _COMPILERS = ("cc", "gcc", "clang")
+_COMPILER_FIX = "apt install gcc libc6-dev"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program or library is made of.
+
+    Attributes:
+        name: Of the file, which gets a digest of all that decides what is in it, and `suffix`.
+        sources: Files below `accel_magic/lab`.
+        headers: What they include of these.
+        flags: Of the compiler, besides the usual ones.
+        libraries: Linked in: "-ldl".
+        suffix: ".so" for a library.
+        without: What does the same without a compiler, if anything does.
+
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    headers: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    suffix: str = ""
+    without: str = ""
+
+
+_NPU_LOAD = Program(
+    "npu_load",
+    sources=("npu_load.c", "npu_jobs.c", "npu_report.c"),
+    headers=("npu_load.h", "npu_uapi.h"),
+    without="accel_magic.lab.npu.load() does the same without one",
+)
 
 
 def compile_load(folder: str | os.PathLike[str], *, static: bool = True, compiler: str | None = None) -> Path:
@@ -33,40 +65,69 @@ def compile_load(folder: str | os.PathLike[str], *, static: bool = True, compile
         MachineError: No C compiler, or one that cannot build it.
 
     """
-    found = _compiler(compiler)
-    flags = (*_FLAGS, *(("-static",) if static else ()))
-    digest = hashlib.sha256("\0".join((found, *flags)).encode())
-    for name in (*SOURCES, *HEADERS):
+    return compile_program(_NPU_LOAD, folder, more_flags=("-static",) if static else (), compiler=compiler)
+
+
+def compile_program(
+    program: Program,
+    folder: str | os.PathLike[str],
+    *,
+    more_flags: tuple[str, ...] = (),
+    compiler: str | None = None,
+) -> Path:
+    """Compile a program into a folder, unless it is there from the same sources, flags and compiler.
+
+    Args:
+        program: What to build.
+        folder: Made if it is missing.
+        more_flags: Of the compiler, besides the program's own.
+        compiler: A C compiler; None: `$CC`, or the first of cc, gcc and clang.
+
+    Returns:
+        The file.
+
+    Raises:
+        MachineError: No C compiler, or one that cannot build it.
+
+    """
+    found = _compiler(program, compiler)
+    flags = (*_FLAGS, *program.flags, *more_flags)
+    digest = hashlib.sha256("\0".join((found, *flags, *program.libraries)).encode())
+    for name in (*program.sources, *program.headers):
         digest.update((_FOLDER / name).read_bytes())
-    program = Path(folder) / f"npu_load-{digest.hexdigest()[:16]}"
-    if program.exists():
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
+    target = Path(folder) / f"{program.name}-{digest.hexdigest()[:16]}{program.suffix}"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
     # Built under another name: whoever finds the program finds all of it.
-    with tempfile.TemporaryDirectory(dir=program.parent, prefix=".npu_load-") as scratch:
-        built = Path(scratch) / "npu_load"
-        command = [found, *flags, "-o", str(built), *(str(_FOLDER / name) for name in SOURCES)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise MachineError("npu_load cannot be compiled", why=f"{found}: {error.strerror}") from None
-        if done.returncode:
-            raise MachineError(
-                "npu_load cannot be compiled",
-                why=f"{found}: {(done.stderr.strip() or 'no message').splitlines()[-1]}",
-                fix="apt install gcc libc6-dev",
-            )
-        built.replace(program)
-    return program
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{program.name}-") as scratch:
+        built = Path(scratch) / program.name
+        sources = (str(_FOLDER / name) for name in program.sources)
+        _run(program, [found, *flags, "-o", str(built), *sources, *program.libraries])
+        built.replace(target)
+    return target
 
 
-def _compiler(wanted: str | None) -> str:
+def _run(program: Program, command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise MachineError(f"{program.name} cannot be compiled", why=f"{command[0]}: {error.strerror}") from None
+    if done.returncode:
+        raise MachineError(
+            f"{program.name} cannot be compiled",
+            why=f"{command[0]}: {(done.stderr.strip() or 'no message').splitlines()[-1]}",
+            fix=_COMPILER_FIX,
+        )
+
+
+def _compiler(program: Program, wanted: str | None) -> str:
     names = (wanted,) if wanted else (os.environ.get("CC", ""), *_COMPILERS)
     found = next((path for path in map(shutil.which, filter(None, names)) if path), None)
     if found is None:
         raise MachineError(
-            "npu_load cannot be compiled",
+            f"{program.name} cannot be compiled",
             why=f"no C compiler: {wanted or ', '.join(_COMPILERS)}",
-            fix="apt install gcc libc6-dev; accel_magic.lab.npu.load() does the same without one",
+            fix="; ".join(filter(None, (_COMPILER_FIX, program.without))),
         )
     return found

@@ -8,9 +8,9 @@ Offsets and argument positions hold for the intel_vpu modules of Linux 6.12 to 7
 | messages (`struct vpu_jsm_msg`) | type at 8, request id at 16; of a job's end: engine 32, job 40, status 44 |
 | buffers | the GEM object is the first member of `struct ivpu_bo`: one address names both |
 
-A wait's `timeout_ns` is a moment of CLOCK_MONOTONIC. What a poll for messages leaves in `msg_type` and `request_id`
-where `retval` is not 0 means nothing. `file` is the open file, which a buffer's handle belongs to: a process may have
-several.
+A wait's `timeout_ns` is a moment of CLOCK_MONOTONIC. `msg_type` and `request_id` of `ivpu_ipc_receive` mean nothing
+where `retval` is not 0, and are 0 for the message that ends a boot. `file` is the open file, which a buffer's handle
+belongs to: a process may have several. What `ivpu_gem_create_object` returns is the `bo` of others, as a signed number.
 
 Left out, because it costs and says nothing that the others do not:
 
@@ -96,7 +96,8 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     *_counted(MEMORY, "ivpu_bo_[!al]* ivpu_gem_[!s]* ivpu_mmu_context_* ivpu_mmu_invalidate_tlb ivpu_mmu_irq_*"),
     *_counted(MEMORY, "ivpu_mmu_dump_event"),
 
-    *_timed(IPC, "ivpu_ipc_send", _SENT),
+    # Linux 6.12 has the first inlined where it is called; later ones the second.
+    *_timed(IPC, "ivpu_ipc_send ivpu_ipc_tx_prepare", _SENT, group="sending"),
     *_timed(IPC, "ivpu_ipc_receive", _RECEIVED),
     # Sees each message, both ways, even in the interrupt: the only one to tell what arrived, and that it came twice.
     *_counted(IPC, "ivpu_jsm_msg_dump", _MESSAGE),

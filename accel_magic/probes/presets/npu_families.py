@@ -60,8 +60,11 @@ _RULES: Final = (
     (DEVICE_FILE, r"ivpu_(open|postclose|probe|remove|dev_fini|is_capable|destroy_workqueue|pci_driver_\w+)"),
     (DEVICE_FILE, r"ivpu_(file_priv|ms|user_limits|get_param|set_param)_\w+|file_priv_unbind"),
     (DEVICE_FILE, r"copy_leftover_bytes|free_instance|init_module|cleanup_module"),
-    (DEBUG, r"(__traceiter|__probestub|__bpf_trace|__SCT__tp_func|perf_trace|trace_(raw_output|event_raw_event))_\w+"),
-    (DEBUG, r"(fw|dvfs_mode|dct_active|priority_bands)_\w+|\w+_(show|store)"),
+    (DEBUG, r"__(SCT__tp_func|bpf_trace|probestub|traceiter)_(job|jsm|pm)"),
+    (DEBUG, r"(perf_trace|trace_event_raw_event|trace_raw_output)_(job|jsm|pm)"),
+    (DEBUG, r"(dct_active|dvfs_mode|fw_(dyndbg|log|name|profiling|trace|version)|npu_\w+|priority_bands)_\w+"),
+    (DEBUG, r"(bo_list|current_freq|(engine_reset|firewall_irq|reset)_counter|last_bootmode|reset_pending)_show"),
+    (DEBUG, r"sched_mode_show|(hw|set)_(efficient|max|min)_freq_(show|store)"),
     # Tracepoints, under the events' own names: `vpu:job`, `vpu:pm`, `dma_fence:*`.
     (JOB, r"job"),
     (POWER, r"pm"),

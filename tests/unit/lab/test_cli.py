@@ -5,7 +5,7 @@ import json
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import cli, image
+from accel_magic.lab import cli, image, level_zero
 from accel_magic.lab.image import Image, Progress
 
 
@@ -79,6 +79,21 @@ def test_urls_are_those_of_the_kernel_busybox_and_qemu(capsys):
     names = [line.rpartition("/")[2].partition("_")[0] for line in lines]
     assert [name.partition("-7.2.")[0] for name in names[:3]] == ["linux-binary", "linux-modules", "linux-base"]
     assert {"busybox-static", "qemu-system-x86"} <= set(names)
+    assert "libze1" not in names
+    assert run("build", "--level-zero", "--urls") == 0
+    assert capsys.readouterr().out.split()[-1].rpartition("/")[2].startswith("libze1_")
+
+
+def test_level_zero_is_built_only_when_asked_for_and_told_where_it_is(monkeypatch, capsys, made, tmp_path):
+    asked = []
+    monkeypatch.setattr(image, "build_all", lambda *_, **__: [made])
+    monkeypatch.setattr(image, "build_level_zero", lambda **options: asked.append(options["debs"]))
+    monkeypatch.setattr(level_zero, "find", lambda: level_zero.LevelZero(tmp_path / "loader", tmp_path, tmp_path))
+    assert run("build") == 0
+    assert asked == []
+    assert run("build", "--level-zero", "--debs", str(tmp_path)) == 0
+    assert asked == [tmp_path]
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, in every lab")
 
 
 def test_status_tells_what_is_built_what_is_not_and_the_notes(monkeypatch, capsys, made, cache):
@@ -90,6 +105,7 @@ def test_status_tells_what_is_built_what_is_not_and_the_notes(monkeypatch, capsy
         "  note: something is not as pinned",
         "6.18: not built (python -m accel_magic lab build --kernel 6.18)",
         "7.2: not built (python -m accel_magic lab build --kernel 7.2)",
+        "Level Zero: not built (python -m accel_magic lab build --level-zero)",
     ]
 
 
@@ -100,6 +116,7 @@ def test_status_as_json_has_every_field_of_the_images(monkeypatch, capsys, made,
     assert told["cache"] == str(cache)
     assert told["bytes"] == 0
     assert told["images"][0]["release"] == "6.12.7+deb13-amd64"
+    assert told["level_zero"] is None
     assert told["images"][0]["packages"] == {"busybox-static": "1"}
 
 

@@ -64,6 +64,23 @@ def test_of_two_mapped_copies_the_bundled_one_wins(monkeypatch):
     assert libraries.resolve("libwidget", ME) == paths[1]
 
 
+def test_where_the_loader_looks_first_is_looked_first(compiled, tmp_path, monkeypatch):
+    folder = tmp_path / "first"
+    folder.mkdir()
+    library = compiled("int first(void) { return 1; }", "libz.so.1.9", "-shared", "-fPIC").rename(
+        folder / "libz.so.1.9"
+    )
+    (folder / "libz.so.1").symlink_to(library)
+    (folder / "libcurl.so.txt").mkdir()
+    before = libraries.resolve("libz", None)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{folder}:")
+
+    assert {libraries.resolve(name, None) for name in ("z", "libz", "libz.so.1")} == {library}
+    assert before != library
+    with pytest.raises(ProbeError):
+        libraries.resolve("libcurl.so.txt", None)
+
+
 def test_programs_are_found_on_the_search_path():
     assert libraries.resolve("sh", None) == Path(shutil.which("sh")).resolve()
 

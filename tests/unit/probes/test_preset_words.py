@@ -72,6 +72,20 @@ def test_a_preset_goes_with_other_probes(root):
     assert ("kprobe:vfs_read", "vfs_read", False) in made(make_plan(["kprobe:vfs_read", "npu:jobs"], root=root))
 
 
+def test_a_preset_without_its_device_is_left_out_where_other_probes_stand_beside_it(kernel_root):
+    root = kernel_root(modules="drm 1 0 - Live 0x0\n", kallsyms="ffffffff81000020 T vfs_read\n")
+    for word in ("npu", "npu:jobs"):
+        plan = make_plan([word, "kprobe:vfs_read"], root=root)
+
+        assert made(plan) == [("kprobe:vfs_read", "vfs_read", False)]
+        (skipped,) = plan.skipped
+        assert (skipped.function, "intel_vpu is not loaded" in skipped.why) == ("npu", True)
+    with pytest.raises(MachineError, match="intel_vpu is not loaded"):
+        make_plan(["npu"], root=root)
+    with pytest.raises(MachineError, match="intel_vpu is not loaded"):
+        make_plan(["kprobe:intel_vpu:ivpu_open", "kprobe:vfs_read", "npu"], root=root)
+
+
 def test_where_nothing_of_it_exists_the_reason_is_raised(root):
     with pytest.raises(ProbeError, match="libze_nowhere"):
         make_plan(["npu:api"], root=root)

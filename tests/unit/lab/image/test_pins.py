@@ -4,7 +4,7 @@ import pytest
 
 from accel_magic.lab.image import pins
 
-GROUPS = (*pins.KERNELS, "busybox", "qemu")
+GROUPS = (*pins.KERNELS, "busybox", "qemu", "level-zero")
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -1,0 +1,195 @@
+"""What each recorded hit ran inside of: a measured call of its thread, a handler, or an interrupt.
+
+Three ways to know it, each where it holds:
+
+- A measured call (one with a duration) encloses what its thread does until it returns.
+- An interrupt runs on a CPU, under the thread number of whatever it interrupted. From its handler's entry on, what may
+  run in an interrupt and comes next on that CPU is the interrupt's, and never the thread's.
+- Handlers on the kernel's own threads (the interrupt's thread, work functions) often have no measured end. What such a
+  thread does next is theirs, until the next of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.analysis.nesting import enclosing
+from accel_magic.analysis.npu.threads import inside as calls_around
+from accel_magic.probes.presets.npu_families import ALWAYS_IN_INTERRUPT, in_interrupt
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.npu.trace import NpuTrace
+
+NONE: Final = -1
+
+INTERRUPT_ENTRY: Final = re.compile(r"ivpu_(hw_)?(\d\dxx_)?irq_handler")
+"""The function that the kernel calls when the device interrupts."""
+INTERRUPT_EXIT: Final = "ivpu_hw_btrs_global_int_enable"
+MESSAGES_CAME: Final = "ivpu_ipc_irq_handler"
+"""Called by the interrupt's handler, and by a thread that polls for the firmware's first message."""
+POLLS: Final = "ivpu_wait_for_ready"
+
+INTERRUPT_THREADS: Final = re.compile(r"ivpu_irq_thread_handler|ivpu_ipc_irq_(thread_handler|work_fn)")
+"""What the interrupt leaves to a thread."""
+OPENERS: Final = (
+    re.compile(r"ivpu_irq_thread_handler|ivpu_\w+_work(_fn)?"),
+    re.compile(r"ivpu_ipc_irq_thread_handler"),
+    re.compile(r"ivpu_job_done_callback"),
+)
+"""Handlers without a measured end, outer ones first: each lasts until the next of its own kind or an outer one."""
+CLOSES_LAST: Final = "ivpu_ipc_rx_msg_del"
+"""Called for each message when its callback is over."""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Where the hits of a trace ran.
+
+    Attributes:
+        inside: (events,) intp: row of the call, handler or interrupt that each hit ran inside of, -1 for none.
+        interrupt: (events,) bool: ran in the interrupt itself.
+        deferred: (events,) bool: ran on a thread, in a handler of what the interrupt left to do.
+        opener: (events,) bool: is a handler or an interrupt, with no measured end of its own.
+
+    """
+
+    inside: NDArray[np.intp]
+    interrupt: NDArray[np.bool_]
+    deferred: NDArray[np.bool_]
+    opener: NDArray[np.bool_]
+
+
+def contexts(trace: NpuTrace) -> Contexts:
+    """Find for each hit what it ran inside of. Needs a trace with times."""
+    events = trace.events
+    time = events["time_ns"].to_numpy()
+    tid = events["tid"].to_numpy()
+    entries = interrupts(trace, tid)
+    interrupt = entries >= 0
+    threads = np.flatnonzero(~interrupt)
+    duration = durations(trace)[threads]
+    calls = np.flatnonzero(~np.isnan(duration))
+    start = time[threads]
+    end = start[calls] + duration[calls].astype(np.int64)
+    found = enclosing(tid[threads][calls], start[calls], end, tid[threads], start)
+    inside = np.full(len(events), NONE, np.intp)
+    inside[threads] = np.where(found >= 0, threads[calls[found]], NONE) if len(calls) else NONE
+    unmeasured = np.zeros(len(events), np.bool_)
+    unmeasured[threads] = np.isnan(duration)
+    opened, openers = _handlers(trace, tid, interrupt, unmeasured)
+    # Inside the same call as its handler: the handler's. Else in a call that the handler made, or after the handler.
+    handled = np.flatnonzero(opened >= 0)
+    handled = handled[inside[handled] == inside[opened[handled]]]
+    inside[handled] = opened[handled]
+    rows = np.arange(len(events))
+    inside[interrupt] = np.where(entries[interrupt] == rows[interrupt], NONE, entries[interrupt])
+    return Contexts(inside, interrupt, _deferred(trace, tid, interrupt, inside), openers | (entries == rows))
+
+
+def durations(trace: NpuTrace) -> NDArray[np.float64]:
+    """(events,) float64: ns, NaN where the hit was not measured."""
+    if "duration_ns" not in trace.events.columns:
+        return np.full(len(trace.events), np.nan)
+    return trace.events["duration_ns"].to_numpy(np.float64)
+
+
+def matching(trace: NpuTrace, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    """(names,) bool: functions of the trace whose whole name the pattern matches."""
+    return np.array([pattern.fullmatch(name) is not None for name in trace.names], np.bool_)
+
+
+def interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
+    """(events,) row of the interrupt's entry for what ran in an interrupt, itself included; -1 for all else.
+
+    `tid` is the trace's column of that name. The answer is kept with the trace, for every analysis asks; do not write
+    into it.
+    """
+    kept: dict[str, NDArray[np.intp]] = vars(trace)
+    if "interrupts" not in kept:
+        kept["interrupts"] = _interrupts(trace, tid)
+    return kept["interrupts"]
+
+
+def _interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
+    found = np.full(len(trace.events), NONE, np.intp)
+    entered, each = _entries(trace)
+    if not entered.any():
+        return found
+    cpu = trace.events["cpu"].to_numpy()
+    order = np.argsort(cpu, kind="stable")
+    may = np.array([in_interrupt(name) for name in trace.names], np.bool_)[trace.codes] | entered
+    # What else runs on the CPU ends a stretch: then the places here are not next to each other.
+    places = np.flatnonzero(may[order])
+    rows = order[places]
+    cpu, thread, entry = cpu[rows], tid[rows], entered[rows]
+    first = entry.copy()
+    if not each:
+        first[1:] &= ~entry[:-1]
+    first[1:] |= (np.diff(places) != 1) | (cpu[1:] != cpu[:-1]) | (thread[1:] != thread[:-1])
+    first[1:] |= trace.names.isin([INTERRUPT_EXIT])[trace.codes[rows[:-1]]]
+    first[:1] = True
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+    in_one = entry[begins]
+    found[rows[in_one]] = rows[begins[in_one]]
+    return found
+
+
+def _entries(trace: NpuTrace) -> tuple[NDArray[np.bool_], bool]:
+    """(events,) bool: hits that an interrupt may begin with; and whether each of them begins one."""
+    entry = matching(trace, INTERRUPT_ENTRY)
+    if entry.any() or trace.saw("ivpu_hw_irq_handler"):
+        return entry[trace.codes], True
+    # A part of the preset may have left the handler out: what only it calls tells of it too.
+    entered = trace.mask(*ALWAYS_IN_INTERRUPT, MESSAGES_CAME)
+    came = trace.rows(MESSAGES_CAME)
+    entered[came] = calls_around(trace, trace.rows(POLLS), came) == NONE
+    return entered, False
+
+
+def _handlers(
+    trace: NpuTrace, tid: NDArray[np.integer], interrupt: NDArray[np.bool_], unmeasured: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """(events,) row of the innermost open handler of each hit, -1 for none; (events,) which hits are handlers."""
+    opened = np.full(len(tid), NONE, np.intp)
+    openers = np.zeros(len(tid), np.bool_)
+    tables = [matching(trace, pattern) for pattern in OPENERS]
+    candidates = np.flatnonzero(np.logical_or.reduce(tables)[trace.codes] & unmeasured & ~interrupt)
+    if not len(candidates):
+        return opened, openers
+    openers[candidates] = True
+    rows = np.flatnonzero(np.isin(tid, np.unique(tid[candidates])) & ~interrupt)
+    rows = rows[np.argsort(tid[rows], kind="stable")]
+    codes, thread, place = trace.codes[rows], tid[rows], np.arange(len(rows))
+    since = np.maximum.accumulate(np.where(np.append(True, thread[1:] != thread[:-1]), place, 0))
+    innermost, caller = np.full(len(rows), NONE), np.full(len(rows), NONE)
+    over = np.maximum.accumulate(np.where(trace.mask(CLOSES_LAST)[rows], place + 1, 0))
+    for level, table in enumerate(tables):
+        own = table[codes] & openers[rows]
+        if level == len(tables) - 1:
+            since = np.maximum(since, over)
+        last = np.maximum.accumulate(np.where(own, place, NONE))
+        caller[own] = innermost[own]
+        open_ = last >= since
+        innermost = np.where(open_, last, innermost)
+        since = np.where(open_, last, since)
+    innermost = np.where(openers[rows], caller, innermost)
+    opened[rows] = np.where(innermost >= 0, rows[innermost], NONE)
+    return opened, openers
+
+
+def _deferred(
+    trace: NpuTrace, tid: NDArray[np.integer], interrupt: NDArray[np.bool_], inside: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """(events,) bool: what interrupts left to threads, and what ran inside of that."""
+    deferred = matching(trace, INTERRUPT_THREADS)[trace.codes] & ~interrupt
+    within = np.flatnonzero(np.isin(tid, np.unique(tid[deferred])) & (inside >= 0) & ~deferred)
+    while (found := deferred[inside[within]]).any():
+        deferred[within[found]] = True
+        within = within[~found]
+    return deferred

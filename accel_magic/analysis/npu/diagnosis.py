@@ -1,0 +1,103 @@
+"""Diagnosis: what is wrong or worth knowing in a trace of the NPU driver, by the rules in `rules.py`."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
+from accel_magic.analysis.npu.evidence import firmware, jobs, memory, power, recording, stuck
+from accel_magic.analysis.npu.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from accel_magic.analysis.npu.evidence.common import Analysed, Evidence
+    from accel_magic.analysis.npu.rules import Rule
+
+CHECKS: Final[Mapping[str, Callable[[Analysed, Rule], Evidence | None]]] = MappingProxyType(
+    {
+        "nothing-traced": recording.nothing_traced,
+        "events-lost": recording.events_lost,
+        "event-limit": recording.event_limit,
+        "hits-missed": recording.hits_missed,
+        "boot-failed": firmware.boot_failed,
+        "boot-slow": firmware.boot_slow,
+        "request-unanswered": firmware.request_unanswered,
+        "reply-duplicated": firmware.reply_duplicated,
+        "job-hung": stuck.job_hung,
+        "completion-lost": stuck.completion_lost,
+        "job-timeout": stuck.job_timeout,
+        "npu-reset": stuck.npu_reset,
+        "jobs-failed": jobs.jobs_failed,
+        "completion-duplicated": jobs.completion_duplicated,
+        "jobs-slow": jobs.jobs_slow,
+        "boot-in-region": power.boot_in_region,
+        "wake-per-job": power.wake_per_job,
+        "jobs-serialised": jobs.jobs_serialised,
+        "pages-remapped": memory.pages_remapped,
+        "buffers-churned": memory.buffers_churned,
+        "buffers-leaked": memory.buffers_leaked,
+        "allocation-tail": memory.allocation_tail,
+        "ipc-polling": firmware.ipc_polling,
+        "ipc-storm": firmware.ipc_storm,
+    }
+)
+"""The function that looks for each rule's evidence."""
+
+
+def diagnose(npu: Analysed) -> Findings:
+    """Look for everything that the rules know.
+
+    Args:
+        npu: The trace, taken apart: `TraceResult.npu`.
+
+    Returns:
+        What was found, problems first; which rules were looked at, and what the trace lacks for the others. Nothing
+        found is a trace in which nothing is wrong that the rules know of.
+
+    """
+    lacking = {rule.id: why for rule in RULES if (why := _lacking(npu, rule))}
+    checked = [rule for rule in RULES if rule.id not in lacking]
+    evidence = {rule.id: found for rule in checked if (found := CHECKS[rule.id](npu, rule)) is not None}
+    told = [rule for rule in checked if rule.id in evidence and not evidence.keys() & set(rule.explained_by)]
+    told.sort(key=lambda rule: SEVERITIES.index(rule.severity))
+    return Findings(
+        items=tuple(_finding(rule, evidence[rule.id]) for rule in told),
+        checked=tuple(rule.id for rule in checked),
+        unchecked=MappingProxyType(lacking),
+        recording=npu.result.recording,
+    )
+
+
+def _lacking(npu: Analysed, rule: Rule) -> str:
+    """Say what this trace lacks for a rule; '' for nothing."""
+    if rule.timed and not npu.trace.timed:
+        return "times"
+    if rule.needs and not npu.trace.saw(*rule.needs):
+        return " or ".join(rule.needs)
+    return ""
+
+
+def _finding(rule: Rule, evidence: Evidence) -> Finding:
+    return Finding(
+        id=rule.id,
+        severity=rule.severity,
+        title=rule.title.format_map({name: _Count(value) for name, value in evidence.values.items()}),
+        evidence=MappingProxyType(dict(evidence.values)),
+        meaning=rule.meaning,
+        advice=rule.advice,
+        threshold=rule.threshold,
+        unit=rule.unit,
+        source=rule.source,
+        where=evidence.where,
+    )
+
+
+class _Count(float):
+    """A number of a title; its format may name what is counted, for one and for several: `{jobs:job|jobs}`."""
+
+    def __format__(self, words: str) -> str:
+        one, _, several = words.partition("|")
+        word = one if float(self) == 1 else several
+        return f"{float(self):,.0f} {word}".rstrip()

@@ -1,0 +1,110 @@
+"""Evidence about the firmware: whether it boots and answers, how often it is asked, how much of that is polling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.analysis.findings import Stretch
+from accel_magic.analysis.npu.evidence.common import ETIMEDOUT, Evidence, hits, numbers, places, returned
+from accel_magic.analysis.npu.rules import BOOT_TIMEOUT_NS, SUBMITS
+
+if TYPE_CHECKING:
+    from accel_magic.analysis.npu.evidence.common import Analysed
+    from accel_magic.analysis.npu.rules import Rule
+
+READY, BOOT, RECOVERY = "ivpu_wait_for_ready", "ivpu_boot", "ivpu_pm_recovery_work"
+TAKEN, RECEIVE, CALLBACK = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_ipc_receive", "ivpu_job_done_callback"
+REQUEST, SEND = "ivpu_ipc_send_receive_internal", "ivpu_ipc_send"
+# What ivpu_ipc_receive returns when it has no message: ETIMEDOUT, EAGAIN, EINTR, ECANCELED.
+_NO_MESSAGE = (ETIMEDOUT, -11, -4, -125)
+
+
+def boot_failed(npu: Analysed, _: Rule) -> Evidence | None:
+    """The driver gave up waiting for the firmware's first message."""
+    trace = npu.trace
+    for function in (READY, BOOT):
+        calls, codes = returned(trace, trace.rows(function))
+        failed = calls[codes < 0]
+        if len(failed):
+            waited = np.nan_to_num(trace.column("duration_ns", failed)).max()
+            values = {"failed": len(failed), "boots": len(calls), "waited_ns": float(waited)}
+            return Evidence(values, places(trace, failed))
+    return None
+
+
+def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
+    """The firmware's first message took a large part of the time that the driver would wait for it."""
+    trace = npu.trace
+    calls, codes = returned(trace, trace.rows(READY))
+    good = calls[codes == 0]
+    waited = np.nan_to_num(trace.column("duration_ns", good))
+    slow = waited >= rule.threshold * BOOT_TIMEOUT_NS
+    if not slow.any():
+        return None
+    longest = float(waited.max())
+    values = {
+        "slow": int(slow.sum()),
+        "boots": len(calls),
+        "longest_ns": longest,
+        "timeout_share": longest / BOOT_TIMEOUT_NS,
+    }
+    return Evidence(values, places(trace, good[slow]))
+
+
+def request_unanswered(npu: Analysed, _: Rule) -> Evidence | None:
+    """A request for which the driver waited until its time-out."""
+    trace = npu.trace
+    calls, codes = returned(trace, trace.rows(REQUEST))
+    alone = calls[codes == ETIMEDOUT]
+    if not len(alone):
+        return None
+    waited = float(np.nan_to_num(trace.column("duration_ns", alone)).sum())
+    values = {"unanswered": len(alone), "requests": len(calls), "waited_ns": waited}
+    return Evidence(values, places(trace, alone))
+
+
+def reply_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
+    """More messages were taken from the NPU than were waited for or told the end of a job."""
+    trace = npu.trace
+    if not trace.saw(RECEIVE) or not trace.saw(CALLBACK) or trace.lost:
+        return None
+    taken = trace.rows(TAKEN)
+    received, codes = returned(trace, trace.rows(RECEIVE))
+    running = hits(trace, RECEIVE) - len(received)  # each may have a message by now
+    ends = len(trace.rows(CALLBACK))
+    claimed = int((~np.isin(codes, _NO_MESSAGE)).sum()) + running + ends
+    requests, results = returned(trace, trace.rows(REQUEST))
+    late = int((results == ETIMEDOUT).sum())  # the answer may have come after all
+    unclaimed = len(taken) - claimed - late
+    # Missed hits are of any function; of those that claim a message three times their share is allowed for.
+    unseen = 3 * trace.missed * (len(received) + ends) / max(int(trace.counts.sum()), 1)
+    if unclaimed <= unseen:
+        return None
+    return Evidence({"unclaimed": unclaimed, "messages": len(taken), "requests": len(requests)})
+
+
+def ipc_polling(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Loops that ask for a message, beside the messages themselves."""
+    polls, messages = npu.polls, npu.messages
+    calls, real = int(polls["calls"].sum()), len(messages)
+    if calls < rule.limits["calls"] or calls < rule.threshold * real:
+        return None
+    share = calls / max(len(npu.trace.events), 1)
+    values = {"loops": len(polls), "calls": calls, "messages": real, "calls_share": share}
+    names = ("start_ns", "end_ns", "first_row", "last_row")
+    columns = [np.nan_to_num(numbers(polls[name])).astype(np.int64) for name in names]
+    where = tuple(Stretch(*map(int, place)) for place in zip(*columns, strict=True))
+    return Evidence(values, where)
+
+
+def ipc_storm(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Far more requests than jobs, contexts and boots explain."""
+    trace = npu.trace
+    requests, jobs = hits(trace, SEND), hits(trace, *SUBMITS)
+    occasions = 1 + hits(trace, "ivpu_open", "ivpu_postclose", BOOT, RECOVERY, "ivpu_job_timeout_work")
+    allowed = rule.threshold * jobs + rule.limits["per_context"] * occasions
+    if requests < rule.limits["requests"] or requests <= allowed:
+        return None
+    return Evidence({"requests": requests, "jobs": jobs, "expected": allowed, "per_job_ratio": requests / max(jobs, 1)})

@@ -1,0 +1,203 @@
+"""Evidence about jobs that ended: failed, told twice, slow, one at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.analysis.npu.evidence.common import Evidence, hits, numbers, returned, spans, stall_ns, times
+from accel_magic.analysis.npu.evidence.stuck import RECOVERIES, TIMEOUT, out_of
+from accel_magic.analysis.npu.rules import SUBMITS
+from accel_magic.analysis.npu.threads import signed32
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.npu.evidence.common import Analysed, Rows
+    from accel_magic.analysis.npu.rules import Rule
+    from accel_magic.analysis.npu.trace import NpuTrace
+
+MESSAGE, CALLBACK, WAIT = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_job_done_callback", "ivpu_bo_wait_ioctl"
+_BANNED = -77  # EBADFD: the process's earlier job made the driver reset an engine
+
+
+def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
+    """Jobs with a status of their own that is an error, and submissions that the driver did not take.
+
+    What a reset takes with it is the reset's evidence.
+    """
+    status = npu.jobs["status"]
+    trace = npu.trace
+    calls, codes = returned(trace, trace.rows(*SUBMITS))
+    after_reset = (codes == _BANNED) & (hits(trace, *RECOVERIES) > 0)
+    refused = int(((codes < 0) & ~after_reset).sum())
+    ended = int((status == "error").sum())
+    if not refused + ended:
+        return None
+    when = numbers(npu.jobs["done_ns"])[(status == "error").to_numpy()]
+    known = np.sort(np.concatenate([when[~np.isnan(when)], times(trace, calls[(codes < 0) & ~after_reset])]))
+    where = spans(known.astype(np.int64), known.astype(np.int64))
+    return Evidence({"failed": refused + ended, "error": ended, "refused": refused, "jobs": len(status)}, where)
+
+
+def completion_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
+    """More messages about a job's end than one."""
+    trace, jobs = npu.trace, npu.jobs
+    completions = numbers(jobs["completions"])
+    if np.isfinite(completions).any():
+        told_twice = int((completions > 1).sum())
+        return Evidence({"told_twice": told_twice, "jobs": len(jobs)}) if told_twice else None
+    answers, ended = len(trace.rows(CALLBACK)), int(jobs["status"].isin(["ok", "done", "error"]).sum())
+    if not trace.saw("dma_fence_signaled") or answers - ended <= trace.missed:
+        return None
+    return Evidence({"told_twice": answers - ended, "jobs": len(jobs)})
+
+
+def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Jobs during which the NPU was silent for far longer than during the others.
+
+    A job's time on the NPU is at most from its doorbell, or from the end of the job before, to its own end. Under load
+    the driver's thread may tell the ends much later than the messages came; the longest time without a message in
+    between bounds it better.
+    """
+    took, start, end = _on_device(npu)
+    if len(took) < rule.limits["jobs"]:
+        return None
+    typical = max(float(np.median(took)), float(took[took <= np.quantile(took, 0.75)].mean()))
+    stall = stall_ns(npu.trace)
+    slow = (took >= rule.threshold * typical) & (took >= rule.limits["stalls"] * stall)
+    if not slow.any():
+        return None
+    longest = float(took.max())
+    values = {
+        "slow": int(slow.sum()),
+        "jobs": len(took),
+        "longest_ns": longest,
+        "typical_ns": typical,
+        "longest_ratio": longest / typical,
+        "slow_ns": float(took[slow].sum()),
+        "stall_ns": stall,
+    }
+    return Evidence(values, spans(start[slow].astype(np.int64), end[slow].astype(np.int64)))
+
+
+def _on_device(npu: Analysed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Of each job that ended: the longest silence of the NPU while it had the job, and from when to when it had it."""
+    trace, out = npu.trace, out_of(npu)
+    good = np.flatnonzero(out.well & np.isfinite(out.begin) & np.isfinite(out.end))
+    good = good[np.argsort(out.end[good], kind="stable")]
+    end = out.end[good]
+    start = np.maximum(out.begin[good], np.append(-np.inf, end[:-1])[: len(end)])
+    if (~out.well & np.isfinite(out.begin)).any():  # others may have waited for one that never ended
+        timeouts = times(trace, trace.rows(TIMEOUT))
+        late = np.searchsorted(timeouts, end) > np.searchsorted(timeouts, start)
+        start, end = start[~late], end[~late]
+    return longest_gap(start, end, times(trace, trace.rows(MESSAGE)).astype(np.float64)), start, end
+
+
+def longest_gap(
+    start: NDArray[np.float64], end: NDArray[np.float64], moments: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Longest stretch without a moment in each of some stretches, their borders included.
+
+    Args:
+        start: (stretches,) ns, ascending; no two overlap.
+        end: (stretches,) ns.
+        moments: (moments,) ns, ascending.
+
+    """
+    if not len(start):
+        return np.zeros(0)
+    place = np.searchsorted(start, moments, side="right") - 1
+    inside = (place >= 0) & (moments < end[place])
+    number = np.arange(len(start))
+    stretch = np.concatenate([number, number, place[inside]])
+    at = np.concatenate([start, end, moments[inside]])
+    order = np.lexsort((at, stretch))
+    step, same = np.diff(at[order]), np.diff(stretch[order]) == 0
+    longest = np.zeros(len(start))
+    np.maximum.at(longest, stretch[order][1:][same], step[same])
+    return longest
+
+
+def jobs_serialised(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Threads that submit right after a wait for their job before, while the NPU has nothing to do."""
+    trace = npu.trace
+    pairs = _ready_after_wait(npu)
+    submissions = len(trace.rows(*SUBMITS))
+    if len(pairs) < rule.limits["pairs"] or len(pairs) < rule.limits["pairs_share"] * submissions:
+        return None
+    out = out_of(npu)
+    job = _job_of(npu, pairs)
+    begin = out.begin[job[job >= 0]]
+    ended = np.sort(out.end[np.isfinite(out.end)])
+    before = np.searchsorted(ended, begin) - 1
+    gap_start, gap_end = ended[before[before >= 0]], begin[before >= 0]
+    if not len(gap_start):
+        return None
+    idle = (gap_end - gap_start) - (_busy(npu, gap_end) - _busy(npu, gap_start))
+    span = float(gap_end.max() - gap_start.min())
+    total = min(float(idle.sum()), span)
+    if span <= 0 or total < rule.threshold * span:
+        return None
+    values = {"pairs": len(pairs), "jobs": submissions, "idle_ns": total, "span_ns": span, "idle_share": total / span}
+    return Evidence(values, spans(gap_start.astype(np.int64), gap_end.astype(np.int64)))
+
+
+def _ready_after_wait(npu: Analysed) -> Rows:
+    """Rows of submissions that were ready while their thread waited for the job before, successfully.
+
+    The thread made no other ioctl since that wait, and needed less time than the job before to come back.
+    """
+    trace = npu.trace
+    ioctls = trace.rows(*trace.names[trace.names.str.endswith("_ioctl")])
+    ordered = ioctls[np.argsort(trace.events["tid"].to_numpy()[ioctls], kind="stable")]
+    if len(ordered) < 2:
+        return ordered[:0]
+    tid, start = trace.events["tid"].to_numpy()[ordered], times(trace, ordered)
+    end = start + np.nan_to_num(trace.column("duration_ns", ordered))
+    submits = trace.mask(*SUBMITS)[ordered]
+    newest = np.maximum.accumulate(np.where(submits, np.arange(len(ordered)), 0))[:-1]  # before each but the first
+    turn = end[:-1] - start[newest]
+    after = submits[1:] & _good_waits(trace, ordered)[:-1] & (tid[1:] == tid[:-1])
+    after &= submits[newest] & (tid[newest] == tid[1:]) & (start[1:] - end[:-1] < turn)
+    return np.sort(ordered[1:][after])
+
+
+def _good_waits(trace: NpuTrace, rows: Rows) -> NDArray[np.bool_]:
+    """(rows,) bool: waits for a job that saw its end."""
+    if "retval" not in trace.events:
+        return np.zeros(len(rows), np.bool_)
+    known = trace.events["retval"].notna().to_numpy()[rows]
+    good: NDArray[np.bool_] = trace.mask(WAIT)[rows] & known & (signed32(trace.column("retval", rows, np.int64)) == 0)
+    return good
+
+
+def _job_of(npu: Analysed, submits: Rows) -> Rows:
+    """(submits,) place in `Npu.jobs` of the job with this submission, -1 for none."""
+    entered = numbers(npu.jobs["submitted_ns"])
+    tids = numbers(npu.jobs["tid"])
+    order = np.lexsort((tids, entered))
+    at, tid = times(npu.trace, submits), npu.trace.events["tid"].to_numpy()[submits]
+    place = np.minimum(np.searchsorted(entered[order], at), max(len(order) - 1, 0))
+    found = order[place] if len(order) else np.zeros(len(submits), np.intp)
+    same = (entered[found] == at) & (tids[found] == tid) if len(order) else np.zeros(len(submits), np.bool_)
+    return np.where(same, found, -1)
+
+
+def _busy(npu: Analysed, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(moments,) ns for which any job had been out until then."""
+    out = out_of(npu)
+    known = np.isfinite(out.begin)
+    start, end = out.begin[known], np.minimum(out.end[known], npu.trace.duration_ns)
+    order = np.argsort(start)
+    start, end = start[order], np.maximum.accumulate(end[order])
+    fresh = np.maximum(start, np.append(-np.inf, end[:-1])[: len(end)])  # begun when all before it had ended, or cut
+    length = np.maximum(end - fresh, 0)
+    total = np.append(0.0, np.cumsum(length))
+    place = np.searchsorted(fresh, moments, side="right")
+    last = np.maximum(place - 1, 0)
+    within = np.clip(moments - fresh[last], 0, length[last])
+    result: NDArray[np.float64] = np.where(place > 0, total[last] + within, 0.0)
+    return result

@@ -1,0 +1,50 @@
+"""Which layer a function, tracepoint or Level Zero call is of, by its name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.probes.presets import npu_families as families
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.npu.trace import NpuTrace
+
+LAYERS: Final = ("API", "ioctl", "driver", "IPC", "interrupt", "fence")
+"""From the program's own call to the end of a job."""
+API, IOCTL, DRIVER, IPC, INTERRUPT, FENCE = range(len(LAYERS))
+LEFT_OUT: Final = -1
+
+_OF_FAMILY: Final = {
+    families.API: API,
+    families.IPC: IPC,
+    families.JSM: IPC,
+    families.INTERRUPT: INTERRUPT,
+    families.FENCE: FENCE,
+    families.OTHER: LEFT_OUT,
+}
+_IOCTL: Final = re.compile(r"\w+_ioctl")
+# Tracepoints ask for these to print themselves: what they tell is that somebody traces.
+_BY_TRACING: Final = re.compile(r"ivpu_fence_get_\w+_name|ivpu_jsm_msg_type_to_str")
+_TRACEPOINTS: Final = {"job": "vpu:job", "jsm": "vpu:jsm", "pm": "vpu:pm"}
+
+
+def layer_of(name: str) -> int:
+    """Place in `LAYERS` of a plain name; -1 for what is no step: other drivers' functions, and what tracing calls."""
+    if _BY_TRACING.fullmatch(name):
+        return LEFT_OUT
+    return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(families.family_of(name), DRIVER)
+
+
+def layer_codes(trace: NpuTrace) -> NDArray[np.int8]:
+    """(names,) int8: layer of each of the trace's functions."""
+    return np.array([layer_of(name) for name in trace.names], np.int8)
+
+
+def shown_name(name: str) -> str:
+    """Name of a step: tracepoints of the driver with their category, which is no function's name."""
+    return _TRACEPOINTS.get(name, name)

@@ -1,0 +1,80 @@
+"""Mappings of buffers into the NPU's address spaces, and the pages that each took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.analysis.npu.threads import NONE, captured, inside, nullable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.npu.trace import NpuTrace
+
+    Rows = NDArray[np.intp]
+
+MAP: Final = "ivpu_mmu_context_map_sgt"
+BIND: Final = ("ivpu_bo_pin", "ivpu_bo_bind")
+"""Binds a buffer and maps it; what there is where the mapping itself was not traced."""
+PAGE: Final = "ivpu_mmu_context_map_page"
+"""Called once for each page that a mapping enters, of 4 KiB also where the device is given larger ones."""
+
+
+def mappings(trace: NpuTrace) -> pd.DataFrame:
+    """List what was mapped, in order of time.
+
+    Returns:
+        One row per mapping. `vpu_addr` (UInt64, NA where not captured), `bo` (UInt64, the buffer it is of, NA where not
+        known), `pages`, `bytes` (Int64, NA where pages were not traced), `start_ns`, `duration_ns` (Int64, NA without
+        times), `pid`, `tid` (Int64, NA without times), `first_row` (int64).
+
+    """
+    rows, pages = _counted(trace)
+    events, binds = trace.events, trace.rows(*BIND)
+    bind = _around(trace, binds, rows)
+    here = np.isin(rows, binds)
+    of = np.where(here, rows, np.where(bind >= 0, np.append(binds, NONE)[bind], NONE))
+    counted = trace.saw(PAGE)
+    return pd.DataFrame(
+        {
+            "vpu_addr": captured(trace, "vpu_addr", rows, "UInt64"),
+            "bo": captured(trace, "bo", of, "UInt64"),
+            "pages": nullable(pages, counted),
+            "bytes": nullable(pages * trace.pages, counted),
+            "start_ns": nullable(events["time_ns"].to_numpy()[rows], trace.timed),
+            "duration_ns": captured(trace, "duration_ns", rows),
+            "pid": nullable(events["pid"].to_numpy()[rows], trace.timed),
+            "tid": nullable(events["tid"].to_numpy()[rows], trace.timed),
+            "first_row": rows.astype(np.int64),
+        }
+    )
+
+
+def _counted(trace: NpuTrace) -> tuple[Rows, NDArray[np.int64]]:
+    """Rows of the mappings, and the pages that each entered."""
+    pages = trace.rows(PAGE)
+    if trace.saw(MAP):
+        rows = trace.rows(MAP)
+        return rows, _calls_in(trace, rows, pages)
+    # A buffer that is bound already is not mapped again.
+    rows = trace.rows(*BIND)
+    each = _calls_in(trace, rows, pages)
+    mapped = each > 0 if trace.saw(PAGE) else np.ones(len(rows), np.bool_)
+    return rows[mapped], each[mapped]
+
+
+def _calls_in(trace: NpuTrace, rows: Rows, calls: Rows) -> NDArray[np.int64]:
+    """(rows,) int64: how many of the calls each of the rows made."""
+    owner = _around(trace, rows, calls)
+    return np.bincount(owner[owner >= 0], minlength=len(rows)).astype(np.int64)
+
+
+def _around(trace: NpuTrace, rows: Rows, moments: Rows) -> Rows:
+    """(moments,) place in `rows` of the call that each moment lies in, -1 for none.
+
+    In a list without times it is the newest before: such a list was printed call by call.
+    """
+    return inside(trace, rows, moments) if trace.timed else np.searchsorted(rows, moments) - 1

@@ -1,0 +1,147 @@
+"""Which call of a thread an event lies in, and which request an answer belongs to: positions in order of time.
+
+Rows are places in `NpuTrace.events`, which lie in order of time. Both searches sort and never loop over events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.npu.trace import NpuTrace
+
+    Rows = NDArray[np.intp]
+
+NONE = -1
+INT_BITS = 0xFFFFFFFF
+SIGN_BIT = 0x80000000
+
+
+def latest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
+    """Find what each thread did last, of some calls, before some moments.
+
+    Args:
+        trace: The trace.
+        calls: (calls,) rows of the calls, ascending.
+        moments: (moments,) rows of the moments.
+
+    Returns:
+        (moments,) place in `calls` of the newest that the moment's thread entered before it; -1 where there is none,
+        and everywhere when the trace has no times: a list of calls does not tell threads apart.
+
+    """
+    found = np.full(len(moments), NONE, np.intp)
+    if not len(calls) or not len(moments) or not trace.timed:
+        return found
+    tid, pid = (trace.events[name].to_numpy() for name in ("tid", "pid"))
+    rows = np.concatenate([calls, moments])
+    number = np.concatenate([np.arange(len(calls)), np.full(len(moments), NONE)])
+    order = np.argsort(rows, kind="stable")  # a call comes before a moment that is its own entry...
+    thread = pd.factorize(tid[rows])[0]
+    small = thread.astype(np.uint16) if len(calls) and thread.max() < np.iinfo(np.uint16).max else thread
+    order = order[np.argsort(small[order], kind="stable")]
+    place = np.where(number[order] >= 0, np.arange(len(order)), 0)
+    newest = order[np.maximum.accumulate(place)]
+    of_moment = np.empty(len(rows), np.intp)
+    of_moment[order] = number[newest]
+    found = of_moment[len(calls) :]
+    call = calls[found]
+    same = (tid[call] == tid[moments]) & (pid[call] == pid[moments]) & (call < moments)  # ... which this leaves out
+    return np.where((found >= 0) & same, found, NONE)
+
+
+def inside(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
+    """Find the call that each moment lies in. The calls of one thread must not lie in each other.
+
+    Args and result are those of `latest`. A call whose duration is not known is taken to last until the thread's next.
+    """
+    found = latest(trace, calls, moments)
+    ends = end_ns(trace, calls)
+    time = trace.events["time_ns"].to_numpy()
+    over = np.zeros(len(found), np.bool_) if not len(calls) else time[moments] > ends[found]
+    return np.where(over, NONE, found)
+
+
+def end_ns(trace: NpuTrace, rows: Rows) -> NDArray[np.float64]:
+    """(rows,) float64 ns: when these calls returned; infinite where their duration is not known."""
+    duration = trace.column("duration_ns", rows)
+    start = trace.events["time_ns"].to_numpy()[rows]
+    return np.where(np.isnan(duration), np.inf, start + duration)
+
+
+def answers(
+    asked_id: NDArray[Any], asked_at: NDArray[Any], answer_id: NDArray[Any], answer_at: NDArray[Any]
+) -> tuple[Rows, Rows]:
+    """Pair requests with answers that carry the same id, which may be used again.
+
+    Args:
+        asked_id: (requests,) integer ids.
+        asked_at: (requests,) when, in any one unit.
+        answer_id: (answers,) integer ids.
+        answer_at: (answers,) when.
+
+    Returns:
+        (requests,) place of the first answer after each request and before the next request with its id, -1 for none;
+        (answers,) place of the newest request before each answer, -1 for none: several answers may have the same.
+
+    """
+    asked, given = len(asked_id), len(answer_id)
+    ids = np.concatenate([asked_id, answer_id])
+    at = np.concatenate([asked_at, answer_at])
+    is_answer = np.repeat([False, True], [asked, given])
+    order = np.lexsort((is_answer, at, ids))
+    ids, is_answer = ids[order], is_answer[order]
+    number = np.where(order < asked, order, order - asked)
+    places = np.arange(len(order))
+    newest = np.maximum.accumulate(np.where(is_answer, NONE, places)) if len(order) else places
+    known = is_answer & (newest >= 0)
+    known &= ids == ids[newest]
+    to_request, to_answer = np.full(given, NONE, np.intp), np.full(asked, NONE, np.intp)
+    to_request[number[known]] = number[newest[known]]
+    first = known & (newest == places - 1)
+    to_answer[number[newest[first]]] = number[first]
+    return to_answer, to_request
+
+
+def newest_before(key: NDArray[Any], at: NDArray[Any], asked_key: NDArray[Any], asked_at: NDArray[Any]) -> Rows:
+    """(asked,) place of the newest thing with the asked key at or before the asked time, -1 for none."""
+    return answers(key, at, asked_key, asked_at)[1]
+
+
+def pick(values: Rows, places: Rows) -> Rows:
+    """(places,) the values at these places; -1 where a place is -1."""
+    return np.where(places >= 0, np.append(values, NONE)[places], NONE)
+
+
+def signed32(register: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) what a function that returns `int` returned: its upper half of the register is not part of it."""
+    low = register & INT_BITS
+    return low - ((low & SIGN_BIT) << 1)
+
+
+def nullable(values: NDArray[Any], known: NDArray[np.bool_] | bool, dtype: str = "Int64") -> pd.arrays.IntegerArray:
+    """Integers with NA where they are not known."""
+    numbers = np.asarray(values)
+    missing = ~np.broadcast_to(known, numbers.shape)
+    plain = np.where(missing, 0, numbers).astype(dtype.lower())
+    return pd.arrays.IntegerArray(plain, missing.copy())
+
+
+def known_at(trace: NpuTrace, name: str, rows: Rows) -> NDArray[np.bool_]:
+    """(rows,) bool: whether these events have a value in a column."""
+    if name not in trace.events:
+        return np.zeros(len(rows), np.bool_)
+    return trace.events[name].iloc[rows].notna().to_numpy()
+
+
+def captured(trace: NpuTrace, name: str, rows: Rows, dtype: str = "Int64") -> pd.arrays.IntegerArray:
+    """(rows,) values of a column as nullable integers; NA where it is missing, or a row is -1."""
+    if name not in trace.events or not len(trace.events):
+        return nullable(np.zeros(len(rows)), known=False, dtype=dtype)
+    here = trace.events[name].iloc[rows]
+    return nullable(here.to_numpy(dtype.lower(), na_value=0), (rows >= 0) & here.notna().to_numpy(), dtype)

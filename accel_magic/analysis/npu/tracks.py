@@ -1,0 +1,228 @@
+"""Which rows of a trace belong to which job: joined by ids, and by what runs inside what on one thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.analysis.npu.objects import SUBMITS
+from accel_magic.analysis.npu.threads import NONE, answers, inside, latest, pick
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.npu.trace import NpuTrace
+
+    Rows = NDArray[np.intp]
+
+FENCE_DRIVER = "intel_vpu"
+FENCE_INIT, FENCE_DONE = "dma_fence_init", "dma_fence_signaled"
+JOB_POINT = "job"
+CALLBACK = "ivpu_job_done_callback"
+SIGNALS = ("ivpu_job_signal_and_destroy", "ivpu_job_signal")  # Linux 7.2: the second
+ABORTS = (
+    "ivpu_jobs_abort_all",
+    "ivpu_cmdq_abort_all_jobs",
+    "ivpu_context_abort_work_fn",
+    "ivpu_context_abort_locked",
+    "ivpu_job_timeout_work",
+    "ivpu_pm_trigger_recovery",
+    "ivpu_pm_recovery_work",
+)
+
+
+@dataclass(frozen=True)
+class Fences:
+    """The driver's fences, one per job, in the order in which they are first seen.
+
+    Attributes:
+        key: (fences,) uint64: context and sequence number.
+        init: (fences,) row of its creation, -1 before the trace.
+        done: (fences,) row of its signal, -1 for none.
+
+    """
+
+    key: NDArray[np.uint64]
+    init: Rows
+    done: Rows
+
+
+@dataclass(frozen=True)
+class Points:
+    """Hits of the driver's own tracepoint `vpu:job`.
+
+    Attributes:
+        submitted: Rows of submissions, with the job's number and context.
+        done: Rows of ends.
+
+    """
+
+    submitted: Rows
+    done: Rows
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """The rows of each job, in the order in which jobs are first seen.
+
+    Attributes:
+        start: (jobs,) row of its ioctl, else of its fence or tracepoint; -1 before the trace.
+        submit: (jobs,) row of its submit ioctl, -1 for none.
+        fence: (jobs,) row of its fence's creation, else of its signal; -1 for none.
+        queued: (jobs,) row of its fence's creation, -1 for none.
+        ended: (jobs,) row of its end, -1 for none.
+        opener: (jobs,) row of what ended it: an answer of the firmware or what aborts jobs; -1 not known.
+        point: (jobs,) row of its `vpu:job` hit at its submission, else at its end; -1 for none.
+
+    """
+
+    start: Rows
+    submit: Rows
+    fence: Rows
+    queued: Rows
+    ended: Rows
+    opener: Rows
+    point: Rows
+
+
+def fence_key(trace: NpuTrace, rows: Rows) -> NDArray[np.uint64]:
+    """(rows,) uint64: context and sequence number of fence events, as one number."""
+    context, seqno = (trace.column(name, rows, np.uint64) for name in ("context", "seqno"))
+    key: NDArray[np.uint64] = context << np.uint64(32) | seqno
+    return key
+
+
+def find_fences(trace: NpuTrace) -> Fences:
+    """Find the driver's fences; other drivers' are left out."""
+    init, done = (_of_driver(trace, trace.rows(name)) for name in (FENCE_INIT, FENCE_DONE))
+    key, place = np.unique(fence_key(trace, np.concatenate([init, done])), return_inverse=True)
+    made, signalled = np.full(len(key), NONE, np.intp), np.full(len(key), NONE, np.intp)
+    made[place[: len(init)]] = init
+    signalled[place[len(init) :][::-1]] = done[::-1]  # of several the first stays
+    order = np.argsort(np.where(made >= 0, made, signalled))
+    return Fences(key[order], made[order], signalled[order])
+
+
+def find_points(trace: NpuTrace) -> Points:
+    """Find the hits of `vpu:job` that tell of submissions and ends."""
+    rows = trace.rows(JOB_POINT)
+    if not {"event", "job_id", "ctx_id"} <= set(trace.events.columns):
+        return Points(rows[:0], rows[:0])
+    event = trace.events["event"].iloc[rows].astype("str").to_numpy()
+    return Points(rows[event == "submit"], rows[event == "done"])
+
+
+def find_tracks(trace: NpuTrace) -> Tracks:
+    """Find the jobs of a trace: its submit ioctls, and fences and tracepoints that belong to none of them."""
+    fences, points = find_fences(trace), find_points(trace)
+    calls = trace.rows(*SUBMITS)
+    begun = np.flatnonzero(fences.init >= 0)
+    call = np.full(len(fences.key), NONE, np.intp)
+    call[begun] = _once(inside(trace, calls, fences.init[begun]))
+
+    lone = np.flatnonzero(call == NONE)
+    start = np.concatenate([calls, fences.init[lone]])
+    known = np.sort(start[start >= 0])
+    unclaimed = points.submitted[inside(trace, known, points.submitted) == NONE]
+    to_done, to_submitted = _pair(trace, points)
+    old = points.done[to_submitted == NONE] if not trace.saw(FENCE_DONE) else points.done[:0]
+    start = np.concatenate([start, unclaimed, np.full(len(old), NONE)])
+
+    count = len(start)
+    fence, submit, ended = (np.full(count, NONE, np.intp) for _ in range(3))
+    submit[: len(calls)] = calls
+    fence[call[call >= 0]] = np.flatnonzero(call >= 0)
+    fence[len(calls) : len(calls) + len(lone)] = lone
+    ended[count - len(old) :] = old
+
+    point = _points_of(trace, start, points.submitted)
+    ended = np.where(ended == NONE, pick(fences.done, fence), ended)
+    by_point = np.full(len(trace.events) + 1, NONE, np.intp)
+    by_point[points.submitted] = pick(points.done, to_done)
+    ended = np.where(ended == NONE, by_point[point], ended)
+    point = np.where(point == NONE, _point_at_end(trace, ended, points.done), point)
+    opener = _openers(trace, ended)
+    ended, opener = _answered(trace, point, ended, opener)
+
+    first = np.where(start >= 0, start, ended)
+    order = np.argsort(first, kind="stable")
+    queued = pick(fences.init, fence)
+    fence = np.where(queued >= 0, queued, pick(fences.done, fence))
+    return Tracks(*(rows[order] for rows in (start, submit, fence, queued, ended, opener, point)))
+
+
+def answers_of_firmware(trace: NpuTrace) -> Rows:
+    """Rows of the firmware's answers whose job number was captured."""
+    rows = trace.rows(CALLBACK)
+    return rows[trace.column("job_id", rows, np.int64) >= 0]
+
+
+def _of_driver(trace: NpuTrace, rows: Rows) -> Rows:
+    if "driver" not in trace.events:
+        return rows[:0]
+    return rows[(trace.events["driver"].iloc[rows].astype("str") == FENCE_DRIVER).to_numpy()]
+
+
+def _once(call: Rows) -> Rows:
+    """Let a call have one fence: a second one shows that its own call is missing in the trace."""
+    _, first = np.unique(call, return_index=True)
+    kept = np.full(len(call), NONE, np.intp)
+    kept[first] = call[first]
+    return kept
+
+
+def _pair(trace: NpuTrace, points: Points) -> tuple[Rows, Rows]:
+    """Ends of submissions and submissions of ends, by the job's number."""
+    asked, given = (trace.column("job_id", rows, np.int64) for rows in (points.submitted, points.done))
+    return answers(asked, points.submitted, given, points.done)
+
+
+def _points_of(trace: NpuTrace, start: Rows, submitted: Rows) -> Rows:
+    """(jobs,) row of the tracepoint of each job's submission: the same row, or inside its ioctl, or after its fence."""
+    order = np.argsort(start, kind="stable")
+    order = order[start[order] >= 0]
+    found = inside(trace, start[order], submitted)
+    point = np.full(len(start), NONE, np.intp)
+    point[order[found[found >= 0]]] = submitted[found >= 0]
+    return np.where(np.isin(start, submitted), start, point)
+
+
+def _point_at_end(trace: NpuTrace, ended: Rows, done: Rows) -> Rows:
+    """(jobs,) row of the tracepoint that the driver passes right after it signalled each job's fence."""
+    order = np.argsort(ended, kind="stable")
+    order = order[ended[order] >= 0]
+    point = np.full(len(ended), NONE, np.intp)
+    found = latest(trace, ended[order], done)
+    point[order[found[found >= 0]]] = done[found >= 0]
+    return np.where(np.isin(ended, done), ended, point)
+
+
+def _openers(trace: NpuTrace, ended: Rows) -> Rows:
+    """(jobs,) row of what ended each: what its thread did last. An answer of the firmware ends one job only."""
+    signals = trace.rows(*SIGNALS)
+    told = signals[trace.column("job_status", signals, np.int64) >= 0]
+    answer = np.concatenate([trace.rows(CALLBACK), told])
+    openers = np.sort(np.concatenate([answer, trace.rows(*ABORTS)]))
+    opener = np.full(len(ended), NONE, np.intp)
+    order = np.argsort(ended, kind="stable")
+    order = order[ended[order] >= 0]
+    found = latest(trace, openers, ended[order])
+    single = np.isin(pick(openers, found), answer)
+    found[single] = _once(found[single])
+    opener[order] = pick(openers, found)
+    return opener
+
+
+def _answered(trace: NpuTrace, point: Rows, ended: Rows, opener: Rows) -> tuple[Rows, Rows]:
+    """Complete ends and openers of jobs with a known number by the firmware's answers."""
+    given = answers_of_firmware(trace)
+    jobs = np.flatnonzero((point >= 0) & ((ended == NONE) | (opener == NONE) & (point < ended)))
+    asked = trace.column("job_id", point[jobs], np.int64)
+    answer = pick(given, answers(asked, point[jobs], trace.column("job_id", given, np.int64), given)[0])
+    ended, opener = ended.copy(), opener.copy()
+    open_ended = ended[jobs] == NONE
+    ended[jobs[open_ended]] = answer[open_ended]
+    opener[jobs] = np.where(opener[jobs] == NONE, answer, opener[jobs])
+    return ended, opener

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Driver, device, context. zeInit opens the device, asks what it can, and closes it; a context opens it for good. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "lab_driver.h"
+
+#define MINORS 64
+#define INTEL 0x8086
+#define FIRMWARE_INTERFACES 2 /* whose versions are asked for, each by zeInit and for its text */
+
+static const uint32_t firmware_interfaces[FIRMWARE_INTERFACES] = { 7, 3 }; /* inference, jobs */
+
+struct ze_device lab_device;
+static struct ze_driver lab_driver;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static uint64_t param(int fd, uint32_t id, uint32_t index)
+{
+	struct npu_param param = { .param = id, .index = index };
+
+	return ioctl(fd, NPU_IOCTL_GET_PARAM, &param) ? 0 : param.value;
+}
+
+static bool is_npu(int fd)
+{
+	char name[16] = "";
+	struct npu_version version = { 0 };
+
+	if (ioctl(fd, NPU_IOCTL_VERSION, &version))
+		return false;
+	version = (struct npu_version){ .name = (uintptr_t)name, .name_size = sizeof(name) - 1 };
+	return !ioctl(fd, NPU_IOCTL_VERSION, &version) && !strcmp(name, "intel_vpu");
+}
+
+/* Ask what Intel's driver asks, in its order: 14 parameters, some of whose answers nothing here needs. */
+static void get_to_know(int fd, struct ze_device *device)
+{
+	struct drm_capability prime = { .which = DRM_CAPABILITY_PRIME };
+
+	device->id = param(fd, NPU_PARAM_DEVICE_ID, 0);
+	device->revision = param(fd, NPU_PARAM_DEVICE_REVISION, 0);
+	device->contexts = param(fd, NPU_PARAM_NUM_CONTEXTS, 0);
+	device->clock_mhz = param(fd, NPU_PARAM_CORE_CLOCK_RATE, 0);
+	param(fd, NPU_PARAM_PLATFORM_TYPE, 0);
+	for (int i = 0; i < FIRMWARE_INTERFACES; i++)
+		param(fd, NPU_PARAM_FW_API_VERSION, firmware_interfaces[i]);
+	param(fd, NPU_PARAM_TILE_CONFIG, 0);
+	device->preemption_size = param(fd, NPU_PARAM_PREEMPT_BUFFER_SIZE, 0);
+	ioctl(fd, DRM_IOCTL_CAPABILITY, &prime);
+	param(fd, NPU_PARAM_CAPABILITIES, NPU_CAP_METRIC_STREAMER);
+	device->dma_range = param(fd, NPU_PARAM_CAPABILITIES, NPU_CAP_DMA_MEMORY_RANGE);
+	device->queues = param(fd, NPU_PARAM_CAPABILITIES, NPU_CAP_MANAGE_CMDQ);
+	for (int i = 0; i < FIRMWARE_INTERFACES; i++)
+		param(fd, NPU_PARAM_FW_API_VERSION, firmware_interfaces[i]);
+}
+
+int open_device(const struct ze_device *device)
+{
+	return open(device->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static void look_for_device(void)
+{
+	for (int minor = 0; minor < MINORS && !lab_driver.devices; minor++) {
+		int fd;
+
+		snprintf(lab_device.path, sizeof(lab_device.path), "/dev/accel/accel%d", minor);
+		fd = open_device(&lab_device);
+		if (fd < 0)
+			continue;
+		if (is_npu(fd)) {
+			get_to_know(fd, &lab_device);
+			lab_driver.devices = 1;
+		}
+		close(fd);
+	}
+}
+
+ze_result lab_zeInit(uint32_t flags)
+{
+	if (flags && !(flags & ZE_INIT_NPU_ONLY))
+		return ZE_UNINITIALIZED;
+	pthread_once(&once, look_for_device);
+	return lab_driver.devices ? ZE_SUCCESS : ZE_UNINITIALIZED;
+}
+
+/* How many there are where 0 is asked for, else the one. */
+static ze_result tell_one(uint32_t *count, bool wanted)
+{
+	if (!count || (*count && !wanted))
+		return ZE_INVALID_NULL_POINTER;
+	*count = 1;
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDriverGet(uint32_t *count, ze_driver *drivers)
+{
+	if (!lab_driver.devices)
+		return ZE_UNINITIALIZED;
+	if (count && *count && drivers)
+		*drivers = &lab_driver;
+	return tell_one(count, drivers);
+}
+
+ze_result lab_zeDriverGetApiVersion(ze_driver driver, uint32_t *version)
+{
+	if (!driver || !version)
+		return driver ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
+	*version = ZE_VERSION_1_0;
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDriverGetProperties(ze_driver driver, struct ze_driver_properties *properties)
+{
+	if (!driver || !properties)
+		return driver ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
+	memset(properties->uuid, 0, sizeof(properties->uuid));
+	memcpy(properties->uuid, DRIVER_NAME, sizeof(DRIVER_NAME));
+	properties->version = 1;
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDeviceGet(ze_driver driver, uint32_t *count, ze_device *devices)
+{
+	if (!driver)
+		return ZE_INVALID_NULL_HANDLE;
+	if (count && *count && devices)
+		*devices = &lab_device;
+	return tell_one(count, devices);
+}
+
+ze_result lab_zeDeviceGetProperties(ze_device device, struct ze_device_properties *properties)
+{
+	struct sysinfo system;
+	struct ze_device_properties told = {
+		.type = ZE_DEVICE_NPU,
+		.vendor = INTEL,
+		.timer_resolution = 1,
+		.timestamp_bits = 64,
+		.name = DRIVER_NAME " (emulated: computes nothing)",
+	};
+
+	if (!device || !properties)
+		return device ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
+	told.kind = properties->kind;
+	told.next = properties->next;
+	told.device = device->id;
+	told.subdevice = device->revision;
+	told.clock_mhz = device->clock_mhz;
+	told.most_contexts = device->contexts;
+	told.most_memory = sysinfo(&system) ? 0 : (uint64_t)system.totalram * system.mem_unit;
+	memcpy(told.uuid, DRIVER_NAME, sizeof(DRIVER_NAME));
+	*properties = told;
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDeviceGetCommandQueueGroupProperties(ze_device device, uint32_t *count,
+						     struct ze_queue_group_properties *properties)
+{
+	if (!device)
+		return ZE_INVALID_NULL_HANDLE;
+	if (count && *count && properties) {
+		properties->flags = ZE_GROUP_COMPUTE | ZE_GROUP_COPY;
+		properties->most_fill_pattern = sizeof(uint32_t);
+		properties->queues = 1;
+	}
+	return tell_one(count, properties);
+}
+
+ze_result lab_zeContextCreate(ze_driver driver, const struct ze_flags_description *description, ze_context *context)
+{
+	struct ze_context *made;
+
+	if (!driver)
+		return ZE_INVALID_NULL_HANDLE;
+	if (!description || !context)
+		return ZE_INVALID_NULL_POINTER;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return ZE_OUT_OF_HOST_MEMORY;
+	made->device = &lab_device;
+	made->fd = open_device(&lab_device);
+	if (made->fd < 0) {
+		free(made);
+		return ZE_DEVICE_LOST;
+	}
+	pthread_mutex_init(&made->lock, NULL);
+	*context = made;
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeContextDestroy(ze_context context)
+{
+	if (!context)
+		return ZE_INVALID_NULL_HANDLE;
+	while (context->buffers) {
+		struct buffer *buffer = context->buffers;
+
+		context->buffers = buffer->next;
+		let_go(buffer);
+	}
+	close(context->fd);
+	pthread_mutex_destroy(&context->lock);
+	free(context);
+	return ZE_SUCCESS;
+}

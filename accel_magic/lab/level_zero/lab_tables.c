@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the loader asks a driver library for: tables of function pointers, each by an exported function that fills it.
+ * The order within a table is the specification's, and later versions only add at the end. Entries that stay empty make
+ * the loader answer that the feature is not supported.
+ */
+#include "lab_driver.h"
+
+typedef void (*entry)(void);
+
+#define EXPORT __attribute__((visibility("default")))
+#define ENTRIES(table) (sizeof(table) / sizeof(*(table)))
+#define AT(place, name) [place] = (entry)lab_##name
+
+static const entry global_table[] = { AT(0, zeInit) };
+static const entry driver_table[] = { AT(0, zeDriverGet), AT(1, zeDriverGetApiVersion), AT(2, zeDriverGetProperties) };
+static const entry device_table[] = { AT(0, zeDeviceGet), AT(2, zeDeviceGetProperties),
+				      AT(5, zeDeviceGetCommandQueueGroupProperties) };
+static const entry context_table[] = { AT(0, zeContextCreate), AT(1, zeContextDestroy) };
+static const entry queue_table[] = { AT(0, zeCommandQueueCreate), AT(1, zeCommandQueueDestroy),
+				     AT(2, zeCommandQueueExecuteCommandLists), AT(3, zeCommandQueueSynchronize) };
+static const entry list_table[] = { AT(0, zeCommandListCreate), AT(2, zeCommandListDestroy), AT(3, zeCommandListClose),
+				    AT(4, zeCommandListReset), AT(6, zeCommandListAppendBarrier),
+				    AT(8, zeCommandListAppendMemoryCopy) };
+static const entry fence_table[] = { AT(0, zeFenceCreate), AT(1, zeFenceDestroy), AT(2, zeFenceHostSynchronize),
+				     AT(3, zeFenceQueryStatus), AT(4, zeFenceReset) };
+static const entry memory_table[] = { AT(0, zeMemAllocShared), AT(1, zeMemAllocDevice), AT(2, zeMemAllocHost),
+				      AT(3, zeMemFree) };
+
+static ze_result fill(uint32_t version, entry *target, const entry *table, size_t entries)
+{
+	if (!target)
+		return ZE_INVALID_NULL_POINTER;
+	if (ZE_MAJOR(version) != ZE_MAJOR(ZE_VERSION_1_0))
+		return ZE_UNSUPPORTED_VERSION;
+	for (size_t i = 0; i < entries; i++)
+		target[i] = table[i] ? table[i] : target[i];
+	return ZE_SUCCESS;
+}
+
+#define FILLED(getter, table, entries)                                            \
+	EXPORT ze_result getter##ProcAddrTable(uint32_t version, entry *target);  \
+	ze_result getter##ProcAddrTable(uint32_t version, entry *target)          \
+	{                                                                         \
+		return fill(version, target, table, entries);                     \
+	}
+#define TABLE(getter, table) FILLED(getter, table, ENTRIES(table))
+#define EMPTY(getter) FILLED(getter, NULL, 0)
+
+TABLE(zeGetGlobal, global_table)
+TABLE(zeGetDriver, driver_table)
+TABLE(zeGetDevice, device_table)
+TABLE(zeGetContext, context_table)
+TABLE(zeGetCommandQueue, queue_table)
+TABLE(zeGetCommandList, list_table)
+TABLE(zeGetFence, fence_table)
+TABLE(zeGetMem, memory_table)
+
+/* A loader takes a driver only if it has them all. */
+#define EMPTY_TABLES(E)                                                                                              \
+	E(zeGetCommandListExp) E(zeGetDeviceExp) E(zeGetDriverExp) E(zeGetEventExp) E(zeGetEventPool)               \
+	E(zeGetEvent) E(zeGetFabricEdgeExp) E(zeGetFabricVertexExp) E(zeGetImageExp) E(zeGetImage)                  \
+	E(zeGetKernelExp) E(zeGetKernel) E(zeGetMemExp) E(zeGetModuleBuildLog) E(zeGetModule)                       \
+	E(zeGetPhysicalMem) E(zeGetRTASBuilderExp) E(zeGetRTASBuilder) E(zeGetRTASParallelOperationExp)             \
+	E(zeGetRTASParallelOperation) E(zeGetSampler) E(zeGetVirtualMem) E(zesGetDeviceExp)      \
+	E(zesGetDevice) E(zesGetDiagnostics) E(zesGetDriverExp) E(zesGetDriver) E(zesGetEngine)                     \
+	E(zesGetFabricPort) E(zesGetFan) E(zesGetFirmwareExp) E(zesGetFirmware) E(zesGetFrequency)                  \
+	E(zesGetGlobal) E(zesGetLed) E(zesGetMemory) E(zesGetOverclock) E(zesGetPerformanceFactor)                  \
+	E(zesGetPower) E(zesGetPsu) E(zesGetRasExp) E(zesGetRas) E(zesGetScheduler) E(zesGetStandby)                \
+	E(zesGetTemperature) E(zesGetVFManagementExp) E(zetGetCommandListExp) E(zetGetCommandList)                  \
+	E(zetGetContext) E(zetGetDebug) E(zetGetDeviceExp) E(zetGetDevice) E(zetGetKernel)                          \
+	E(zetGetMetricDecoderExp) E(zetGetMetricExp) E(zetGetMetricGroupExp) E(zetGetMetricGroup)                   \
+	E(zetGetMetric) E(zetGetMetricProgrammableExp) E(zetGetMetricQueryPool) E(zetGetMetricQuery)                \
+	E(zetGetMetricStreamer) E(zetGetMetricTracerExp) E(zetGetModule) E(zetGetTracerExp)
+
+EMPTY_TABLES(EMPTY)

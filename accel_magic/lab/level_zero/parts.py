@@ -1,0 +1,89 @@
+"""What Level Zero in the lab consists of, and how a guest gets it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.image import cache, find_level_zero
+from accel_magic.lab.npu.program import Program, compile_program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+DRIVERS = "ZE_ENABLE_ALT_DRIVERS"
+"""Environment variable in which the loader finds the paths of driver libraries."""
+_PATHS = "LD_LIBRARY_PATH"
+
+
+def _files(*names: str) -> tuple[str, ...]:
+    return tuple(f"level_zero/{name}" for name in names)
+
+
+LOAD = Program(
+    "ze_load",
+    sources=_files("ze_load.c", "ze_jobs.c", "ze_report.c"),
+    headers=(*_files("ze_load.h", "ze_api.h", "lab_driver.h"), "npu_uapi.h"),
+    libraries=("-ldl",),
+)
+DRIVER = Program(
+    "libze_lab_npu",
+    sources=_files("lab_device.c", "lab_memory.c", "lab_list.c", "lab_queue.c", "lab_tables.c"),
+    headers=(*_files("lab_driver.h", "ze_api.h"), "npu_uapi.h"),
+    flags=("-fPIC", "-shared", "-fvisibility=hidden"),
+    suffix=".so",
+)
+
+
+@dataclass(frozen=True)
+class LevelZero:
+    """Level Zero of the lab: paths that the guest and this machine share.
+
+    Attributes:
+        loader: `libze_loader.so.1`, alone in its folder.
+        driver: Our driver library.
+        program: `ze_load`.
+
+    """
+
+    loader: Path
+    driver: Path
+    program: Path
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of `ze_load` that make it use them whatever the environment says."""
+        return ("--loader", str(self.loader), "--driver", str(self.driver))
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Variables with which a program, and a probe's `libze_loader.so.1`, find them; what is set is kept."""
+        paths = filter(None, (str(self.loader.parent), given.get(_PATHS, "")))
+        return {_PATHS: os.pathsep.join(paths), DRIVERS: given.get(DRIVERS) or str(self.driver)}
+
+
+def find() -> LevelZero:
+    """Return what is built of it, compiled where it is not.
+
+    Raises:
+        MachineError: The loader is not built, or there is no C compiler.
+
+    """
+    loader, programs = find_level_zero(), cache() / "programs"
+    return LevelZero(loader, compile_program(DRIVER, programs), compile_program(LOAD, programs))
+
+
+def install(folder: Path) -> LevelZero | None:
+    """Put `ze_load` into a folder: the program; or where it cannot be had what says so, and None is returned."""
+    target = folder / "ze_load"
+    try:
+        found = find()
+    except MachineError as error:
+        target.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(f'ze_load: {error}')} >&2\nexit 3\n")
+        target.chmod(0o755)
+        return None
+    target.symlink_to(found.program)
+    return found

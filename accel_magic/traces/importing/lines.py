@@ -1,0 +1,115 @@
+"""A text file as blocks of lines, each an Arrow array over the bytes as they were read: nothing is copied or decoded.
+
+Lines stay bytes until few of them are left: output of tracers holds names of tasks, which may be anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from accel_magic.errors import RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BLOCK = 16 << 20
+HEAD = 1 << 18
+_LONGEST_LINE = 64 << 20
+_UNPRINTABLE = np.array([byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in range(256)])
+
+_FOREIGN = (
+    (b"\x1f\x8b", "it is compressed (gzip)", "gunzip it first"),
+    (b"\xfd7zXZ", "it is compressed (xz)", "unxz it first"),
+    (b"BZh", "it is compressed (bzip2)", "bunzip2 it first"),
+    (b"(\xb5/\xfd", "it is compressed (zstd)", "unzstd it first"),
+    (b"PK\x03\x04", "it is a zip archive", "unzip it first"),
+    (b"PERFILE2", "it is perf's own data", "turn it into text: perf script -i {path} > {name}.txt, and open that"),
+    (
+        b"\x17\x08\x44tracing",
+        "it is trace-cmd's own data",
+        "turn it into text: trace-cmd report -i {path} > {name}.txt, and open that",
+    ),
+)
+"""How files begin that are no text, what they are, and what makes text of them."""
+
+
+def check(path: Path) -> bytes:
+    """Return the first bytes of `path` (HEAD at most).
+
+    Raises:
+        RecordingError: It is empty, compressed, some tool's binary data, or no text at all; or it cannot be read.
+
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
+        ) from error
+    for magic, why, fix in _FOREIGN:
+        if head.startswith(magic):
+            raise RecordingError(f"{path} is not a recording", why=why, fix=fix.format(path=path, name=path.stem))
+    if not head.strip():
+        raise RecordingError(f"{path} is not a recording", why="it is empty", fix="record again")
+    unprintable = int(_UNPRINTABLE[np.frombuffer(head, np.uint8)].sum())
+    if b"\0" in head or unprintable > len(head) // 20:
+        raise RecordingError(
+            f"{path} is not a recording",
+            why="it is neither a Parquet file nor text",
+            fix="give a file written by --save, or the text output of bpftrace, trace-cmd, ftrace or perf script",
+        )
+    return head
+
+
+def blocks(path: Path) -> Iterator[pa.BinaryArray]:
+    """Yield the lines of `path` in order, each with its line end, in arrays of some `BLOCK` bytes.
+
+    Raises:
+        RecordingError: The file cannot be read, or a line is longer than any tracer writes.
+
+    """
+    try:
+        with path.open("rb") as file:
+            rest = b""
+            while data := file.read(BLOCK):
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                rest = data[end:]
+                if len(rest) > _LONGEST_LINE:
+                    raise RecordingError(
+                        f"{path} is not a recording",
+                        why=f"a line is over {_LONGEST_LINE >> 20} MiB long",
+                        fix="record again",
+                    )
+                if end:
+                    yield split(data[:end])
+            if rest:
+                yield split(rest)
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}", why=error.strerror or str(error), fix="copy it again") from error
+
+
+def split(data: bytes) -> pa.BinaryArray:
+    """Lines of `data`, each with its line end; the array refers to the bytes."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A) + 1
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def ended(path: Path) -> bool:
+    """Whether the last line has its end: without, it may be cut short."""
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) == b"\n"
+
+
+def text(raw: Any) -> str:
+    """Bytes as text; what is no UTF-8 is replaced."""
+    return bytes(raw).decode("utf-8", "replace")

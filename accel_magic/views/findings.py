@@ -1,0 +1,148 @@
+"""Findings as plain text and as HTML: title, evidence, meaning, advice; worst first."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from html import escape
+from typing import TYPE_CHECKING
+
+from accel_magic.views.format import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
+from accel_magic.views.headline import banners
+from accel_magic.views.static import STYLE
+
+if TYPE_CHECKING:
+    from accel_magic.analysis.findings import Finding, Findings, Stretch
+
+WIDTH = 100
+_SHOWN_PLACES = 5
+_INDENT = "    "
+
+_STYLE = """<style>
+.accel-magic .am-finding { border-left: 4px solid rgba(128, 128, 128, .6); padding: 1px 0 3px 10px; margin: 6px 0;
+  max-width: 900px }
+.accel-magic .am-finding.am-problem { border-color: var(--jp-error-color1, #d32f2f) }
+.accel-magic .am-finding.am-warning { border-color: #e69f00 }
+.accel-magic .am-finding .am-title { font-weight: 600 }
+.accel-magic .am-finding .am-severity { font-variant: small-caps; opacity: .8; margin-right: 8px }
+.accel-magic .am-finding .am-evidence { font-variant-numeric: tabular-nums; margin: 1px 0 }
+.accel-magic .am-finding .am-evidence > span { margin-right: 14px; white-space: nowrap; display: inline-block }
+.accel-magic .am-finding .am-evidence b { font-weight: 600 }
+</style>"""
+
+
+def findings_text(findings: Findings) -> str:
+    """Every finding with its evidence, meaning and advice; one line for a trace with none."""
+    lines = [*_banners(findings), headline_text(findings)]
+    for finding in findings:
+        lines += ["", f"{finding.severity.upper()}  {finding.title}  [{finding.id}]"]
+        lines += _wrapped(", ".join(f"{name} {value}" for name, value in evidence_cells(finding)))
+        lines += _wrapped(finding.meaning) + _wrapped(f"try: {finding.advice}")
+        lines += _wrapped(rule_text(finding))
+        lines += _wrapped(where_text(finding)) if finding.where else []
+    if findings.unchecked:
+        lines += ["", *textwrap.wrap(unchecked_text(findings), WIDTH)]
+    return "\n".join(lines)
+
+
+def findings_html(findings: Findings) -> str:
+    """Show the same as one self-contained element, without figures or scripts."""
+    note = f'<div class="am-note">{escape(unchecked_text(findings))}</div>' if findings.unchecked else ""
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            _STYLE,
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in _banners(findings)),
+            f'<div class="am-line"><span>{escape(headline_text(findings))}</span></div>',
+            *map(_finding_html, findings),
+            note,
+            "</div>",
+        ]
+    )
+
+
+def headline_text(findings: Findings) -> str:
+    """How many findings of each severity, and of how many rules."""
+    rules = f"{len(findings.checked)} rules looked at"
+    if not findings:
+        return f"nothing found, {rules}"
+    counts = [
+        f"{count} {severity}{'' if count == 1 else 's'}"
+        for severity in ("problem", "warning", "note")
+        if (count := sum(finding.severity == severity for finding in findings))
+    ]
+    return f"{', '.join(counts)}, {rules}"
+
+
+def evidence_cells(finding: Finding) -> tuple[tuple[str, str], ...]:
+    """Names and formatted values of the evidence; a name's ending is its unit."""
+    return tuple(_cell(name, value) for name, value in finding.evidence.items())
+
+
+def rule_text(finding: Finding) -> str:
+    """Limit of the rule and where it is from."""
+    limit = "" if math.isnan(finding.threshold) else f"{finding.threshold:g} {finding.unit}; "
+    return f"limit: {limit}{finding.source}"
+
+
+def where_text(finding: Finding) -> str:
+    """Name the first places in the trace."""
+    shown = ", ".join(map(_place, finding.where[:_SHOWN_PLACES]))
+    more = len(finding.where) - _SHOWN_PLACES
+    return f"where: {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def unchecked_text(findings: Findings) -> str:
+    """What could not be looked at, and what the trace lacks for it."""
+    lacking: dict[str, list[str]] = {}
+    for rule, why in findings.unchecked.items():
+        lacking.setdefault(why, []).append(rule)
+    return "not looked at: " + "; ".join(
+        f"{', '.join(rules)} (the trace lacks {why})" for why, rules in lacking.items()
+    )
+
+
+def _cell(name: str, value: float) -> tuple[str, str]:
+    stem, _, unit = name.rpartition("_")
+    formats = {"ns": duration_text, "bytes": bytes_text, "share": share_text, "ratio": ratio_text}
+    if unit in formats and stem:
+        return stem.replace("_", " ") + (" share" if unit == "share" else ""), formats[unit](float(value))
+    whole = float(value).is_integer() and math.isfinite(value)
+    return name.replace("_", " "), exact_text(int(value)) if whole else count_text(float(value))
+
+
+def _place(place: Stretch) -> str:
+    row = f"row {place.first_row}" if place.first_row >= 0 else ""
+    if place.first_row != place.last_row and row:
+        row = f"rows {place.first_row} to {place.last_row}"
+    if not place.end_ns:
+        return row
+    length = place.end_ns - place.start_ns
+    time = f"at {duration_text(place.start_ns)}" + (f" for {duration_text(length)}" if length else "")
+    return f"{time} ({row})" if row else time
+
+
+def _banners(findings: Findings) -> tuple[str, ...]:
+    recording = findings.recording
+    return () if recording is None else banners(recording.machine, recording.replayed, recording.imported)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+
+
+def _finding_html(finding: Finding) -> str:
+    cells = "".join(f"<span>{escape(name)} <b>{escape(value)}</b></span>" for name, value in evidence_cells(finding))
+    where = f'<div class="am-note">{escape(where_text(finding))}</div>' if finding.where else ""
+    return (
+        f'<div class="am-finding am-{finding.severity}">'
+        f'<div><span class="am-severity">{finding.severity}</span>'
+        f'<span class="am-title">{escape(finding.title)}</span></div>'
+        f'<div class="am-evidence">{cells}</div>'
+        f"<div>{escape(finding.meaning)}</div>"
+        f"<div><b>Try:</b> {escape(finding.advice)}</div>"
+        f"<details><summary>{escape(finding.id)}</summary>"
+        f'<div class="am-note">{escape(rule_text(finding))}</div>{where}</details>'
+        "</div>"
+    )

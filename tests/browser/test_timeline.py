@@ -1,0 +1,123 @@
+"""The timeline in a browser, from a file: what is selected in it filters the tables, with no server and no network."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_magic.views.bokehjs import bokehjs, figure_html
+from accel_magic.views.timeline import timeline
+from tests.browser.conftest import FLAGS, LAST_SEEN
+from tests.unit.conftest import recording
+from tests.unit.views.test_timeline import Told
+
+JOBS = 30
+PLACE = """([name, job]) => {
+  const layout = [...Bokeh.index.roots][0]
+  const plot = layout.child_views.find((view) => view.model.title?.text?.includes("steps"))
+  const source = plot.model.renderers[0].data_source
+  const texts = plot.model.js_event_callbacks.tap[0].args.texts
+  const i = source.data.name.findIndex((code, at) => texts.names[code] === name && source.data.job[at] === job)
+  const box = plot.el.getBoundingClientRect()
+  return [box.x + plot.frame.x_scale.compute(source.data.x[i]), box.y + plot.frame.y_scale.compute(source.data.y[i])]
+}"""
+SELECTED = """() => {
+  const layout = [...Bokeh.index.roots][0]
+  const plot = layout.child_views.find((view) => view.model.title?.text?.includes("steps"))
+  const source = plot.model.renderers[0].data_source
+  return source.selected.indices.map((i) => source.data.job[i])
+}"""
+
+
+@pytest.fixture
+def page(chromium, tmp_path, request):
+    """A saved page with the timeline of some jobs; nothing may be asked of anybody."""
+    from playwright.sync_api import sync_playwright
+
+    told = Told(recording())
+    for number in range(JOBS):
+        told.a_job(number, 2000 + 3000 * number, tid=11 + number % 2)
+    path = tmp_path / "saved.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{figure_html(timeline(told))}</body>")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        opened = browser.new_page(viewport={"width": 1280, "height": 900})
+        errors, asked = [], []
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        opened.on("request", lambda asked_for: asked.append(asked_for.url))
+        opened.goto(f"file://{path}")
+        opened.get_by_text("Steps, all: 240").wait_for(timeout=20_000)
+        try:
+            yield opened
+        finally:
+            LAST_SEEN.mkdir(parents=True, exist_ok=True)
+            opened.screenshot(path=LAST_SEEN / f"{request.node.name}.png")
+            browser.close()
+        assert errors == []
+        assert asked == [f"file://{path}"]
+
+
+def rows(page, table):
+    """Cells of one of the tables: 0 the steps, 1 the jobs."""
+    return [row.locator("td").all_inner_texts() for row in page.locator(".part").nth(table).locator("tbody tr").all()]
+
+
+def test_at_first_everything_is_listed(page):
+    assert page.get_by_text(f"Jobs, all: {JOBS}").is_visible()
+    assert len(rows(page, 0)) == 100
+    assert page.get_by_text("and 140 more").is_visible()
+    assert rows(page, 0)[0] == ["API", "zeExecute", "1.8 us", "300 ns", "0", "load 10, thread 11", ""]
+    assert rows(page, 1)[1] == ["1", "ok", "4.9 us", "1.1 us", "-", "load 10, thread 12"]
+
+
+def test_a_click_selects_all_of_a_job_and_esc_nothing(page):
+    page.mouse.click(*page.evaluate(PLACE, ["ivpu_hw_irq_handler", 7]))
+    page.get_by_text("Steps, selected: 8").wait_for()
+
+    assert page.evaluate(SELECTED) == [7] * 9  # its time on the NPU besides
+    assert [row[:2] for row in rows(page, 0)] == [
+        ["API", "zeExecute"],
+        ["ioctl", "ivpu_submit_ioctl"],
+        ["driver", "ivpu_hw_ip_db_set"],
+        ["ioctl", "ivpu_bo_wait_ioctl"],
+        ["interrupt", "ivpu_hw_irq_handler"],
+        ["interrupt", "ivpu_job_done_callback"],
+        ["fence", "dma_fence_signaled"],
+        ["fence", "dma_fence_wait_end"],
+    ]
+    assert rows(page, 0)[2][6] == "zeExecute > ivpu_submit_ioctl"
+    assert [row[0] for row in rows(page, 1)] == ["7"]
+
+    page.keyboard.press("Escape")
+    page.get_by_text("Steps, all: 240").wait_for()
+
+
+def test_a_box_selects_what_it_touches(page):
+    left, top = page.evaluate(PLACE, ["zeExecute", 3])
+    right, bottom = page.evaluate(PLACE, ["ivpu_bo_wait_ioctl", 4])
+    page.mouse.move(left - 3, min(top, bottom) - 8)
+    page.mouse.down()
+    page.mouse.move(right, max(top, bottom) + 5, steps=6)
+    page.mouse.up()
+    page.get_by_text("Steps, selected").wait_for()
+
+    jobs = set(page.evaluate(SELECTED))
+    assert jobs == {3, 4}
+    assert [row[0] for row in rows(page, 1)] == ["3", "4"]
+
+
+def test_the_wheel_zooms_with_ctrl_only(page):
+    place = page.evaluate(PLACE, ["zeExecute", 3])
+    span = """() => {
+      const {x_range} = [...Bokeh.index.roots][0].model.children.find((model) => model.x_range)
+      return x_range.end - x_range.start
+    }"""
+    page.mouse.move(*place)
+    whole = page.evaluate(span)
+    page.mouse.wheel(0, -300)
+    page.wait_for_timeout(200)
+    assert page.evaluate(span) == whole
+
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.wait_for_timeout(300)
+    assert page.evaluate(span) < whole / 1.2

@@ -1,0 +1,54 @@
+"""The tables of docs/npu.md and docs/npu-findings.md say what the code's own tables say."""
+
+from pathlib import Path
+
+import pytest
+
+from accel_magic.analysis.npu.phases import PHASES
+from accel_magic.analysis.npu.rules import RULES
+from accel_magic.probes import presets
+from accel_magic.probes.presets import level_zero
+from accel_magic.probes.presets.npu_families import FAMILIES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Cells of every table row on the page."""
+    lines = [line for line in (DOCS / "npu.md").read_text().splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def listed(names):
+    return ", ".join(names) or "-"
+
+
+@pytest.mark.parametrize("told", [FAMILIES, PHASES], ids=["families", "phases"])
+def test_families_and_phases_are_described_as_in_the_code(rows, told):
+    for name, text in told.items():
+        assert [name, text] in rows
+
+
+def test_every_part_of_the_preset_is_listed(rows):
+    assert set(presets.parts("npu")) == {row[0].strip("`") for row in rows if row[0].startswith("`npu:")}
+
+
+def test_the_api_map_is_the_one_in_the_code(rows):
+    for call in level_zero.CALLS:
+        by_kernel = " or ".join(filter(None, [", ".join(call.managed), ", ".join(call.unmanaged)]))
+        ways = listed((*call.entries, *filter(None, [by_kernel])))
+        name = f"`{call.name}`" + ("" if call.traced else " *")
+        assert [name, call.does, ways, listed(call.sometimes)] in rows
+
+
+def test_where_each_ioctl_arrives_is_as_in_the_code(rows):
+    for entry in level_zero.ENTRIES.values():
+        code = [listed(f"`{name}`" for name in names) for names in (entry.below, entry.sometimes, entry.later)]
+        assert [entry.name, f"`{entry.handler}`", *code] in rows
+
+
+def test_every_finding_is_explained():
+    page = (DOCS / "npu-findings.md").read_text()
+
+    assert [rule.id for rule in RULES if f"`{rule.id}`" not in page] == []

@@ -1,0 +1,172 @@
+"""Diagnosis of the real driver: each fault of the device is found with its cause, and clean runs give no finding."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_magic.lab.npu import Load
+
+CAUSES = {
+    "slow": "jobs-slow",
+    "hang": "job-hung",
+    "lose": "completion-lost",
+    "duplicate": "completion-duplicated",
+    "no-boot": "boot-failed",
+    "slow-boot": "boot-slow",
+    "lose-ipc": "request-unanswered",
+    "duplicate-ipc": "reply-duplicated",
+}
+# What a fault does beside: the driver resets what does not answer, and takes no jobs without a queue.
+CONSEQUENCES = {
+    "hang": {"npu-reset"},
+    "lose": {"npu-reset"},
+    "lose-ipc": {"npu-reset", "jobs-failed", "hits-missed"},
+}
+CLEAN = (
+    {"jobs": 20},
+    {"jobs": 40, "size": 4096},
+    {"jobs": 8, "size": 1 << 20},
+    {"jobs": 12, "buffers": 4},
+    {"jobs": 24, "processes": 8},
+    {"jobs": 24, "processes": 2, "threads": 3},
+    {"jobs": 24, "threads": 8},
+    {"jobs": 12, "rate": 40},
+    {"jobs": 20, "processes": 4, "rate": 100},
+    {"jobs": 16, "submit": "submit", "priority": "realtime"},
+)
+
+POWER = """
+device=$(echo /sys/bus/pci/drivers/intel_vpu/0000:*)
+echo {control} > $device/power/control
+for _ in $(seq 500); do
+    [ "$(cat $device/power/runtime_status)" = {status} ] && exit 0
+    sleep 0.02
+done
+echo "the NPU does not get {status}" >&2
+exit 1
+"""
+AWAKE, ASLEEP = POWER.format(control="on", status="active"), POWER.format(control="auto", status="suspended")
+REQUEST = """
+import sys
+from accel_magic.lab.npu import request_fault
+request_fault(sys.argv[1], int(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def awake(guest):
+    """The guest, whose NPU is kept awake: nothing has to boot in a trace."""
+    guest.run("sh", "-c", AWAKE)
+    yield guest
+    guest.run("sh", "-c", ASLEEP)
+
+
+@pytest.fixture
+def asleep(guest):
+    """The guest, whose NPU sleeps when the trace begins."""
+    guest.run("sh", "-c", ASLEEP)
+    return guest
+
+
+@pytest.fixture
+def request_fault(guest):
+    """Make the NPU misbehave until the test's end: `request_fault("lose-ipc", 3)`."""
+    yield lambda fault, argument: guest.python(REQUEST, fault, argument)
+    guest.python(REQUEST, "none", 0)
+
+
+def traced(guest, command):
+    """Findings about a load, and what it says of itself."""
+    result = guest.trace("npu", command=command)
+    return result.diagnose(), Load.from_json(result.value.stdout)
+
+
+def told(findings, fault):
+    """The evidence of the fault's cause, which is told first, and no other cause beside it."""
+    worse = [finding for finding in findings if finding.severity != "note"]
+    assert worse, findings
+    assert worse[0].id == CAUSES[fault], findings
+    assert {finding.id for finding in worse[1:]} <= CONSEQUENCES.get(fault, set()), findings
+    return worse[0].evidence
+
+
+def test_clean_runs_give_no_finding(awake, load):
+    for shape in CLEAN:
+        findings, done = traced(awake, load(**shape))
+
+        assert done.ok == done.jobs == shape["jobs"]
+        assert not findings, (shape, findings)
+
+
+def test_a_run_that_wakes_the_npu_is_noted_as_no_more_than_that(asleep, load):
+    findings, done = traced(asleep, load(jobs=20))
+
+    assert done.ok == 20
+    assert {finding.severity for finding in findings} <= {"note"}
+    assert set(findings.ids) <= {"boot-in-region", "wake-per-job"}
+
+
+def test_slow_jobs_are_found(awake, load):
+    findings, done = traced(awake, load(jobs=12, fault="slow=200000", every=6))
+
+    evidence = told(findings, "slow")
+    assert (evidence["slow"], evidence["jobs"]) == (done.faulty, done.jobs) == (2, 12)
+    assert evidence["longest_ns"] >= 200e6
+
+
+def test_a_job_that_hangs_is_found(awake, load):
+    findings, done = traced(awake, load(jobs=3, processes=3, fault="hang", at=2, timeout=30))
+
+    evidence = told(findings, "hang")
+    assert (evidence["hung"], done.faulty) == (1, 1)
+    assert "npu-reset" in findings.ids
+
+
+def test_a_job_whose_end_is_not_told_is_found(awake, load):
+    findings, done = traced(awake, load(jobs=3, processes=3, fault="lose", at=2, timeout=3))
+
+    assert (told(findings, "lose")["lost"], done.faulty) == (1, 1)
+
+
+def test_an_end_that_is_told_twice_is_found(awake, load):
+    findings, done = traced(awake, load(jobs=10, fault="duplicate", every=5))
+
+    assert told(findings, "duplicate") == {"told_twice": done.faulty, "jobs": 10}
+    assert done.faulty == 2
+
+
+def test_firmware_that_does_not_boot_is_found(asleep, load, request_fault):
+    request_fault("no-boot", 1)
+
+    findings, done = traced(asleep, load(jobs=3))
+
+    assert done.ok == 3
+    assert told(findings, "no-boot")["failed"] == 1
+
+
+def test_firmware_that_boots_slowly_is_found(asleep, load, request_fault):
+    request_fault("slow-boot", 300_000)
+
+    findings, done = traced(asleep, load(jobs=3))
+
+    assert done.ok == 3
+    assert told(findings, "slow-boot")["longest_ns"] >= 300e6
+
+
+def test_an_answer_that_is_lost_is_found(awake, load, request_fault):
+    # On 6.12 the driver crashes when the answer to the registration of a doorbell is lost: it is the second.
+    request_fault("lose-ipc", 3 if awake.kernel == "6.12" else 2)
+
+    findings, _ = traced(awake, load(jobs=3))
+
+    assert told(findings, "lose-ipc")["unanswered"] >= 1
+
+
+def test_answers_that_come_twice_are_found(awake, load, request_fault):
+    request_fault("duplicate-ipc", 1)
+
+    findings, done = traced(awake, load(jobs=5))
+
+    assert done.ok == 5
+    evidence = told(findings, "duplicate-ipc")
+    assert 1 <= evidence["unclaimed"] <= evidence["requests"]

@@ -1,0 +1,104 @@
+"""The join of Level Zero, ioctls, driver and interrupts on Debian's kernels, held to what the loads say that they did."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from accel_magic.analysis.npu.api import unexpected
+from accel_magic.lab.level_zero import ZeLoad
+from tests.lab.test_level_zero import below
+
+JOBS, THREADS = 12, 2
+SUBMITS = ("ivpu_submit_ioctl", "ivpu_cmdq_submit_ioctl")
+EXECUTE, SYNCHRONIZE = "zeCommandQueueExecuteCommandLists", "zeFenceHostSynchronize"
+
+
+class Traced:
+    """One load of Level Zero with the whole preset, its steps, and what it told."""
+
+    def __init__(self, guest, api):
+        command = [api.program, "--json", *api.options, "--jobs", JOBS, "--threads", THREADS, "--in-flight", 3]
+        result = guest.trace("npu", command=command)
+        assert result.value.status == 0, result.value.stderr
+        assert result.lost == 0
+        self.kernel, self.npu = guest.kernel, result.npu
+        self.steps, self.told = result.npu.calls, ZeLoad.from_json(result.value.stdout)
+
+    def named(self, *names):
+        return self.steps[self.steps["name"].isin(names)]
+
+    def outermost(self, step):
+        while step["inside"] >= 0:
+            step = self.steps.iloc[step["inside"]]
+        return step
+
+
+@pytest.fixture(scope="module")
+def traced(_holder, api):
+    return Traced(_holder.get(), api)
+
+
+def test_calls_and_the_ioctls_below_each_are_those_of_the_load(traced):
+    api = traced.steps[traced.steps["layer"] == "API"]
+    assert api["name"].value_counts()[lambda counts: counts > 0].to_dict() == traced.told.functions.to_dict()
+
+    ioctls = traced.steps[(traced.steps["layer"] == "ioctl") & (traced.steps["inside"] >= 0)]
+    found = Counter(zip(traced.steps["name"].iloc[ioctls["inside"]], ioctls["name"], strict=True))
+    # The preset leaves out what asks DRM for its version.
+    expected = {
+        pair: times for pair, times in below(traced.kernel, "fence", traced.told).items() if "drm_" not in pair[1]
+    }
+    assert {pair: times for pair, times in found.items() if "drm_" not in pair[1]} == expected
+    assert len(unexpected(traced.npu.trace, traced.steps)) == 0
+
+
+def test_every_job_leads_from_its_own_call_to_its_own_completion(traced):
+    ends = traced.named("dma_fence_signaled")
+    assert len(ends) == JOBS
+    assert sorted(ends["job"]) == list(range(JOBS))
+    calls = traced.steps.iloc[ends["root"]]
+    assert set(calls["name"]) == {EXECUTE}
+    assert calls["id"].nunique() == JOBS
+    jobs = traced.npu.jobs.iloc[ends["job"]]
+    assert calls["tid"].tolist() == jobs["tid"].tolist()
+    assert (calls["start_ns"].to_numpy() <= jobs["submitted_ns"].to_numpy(np.int64)).all()
+    assert (ends["start_ns"].to_numpy() == jobs["done_ns"].to_numpy(np.int64)).all()
+    assert calls["job"].tolist() == ends["job"].tolist()
+
+
+def test_the_end_of_a_wait_is_caused_by_the_completion_that_it_waited_for(traced):
+    ends = traced.named("dma_fence_wait_end")
+    assert len(ends) >= 1
+    for _, end in ends.iterrows():
+        cause = traced.steps.iloc[end["parent"]]
+        assert (cause["name"], cause["job"]) == ("dma_fence_signaled", end["job"])
+        assert cause["start_ns"] <= end["start_ns"]
+        wait = traced.outermost(end)
+        assert (wait["name"], wait["job"], wait["tid"]) == (SYNCHRONIZE, end["job"], end["tid"])
+
+
+def test_interrupts_are_nobodys_and_lead_to_the_thread_that_works_them_off(traced):
+    entries = traced.named("ivpu_hw_irq_handler")
+    assert len(entries) >= 1
+    assert (entries["inside"] == -1).all()
+    assert (entries["tid"] == -1).all()
+    reads = traced.named("ivpu_hw_ip_ipc_rx_addr_get")
+    outside = reads[~reads["inside"].isin(entries["id"])]
+    polls = traced.named("ivpu_wait_for_ready")
+    assert outside["inside"].isin(polls["id"]).all()  # the firmware's first message is polled for
+    handlers = traced.named("ivpu_irq_thread_handler" if traced.kernel == "6.12" else "ivpu_ipc_irq_thread_handler")
+    assert set(traced.steps["name"].iloc[handlers["parent"][handlers["parent"] >= 0]]) == {"ivpu_hw_irq_handler"}
+    assert (traced.named("ivpu_job_done_callback")["layer"] == "interrupt").all()
+
+
+def test_the_split_of_each_calls_time_adds_up(traced):
+    table = traced.npu.api
+    parts = table[["user_ns", "ioctl_ns", "device_ns"]]
+    assert np.allclose(parts.sum(axis=1)[table["layer"] == "API"], table["total_ns"][table["layer"] == "API"])
+    assert (parts >= 0).all(axis=None)
+    assert table.loc[EXECUTE, "jobs"] == JOBS
+    assert table.loc[SYNCHRONIZE, "device_ns"] > 0
+    assert table.loc["zeFenceCreate", ["ioctl_ns", "device_ns"]].tolist() == [0, 0]

@@ -1,0 +1,98 @@
+"""The Level Zero loader: Debian 12's package, fetched and unpacked only when it is asked for."""
+
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.lab import image
+from accel_magic.lab.image import fetch, pins, store
+
+LIBRARY = "usr/lib/x86_64-linux-gnu"
+
+
+@pytest.fixture
+def package(debs, make, table):
+    """The package as pinned."""
+    files = {f"{LIBRARY}/libze_loader.so.1.8.0": b"loader", f"{LIBRARY}/libze_tracing_layer.so.1.8.0": b"layer"}
+    deb = make.deb(debs, "libze1", "1.8.12-1", files)
+    table(("level-zero", deb))
+    return deb
+
+
+def test_the_loader_alone_is_taken_out_of_a_package_in_a_folder(package, debs, cache):
+    loader = image.build_level_zero(debs=debs)
+
+    assert (loader.name, loader.read_bytes()) == ("libze_loader.so.1", b"loader")
+    assert sorted(file.name for file in loader.parent.iterdir()) == ["libze_loader.so.1", "part.json"]
+    assert image.find_level_zero() == loader
+    assert cache in loader.parents
+
+
+def test_it_is_fetched_from_debian_12_and_not_from_the_release_of_the_rest(package, archive, make, debs, cache):
+    archive.publish(package, suite="bookworm")
+    archive.publish(make.deb(debs, "libze1", "1.20.6-1", {f"{LIBRARY}/libze_loader.so.1.20.6": b"newer"}))
+
+    loader = image.build_level_zero()
+
+    assert loader.read_bytes() == b"loader"
+    assert not any("trixie" in path for path in archive.asked)
+    assert sorted(path.name for path in cache.iterdir()) == ["lock", "parts"]
+
+
+def test_groups_of_two_releases_are_fetched_each_from_its_own(package, archive, make, debs, table):
+    busybox = make.busybox(debs)
+    table(("level-zero", package), ("busybox", busybox))
+    archive.publish(busybox)
+    archive.publish(package, suite="bookworm")
+    store.cache().mkdir(parents=True)
+
+    found = fetch.from_mirror(["busybox", pins.LEVEL_ZERO], lambda _: None)
+
+    assert {group: one.debs[0].version for group, one in found.items()} == {
+        "busybox": "1:1.37.0-6",
+        "level-zero": "1.8.12-1",
+    }
+    assert all(deb.file.is_file() for one in found.values() for deb in one.debs)
+
+
+def test_what_is_there_is_not_fetched_again(package, debs, monkeypatch):
+    first = image.build_level_zero(debs=debs)
+    monkeypatch.setattr(fetch, "from_mirror", None)
+    monkeypatch.setattr(fetch, "from_folder", None)
+
+    assert image.build_level_zero() == first
+
+
+def test_building_a_kernel_neither_needs_it_nor_removes_it(package, debs, make, table, own_qemu):
+    table(("level-zero", package), ("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
+    package.rename(debs.parent / package.name)
+    image.build("6.12", debs=debs)
+    with pytest.raises(MachineError):
+        image.find_level_zero()
+    (debs.parent / package.name).rename(package)
+
+    loader = image.build_level_zero(debs=debs)
+    image.clean("6.12")
+    image.build("6.12", debs=debs)
+
+    assert loader.is_file()
+    image.clean()
+    assert not loader.exists()
+
+
+def test_without_it_the_error_has_the_command_that_builds_it(package, tmp_path):
+    with pytest.raises(MachineError) as error:
+        image.find_level_zero()
+    assert error.value.fix.startswith("python -m accel_magic lab build --level-zero")
+
+    with pytest.raises(MachineError) as error:
+        image.build_level_zero(debs=tmp_path / "none")
+    assert "lab build --level-zero --debs FOLDER" in error.value.fix
+    assert "libze1_1.8.12-1_amd64.deb" in error.value.fix
+
+
+def test_a_package_without_the_loader_is_refused(debs, make, table):
+    table(("level-zero", make.deb(debs, "libze1", "1.8.12-1", {f"{LIBRARY}/libother.so.1": b"x"})))
+    with pytest.raises(MachineError, match=r"has no libze_loader\.so\.1"):
+        image.build_level_zero(debs=debs)
+    with pytest.raises(MachineError):
+        image.find_level_zero()

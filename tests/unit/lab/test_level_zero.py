@@ -1,0 +1,229 @@
+"""Level Zero of the lab without a lab: layouts, the driver library where there is no NPU, what the load says."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.lab import level_zero, npu, tools
+from accel_magic.lab.image import store
+from accel_magic.lab.level_zero import loads, parts
+from accel_magic.lab.npu.program import compile_program
+from accel_magic.lab.settings import Settings
+from accel_magic.lab.vm import Lab
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+no_npu = pytest.mark.skipif(Path("/dev/accel").exists(), reason="there may be an NPU")
+SOURCES = Path(level_zero.__file__).parent
+UNINITIALIZED, UNSUPPORTED_VERSION = 0x78000001, 0x78000002
+
+# The specification's structures, from the published headers of 1.8 and 1.27: size, offsets.
+ABI = {
+    "ze_flags_description": (24, {"kind": 0, "next": 8, "flags": 16}),
+    "ze_ordinal_description": (24, {"kind": 0, "next": 8, "ordinal": 16, "flags": 20}),
+    "ze_queue_description": (40, {"next": 8, "ordinal": 16, "index": 20, "flags": 24, "mode": 28, "priority": 32}),
+    "ze_driver_properties": (40, {"uuid": 16, "version": 32}),
+    "ze_device_properties": (
+        368,
+        {
+            "type": 16,
+            "vendor": 20,
+            "device": 24,
+            "flags": 28,
+            "subdevice": 32,
+            "clock_mhz": 36,
+            "most_memory": 40,
+            "most_contexts": 48,
+            "most_priority": 52,
+            "compute_units": 56,
+            "timer_resolution": 80,
+            "timestamp_bits": 88,
+            "kernel_timestamp_bits": 92,
+            "uuid": 96,
+            "name": 112,
+        },
+    ),
+    "ze_queue_group_properties": (40, {"flags": 16, "most_fill_pattern": 24, "queues": 32}),
+}
+# Place of each function in its table, from the same headers: those that the driver fills, and no others.
+PLACES = {
+    "Global": {0},
+    "Driver": {0, 1, 2},
+    "Device": {0, 2, 5},
+    "Context": {0, 1},
+    "CommandQueue": {0, 1, 2, 3},
+    "CommandList": {0, 2, 3, 4, 6, 8},
+    "Fence": {0, 1, 2, 3, 4},
+    "Mem": {0, 1, 2, 3},
+    "Event": set(),
+    "Module": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """The driver library, loaded here."""
+    return ctypes.CDLL(str(compile_program(parts.DRIVER, tmp_path_factory.mktemp("driver"))))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "lab"
+
+
+@pytest.fixture
+def no_lab(monkeypatch):
+    for name in ("ACCEL_MAGIC_LAB", "LD_LIBRARY_PATH", parts.DRIVERS):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def built(cache, monkeypatch):
+    """A loader in the cache, which is a library, if not a loader."""
+    loader = cache / "parts" / "level-zero" / "libze_loader.so.1"
+    loader.parent.mkdir(parents=True)
+    subprocess.run([COMPILER, "-shared", "-o", loader, "-x", "c", os.devnull], check=True)
+    monkeypatch.setattr(parts, "find_level_zero", lambda: loader)
+    return loader
+
+
+@needs_compiler
+def test_structures_are_the_specifications(tmp_path):
+    checks = [
+        f'_Static_assert(sizeof(struct {name}) == {size}, "{name}");'
+        + "".join(
+            f'_Static_assert(offsetof(struct {name}, {field}) == {at}, "{name}.{field}");'
+            for field, at in offsets.items()
+        )
+        for name, (size, offsets) in ABI.items()
+    ]
+    source = tmp_path / "check.c"
+    source.write_text('#include "ze_api.h"\n' + "\n".join(checks))
+
+    done = subprocess.run(
+        [COMPILER, "-std=gnu11", "-fsyntax-only", "-I", SOURCES, source], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@needs_compiler
+@pytest.mark.parametrize("table", PLACES)
+def test_the_driver_fills_its_places_in_a_table_and_leaves_the_others(driver, table):
+    entries = (ctypes.c_void_p * 40)()
+    getter = getattr(driver, f"zeGet{table}ProcAddrTable")
+
+    assert getter(0x10005, entries) == 0
+    assert {place for place, entry in enumerate(entries) if entry} == PLACES[table]
+    assert getter(0x20000, entries) == UNSUPPORTED_VERSION
+
+
+@needs_compiler
+def test_the_driver_exports_tables_and_nothing_else(tmp_path):
+    library = compile_program(parts.DRIVER, tmp_path)
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[-1] for line in symbols.splitlines()]
+
+    assert all(name.startswith("ze") and name.endswith("ProcAddrTable") for name in names)
+    assert len(names) == 73
+
+
+@needs_compiler
+@no_npu
+def test_without_an_npu_the_driver_is_not_there(driver):
+    entries = (ctypes.c_void_p * 1)()
+    driver.zeGetGlobalProcAddrTable(0x10000, entries)
+
+    assert ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)(entries[0])(0) == UNINITIALIZED
+
+
+@needs_compiler
+def test_the_guests_programs_find_loader_and_driver_and_keep_what_is_set(built, tmp_path):
+    (tmp_path / "bin").mkdir()
+    found = level_zero.install(tmp_path / "bin")
+
+    assert found.loader == built
+    assert (tmp_path / "bin" / "ze_load").resolve() == found.program
+    assert found.environment({}) == {"LD_LIBRARY_PATH": str(built.parent), "ZE_ENABLE_ALT_DRIVERS": str(found.driver)}
+    kept = found.environment({"LD_LIBRARY_PATH": "/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"})
+    assert kept == {"LD_LIBRARY_PATH": f"{built.parent}:/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"}
+
+
+def test_a_lab_without_it_says_in_the_guest_how_to_get_it_and_is_otherwise_as_before(cache, tmp_path):
+    assert tools.install(tmp_path / "bin") is None
+
+    done = subprocess.run([tmp_path / "bin" / "ze_load", "--jobs", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "fix: python -m accel_magic lab build --level-zero" in done.stderr
+    assert (tmp_path / "bin" / "npu_load").exists()
+    assert not list(store.cache().glob("programs/*ze_*"))
+    assert not {"LD_LIBRARY_PATH", parts.DRIVERS} & set(Lab(Settings())._environment({}))
+
+
+@needs_compiler
+@no_npu
+def test_outside_the_lab_the_machines_own_is_asked_and_inside_the_labs(cache, no_lab, built, monkeypatch):
+    with pytest.raises(MachineError, match="there is no NPU for Level Zero here") as error:
+        npu.ze_load(1)
+    assert "lab build --level-zero" in error.value.fix
+
+    monkeypatch.setenv("ACCEL_MAGIC_LAB", "7.2")
+    with pytest.raises(MachineError, match="has no zeFence"):  # this loader is an empty library
+        npu.ze_load(1)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "wrong",
+    [{"jobs": 0}, {"in_flight": 0}, {"wait": "never"}, {"memory": "gpu"}, {"fault": "hang"}, {"fault": "x", "at": 1}],
+)
+def test_options_that_cannot_be_are_refused(cache, no_lab, wrong):
+    with pytest.raises(ProbeError):
+        npu.ze_load(**wrong)
+
+
+def test_what_a_load_printed_is_read_and_shown():
+    values = {
+        "device": "NPU lab",
+        "threads": 2,
+        "in_flight": 3,
+        "wait": "query",
+        "size": 4096,
+        "memory": "host",
+        "fresh": True,
+        "rate": 0.0,
+        "timeout": 10.0,
+        "fault": "slow",
+        "fault_argument": 5,
+        "every": 2,
+        "at": 0,
+        "faulty": 2,
+        "jobs": 4,
+        "ok": 3,
+        "failed": 0,
+        "timed_out": 1,
+        "most_in_flight": 4,
+        "duration_ns": 1_500_000,
+        "latency_ns": {"mean": 2000, "p50": 1000, "max": 4000},
+        "calls": {"zeInit": {"SUCCESS": 1}, "zeFenceQueryStatus": {"SUCCESS": 3, "NOT_READY": 40}},
+    }
+
+    told = loads.ZeLoad.from_json(json.dumps(values))
+
+    assert told.functions.to_dict() == {"zeInit": 1, "zeFenceQueryStatus": 43}
+    assert told.results.loc["zeFenceQueryStatus"].to_dict() == {"SUCCESS": 3, "NOT_READY": 40}
+    assert told.results.loc["zeInit", "NOT_READY"] == 0
+    shown = repr(told)
+    assert "4 jobs on NPU lab in 0.002 s, 2 threads, at most 4 in flight" in shown
+    assert "slow asked for 2 times" in shown
+    assert "zeFenceQueryStatus                   SUCCESS 3  NOT_READY 40" in shown
+    assert "<td>SUCCESS 3  NOT_READY 40</td>" in told._repr_html_()

@@ -1,0 +1,75 @@
+"""The map of Level Zero's calls: everything it names exists, and what it says of submission holds for each kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_magic.probes import captures
+from accel_magic.probes.presets.level_zero import BY_NAME, CALLS, ENTRIES, HANDLERS, result_name
+
+DRM_HANDLERS = {
+    "drm_gem_close_ioctl",
+    "drm_gem_mmap",
+    "drm_getcap",
+    "drm_prime_fd_to_handle_ioctl",
+    "drm_prime_handle_to_fd_ioctl",
+    "drm_version",
+}
+
+
+def test_the_map_names_no_call_twice_and_no_way_into_the_driver_that_it_does_not_have():
+    assert len(BY_NAME) == len(CALLS)
+    assert {entry for call in CALLS for entry in call.ever} <= set(ENTRIES)
+    assert len(HANDLERS) == len(ENTRIES)
+
+
+def test_the_functions_below_an_ioctl_are_the_drivers(driver_functions):
+    known = {name.partition(".")[0] for functions in driver_functions.values() for name in functions}
+    known |= {"ivpu_bo_pin", "dma_fence_init", "dma_fence_signaled", "dma_fence_wait_start", "dma_fence_wait_end"}
+
+    for entry in ENTRIES.values():
+        assert set(entry.below + entry.sometimes + entry.later) <= known
+        assert entry.handler in known | DRM_HANDLERS
+
+
+def test_what_an_ioctl_always_calls_is_in_every_kernel_that_has_the_ioctl(functions):
+    known = {name.partition(".")[0] for name in functions} | {"dma_fence_init"}
+
+    for entry in ENTRIES.values():
+        if entry.handler in known:
+            assert set(entry.below) <= known, entry.name
+
+
+@pytest.mark.parametrize(("managed", "submit"), [(True, "CMDQ_SUBMIT"), (False, "SUBMIT")])
+def test_work_is_submitted_the_way_the_kernel_knows(managed, submit):
+    execute = BY_NAME["zeCommandQueueExecuteCommandLists"]
+
+    assert execute.always(managed=managed) == (submit,)
+    assert execute.ever >= {"SUBMIT", "CMDQ_SUBMIT"}
+    assert BY_NAME["zeCommandQueueCreate"].always(managed=managed) == (("CMDQ_CREATE",) if managed else ())
+
+
+def test_only_functions_of_the_loader_are_traced():
+    for call in CALLS:
+        assert call.traced == call.name.startswith("ze")
+        assert call.traced or not call.captures
+
+
+def test_the_calls_columns_do_not_take_names_that_other_events_give_another_meaning():
+    columns = {capture.name for call in CALLS for capture in captures.parse(call.captures)}
+
+    assert {name for name in columns if not name.startswith("ze_")} == {"size", "ptr", "lists"}
+
+
+@pytest.mark.parametrize(
+    ("retval", "name"),
+    [
+        (0, "SUCCESS"),
+        (1, "NOT_READY"),
+        (0x70000001, "ERROR_DEVICE_LOST"),
+        (0x7FFF_0000_7800_0004, "ERROR_INVALID_ARGUMENT"),
+        (-1, "0xffffffff"),
+    ],
+)
+def test_results_are_named_by_the_lower_half_of_the_register(retval, name):
+    assert result_name(retval) == name

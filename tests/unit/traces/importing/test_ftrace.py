@@ -1,0 +1,171 @@
+"""The trace files of ftrace, and trace-cmd report."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+HEAD = "# tracer: nop\n#\n"
+
+
+def stamped(name):
+    """Task, thread, CPU, ns and the rest of each line, read with nothing but a plain expression."""
+    form = re.compile(r"\s*(.+)-(\d+)\s+\[(\d+)\]\s.*?(\d+)\.(\d+): +(.*)$")
+    lines = [form.match(line) for line in name.read_text().splitlines()]
+    return [(m[1], int(m[2]), int(m[3]), int((m[4] + m[5]).ljust(len(m[4]) + 9, "0")), m[6]) for m in lines if m]
+
+
+def assert_stamps(events, lines):
+    assert len(events) == len(lines)
+    assert events["comm"].tolist() == [line[0] for line in lines]
+    assert events["tid"].tolist() == [line[1] for line in lines]
+    assert events["cpu"].tolist() == [line[2] for line in lines]
+    assert events["time_ns"].tolist() == [line[3] - lines[0][3] for line in lines]
+
+
+def test_the_function_tracers_file_gives_functions_and_their_callers(imported, sample):
+    lines = stamped(sample("function.txt"))
+
+    result = imported(sample("function.txt"))
+
+    assert_stamps(result.events, lines)
+    assert result.events["function"].tolist() == [line[4].split(" <-")[0] for line in lines]
+    assert result.events["caller"].tolist() == [line[4].split(" <-")[1] for line in lines]
+    assert {point.kind for point in result.plan.points} == {"kprobe"}
+    assert len(result.latency) == 0
+
+
+def test_trace_cmd_gives_the_same_functions(imported, sample):
+    lines = stamped(sample("trace_cmd_function.txt"))
+
+    result = imported(sample("trace_cmd_function.txt"))
+
+    assert_stamps(result.events, lines)
+    assert result.events["function"].tolist() == [line[4].split()[1] for line in lines]
+
+
+def test_trace_events_have_their_fields_as_columns(imported, sample):
+    path = sample("events.txt")
+    switches = re.findall(
+        r"sched_switch: prev_comm=(.+) prev_pid=(\d+) prev_prio=\d+ prev_state=(\S+) ==> next_comm=(.+) next_pid=(\d+)",
+        path.read_text(),
+    )
+
+    events = imported(path).events
+    found = events[events["function"] == "sched_switch"]
+
+    assert len(found) == len(switches) == 20
+    assert found["prev_comm"].tolist() == [switch[0] for switch in switches]
+    assert found["prev_pid"].tolist() == [int(switch[1]) for switch in switches]
+    assert found["prev_state"].tolist() == [switch[2] for switch in switches]
+    assert found["next_comm"].tolist() == [switch[3] for switch in switches]
+    assert found["next_pid"].tolist() == [int(switch[4]) for switch in switches]
+
+
+def test_system_calls_are_named_as_their_tracepoints(imported, sample):
+    text = sample("events.txt").read_text()
+
+    result = imported(sample("events.txt"))
+    events = result.events
+
+    assert Counter(events["function"])["sys_enter_getppid"] == text.count("sys_getppid()")
+    returned = events.loc[events["function"] == "sys_exit_getppid", "ret"]
+    assert set(returned) == {int(value, 16) for value in re.findall(r"sys_getppid -> (0x\w+)", text)}
+    writes = events[events["function"] == "sys_enter_write"]
+    assert writes["count"].tolist() == [int(value) for value in re.findall(r"sys_write\(.*count: (\d+)\)", text)]
+    assert ("tracepoint", "syscalls", "sys_enter_write") in {(p.kind, p.target, p.function) for p in result.plan.points}
+
+
+def test_a_field_named_like_a_column_stands_beside_it(imported, sample):
+    events = imported(sample("trace_cmd_events.txt")).events
+    run = events[events["function"] == "sched_process_exec"]
+
+    assert (run["pid_field"] == run["pid"]).all()
+    assert run["filename"].str.startswith("/usr/").all()
+
+
+def test_trace_cmds_other_form_of_lines_says_the_same_to_the_nanosecond(imported, sample):
+    plain, precise = (imported(sample(f"trace_cmd_{name}.txt")).events for name in ("events", "latency_format"))
+
+    assert plain["function"].tolist() == precise["function"].tolist()
+    assert plain["tid"].tolist() == precise["tid"].tolist()
+    assert plain["cpu"].tolist() == precise["cpu"].tolist()
+    assert (plain["time_ns"] - precise["time_ns"]).abs().max() < 2_000
+    assert precise["time_ns"].iloc[1] == 80_305_289_563 - 80_282_740_644
+
+
+def test_processes_are_named_where_the_file_has_them(imported, notes):
+    line = "       CPU 0/TCG-17652   (  17648) [001] d..2. 23610.064847: sys_exit: NR 1 = 8\n"
+
+    result = imported(HEAD + line)
+
+    assert (result.events["pid"].item(), result.events["tid"].item()) == (17648, 17652)
+    assert result.events["comm"].item() == "CPU 0/TCG"
+    assert "pid is" not in notes(result)
+
+
+def test_a_task_that_was_forgotten_has_no_name(imported):
+    result = imported(HEAD + "           <...>-99      [000] .....  1.000001: sched_x: a=1\n")
+
+    assert result.events["comm"].isna().all()
+    assert result.events["tid"].item() == 99
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("CPU:0 [LOST 12 EVENTS]", 12),
+        ("CPU:1 [413 EVENTS DROPPED]", 413),
+        ("CPU:1 [EVENTS DROPPED]", 1),
+        ("# entries-in-buffer/entries-written: 100/350   #P:2", 250),
+        ("# entries-in-buffer/entries-written: 100/100   #P:2", 0),
+    ],
+)
+def test_what_ftrace_says_it_lost_is_lost(imported, notes, line, lost):
+    result = imported(f"{line}\n" + "  a-1   [000] .....  1.000001: sched_x: a=1\n" * 2)
+
+    assert result.lost == lost
+    assert "not understood" not in notes(result)
+
+
+def test_losses_in_a_real_report_add_up(imported, sample, notes):
+    text = sample("trace_cmd_lost.txt").read_text()
+    known = sum(map(int, re.findall(r"\[(\d+) EVENTS DROPPED\]", text)))
+    unknown = text.count("[EVENTS DROPPED]")
+
+    result = imported(sample("trace_cmd_lost.txt"))
+
+    assert known > 0
+    assert unknown > 0
+    assert result.lost == known + unknown
+    assert f"events were lost {unknown} more times" in notes(result)
+    assert result.recorded == len(stamped(sample("trace_cmd_lost.txt")))
+
+
+def test_values_are_numbers_where_all_are_and_texts_otherwise(imported):
+    lines = [
+        "e1: a=1 b=0xffffffffffffffff c=-5 d=x",
+        "e1: a=2 b=0x10 c=7 d=y z",
+        "e2: a=3 flags=GFP_KERNEL|__GFP_ZERO [last]",
+    ]
+    text = "".join(f"  t-1   [000] .....  1.00000{at}: {line}\n" for at, line in enumerate(lines))
+
+    events = imported(text).events
+
+    assert events["a"].tolist() == [1, 2, 3]
+    assert events["b"].tolist()[:2] == [2**64 - 1, 16]
+    assert events["c"].tolist()[:2] == [-5, 7]
+    assert events["d"].tolist()[:2] == ["x", "y z"]
+    assert events["flags"].tolist()[2] == "GFP_KERNEL|__GFP_ZERO"
+
+
+def test_an_event_whose_fields_vary_is_read_all_the_same(imported):
+    lines = ["e: a=1 b=2", "e: b=4", "e: a=5", "e: no fields", "e:", "e: b=6 a=7"]
+    text = "".join(f"  t-1   [000] .....  1.00000{at}: {line}\n" for at, line in enumerate(lines))
+
+    events = imported(text).events
+
+    assert events["a"].fillna(-1).tolist() == [1, -1, 5, -1, -1, 7]
+    assert events["b"].fillna(-1).tolist() == [2, 4, -1, -1, -1, 6]

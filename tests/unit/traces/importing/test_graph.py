@@ -1,0 +1,149 @@
+"""Calls as function_graph draws them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+LINE = re.compile(r"\s*(?:[\d.]+ \|\s+)?(\d+)\)\s*(?:\S.*-\d+\s+\|)?\s*[+!#*@$]? *(?:([\d.]+) us)?\s*\|( *)(.*)$")
+
+
+def calls(path):
+    """Name and duration (ns, None for calls that do not end) of each call, by keeping a stack per CPU and depth."""
+    found, open_ = [], {}
+    for line in path.read_text().splitlines():
+        match = LINE.match(line)
+        if not match or match[4].startswith(("<", "=")):
+            continue
+        cpu, us, depth, text = match[1], match[2], len(match[3]), match[4]
+        ns = round(float(us) * 1000) if us else None
+        if text.startswith("}"):
+            place = open_.pop((cpu, depth), None)
+            if place is not None:
+                found[place][1] = ns
+        elif text.endswith("{"):
+            open_[cpu, depth] = len(found)
+            found.append([text.split("[")[0].split("(")[0].strip(), None])
+        else:
+            found.append([text.split("[")[0].split("(")[0].strip(), ns])
+    return found
+
+
+def durations(events):
+    return [None if np.isnan(value) else int(value) for value in events["duration_ns"]]
+
+
+def test_every_call_has_the_duration_printed_where_it_ends(imported, sample):
+    for name in ("function_graph.txt", "function_graph_times.txt"):
+        truth = calls(sample(name))
+
+        result = imported(sample(name))
+
+        assert result.events["function"].tolist() == [call[0] for call in truth]
+        assert durations(result.events) == [call[1] for call in truth]
+        assert sum(call[1] is None for call in truth) == result.latency["unfinished"].sum()
+        assert {point.target for point in result.plan.points} == {"intel_vpu"}
+        assert all(point.latency for point in result.plan.points)
+
+
+def test_the_columns_time_and_task_are_read_where_they_are(imported, sample):
+    text = sample("function_graph_times.txt").read_text()
+    stamps = [
+        (int(float(time) * 1e6 + 0.5), comm, int(tid))
+        for time, comm, tid, rest in re.findall(r"([\d.]+) \|\s+\d+\)\s+(\S+)-(\d+)\s+\|.*\|\s+(.*)", text)
+        if not rest.startswith("}")
+    ]
+
+    events = imported(sample("function_graph_times.txt")).events
+
+    assert (events["time_ns"] // 1000).tolist() == [stamp[0] - stamps[0][0] for stamp in stamps]
+    assert events["comm"].tolist() == [stamp[1] for stamp in stamps]
+    assert events["tid"].tolist() == [stamp[2] for stamp in stamps]
+
+
+def test_without_these_columns_there_are_durations_but_no_times(imported, sample):
+    result = imported(sample("function_graph.txt"))
+
+    assert not result.recording.timed
+    assert result.recording.imported.measured
+    assert result.latency["count"].sum() > 100
+
+
+def test_tasks_are_known_from_the_lines_that_tell_of_a_switch(imported, sample):
+    """The same stretch of the same buffer, once with a column for the task and once without."""
+    told = imported(sample("function_graph_times.txt")).events
+    guessed = imported(sample("function_graph.txt")).events
+    known = (guessed["tid"] >= 0).to_numpy()
+
+    assert known.sum() > 50
+    assert guessed["tid"][known].tolist() == told["tid"][known].tolist()
+    assert set(told["cpu"][~known]) == {0}  # nothing was switched there
+
+
+def test_trace_cmds_drawing_says_the_same(imported, sample):
+    path = sample("trace_cmd_graph.txt")
+    text = path.read_text()
+
+    result = imported(path)
+    events = result.events
+
+    outer = events[events["function"] == "ivpu_open"].iloc[0]
+    assert outer["duration_ns"] == 252_639
+    leaves = re.findall(r"funcgraph_entry:\s+[+!#*@$]? *([\d.]+) us\s+\|\s+(\w+)\(\);", text)
+    for us, name in leaves:
+        assert round(float(us) * 1000) in durations(events[events["function"] == name])
+    assert len(events) == len(re.findall(r"funcgraph_entry:|: dma_fence", text))
+
+
+def test_trace_events_among_the_calls_keep_their_fields(imported, sample):
+    events = imported(sample("trace_cmd_graph.txt")).events
+    fences = events[events["function"].str.startswith("dma_fence_")]
+
+    assert len(fences) > 0
+    assert fences["driver"].tolist() == ["intel_vpu"] * len(fences)
+    assert fences["seqno"].notna().all()
+    assert fences["duration_ns"].isna().all()
+
+
+def test_a_call_interrupted_on_its_cpu_is_paired_with_its_own_end(imported):
+    text = "\n".join(
+        [
+            "# tracer: function_graph",
+            " 1.000001 |   0)   a-1   |               |  f() {",
+            " 1.000002 |   0)   b-2   |               |  f() {",
+            " 1.000003 |   0)   b-2   |   1.000 us    |  } /* f */",
+            " 1.000004 |   1)   a-1   |   3.000 us    |  } /* f */",
+            " 1.000005 |   1)   a-1   |               |  g() {",
+            "",
+        ]
+    )
+
+    events = imported(text).events
+
+    assert events["function"].tolist() == ["f", "f", "g"]
+    assert durations(events) == [3000, 1000, None]
+
+
+def test_events_and_return_values_in_comments_are_read(imported):
+    text = "\n".join(
+        [
+            " 0)               |  f() {",
+            " 0)               |  /* sched_wakeup: comm=x pid=5 */",
+            " 0)   1.250 us    |    g(); /* = 0xfffffffffffffff4 */",
+            " 0)   ==========> |",
+            " 0)   0.250 us    |      h [mod](); /* ret=0x10 */",
+            " 0)   <========== |",
+            " 0) + 11.500 us   |  } /* f ret=-22 */",
+            "",
+        ]
+    )
+
+    result = imported(text)
+    events = result.events
+
+    assert events["function"].tolist() == ["f", "sched_wakeup", "g", "h"]
+    assert events["retval"].fillna(0).tolist() == [-22, 0, -12, 16]
+    assert events["comm_field"].tolist()[1] == "x"
+    assert durations(events) == [11500, None, 1250, 250]
+    assert "not understood" not in "".join(result.plan.notes)
