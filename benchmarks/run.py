@@ -16,7 +16,7 @@ if __package__ in (None, ""):  # run as a script
 
 from typing import TYPE_CHECKING
 
-from benchmarks import consume, cost, lab, notebook, report
+from benchmarks import consume, cost, lab, notebook, npu, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ GROUPS = {
     "functions": cost.functions,
     "lab": lab.attaching,
     "lab-cold": lab.cold,
+    "npu": npu.analysing,
 }
 
 

@@ -46,8 +46,8 @@ def figure(result: TraceResult, kind: str) -> Plot:
     Args:
         result: What to draw.
         kind: `"hits"`: a bar per function, the 20 with most hits; `"latency"`: a histogram per measured function, the 8
-            with most calls; `"rate"`: hits/s over time, the 8 functions with most hits; `"timeline"`: the layers of an NPU
-            trace, as wide as its place, with tables below (`views.timeline`).
+            with most calls; `"rate"`: hits/s over time, the 8 functions with most hits; `"timeline"`: the layers of an
+            NPU trace, as wide as its place, with tables below (`views.timeline`).
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.

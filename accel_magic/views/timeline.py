@@ -66,21 +66,7 @@ OVERVIEW: Final = 600
 """Steps of the strip that shows the whole trace."""
 TABLE_ROWS: Final = 100
 _SCRIPT: Final = Path(__file__).with_name("timeline.js").read_text(encoding="utf-8")
-
-_TABLE_STYLE = """
-.tables { display: flex; flex-wrap: wrap; gap: 6px 28px; align-items: flex-start;
-  font: 12px/1.45 var(--jp-ui-font-family, system-ui, sans-serif) }
-.part { min-width: 0; max-width: 100% }
-.scroll { max-height: 260px; overflow: auto; margin-top: 2px }
-table { border-collapse: collapse; font: inherit; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: 1px 14px 1px 0; white-space: nowrap; max-width: 340px; overflow: hidden;
-  text-overflow: ellipsis; border-bottom: 1px solid rgba(128, 128, 128, .2) }
-th { border-bottom-color: rgba(128, 128, 128, .6) }
-.note { opacity: .75 }
-.banner { background: #e69f00; color: #000; font: 600 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif);
-  padding: 3px 10px; border-radius: 3px; margin-bottom: 4px }
-.hint { color: #808080; font: 11px/1.45 var(--jp-ui-font-family, system-ui, sans-serif) }
-"""
+_STYLE: Final = Path(__file__).with_name("timeline.css").read_text(encoding="utf-8")
 
 
 def timeline(npu: Npu, start_ns: int | None = None, end_ns: int | None = None) -> Model:
@@ -133,7 +119,7 @@ def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:
     source = _bars(plot, drawn, lane_px)
     labels = _labels(plot) if lane_px >= LABELLED else None
     arrows = _arrows(plot)
-    pane = Pane(elements=[HTML(html="")], stylesheets=[_TABLE_STYLE], styles={"width": "100%"})
+    pane = Pane(elements=[HTML(html="")], stylesheets=[_STYLE], styles={"width": "100%"})
     script = CustomJS(
         code=_SCRIPT,
         args={
@@ -158,7 +144,7 @@ def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:
     parts = [plot, _overview(drawn, plot), pane]
     if shown:
         text = "".join(f'<div class="banner">{escape(banner)}</div>' for banner in shown)
-        parts.insert(0, Pane(elements=[HTML(html=text)], stylesheets=[_TABLE_STYLE], styles={"width": "100%"}))
+        parts.insert(0, Pane(elements=[HTML(html=text)], stylesheets=[_STYLE], styles={"width": "100%"}))
     return Column(children=parts, sizing_mode="stretch_width")
 
 

@@ -59,7 +59,7 @@ class Npu:
         """Messages to and from the firmware, polls left out."""
         from accel_magic.analysis.npu.messages import messages
 
-        return messages(self.trace)
+        return messages(self.trace, self.polls)
 
     @cached_property
     def mappings(self) -> pd.DataFrame:
@@ -116,11 +116,14 @@ class Npu:
 
         return diagnose(self)
 
-    def timeline(self) -> Model:
-        """Bokeh timeline: a row per layer; what is selected filters the tables below it."""
+    def timeline(self, start_ns: int | None = None, end_ns: int | None = None) -> Model:
+        """Bokeh timeline: a row per layer; what is selected filters the tables below it.
+
+        With `start_ns` and `end_ns`, ns since the start, only of that stretch.
+        """
         from accel_magic.views.timeline import timeline
 
-        return timeline(self)
+        return timeline(self, start_ns, end_ns)
 
     def __repr__(self) -> str:
         from accel_magic.views.npu import summary

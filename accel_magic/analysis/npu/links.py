@@ -179,7 +179,7 @@ def _caused(parent: Rows, rows: Rows, begun: Rows, job: NDArray[np.int64]) -> No
 def _wakes(trace: NpuTrace, parent: Rows, job: NDArray[np.int64], jobs: int) -> None:
     """The end of a wait is the doing of the completion that came before it."""
     done = np.full(jobs, NONE, np.intp)
-    signals = trace.rows(COMPLETES)[::-1]  # the first of a job counts
+    signals = trace.rows(COMPLETES)
     signals = signals[job[signals] >= 0]
     done[job[signals]] = signals
     _caused(parent, trace.rows(ENDS_WAIT), done, job)

@@ -131,8 +131,9 @@ def phases(trace: NpuTrace, idle_ns: int = IDLE_NS) -> pd.DataFrame:
         One row per stretch of one phase, in order of time. `phase` (categorical, all of `PHASES`), `start_ns`, `end_ns`
         (Int64, NA without times; a process is in a phase until it calls the driver for something else, the device until
         its last call of the phase), `duration_ns` (Int64), `calls` (int64; 0 where nothing is called: "idle", or the
-        phase of another thread's call that goes on), `pid` (Int64, NA without times), `comm`, `first_row`, `last_row`
-        (int64, exclusive; other tracks' events may lie between), `top`: the function called most, '' for none.
+        phase of another thread's call that goes on), `pid` (Int64, NA without times), `comm` (NA where not recorded),
+        `first_row`, `last_row` (int64, exclusive; other tracks' events may lie between), `top`: the function called
+        most, '' for none.
 
     """
     calls = _calls(trace)

@@ -82,7 +82,8 @@ def polls(trace: NpuTrace) -> pd.DataFrame:
         before it that has loops; "user space" for a program's own. `cycle`: the calls of one round, "a -> b -> c".
         `repeats`, `calls` (int64): rounds, and calls in them. `start_ns`, `end_ns` (Int64, NA without times),
         `period_ns` (float64, median from round to round, NaN without times), `pid`, `tid` (Int64, NA without times),
-        `comm`, `first_row`, `last_row` (int64, exclusive; other threads' events may lie between).
+        `comm` (NA where not recorded), `first_row`, `last_row` (int64, exclusive; other threads' events may lie
+        between).
 
     """
     rows, groups, codes = reads(trace)
@@ -197,7 +198,9 @@ def newest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
     """
     if not trace.timed:
         return np.append(calls, NONE)[np.searchsorted(calls, moments) - 1]
-    tid, rows = trace.events["tid"].to_numpy(np.int64), len(trace.events)
-    keys = np.sort(tid[calls] * rows + calls)
-    found = np.append(keys, NONE)[np.searchsorted(keys, tid[moments] * rows + moments) - 1]
-    return np.where((found >= 0) & (found // max(rows, 1) == tid[moments]), found % max(rows, 1), NONE)
+    # One number for thread and row, so that one search finds both.
+    thread = pd.factorize(trace.events["tid"].to_numpy()[np.concatenate([calls, moments])])[0]
+    rows, own = max(len(trace.events), 1), thread[len(calls) :]
+    keys = np.sort(thread[: len(calls)] * rows + calls)
+    found = np.append(keys, NONE)[np.searchsorted(keys, own * rows + moments) - 1]
+    return np.where((found >= 0) & (found // rows == own), found % rows, NONE)

@@ -39,20 +39,20 @@ def latest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
     if not len(calls) or not len(moments) or not trace.timed:
         return found
     tid, pid = (trace.events[name].to_numpy() for name in ("tid", "pid"))
-    rows = np.concatenate([calls, moments])
-    number = np.concatenate([np.arange(len(calls)), np.full(len(moments), NONE)])
-    order = np.argsort(rows, kind="stable")  # a call comes before a moment that is its own entry...
+    rows = np.concatenate([moments, calls])
+    number = np.concatenate([np.full(len(moments), NONE), np.arange(len(calls))])
+    order = np.argsort(rows, kind="stable")  # a moment that is a call's own entry comes before that call
     thread = pd.factorize(tid[rows])[0]
-    small = thread.astype(np.uint16) if len(calls) and thread.max() < np.iinfo(np.uint16).max else thread
+    small = thread.astype(np.uint16) if thread.max() < np.iinfo(np.uint16).max else thread
     order = order[np.argsort(small[order], kind="stable")]
     place = np.where(number[order] >= 0, np.arange(len(order)), 0)
     newest = order[np.maximum.accumulate(place)]
-    of_moment = np.empty(len(rows), np.intp)
-    of_moment[order] = number[newest]
-    found = of_moment[len(calls) :]
+    of_row = np.empty(len(rows), np.intp)
+    of_row[order] = number[newest]
+    found = of_row[: len(moments)]
     call = calls[found]
-    same = (tid[call] == tid[moments]) & (pid[call] == pid[moments]) & (call < moments)  # ... which this leaves out
-    return np.where((found >= 0) & same, found, NONE)
+    same = (found >= 0) & (tid[call] == tid[moments]) & (pid[call] == pid[moments])
+    return np.where(same, found, NONE)
 
 
 def inside(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from accel_magic.errors import RecordingError
-from accel_magic.traces.importing.build import build
-from accel_magic.traces.importing.lines import blocks, check
+from accel_magic.traces.importing.build import build, without_cut
+from accel_magic.traces.importing.lines import blocks, check, unended
 from accel_magic.traces.importing.recognise import recognise
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read(path: Path) -> Recording:
     """
     format_ = recognise(check(path), path)
     try:
-        return build(format_.parse(blocks(path)), path)
+        return build(without_cut(format_.parse(blocks(path)), unended(path)), path)
     except (pa.ArrowException, MemoryError, OverflowError) as error:
         raise RecordingError(
             f"{path} cannot be imported",

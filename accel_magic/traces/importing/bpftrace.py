@@ -20,7 +20,7 @@ from accel_magic.traces.importing.columns import (
     times,
     unknown,
 )
-from accel_magic.traces.importing.found import Found, Hits
+from accel_magic.traces.importing.found import UNKNOWN, Found, Hits
 from accel_magic.traces.importing.losses import rest_of
 from accel_magic.traces.importing.names import PROBE_TEXT, of_bpftrace
 
@@ -66,6 +66,8 @@ def _hits(rows: pa.Table) -> tuple[Hits, tuple[str, ...]]:
     codes, probes = labels(column(rows, "probe"))
     time, notes = _times(rows)
     tid = integers(column(rows, "tid"), np.int32)
+    if (tid != UNKNOWN).any():
+        notes = (*notes, "pid and tid are both the number that stands before the probe")
     columns, left_out = fields.columns(column(rows, "text"), codes)
     if left_out:
         notes = (*notes, f"fields left out, the table would be too large: {', '.join(left_out[:10])}")
@@ -99,7 +101,7 @@ def _times(rows: pa.Table) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
         return times(column(rows, "sec"), column(rows, "frac")), ()
     numbers = integers(column(rows, "sec"), np.int64)
     falls = int((np.diff(numbers) < 0).sum())
-    if has["frac"].any() or int(numbers.max()) < _LARGEST_PID or falls > len(numbers) // 4:
+    if has["frac"].any() or int(numbers.max()) < _LARGEST_PID or falls > 0.4 * len(numbers):
         return None, ("the numbers at the start of the lines are no times in ns: the order alone is used",)
     return numbers, ()
 

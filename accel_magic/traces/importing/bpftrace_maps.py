@@ -31,7 +31,7 @@ _BAR: Final = re.compile(
     r"(?P<below>-?\d{1,18}[KMGTPE]?)[)\]])\s+(?P<count>\d{1,18})\s*\|.*"
 )
 _UNITS: Final = {unit: 1 << (10 * power) for power, unit in enumerate("KMGTPE", 1)}
-_MAP_LINE: Final = r"^(?:@|\s*\[-?\d|\s*\(\.\.\.|\s+\S|\]: \d)"
+_MAP_LINE: Final = r"^(?:@|\s*\[-?\d|\s*\(\.\.\.|\s+\S|\]: \d|, .*\]: \d)"
 
 _NANOSECONDS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _DURATION_WORDS: Final = {
@@ -82,7 +82,7 @@ def read(lines: pa.Array) -> Maps:
     for raw in chosen:
         line = text(raw.as_py())
         if stack is not None and (end := _STACK_END.match(line)):
-            frames = [*stack[1], *([end[1]] if end[1] else [])]
+            frames = [*stack[1], *([end[1].lstrip(", ")] if end[1] else [])]
             maps.put(stack[0], ("; ".join(frames),), int(end[2]))
             maps.lines += 1
             stack = None
@@ -263,6 +263,6 @@ def _precision(name: str, bars: list[Bar]) -> str:
     """Say what is left of the durations in buckets this wide: they are read at the buckets' ends, never too short."""
     above = [bar for bar in bars if bar[1] is None and bar[2]]
     more = f"; {sum(bar[2] for bar in above):,} are longer than the last bucket tells" if above else ""
-    wide = {(high or low) - low for low, high, _ in bars if high is not None}
+    wide = {(high or low) - low for low, high, _ in bars if high is not None and low >= 0}
     how = f"at most {wide.pop():,} ns too long" if len(wide) == 1 else "up to twice too long"
     return f"latencies of @{name} are read from its printed buckets: {how}, never too short{more}"

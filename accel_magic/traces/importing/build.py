@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -79,6 +80,23 @@ def build(found: Found, path: Path) -> Recording:
     )
 
 
+def without_cut(found: Found, last_line: str) -> Found:
+    """Leave out the last event where the file ends in the middle of its name.
+
+    `last_line` is the one without an end: a name that is nowhere else in the file, but begins like another one.
+    """
+    hits = found.hits
+    if not last_line or hits is None or not len(hits):
+        return found
+    name = hits.names[int(hits.name[-1])]
+    seen = [hits.names[code] for code in np.unique(hits.name[:-1])]
+    cut = name not in seen and any(other.probe.startswith(name.probe) for other in seen)
+    if not (cut and last_line.endswith(name.function)):
+        return found
+    notes = (*found.notes, f"the last line is cut off and left out: {last_line[-80:]}")
+    return replace(found, hits=hits.rows(np.arange(len(hits) - 1)), notes=notes)
+
+
 def _names(found: Found) -> list[Name]:
     """All points: those of events first, each once."""
     there: tuple[Name, ...] = ()
@@ -99,34 +117,27 @@ def _events(hits: Hits | None, places: dict[Name, int]) -> tuple[Events, int, in
     if hits is None:
         nothing = np.zeros(0, np.int32)
         hits = Hits((), nothing, None, nothing, nothing, nothing.astype(np.int16), Column(nothing, categories=()))
+    if hits.time_ns is not None and (np.diff(hits.time_ns) < 0).any():
+        hits = hits.rows(np.argsort(hits.time_ns, kind="stable"))
     table = np.array([places.get(name, 0) for name in hits.names] or [0], np.uint16)
     time = np.zeros(len(hits), np.int64) if hits.time_ns is None else hits.time_ns
-    order: Any = slice(None)
-    if (np.diff(time) < 0).any():
-        order = np.argsort(time, kind="stable")
-    start = int(time.min()) if len(time) else 0
+    start = int(time[0]) if len(time) else 0
     columns = {
-        "time_ns": Column(time[order] - start),
-        "point": Column(table[hits.name][order]),
-        "pid": Column(hits.pid[order]),
-        "tid": Column(hits.tid[order]),
-        "cpu": Column(hits.cpu[order]),
-        "comm": _ordered(hits.comm, order),
+        "time_ns": Column(time - start),
+        "point": Column(table[hits.name]),
+        "pid": Column(hits.pid),
+        "tid": Column(hits.tid),
+        "cpu": Column(hits.cpu),
+        "comm": hits.comm,
     }
     ends = columns["time_ns"].values
     if hits.duration_ns is not None:
-        valid = hits.duration_ns[order] != UNKNOWN
-        duration = np.where(valid, hits.duration_ns[order], 0)
+        valid = hits.duration_ns != UNKNOWN
+        duration = np.where(valid, hits.duration_ns, 0)
         columns["duration_ns"] = Column(duration, valid)
         ends = ends + duration
-    columns |= {name: _ordered(column, order) for name, column in hits.columns.items()}
     timed = hits.time_ns is not None and len(ends) > 0
-    return Events(columns), start, max(int(ends.max()), 1) if timed else 0
-
-
-def _ordered(column: Column, order: Any) -> Column:
-    valid = None if column.valid is None else column.valid[order]
-    return Column(column.values[order], valid, column.categories)
+    return Events({**columns, **hits.columns}), start, max(int(ends.max()), 1) if timed else 0
 
 
 def _histograms(names: list[Name], events: Events, drawn: tuple[Bars, ...], places: dict[Name, int]) -> Histograms:

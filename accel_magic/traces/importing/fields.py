@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TAKEN: Final = frozenset({"time_ns", "point", "probe", "pid", "tid", "cpu", "comm", "duration_ns", "line"})
 _KEY: Final = re.compile(rb"(?:^|(?<=[\s,(\[{]))([A-Za-z_][\w.\[\]]*)(=(?!=)|:[ ]+)")
+_KEYS: Final = r"(?:^|[\s,(\[{])[A-Za-z_][\w.\[\]]*=|: "
 _COLONS: Final = re.compile(rb"[\w.]+: [^,]*(?:, [\w.]+: [^,]*)*")
 """How the kernel prints the arguments of system calls; any other colon is prose."""
 _SHAPES: Final = 8  # orders of keys that one event may come in
@@ -44,10 +45,9 @@ def columns(texts: pa.Array, codes: NDArray[np.int32]) -> tuple[dict[str, Column
 
     """
     there = np.asarray(pc.fill_null(pc.greater(pc.binary_length(texts), 0), False))
-    rows_of = np.flatnonzero(there)
-    order = rows_of[np.argsort(codes[rows_of], kind="stable")]
+    order = np.flatnonzero(there)
     values: dict[str, list[tuple[NDArray[np.intp], pa.Array]]] = {}
-    for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+    for rows in _alike(texts, codes, order):
         for name, found, read in _event(texts, rows):
             values.setdefault(name, []).append((found, read))
     by_size = sorted(values, key=lambda name: -sum(len(rows) for rows, _ in values[name]))
@@ -55,6 +55,14 @@ def columns(texts: pa.Array, codes: NDArray[np.int32]) -> tuple[dict[str, Column
     kept = set(by_size[:room])
     made = {_column_name(name): _column(parts, len(texts)) for name, parts in values.items() if name in kept}
     return made, tuple(by_size[room:])
+
+
+def _alike(texts: pa.Array, codes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Rows of the same event with as many keys each: a value must not swallow a key that other rows lack."""
+    keys = np.asarray(pc.count_substring_regex(texts.take(pa.array(rows)), _KEYS)).astype(np.int64)
+    kind = codes[rows].astype(np.int64) << 32 | keys
+    order = np.argsort(kind, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(kind[order])) + 1) if len(rows) else []
 
 
 def _column_name(name: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.traces.recording import Column
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from accel_magic.traces.importing.names import Name
-    from accel_magic.traces.recording import Column
 
 UNKNOWN = -1
 """Stands in `tid`, `pid` and `cpu` for what the output does not tell, in `duration_ns` for no duration."""
@@ -46,6 +47,25 @@ class Hits:
     def __len__(self) -> int:
         """Count them."""
         return len(self.name)
+
+    def rows(self, chosen: NDArray[Any]) -> Hits:
+        """Those rows, given by number or as booleans."""
+
+        def some(column: Column) -> Column:
+            valid = None if column.valid is None else column.valid[chosen]
+            return Column(column.values[chosen], valid, column.categories)
+
+        return Hits(
+            names=self.names,
+            name=self.name[chosen],
+            time_ns=None if self.time_ns is None else self.time_ns[chosen],
+            pid=self.pid[chosen],
+            tid=self.tid[chosen],
+            cpu=self.cpu[chosen],
+            comm=some(self.comm),
+            duration_ns=None if self.duration_ns is None else self.duration_ns[chosen],
+            columns={name: some(column) for name, column in self.columns.items()},
+        )
 
 
 @dataclass(frozen=True)

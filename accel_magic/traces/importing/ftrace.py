@@ -7,7 +7,7 @@ tracepoints with their fields as columns.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -82,35 +82,13 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     )
     kept, hits, text = _with_calls(hits, said)
     ends = int(said.drawn.sum()) - int(kept[said.drawn].sum())
-    hits, caller = rows_of(hits, kept), said.caller.filter(pa.array(kept))
+    hits, caller = hits.rows(kept), said.caller.filter(pa.array(kept))
     more, left_out = fields.columns(text.filter(pa.array(kept)), hits.name)
     if len(caller) > caller.null_count:
         more = {"caller": texts(caller), **more}
     rest = rest_of(others)
     rest = replace(rest, malformed=rest.malformed + int((~kept).sum()) - ends)
     return graph.found("ftrace output", replace(hits, columns={**hits.columns, **more}), rest, left_out)
-
-
-def rows_of(hits: Hits, kept: NDArray[np.bool_]) -> Hits:
-    """Those rows of the events."""
-
-    def some(values: Any) -> Any:
-        return None if values is None else values[kept]
-
-    return Hits(
-        names=hits.names,
-        name=hits.name[kept],
-        time_ns=some(hits.time_ns),
-        pid=hits.pid[kept],
-        tid=hits.tid[kept],
-        cpu=hits.cpu[kept],
-        comm=Column(hits.comm.values[kept], categories=hits.comm.categories),
-        duration_ns=some(hits.duration_ns),
-        columns={
-            name: Column(values.values[kept], some(values.valid), values.categories)
-            for name, values in hits.columns.items()
-        },
-    )
 
 
 def with_returns(text: pa.Array, exits: NDArray[np.bool_]) -> pa.Array:
@@ -201,9 +179,8 @@ def _with_calls(hits: Hits, said: _Said) -> tuple[NDArray[np.bool_], Hits, pa.Ar
         return said.name != UNKNOWN, hits, said.text
     places = np.flatnonzero(said.drawn)
     _, groups = groups_of(said.text.take(pa.array(places)), f"^{graph.MEASURED}$")
-    time = None if hits.time_ns is None else hits.time_ns[places]
     measured = graph.durations(groups["us"], groups["part"])
-    calls = graph.drawn(pc.fill_null(groups["call"], b"?"), measured, hits.tid[places], hits.cpu[places], time)
+    calls = graph.drawn(pc.fill_null(groups["call"], b"?"), measured, hits.tid[places], hits.cpu[places])
     name, duration = hits.name.copy(), np.full(len(hits), UNKNOWN, np.int64)
     name[places] = np.where(calls.kept, calls.name + len(hits.names), UNKNOWN)
     duration[places] = calls.duration_ns

@@ -48,6 +48,8 @@ _CALL: Final = (
 )
 _RETVAL: Final = r"(?:\bret(?:val)?[ \t]*=|=)[ \t]*(?:0x(?P<hex>[0-9a-fA-F]{1,16})|(?P<number>-?\d{1,18}))\b"
 _ARROW: Final = r"^[ \t]*(?:=+>|<=+)[ \t]*\|?[ \t]*$"
+_BETWEEN: Final = r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*\d{1,4}\)[^|]*(?:\|[^|]*)?(?:=+>|<=+)[ \t]*\|?\s*$"
+"""Where an interrupt begins and ends."""
 _SWITCH: Final = (
     r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*(?P<cpu>\d{1,4})\)[ \t]*(?P<old_comm>\S.*?)-(?P<old_tid>\d{1,9})[ \t]+=>"
     r"[ \t]+(?P<comm>\S.*?)-(?P<tid>\d{1,9})\s*$"
@@ -74,30 +76,27 @@ class Calls:
 def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     """Read the trace file of the function_graph tracer."""
     rows, others = extract(blocks, LINE)
-    rest = rest_of(others)
-    tid, comm, switches = _tasks(rows, others)
+    rest = rest_of(others, known=f"{_SWITCH}|{_BETWEEN}")
+    tid, comm = _tasks(rows, others)
     cpu = integers(column(rows, "cpu"), np.int16)
     stamped = np.asarray(pc.greater(pc.binary_length(column(rows, "sec")), 0))
     timed = bool(len(rows)) and bool(stamped.all())
     time = times(column(rows, "sec"), column(rows, "frac")) if timed else None
-    calls = drawn(column(rows, "call"), durations(column(rows, "us"), column(rows, "part")), tid, cpu, time)
-    kept = calls.kept
+    calls = drawn(column(rows, "call"), durations(column(rows, "us"), column(rows, "part")), tid, cpu)
     hits = Hits(
         names=calls.names,
-        name=calls.name[kept],
-        time_ns=None if time is None else time[kept],
-        pid=tid[kept],
-        tid=tid[kept],
-        cpu=cpu[kept],
-        comm=Column(comm.values[kept], categories=comm.categories),
-        duration_ns=calls.duration_ns[kept],
-        columns={}
-        if calls.retval is None or calls.retval.valid is None
-        else {"retval": Column(calls.retval.values[kept], calls.retval.valid[kept])},
-    )
-    more, left_out = fields.columns(calls.text.filter(pa.array(kept)), hits.name)
+        name=calls.name,
+        time_ns=time,
+        pid=tid,
+        tid=tid,
+        cpu=cpu,
+        comm=comm,
+        duration_ns=calls.duration_ns,
+        columns={} if calls.retval is None else {"retval": calls.retval},
+    ).rows(calls.kept)
+    more, left_out = fields.columns(calls.text.filter(pa.array(calls.kept)), hits.name)
     hits = replace(hits, columns={**hits.columns, **more})
-    rest = replace(rest, malformed=rest.malformed - switches + int(calls.malformed.sum()))
+    rest = replace(rest, malformed=rest.malformed + int(calls.malformed.sum()))
     return found("ftrace function_graph output", hits, rest, left_out)
 
 
@@ -124,7 +123,6 @@ def drawn(
     duration_ns: NDArray[np.int64],
     tid: NDArray[np.int32],
     cpu: NDArray[np.int16],
-    time_ns: NDArray[np.int64] | None,
 ) -> Calls:
     """Read the calls of all lines and give each its duration, which is printed where it ends."""
     valid, groups = groups_of(calls, _CALL)
@@ -137,9 +135,6 @@ def drawn(
     duration = duration_ns.copy()
     duration[closes | events] = UNKNOWN
     duration[opened] = duration_ns[closed]
-    if time_ns is not None:  # without funcgraph-duration
-        missing = opened[duration[opened] == UNKNOWN]
-        duration[missing] = np.maximum(time_ns[closed[duration[opened] == UNKNOWN]] - time_ns[missing], 0)
     names, name = _names(groups, valid & ~closes, events)
     return Calls(
         kept=valid & ~closes,
@@ -198,22 +193,16 @@ def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.int
     return Column(values, valid)
 
 
-def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column, int]:
-    """Thread and task of each line: from its own column, or from the lines that tell of a switch on its CPU.
-
-    Returns:
-        tid (lines,), comm, and how many lines told of a switch.
-
-    """
+def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column]:
+    """Thread and task of each line: from its own column, or from the lines that tell of a switch on its CPU."""
     valid, groups = groups_of(column(others, "text"), _SWITCH)
-    switches = int(valid.sum())
     own = _has(column(rows, "tid"))
-    if own.any() or not switches:
+    if own.any() or not valid.any():
         comm = texts(column(rows, "comm")) if own.any() else Column(unknown(len(rows), np.int32), categories=())
-        return integers(column(rows, "tid"), np.int32), comm, switches
+        return integers(column(rows, "tid"), np.int32), comm
     kept = pa.array(np.flatnonzero(valid))
     chosen = {name: group.take(kept) for name, group in groups.items()}
-    return *_switched(rows, chosen, np.asarray(column(others, "line"))[np.asarray(kept)]), switches
+    return _switched(rows, chosen, np.asarray(column(others, "line"))[np.asarray(kept)])
 
 
 def _switched(

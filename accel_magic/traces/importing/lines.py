@@ -103,11 +103,11 @@ def split(data: bytes) -> pa.BinaryArray:
     return pa.BinaryArray.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def ended(path: Path) -> bool:
-    """Whether the last line has its end: without, it may be cut short."""
+def unended(path: Path) -> str:
+    """Return the last line where its end is missing, so that it may be cut short; else nothing."""
     with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
+        file.seek(max(path.stat().st_size - 4096, 0))
+        return text(file.read().rpartition(b"\n")[2]).strip()
 
 
 def text(raw: Any) -> str:

@@ -1,6 +1,8 @@
 """Diagnosis: stories in which one thing is wrong give that finding with its numbers; the same without it give none."""
 
+import json
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,17 +32,17 @@ EVERYTHING = {name for rule in RULES for name in rule.needs} | {
 class Npu:
     """The tables of a trace, as the rules see them."""
 
-    def __init__(self, trace, *, limit_reached=False):
+    def __init__(self, trace, *, limit_reached=False, machine=None):
         self.trace = trace
-        self.result = SimpleNamespace(recording=SimpleNamespace(limit_reached=limit_reached))
+        self.result = SimpleNamespace(recording=SimpleNamespace(limit_reached=limit_reached, machine=machine or {}))
         self.jobs, self.buffers = jobs(trace), buffers(trace)
         self.polls, self.messages = polls(trace), messages(trace)
 
 
-def diagnosed(story, *, limit_reached=False, everything=True, **options):
+def diagnosed(story, *, limit_reached=False, machine=None, everything=True, **options):
     if everything:
         story.traced |= EVERYTHING
-    return diagnose(Npu(story.trace(**options), limit_reached=limit_reached))
+    return diagnose(Npu(story.trace(**options), limit_reached=limit_reached, machine=machine))
 
 
 def found(findings):
@@ -62,6 +64,19 @@ def test_every_rule_is_looked_for_by_a_function():
     assert list(CHECKS) == [rule.id for rule in RULES]
     assert {reason for rule in RULES for reason in rule.explained_by} <= set(CHECKS)
     assert {rule.severity for rule in RULES} == set(SEVERITIES)
+
+
+@pytest.fixture
+def recorded_run():
+    """The recorded run as a trace: names, and runs of [cycle of names, repeats]."""
+    facts = json.loads(Path(__file__).with_name("recorded_run.json").read_text())
+    codes = np.array([code for cycle, repeats in facts["runs"] for code in cycle * repeats])
+    events = pd.DataFrame({"function": pd.Categorical.from_codes(codes, facts["names"])})
+    for name in ("time_ns", "pid", "tid", "cpu"):
+        events[name] = 0
+    events["comm"], events["probe"] = pd.Categorical([""] * len(codes)), pd.Categorical(["npu"] * len(codes))
+    counts = events["function"].astype("str").value_counts().rename_axis("function")
+    return NpuTrace(events, counts, 0, timed=False)
 
 
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])
@@ -465,6 +480,15 @@ def test_what_holds_up_any_call_on_a_busy_machine_makes_no_job_slow(story):
     assert found(diagnosed(s)) == {}
 
 
+@pytest.mark.parametrize(("lasts", "told"), [(119 * MS, False), (120 * MS, True)])
+def test_an_emulated_npu_may_be_held_up_itself(story, lasts, told):
+    s = story()
+    run(s, 20, took=[lasts if place == 4 else 2 * MS for place in range(20)], every=300 * MS)
+
+    assert ("jobs-slow" in found(diagnosed(s, machine={"emulated": "Intel NPU, emulated"}))) is told
+    assert "jobs-slow" in found(diagnosed(s))
+
+
 def test_an_end_that_the_drivers_thread_tells_late_makes_no_job_slow(story):
     s = story()
     run(s, 20, every=300 * MS)
@@ -521,13 +545,16 @@ def test_a_program_that_does_other_things_between_its_jobs_is_not_serialised(sto
     assert found(diagnosed(s)) == {}
 
 
-def test_jobs_that_overlap_are_not_serialised(story):
+@pytest.mark.parametrize("took", [2 * MS, 500 * US])
+def test_jobs_that_overlap_are_not_serialised(story, took):
+    """Two under way: the next is submitted when the one before the last has ended, though all may have by then."""
     s = story()
-    for place in range(30):  # two under way: the next is submitted when the one before the last has ended
+    for place in range(30):
         at = place * MS
         s.submit(at + 20 * US, place + 1, tid=11)
-        s.done(at + 2 * MS, place + 1)
-        s.wait(at + MS - US, at + MS + 5 * US, context=place, tid=11)
+        s.done(at + took, place + 1)
+        if place:
+            s.wait(at + 990 * US, at + MS + 15 * US, context=place, tid=11)
 
     assert found(diagnosed(s)) == {}
 
@@ -728,3 +755,14 @@ def test_a_million_events_are_diagnosed_in_well_under_a_second():
     assert time.perf_counter() - began < 1.5  # 0.4 s alone on this machine; two processors are shared
     assert len(npu.jobs) == jobs_count
     assert found(findings) == {}
+
+
+def test_the_recorded_run_is_noted_for_its_boot_and_its_one_poll(recorded_run):
+    """8,198 calls of a real NPU in order, without times: 941 rounds of one poll, three requests, five answers."""
+    findings = diagnose(Npu(recorded_run))
+
+    assert findings.ids == ("boot-in-region", "ipc-polling")
+    boot, polling = findings
+    assert boot.evidence == {"jobs": 1, "boots": 1, "calls_before": 48}
+    assert polling.evidence == {"loops": 1, "calls": 3 * 941, "messages": 8, "calls_share": 2823 / 8198}
+    assert [(place.first_row, place.last_row) for place in polling.where] == [(56, 55 + 2823)]

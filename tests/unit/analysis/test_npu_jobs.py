@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from accel_magic.analysis.npu.buffers import buffers
 from accel_magic.analysis.npu.jobs import jobs, recoveries
+from accel_magic.analysis.npu.threads import answers, latest
 from accel_magic.analysis.npu.throughput import concurrency, deepest, in_flight, throughput
 from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.errors import ProbeError
@@ -262,6 +263,74 @@ def test_answers_that_come_twice_or_never_are_counted_with_the_job(story, kernel
 
     expected = [2, 1, 0 if kernel == "7.2" else None, 1]
     assert [*told(jobs(s.trace()), "completions")] == [[count] for count in expected]
+
+
+def test_the_first_of_several_ends_is_the_end(story):
+    s = story()
+    s.submit(1000, 5, job_id=256, ctx_id=2)
+    s.done(2000, 5, job_id=256, ctx_id=2)
+    s.done(2500, 5, job_id=256, ctx_id=2)
+
+    assert told(jobs(s.trace()), "done_ns", "completions") == [[2000, 2]]
+    assert told(jobs(s.trace(without=FENCES)), "done_ns", "completions") == [[2002, 2]]
+
+
+def test_an_answer_tells_of_one_job_only(story):
+    s = story()
+    for context, tid in ((5, 11), (6, 21)):
+        s.submit(1000 + tid, context, tid=tid)
+    s.done(2000, 5, job_id=256, status=0x202)
+    s.fence("dma_fence_signaled", 2100, 6, tid=900)  # its own answer was missed
+
+    assert told(jobs(s.trace(missed=1)), "job_id", "code", "status") == [[256, 0x202, "error"], [None, None, "done"]]
+
+
+def test_a_job_that_the_driver_aborted_after_a_wait_gave_up_was_aborted(story):
+    s = story()
+    s.submit(1000, 5, tid=11)
+    s.wait(2000, 2500, context=5, tid=11, retval=-110)
+    s.hit("ivpu_context_abort_work_fn", 3000, tid=905)
+    s.fence("dma_fence_signaled", 3100, 5, tid=905)
+
+    assert told(jobs(s.trace()), "status", "wait_timeouts", "done_ns") == [["aborted", 1, 3100]]
+
+
+def test_the_newest_call_before_a_moment_is_one_of_its_own_thread(story):
+    s = story()
+    for number, tid in enumerate((11, 12, 11, 21, 12)):
+        s.hit("ivpu_open", 100 * number, tid=tid)
+    for number, tid in enumerate((11, 12, 21, 22)):
+        s.hit("ivpu_rpm_get", 1000 + number, tid=tid)
+    s.hit("ivpu_rpm_get", 1100, tid=11, pid=77)  # another process that got the number
+    trace = s.trace()
+
+    assert latest(trace, trace.rows("ivpu_open"), trace.rows("ivpu_rpm_get")).tolist() == [2, 4, 3, -1, -1]
+    assert latest(trace, trace.rows("ivpu_open"), trace.rows("ivpu_open")).tolist() == [-1, -1, 0, -1, 1]
+    assert latest(trace, trace.rows("none"), trace.rows("ivpu_open")).tolist() == [-1] * 5
+
+
+pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=12, unique_by=lambda pair: pair[1])
+
+
+@given(asked=pairs, given_=pairs)
+@settings(max_examples=60, deadline=None)
+def test_requests_and_answers_are_paired_as_by_looking_at_each(asked, given_):
+    ids, at, answer_ids, answered_at = (
+        np.array([pair[place] for pair in pairs_], np.int64) for pairs_ in (asked, given_) for place in (0, 1)
+    )
+
+    to_answer, to_request = answers(ids, at, answer_ids, answered_at)
+
+    def request_of(answer):
+        before = [place for place, (id_, when) in enumerate(asked) if id_ == answer[0] and when <= answer[1]]
+        return max(before, key=lambda place: asked[place][1], default=-1)
+
+    expected = [request_of(answer) for answer in given_]
+    assert to_request.tolist() == expected
+    firsts = {}
+    for place in sorted(range(len(given_)), key=lambda place: given_[place][1]):
+        firsts.setdefault(expected[place], place)
+    assert to_answer.tolist() == [firsts.get(place, -1) for place in range(len(asked))]
 
 
 def test_a_wait_for_a_job_that_is_over_is_found_by_its_buffer(story):

@@ -119,6 +119,52 @@ def test_what_threads_call_too_is_the_interrupts_only_in_an_interrupt(story):
     assert steps.chain(steps.at("ivpu_ipc_msg_dump", 1034)) == ["ivpu_ipc_msg_dump", "ivpu_ipc_send"]
 
 
+def test_the_interrupt_ends_where_another_thread_goes_on(story):
+    s = story()
+    s.hit("ivpu_ipc_send", 1000, tid=12, lasts=500)
+    interrupt(s, 1100, tid=31)
+    s.hit("ivpu_ipc_msg_dump", 1120, tid=12)  # on the same CPU
+    steps = Steps(s.trace())
+
+    assert steps.chain(steps.at("ivpu_ipc_msg_dump")) == ["ivpu_ipc_msg_dump", "ivpu_ipc_send"]
+
+
+def test_the_interrupt_does_not_go_on_on_another_cpu(story):
+    s = story()
+    s.hit("ivpu_ipc_send", 1000, tid=12, lasts=500)
+    interrupt(s, 1100, tid=12)
+    s.hit("ivpu_ipc_msg_dump", 1120, tid=12, cpu=1)  # the first of that CPU; the thread has moved there
+    steps = Steps(s.trace())
+
+    assert steps.chain(steps.at("ivpu_ipc_msg_dump")) == ["ivpu_ipc_msg_dump", "ivpu_ipc_send"]
+
+
+def test_handlers_without_an_end_last_until_the_next_and_what_they_call_is_inside_of_that(story):
+    s = story("6.12")
+    s.hit("ivpu_irq_thread_handler", 1000, tid=IRQ)
+    s.hit("ivpu_ipc_irq_thread_handler", 1010, tid=IRQ)
+    s.hit("ivpu_job_done_callback", 1020, tid=IRQ)
+    s.hit("ivpu_job_destroy", 1030, tid=IRQ)
+    s.hit("ivpu_gem_bo_free", 1040, tid=IRQ, lasts=20, bo=7)
+    s.hit("ivpu_mmu_invalidate_tlb", 1050, tid=IRQ)
+    s.hit("ivpu_rpm_put", 1070, tid=IRQ)
+    s.hit("ivpu_ipc_rx_msg_del", 1080, tid=IRQ)
+    s.hit("ivpu_irq_thread_handler", 2000, tid=IRQ)
+    s.hit("ivpu_rpm_get", 2010, tid=IRQ)
+    steps = Steps(s.trace())
+
+    callback = ["ivpu_job_done_callback", "ivpu_ipc_irq_thread_handler", "ivpu_irq_thread_handler"]
+    assert steps.chain(steps.at("ivpu_job_destroy")) == ["ivpu_job_destroy", *callback]
+    assert steps.chain(steps.at("ivpu_mmu_invalidate_tlb")) == [
+        "ivpu_mmu_invalidate_tlb", "ivpu_gem_bo_free", *callback,
+    ]  # fmt: skip
+    assert steps.chain(steps.at("ivpu_rpm_put")) == ["ivpu_rpm_put", *callback]
+    assert steps.chain(steps.at("ivpu_ipc_rx_msg_del")) == ["ivpu_ipc_rx_msg_del", *callback[1:]]
+    assert steps.chain(steps.at("ivpu_rpm_get")) == ["ivpu_rpm_get", "ivpu_irq_thread_handler"]
+    assert steps.at("ivpu_irq_thread_handler", 1000)["duration_ns"] == 80
+    assert (steps.frame["layer"] == "interrupt").all()
+
+
 @pytest.mark.parametrize("handler_traced", [True, False])
 def test_a_thread_that_polls_for_the_firmware_is_no_interrupt(story, handler_traced):
     s = story()
@@ -218,8 +264,10 @@ def test_an_aborted_job_is_ended_by_what_aborts_it(story):
     s = story()
     s.submit(1000, 7, tid=11, job_id=7, ctx_id=1)
     s.wait(1200, 9100, context=7, tid=11)
+    s.submit(1600, 8, tid=12, job_id=8, ctx_id=1)
     s.hit("ivpu_context_abort_work_fn", 9000, tid=KWORKER)
     s.fence("dma_fence_signaled", 9010, 7, tid=KWORKER)
+    s.fence("dma_fence_signaled", 9020, 8, tid=KWORKER)
     s.hit("ivpu_job_destroy_work_fn", 9500, tid=KWORKER)
     s.hit("ivpu_rpm_put", 9510, tid=KWORKER)
     steps = Steps(s.trace())
@@ -227,8 +275,8 @@ def test_an_aborted_job_is_ended_by_what_aborts_it(story):
     assert steps.chain(steps.at("dma_fence_wait_end")) == [
         "dma_fence_wait_end", "dma_fence_signaled", "ivpu_context_abort_work_fn",
     ]  # fmt: skip
-    assert steps.at("dma_fence_signaled")["job"] == 0
-    assert steps.at("dma_fence_signaled")["root"] == -1
+    assert [steps.at("dma_fence_signaled", at)["job"] for at in (9010, 9020)] == [0, 1]
+    assert steps.at("dma_fence_signaled", 9010)["root"] == -1
     assert steps.chain(steps.at("ivpu_rpm_put")) == ["ivpu_rpm_put", "ivpu_job_destroy_work_fn"]
 
 

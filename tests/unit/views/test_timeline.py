@@ -197,6 +197,17 @@ def test_arrows_lead_from_the_doorbell_over_the_npu_and_the_handler_to_the_wait(
     ]
 
 
+def test_without_a_handler_arrows_lead_over_the_fence(told):
+    told.a_job(0, 1000)
+    told.rows[5]["name"] = "something_else"
+    found = drawn(told)
+
+    lane = {name: found.bars["lane"][found.bars["name"] == code].iloc[0] for code, name in enumerate(found.names)}
+    assert found.links[["x0", "lane0", "x1", "lane1"]].to_numpy().tolist()[1] == [
+        0.002, lane["job"], 0.002, lane["dma_fence_signaled"],
+    ]  # fmt: skip
+
+
 def test_a_stretch_has_only_what_reaches_into_it(told):
     for number, at in enumerate((1000, 5000, 9000)):
         told.a_job(number, at)
@@ -221,7 +232,18 @@ def test_too_many_steps_become_blocks_that_lose_none(told, monkeypatch):
     blocks = found.bars[found.bars["steps"] > 1]
     assert (blocks["right"] - blocks["left"] <= 2.02 * found.shorter_ns / 1e6).all()
     assert set(blocks["job"]) <= {-1, 0, 1}
+    assert blocks["right"].max() == pytest.approx(1999 * 500e-6 + 100e-6)
     assert (found.bars["name"] == found.names.index("long")).sum() == 1  # long ones stay
+
+
+def test_a_block_of_several_jobs_is_none_of_theirs(told, monkeypatch):
+    monkeypatch.setattr(timeline_rows, "DRAWN", 50)
+    for number in range(1000):
+        told.step("driver", "short", number * 500, 100, job=number % 2)
+    blocks = drawn(told).bars.query("steps > 1")
+
+    assert len(blocks)
+    assert set(blocks["job"]) == {-1}
 
 
 def test_lanes_are_as_many_as_overlap():

@@ -94,8 +94,8 @@ def ipc_polling(npu: Analysed, rule: Rule) -> Evidence | None:
     share = calls / max(len(npu.trace.events), 1)
     values = {"loops": len(polls), "calls": calls, "messages": real, "calls_share": share}
     names = ("start_ns", "end_ns", "first_row", "last_row")
-    columns = [np.nan_to_num(numbers(polls[name])).astype(np.int64) for name in names]
-    where = tuple(Stretch(*map(int, place)) for place in zip(*columns, strict=True))
+    start, end, first, behind = (np.nan_to_num(numbers(polls[name])).astype(np.int64) for name in names)
+    where = tuple(Stretch(*map(int, place)) for place in zip(start, end, first, behind - 1, strict=True))
     return Evidence(values, where)
 
 

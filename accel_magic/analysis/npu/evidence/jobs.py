@@ -66,6 +66,8 @@ def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
         return None
     typical = max(float(np.median(took)), float(took[took <= np.quantile(took, 0.75)].mean()))
     stall = stall_ns(npu.trace)
+    if "emulated" in npu.result.recording.machine:
+        stall = max(stall, rule.limits["emulation_ns"])
     slow = (took >= rule.threshold * typical) & (took >= rule.limits["stalls"] * stall)
     if not slow.any():
         return None
@@ -148,7 +150,8 @@ def jobs_serialised(npu: Analysed, rule: Rule) -> Evidence | None:
 def _ready_after_wait(npu: Analysed) -> Rows:
     """Rows of submissions that were ready while their thread waited for the job before, successfully.
 
-    The thread made no other ioctl since that wait, and needed less time than the job before to come back.
+    The thread made no other ioctl since that wait, which was for its newest job, and needed less time than that job to
+    come back.
     """
     trace = npu.trace
     ioctls = trace.rows(*trace.names[trace.names.str.endswith("_ioctl")])
@@ -162,6 +165,10 @@ def _ready_after_wait(npu: Analysed) -> Rows:
     turn = end[:-1] - start[newest]
     after = submits[1:] & _good_waits(trace, ordered)[:-1] & (tid[1:] == tid[:-1])
     after &= submits[newest] & (tid[newest] == tid[1:]) & (start[1:] - end[:-1] < turn)
+    # A thread with several jobs under way waits for an older one.
+    before = _job_of(npu, ordered[newest])
+    waited = np.append(numbers(npu.jobs["wait_start_ns"]), np.nan)[before]
+    after &= (waited == start[:-1]) | (np.isnan(waited) & (np.append(out_of(npu).end, np.inf)[before] <= start[1:]))
     return np.sort(ordered[1:][after])
 
 

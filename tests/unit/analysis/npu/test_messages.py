@@ -141,6 +141,12 @@ def test_functions_name_requests_where_nothing_was_captured(told):
     assert messages(told.trace())["name"].iloc[0] == "QUERY_ENGINE_HB"
 
 
+def test_events_without_thread_numbers_are_taken_for_one_threads(told):
+    told.calls("ivpu_jsm_register_db ivpu_ipc_send ivpu_hw_ip_ipc_tx_set", tid=-1, pid=-1, cpu=-1)
+
+    assert messages(told.trace())["name"].tolist() == ["REGISTER_DB"]
+
+
 def test_a_type_that_is_not_known_is_shown_by_its_number():
     assert jsm.name_of(0x1103) == "UNREGISTER_DB"
     assert jsm.name_of(0x1FFF) == "0x1fff"

@@ -96,6 +96,21 @@ def test_threads_of_one_process_keep_their_own_phase(told):
     ]  # fmt: skip
 
 
+def test_a_thread_does_not_go_on_with_another_threads_phase(told):
+    told.calls("ivpu_cmdq_submit_ioctl ivpu_rpm_get", tid=11)
+    told.calls("ivpu_rpm_get", tid=12)
+
+    assert stretches(told.trace(), "calls") == [("submission", 2), ("other", 1)]
+
+
+def test_pages_mapped_for_a_new_queue_are_mapping(told):
+    told.call("ivpu_cmdq_create_ioctl", 1000, lasts=1000)
+    told.calls("ivpu_bo_bind ivpu_mmu_context_map_sgt ivpu_mmu_context_map_page", 1100)
+    told.call("ivpu_rpm_put", 1900)
+
+    assert stretches(told.trace(), "calls") == [("allocation", 1), ("mapping", 3), ("allocation", 1)]
+
+
 def test_interrupts_are_the_devices_whatever_they_interrupted(told):
     job(told, 1000)
     told.interrupt(600_000, "ivpu_hw_ip_ipc_rx_addr_get", tid=11)

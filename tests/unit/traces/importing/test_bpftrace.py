@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -23,8 +24,9 @@ def test_the_tutorials_own_recording_is_imported_call_by_call(imported):
     result = imported(path)
 
     assert (result.hits, result.recorded, result.lost) == (8198, 8198, 0)
-    assert dict(zip(result.counts.index.get_level_values("function"), result.counts["hits"], strict=True)) == (
-        truth["counts"]
+    assert (
+        dict(zip(result.counts.index.get_level_values("function"), result.counts["hits"], strict=True))
+        == (truth["counts"])
     )
     assert len(result.counts) == 114
     assert result.events["function"].tolist() == lines
@@ -54,7 +56,7 @@ def test_a_real_recording_with_times_names_every_event(imported, sample):
     assert len(events) == len(lines) == 60
     assert events["time_ns"].tolist() == [int(line[0]) - int(lines[0][0]) for line in lines]
     assert events["comm"].tolist() == [line[1] for line in lines]
-    assert events["tid"].tolist() == [int(line[2]) for line in lines]
+    assert events["tid"].tolist() == events["pid"].tolist() == [int(line[2]) for line in lines]
     assert events["function"].tolist() == [line[3].split(":")[2] for line in lines]
 
 
@@ -126,7 +128,7 @@ def test_what_may_be_no_time_is_not_taken_for_one(imported, notes, text, why):
 
     assert not result.recording.timed
     assert result.events["function"].tolist() == ["f", "g"]
-    assert pytest.importorskip("re").search(why, notes(result))
+    assert re.search(why, notes(result))
 
 
 def test_events_of_several_cpus_are_put_in_order_of_time(imported):

@@ -89,7 +89,7 @@ def test_a_map_that_starts_over_is_added_up(imported):
 def test_stacks_as_keys_count_by_stack(imported):
     result = imported("@[\n    vfs_read+1\n    ksys_read+95\n]: 12\n@[\n    vfs_write+1\n, python3]: 4\n")
 
-    assert counts(result) == {"vfs_read+1; ksys_read+95": 12, "vfs_write+1; , python3": 4}
+    assert counts(result) == {"vfs_read+1; ksys_read+95": 12, "vfs_write+1; python3": 4}
 
 
 def test_a_histogram_of_durations_is_read_at_the_ends_of_its_buckets(imported, notes):

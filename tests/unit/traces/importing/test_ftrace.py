@@ -74,7 +74,7 @@ def test_system_calls_are_named_as_their_tracepoints(imported, sample):
     returned = events.loc[events["function"] == "sys_exit_getppid", "ret"]
     assert set(returned) == {int(value, 16) for value in re.findall(r"sys_getppid -> (0x\w+)", text)}
     writes = events[events["function"] == "sys_enter_write"]
-    assert writes["count"].tolist() == [int(value) for value in re.findall(r"sys_write\(.*count: (\d+)\)", text)]
+    assert writes["count"].tolist() == [int(value, 0) for value in re.findall(r"sys_write\(.*count: (\w+)\)", text)]
     assert ("tracepoint", "syscalls", "sys_enter_write") in {(p.kind, p.target, p.function) for p in result.plan.points}
 
 

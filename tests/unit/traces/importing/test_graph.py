@@ -30,6 +30,10 @@ def calls(path):
     return found
 
 
+def drawn(*lines):
+    return "".join(f"{line}\n" for line in lines)
+
+
 def durations(events):
     return [None if np.isnan(value) else int(value) for value in events["duration_ns"]]
 
@@ -97,26 +101,30 @@ def test_trace_cmds_drawing_says_the_same(imported, sample):
 
 
 def test_trace_events_among_the_calls_keep_their_fields(imported, sample):
+    fields = re.findall(
+        r"dma_fence_\w+: +driver=(\S+) timeline=(.+) context=(\d+) seqno=(\d+)",
+        sample("trace_cmd_graph.txt").read_text(),
+    )
+
     events = imported(sample("trace_cmd_graph.txt")).events
     fences = events[events["function"].str.startswith("dma_fence_")]
 
-    assert len(fences) > 0
-    assert fences["driver"].tolist() == ["intel_vpu"] * len(fences)
-    assert fences["seqno"].notna().all()
+    assert len(fields) == 9
+    assert fences["driver"].tolist() == [fence[0] for fence in fields]
+    assert fences["timeline"].tolist() == [fence[1] for fence in fields]
+    assert fences["context"].tolist() == [int(fence[2]) for fence in fields]
+    assert fences["seqno"].tolist() == [int(fence[3]) for fence in fields]
     assert fences["duration_ns"].isna().all()
 
 
 def test_a_call_interrupted_on_its_cpu_is_paired_with_its_own_end(imported):
-    text = "\n".join(
-        [
-            "# tracer: function_graph",
-            " 1.000001 |   0)   a-1   |               |  f() {",
-            " 1.000002 |   0)   b-2   |               |  f() {",
-            " 1.000003 |   0)   b-2   |   1.000 us    |  } /* f */",
-            " 1.000004 |   1)   a-1   |   3.000 us    |  } /* f */",
-            " 1.000005 |   1)   a-1   |               |  g() {",
-            "",
-        ]
+    text = drawn(
+        "# tracer: function_graph",
+        " 1.000001 |   0)   a-1   |               |  f() {",
+        " 1.000002 |   0)   b-2   |               |  f() {",
+        " 1.000003 |   0)   b-2   |   1.000 us    |  } /* f */",
+        " 1.000004 |   1)   a-1   |   3.000 us    |  } /* f */",
+        " 1.000005 |   1)   a-1   |               |  g() {",
     )
 
     events = imported(text).events
@@ -125,18 +133,26 @@ def test_a_call_interrupted_on_its_cpu_is_paired_with_its_own_end(imported):
     assert durations(events) == [3000, 1000, None]
 
 
+def test_a_call_that_does_not_end_takes_no_end_of_another(imported):
+    text = drawn(
+        " 1.000001 |   0)   a-1   |               |  f() {",
+        " 1.000002 |   0)   a-1   |               |  g() {",
+        " 1.000005 |   0)   a-1   |   3.000 us    |  } /* g */",
+        " 1.000006 |   0)   a-1   |   9.000 us    |  } /* h */",
+    )
+
+    assert durations(imported(text).events) == [None, 3000]
+
+
 def test_events_and_return_values_in_comments_are_read(imported):
-    text = "\n".join(
-        [
-            " 0)               |  f() {",
-            " 0)               |  /* sched_wakeup: comm=x pid=5 */",
-            " 0)   1.250 us    |    g(); /* = 0xfffffffffffffff4 */",
-            " 0)   ==========> |",
-            " 0)   0.250 us    |      h [mod](); /* ret=0x10 */",
-            " 0)   <========== |",
-            " 0) + 11.500 us   |  } /* f ret=-22 */",
-            "",
-        ]
+    text = drawn(
+        " 0)               |  f() {",
+        " 0)               |  /* sched_wakeup: comm=x pid=5 */",
+        " 0)   1.250 us    |    g(); /* = 0xfffffffffffffff4 */",
+        " 0)   ==========> |",
+        " 0)   0.250 us    |      h [mod](); /* ret=0x10 */",
+        " 0)   <========== |",
+        " 0) + 11.500 us   |  } /* f ret=-22 */",
     )
 
     result = imported(text)

@@ -54,7 +54,7 @@ def test_timed_imports_are_exported_to_perfetto(sample, tmp_path, name):
 
     trace = json.loads(result.to_perfetto(tmp_path / "trace.json").read_text())
 
-    drawn = [entry for entry in trace["traceEvents"] if entry["ph"] in "Xi"]
+    drawn = [entry for entry in trace["traceEvents"] if entry["ph"] in "Xi" and entry["pid"] < 1 << 22]
     assert len(drawn) == result.recorded
     assert [entry["name"] for entry in drawn] == result.events["function"].tolist()
     np.testing.assert_allclose([entry["ts"] * 1000 for entry in drawn], result.events["time_ns"], atol=0.5)
@@ -136,6 +136,25 @@ def test_an_import_without_times_has_no_pace_to_play_at(sample):
 
     assert "no pace to play at" in error.value.why
     assert "accel_magic.open(" in error.value.fix
+
+
+@pytest.mark.parametrize("name", ["bpftrace.txt", "bpftrace_untimed.txt"])
+def test_the_magic_plays_imports_that_have_times(sample, name):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    try:
+        shell.run_line_magic("load_ext", "accel_magic")
+        line = f"--replay {sample(name)} --speed 100 -o played --no-live"
+        if name == "bpftrace_untimed.txt":
+            with pytest.raises(RecordingError, match="cannot be played back"):
+                shell.run_line_magic("ktrace", line)
+        else:
+            shell.run_line_magic("ktrace", line)
+            assert shell.user_ns["played"].hits == 60
+    finally:
+        InteractiveShell.clear_instance()
 
 
 def test_a_comparison_with_an_import_without_times_compares_no_rates(sample):
