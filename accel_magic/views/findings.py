@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from html import escape
 from typing import TYPE_CHECKING
@@ -21,8 +22,8 @@ _INDENT = "    "
 _STYLE = """<style>
 .accel-magic .am-finding { border-left: 4px solid rgba(128, 128, 128, .6); padding: 1px 0 3px 10px; margin: 6px 0;
   max-width: 900px }
-.accel-magic .am-finding.am-problem { border-color: var(--jp-error-color1, #d32f2f) }
-.accel-magic .am-finding.am-warning { border-color: #e69f00 }
+.accel-magic .am-finding.am-is-problem { border-color: var(--jp-error-color1, #d32f2f) }
+.accel-magic .am-finding.am-is-warning { border-color: #e69f00 }
 .accel-magic .am-finding .am-title { font-weight: 600 }
 .accel-magic .am-finding .am-severity { font-variant: small-caps; opacity: .8; margin-right: 8px }
 .accel-magic .am-finding .am-evidence { font-variant-numeric: tabular-nums; margin: 1px 0 }
@@ -132,17 +133,22 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
 
 
+def _prose(text: str) -> str:
+    """HTML of a text in which names of code stand between backticks."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
 def _finding_html(finding: Finding) -> str:
     cells = "".join(f"<span>{escape(name)} <b>{escape(value)}</b></span>" for name, value in evidence_cells(finding))
     where = f'<div class="am-note">{escape(where_text(finding))}</div>' if finding.where else ""
     return (
-        f'<div class="am-finding am-{finding.severity}">'
+        f'<div class="am-finding am-is-{finding.severity}">'
         f'<div><span class="am-severity">{finding.severity}</span>'
         f'<span class="am-title">{escape(finding.title)}</span></div>'
         f'<div class="am-evidence">{cells}</div>'
-        f"<div>{escape(finding.meaning)}</div>"
-        f"<div><b>Try:</b> {escape(finding.advice)}</div>"
+        f"<div>{_prose(finding.meaning)}</div>"
+        f"<div><b>Try:</b> {_prose(finding.advice)}</div>"
         f"<details><summary>{escape(finding.id)}</summary>"
-        f'<div class="am-note">{escape(rule_text(finding))}</div>{where}</details>'
+        f'<div class="am-note">{_prose(rule_text(finding))}</div>{where}</details>'
         "</div>"
     )

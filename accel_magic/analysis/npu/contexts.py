@@ -31,8 +31,8 @@ NONE: Final = -1
 INTERRUPT_ENTRY: Final = re.compile(r"ivpu_(hw_)?(\d\dxx_)?irq_handler")
 """The function that the kernel calls when the device interrupts."""
 INTERRUPT_EXIT: Final = "ivpu_hw_btrs_global_int_enable"
-MESSAGES_CAME: Final = "ivpu_ipc_irq_handler"
-"""Called by the interrupt's handler, and by a thread that polls for the firmware's first message."""
+MESSAGES_CAME: Final = ("ivpu_ipc_irq_handler", "ivpu_hw_ip_ipc_rx_count_get", "ivpu_hw_ip_ipc_rx_addr_get")
+"""Called in interrupts, and by a thread that polls for the firmware's first message."""
 POLLS: Final = "ivpu_wait_for_ready"
 
 INTERRUPT_THREADS: Final = re.compile(r"ivpu_irq_thread_handler|ivpu_ipc_irq_(thread_handler|work_fn)")
@@ -118,38 +118,60 @@ def interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
 
 def _interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
     found = np.full(len(trace.events), NONE, np.intp)
-    entered, each = _entries(trace)
-    if not entered.any():
+    entry, inner = matching(trace, INTERRUPT_ENTRY)[trace.codes], _only_in_interrupts(trace)
+    if not (entry.any() or inner.any()):
         return found
-    cpu = trace.events["cpu"].to_numpy()
-    order = np.argsort(cpu, kind="stable")
-    may = np.array([in_interrupt(name) for name in trace.names], np.bool_)[trace.codes] | entered
-    # What else runs on the CPU ends a stretch: then the places here are not next to each other.
+    may = np.array([in_interrupt(name) for name in trace.names], np.bool_)[trace.codes] | entry
+    # What else runs on the CPU ends a stretch: then the places of these are not next to each other.
+    order = np.argsort(trace.events["cpu"].to_numpy(), kind="stable")
     places = np.flatnonzero(may[order])
     rows = order[places]
-    cpu, thread, entry = cpu[rows], tid[rows], entered[rows]
-    first = entry.copy()
-    if not each:
-        first[1:] &= ~entry[:-1]
-    first[1:] |= (np.diff(places) != 1) | (cpu[1:] != cpu[:-1]) | (thread[1:] != thread[:-1])
-    first[1:] |= trace.names.isin([INTERRUPT_EXIT])[trace.codes[rows[:-1]]]
-    first[:1] = True
-    begins = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-    in_one = entry[begins]
-    found[rows[in_one]] = rows[begins[in_one]]
+    first = entry[rows] | _elsewhere(trace, tid, rows, places)
+    found[rows] = _begun(rows, first, entry)
+    # The entry may not be traced, or its hit is missed: it came while the kernel ran another probe on this CPU.
+    left = found[rows] == NONE
+    rows, places = rows[left], places[left]
+    new = _elsewhere(trace, tid, rows, places)
+    found[rows] = _begun(rows, new | _headless(trace, rows, new, inner[rows]), inner)
     return found
 
 
-def _entries(trace: NpuTrace) -> tuple[NDArray[np.bool_], bool]:
-    """(events,) bool: hits that an interrupt may begin with; and whether each of them begins one."""
-    entry = matching(trace, INTERRUPT_ENTRY)
-    if entry.any() or trace.saw("ivpu_hw_irq_handler"):
-        return entry[trace.codes], True
-    # A part of the preset may have left the handler out: what only it calls tells of it too.
-    entered = trace.mask(*ALWAYS_IN_INTERRUPT, MESSAGES_CAME)
-    came = trace.rows(MESSAGES_CAME)
-    entered[came] = calls_around(trace, trace.rows(POLLS), came) == NONE
-    return entered, False
+def _headless(
+    trace: NpuTrace, rows: NDArray[np.intp], new: NDArray[np.bool_], inner: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """(rows,) bool: hits that an interrupt without an entry begins with."""
+    told = np.cumsum(inner)
+    before = np.maximum.accumulate(np.where(new, told - inner, 0))
+    handler = inner & trace.names.isin(MESSAGES_CAME[:1])[trace.codes[rows]]
+    after_outer = np.append(False, trace.names.isin(list(ALWAYS_IN_INTERRUPT))[trace.codes[rows[:-1]]])[: len(rows)]
+    return (inner & (told - before == 1)) | (handler & ~after_outer)
+
+
+def _elsewhere(
+    trace: NpuTrace, tid: NDArray[np.integer], rows: NDArray[np.intp], places: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """(rows,) bool: hits that are not in one interrupt with the one before: another CPU or thread, or after its end."""
+    new = np.ones(len(rows), np.bool_)
+    before, this, cpu = rows[:-1], rows[1:], trace.events["cpu"].to_numpy()
+    new[1:] = (np.diff(places) != 1) | (cpu[this] != cpu[before]) | (tid[this] != tid[before])
+    new[1:] |= trace.names.isin([INTERRUPT_EXIT])[trace.codes[before]]
+    return new
+
+
+def _begun(rows: NDArray[np.intp], first: NDArray[np.bool_], entry: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """(rows,) the first hit of each one's stretch where that is an entry, else -1."""
+    if not len(rows):
+        return rows
+    begins = rows[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
+    return np.where(entry[begins], begins, NONE)
+
+
+def _only_in_interrupts(trace: NpuTrace) -> NDArray[np.bool_]:
+    """(events,) bool: hits that only an interrupt can have made. No thread but one that polls reads messages."""
+    only = trace.mask(*ALWAYS_IN_INTERRUPT, *MESSAGES_CAME)
+    came = trace.rows(*MESSAGES_CAME)
+    only[came] = calls_around(trace, trace.rows(POLLS), came) == NONE
+    return only
 
 
 def _handlers(

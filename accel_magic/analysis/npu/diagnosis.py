@@ -74,6 +74,8 @@ def _lacking(npu: Analysed, rule: Rule) -> str:
     """Say what this trace lacks for a rule; '' for nothing."""
     if rule.timed and not npu.trace.timed:
         return "times"
+    if not rule.counted and not len(npu.trace.events) and npu.trace.counts.any():
+        return "events"
     if rule.needs and not npu.trace.saw(*rule.needs):
         return " or ".join(rule.needs)
     return ""

@@ -39,6 +39,7 @@ class Rule:
         limits: Further limits by name.
         needs: Functions of which at least one must have been traced; empty: none in particular.
         timed: Whether it needs times.
+        counted: Whether counts are enough; all others need events.
         explained_by: Rules whose finding makes this one a mere consequence, not told again.
 
     """
@@ -54,6 +55,7 @@ class Rule:
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     needs: tuple[str, ...] = ()
     timed: bool = True
+    counted: bool = False
     explained_by: tuple[str, ...] = ()
 
 
@@ -72,6 +74,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "Trace with `%%ktrace npu`, check with `%accel_doctor` that the driver is loaded, and that the cell uses the "
         "NPU and not the CPU.",
         timed=False,
+        counted=True,
     ),
     Rule(
         "events-lost",
@@ -81,6 +84,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "some of what is shown as unfinished may have ended.",
         "Raise `--buffer`, trace a part (`npu:jobs`), or a shorter stretch.",
         timed=False,
+        counted=True,
     ),
     Rule(
         "event-limit",
@@ -89,6 +93,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "What came later was counted, not recorded: jobs, buffers and phases end where the events do.",
         "Raise `--max-events`, or trace a part (`npu:jobs`).",
         timed=False,
+        counted=True,
     ),
     Rule(
         "hits-missed",
@@ -100,6 +105,7 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="of all hits",
         source="below it, counts and joins of the lab's runs stayed right",
         timed=False,
+        counted=True,
     ),
     Rule(
         "boot-failed",
@@ -334,6 +340,7 @@ RULES: Final[tuple[Rule, ...]] = (
         limits=MappingProxyType({"requests": 100, "per_context": 10}),
         needs=("ivpu_ipc_send",),
         timed=False,
+        counted=True,
         explained_by=("request-unanswered",),
     ),
 )

@@ -119,6 +119,23 @@ def test_what_threads_call_too_is_the_interrupts_only_in_an_interrupt(story):
     assert steps.chain(steps.at("ivpu_ipc_msg_dump", 1034)) == ["ivpu_ipc_msg_dump", "ivpu_ipc_send"]
 
 
+@pytest.mark.parametrize("missed", [1, 2])
+def test_an_interrupt_whose_entry_was_missed_is_nobodys_child_either(story, missed):
+    s = story()
+    interrupt(s, 1000, tid=31)
+    s.hit("ivpu_bo_info_ioctl", 1500, tid=11, lasts=500, retval=0)
+    s.hit("ivpu_ipc_msg_dump", 1590, tid=11)
+    interrupt(s, 1600, tid=11)
+    s.events = [row for row in s.events if not 1600 <= row["time_ns"] < 1600 + 2 * missed]
+    steps = Steps(s.trace())
+
+    rest = steps.frame[steps.frame["start_ns"] >= 1600]
+    assert (rest["layer"] == "interrupt").all()
+    assert rest["inside"].tolist() == [-1] + [rest["id"].iloc[0]] * (len(rest) - 1)
+    assert len(rest) == 5 - missed
+    assert steps.chain(steps.at("ivpu_ipc_msg_dump")) == ["ivpu_ipc_msg_dump", "ivpu_bo_info_ioctl"]
+
+
 def test_the_interrupt_ends_where_another_thread_goes_on(story):
     s = story()
     s.hit("ivpu_ipc_send", 1000, tid=12, lasts=500)

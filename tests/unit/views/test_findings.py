@@ -128,10 +128,16 @@ def test_html_shows_the_same_and_marks_the_severity():
     ):
         assert words in reader.text
     assert [kind for tag, kind in reader.tags if "am-finding" in kind] == [
-        "am-finding am-problem",
-        "am-finding am-note",
+        "am-finding am-is-problem",
+        "am-finding am-is-note",
     ]
     assert not any(tag == "script" for tag, _ in reader.tags)
+
+
+def test_names_of_code_are_set_as_code_in_html():
+    source = Findings((finding(advice="look at `dmesg <x>`"),))._repr_html_()
+
+    assert "look at <code>dmesg &lt;x&gt;</code>" in source
 
 
 def test_no_text_becomes_markup(make_recording):

@@ -119,5 +119,4 @@ def stall_ns(trace: NpuTrace, *, but: str = "") -> float:
 
 def numbers(column: pd.Series[int]) -> NDArray[np.float64]:
     """(rows,) float64, NaN where missing."""
-    values: NDArray[np.float64] = column.to_numpy(np.float64, na_value=np.nan)
-    return values
+    return np.asarray(column.to_numpy(np.float64, na_value=np.nan), np.float64)

@@ -139,7 +139,8 @@ def _idle(npu: Analysed, rows: Rows) -> NDArray[np.bool_]:
     if "retval" not in npu.trace.events:
         return np.zeros(0, np.bool_)
     known = rows[npu.trace.events["retval"].notna().to_numpy()[rows]]
-    return (npu.trace.column("retval", known, np.int64) & _BOOL) != 0
+    idle: NDArray[np.bool_] = (npu.trace.column("retval", known, np.int64) & _BOOL) != 0
+    return idle
 
 
 def _heartbeat_asked(npu: Analysed, since: float, until: float) -> bool:

@@ -8,9 +8,8 @@ import pytest
 
 
 def test_a_real_script_is_read_line_by_line(imported, sample):
-    lines = re.findall(
-        r"^\s*(\S+)\s+(\d+) \[(\d+)\]\s+(\d+)\.(\d+):\s+(\w+):(\w+): ?(.*)$", sample("perf.txt").read_text(), re.MULTILINE
-    )
+    form = r"^\s*(\S+)\s+(\d+) \[(\d+)\]\s+(\d+)\.(\d+):\s+(\w+):(\w+): ?(.*)$"
+    lines = re.findall(form, sample("perf.txt").read_text(), re.MULTILINE)
 
     result = imported(sample("perf.txt"))
     events = result.events
