@@ -41,6 +41,7 @@ class ProgramSource:
         return np.empty(0, np.uint64)
 
     def totals(self) -> NDArray[np.uint64]:
+        """None: sums are the program's own."""
         return np.zeros(0, np.uint64)
 
     def lost(self) -> int:

@@ -162,7 +162,7 @@ class TraceResult:
         return self.npu.findings
 
     def figure(self, kind: str = "hits") -> Model:
-        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms, `"rate"` over time, `"timeline"` of an NPU.
+        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms, `"rate"` over time, NPU `"timeline"`.
 
         Raises:
             ProbeError: No such kind, or nothing of that kind was recorded.

@@ -119,8 +119,8 @@ class KernelSource:
 class ReplaySource:
     """A recording, released at its own pace times `speed`.
 
-    Descriptors: the sample times and hits and what is added up (rows of time, point, value), then for each ring its records in the order they are released, preceded by
-    the times (ns since the start) at which they are.
+    Descriptors: the sample times and hits and what is added up (rows of time, point, value), then for each ring its
+    records in the order they are released, preceded by the times (ns since the start) at which they are.
     """
 
     def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:

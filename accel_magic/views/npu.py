@@ -6,8 +6,10 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from accel_magic.views.findings import findings_html, findings_text
-from accel_magic.views.format import duration_text, exact_text, rate_text, share_text
+from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, share_text
 from accel_magic.views.headline import banners
 from accel_magic.views.npu_brief import sentences
 from accel_magic.views.static import STYLE, table_html
@@ -16,8 +18,6 @@ from accel_magic.views.text import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import pandas as pd
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.npu import Npu
@@ -75,6 +75,8 @@ def phases_table(totals: pd.DataFrame) -> Table:
 
 
 def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., str]]) -> Table:
-    columns = [[text(value) for value in frame[name].tolist()] for name, text in formats.items()]
+    columns = [
+        [NOTHING if pd.isna(value) else text(value) for value in frame[name].tolist()] for name, text in formats.items()
+    ]
     heads = (head, *("time" if name == "duration_ns" else name for name in formats))
     return Table(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.analysis.npu.jobs import UNKNOWN
 from accel_magic.views.format import bytes_text, duration_text, exact_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from accel_magic.analysis.npu import Npu
     from accel_magic.traces.result import TraceResult
 
@@ -43,9 +46,8 @@ def _jobs(npu: Npu) -> str:
     jobs = npu.jobs
     if not len(jobs):
         return ""
-    text = f"{exact_text(len(jobs))} jobs"
-    others = jobs["status"].value_counts()
-    parts = [f"{exact_text(count)} {status}" for status, count in others.items() if count]
+    text = _counted(len(jobs), "job")
+    parts = _ends(jobs["status"])
     latency = jobs["latency_ns"].dropna()
     if len(latency):
         p50, p99 = np.quantile(latency, (0.5, 0.99))
@@ -57,17 +59,16 @@ def _buffers(npu: Npu) -> str:
     buffers = npu.buffers
     if not len(buffers):
         return ""
-    states = buffers["state"].value_counts()
-    parts = ", ".join(f"{exact_text(count)} {state}" for state, count in states.items() if count)
     size = buffers["size"].dropna().sum()
-    return f"{exact_text(len(buffers))} buffers{f' of {bytes_text(float(size))}' if size else ''}: {parts}"
+    text = _counted(len(buffers), "buffer") + (f" of {bytes_text(float(size))}" if size else "")
+    return f"{text}: {', '.join(_ends(buffers['state']))}"
 
 
 def _mappings(npu: Npu) -> str:
     mappings = npu.mappings
     if not len(mappings):
         return ""
-    return f"{exact_text(len(mappings))} mappings of {exact_text(int(mappings['pages'].sum()))} pages"
+    return f"{_counted(len(mappings), 'mapping')} of {_counted(int(mappings['pages'].sum()), 'page')}"
 
 
 def _messages(npu: Npu) -> str:
@@ -79,3 +80,17 @@ def _messages(npu: Npu) -> str:
         calls = exact_text(int(polls["calls"].sum()))
         text = f"{text}; {calls} calls in poll loops".removeprefix("; ")
     return text
+
+
+def _ends(states: pd.Series[str]) -> list[str]:
+    """How many ended how, the most first."""
+    counts = states.value_counts()
+    return [
+        f"{exact_text(count)} {'whose end is ' if state == UNKNOWN else ''}{state}"
+        for state, count in counts.items()
+        if count
+    ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

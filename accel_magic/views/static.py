@@ -102,7 +102,8 @@ def comparison_html(comparison: Comparison) -> str:
 
 def _figures_html(result: TraceResult) -> str:
     """Hits, latency where measured, and rate, side by side; BokehJS before them when it is still to be sent."""
-    kinds = [("hits", result.hits), ("latency", result.latency["count"].sum()), ("rate", result.hits * result.recording.timed)]
+    rates = result.hits if result.recording.timed else 0
+    kinds = [("hits", result.hits), ("latency", result.latency["count"].sum()), ("rate", rates)]
     drawn = [figure_html(result.figure(kind)) for kind, there in kinds if there]
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 

@@ -144,7 +144,8 @@ def _headless(
     before = np.maximum.accumulate(np.where(new, told - inner, 0))
     handler = inner & trace.names.isin(MESSAGES_CAME[:1])[trace.codes[rows]]
     after_outer = np.append(False, trace.names.isin(list(ALWAYS_IN_INTERRUPT))[trace.codes[rows[:-1]]])[: len(rows)]
-    return (inner & (told - before == 1)) | (handler & ~after_outer)
+    first: NDArray[np.bool_] = (inner & (told - before == 1)) | (handler & ~after_outer)
+    return first
 
 
 def _elsewhere(

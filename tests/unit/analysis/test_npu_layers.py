@@ -136,6 +136,16 @@ def test_an_interrupt_whose_entry_was_missed_is_nobodys_child_either(story, miss
     assert steps.chain(steps.at("ivpu_ipc_msg_dump")) == ["ivpu_ipc_msg_dump", "ivpu_bo_info_ioctl"]
 
 
+def test_two_interrupts_without_entries_are_two(story):
+    s = story()
+    interrupt(s, 1000, tid=0, traced=("ivpu_hw_btrs_global_int_disable",))
+    interrupt(s, 1100, tid=0, traced=())
+    frame = Steps(s.trace()).frame
+
+    assert frame[frame["inside"] == -1]["name"].tolist() == ["ivpu_hw_btrs_global_int_disable", "ivpu_ipc_irq_handler"]
+    assert (frame["layer"] == "interrupt").all()
+
+
 def test_the_interrupt_ends_where_another_thread_goes_on(story):
     s = story()
     s.hit("ivpu_ipc_send", 1000, tid=12, lasts=500)

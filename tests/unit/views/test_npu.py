@@ -74,6 +74,14 @@ def test_families_without_a_hit_are_left_out(npu):
     assert phases_table(npu.phase_totals).rows == (("boot", "2", "90", "5 ms"), ("idle", "1", "0", "1 s"))
 
 
+def test_a_trace_without_times_shows_none(npu):
+    npu.families["rate"] = np.nan
+    npu.phase_totals["duration_ns"] = pd.array([None, None], "Int64")
+
+    assert [row[3] for row in families_table(npu.families).rows] == ["-", "-"]
+    assert [row[3] for row in phases_table(npu.phase_totals).rows] == ["-", "-"]
+
+
 def test_text_and_html_have_banner_sentences_tables_and_findings_once(npu):
     text, page = summary(npu), html(npu)
 
