@@ -38,8 +38,7 @@ demo: $(STAMPS)/demo
 test: lint
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
-	@echo '== pytest'
-	@$(BIN)/python -m pytest
+	@tools/run_tests $(BIN)/python
 
 lint: $(STAMPS)/dev
 	@echo '== ruff and mypy'

@@ -34,6 +34,11 @@ def kernel_of(notebook: nbformat.NotebookNode) -> str:
         bar.end()
         print(f"== the NPU lab cannot be built here, so its recordings are played\n{error}", flush=True)
         return ORDINARY
+    if "ze_load" in str(notebook.cells):
+        try:
+            image.build_level_zero(report=bar)
+        except MachineError as error:
+            print(f"== without Level Zero: what needs it is played from recordings\n{error}", flush=True)
     bar.end()
     print(f"   in the NPU lab: Linux {built.release} on QEMU {built.qemu_version}", flush=True)
     return LAB

@@ -151,7 +151,8 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
             # One line is to serve machines with and without the device: what else is asked for is traced.
             expansions, without = _expanded(others, pid, root)
             why = f"{error.what}: {error.why}" if error.why else error.what
-            return expansions, [Skipped(spec.text.partition(":")[0], why), *without]
+            note = f"{spec.text.partition(':')[0]} is left out: {why}"
+            return [*expansions, Expansion([], notes=[note])], without
         own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
         expansions.append(replace(found, points=own))
         served.add(spec.group)
@@ -180,7 +181,7 @@ def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> P
         try:
             known[spec.target] = str(resolve(spec.target, pid))
         except ProbeError as error:
-            known[spec.target] = error
+            known[spec.target] = ProbeError(error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix))
     found = known[spec.target]
     if isinstance(found, ProbeError):
         raise found

@@ -1,7 +1,9 @@
-"""The lab's own notebook, run from top to bottom in the lab's Jupyter kernel."""
+"""The notebooks about the NPU, run from top to bottom in the lab's Jupyter kernel."""
 
+import os
 import re
 from pathlib import Path
+from unittest import mock
 
 import nbformat
 import pytest
@@ -9,17 +11,36 @@ from nbclient import NotebookClient
 
 pytestmark = pytest.mark.lab
 
-PATH = Path(__file__).parents[2] / "notebooks/npu_lab.ipynb"
+FOLDER = Path(__file__).parents[2] / "notebooks"
+BANNER = "NPU LAB: the real driver on an emulated NPU"
 FIGURES = {"calls": 2, "ioctls": 3, "hang": 2, "wake": 2}
+
+
+def in_the_lab(name, kernel):
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    folder = {"metadata": {"path": str(FOLDER)}}
+    with mock.patch.dict(os.environ, ACCEL_MAGIC_LAB_KERNEL=kernel):
+        NotebookClient(notebook, kernel_name="accel-magic-npu-lab", timeout=300, resources=folder).execute()
+    return notebook
 
 
 @pytest.fixture(scope="module")
 def executed(image_of):
     image_of("6.12")
-    notebook = nbformat.read(PATH, as_version=4)
-    folder = {"metadata": {"path": str(PATH.parent)}}
-    NotebookClient(notebook, kernel_name="accel-magic-npu-lab", timeout=120, resources=folder).execute()
-    return notebook
+    return in_the_lab("npu_lab.ipynb", "6.12")
+
+
+@pytest.fixture(scope="module")
+def tutorial(image_of, api):
+    assert api  # the lab finds it by itself
+    image_of("7.2")
+    return in_the_lab("npu_tutorial.ipynb", "7.2")
+
+
+@pytest.fixture(scope="module")
+def faults(image_of):
+    image_of("7.2")
+    return in_the_lab("npu_faults.ipynb", "7.2")
 
 
 def outputs(notebook, beginning):
@@ -46,7 +67,7 @@ def test_every_result_says_that_the_npu_is_emulated_and_has_its_figures(executed
     assert names == list(FIGURES)
     for name, cell in zip(names, cells, strict=True):
         page = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
-        assert '<div class="am-banner">NPU LAB: the real driver on an emulated NPU' in page
+        assert f'<div class="am-banner">{BANNER}' in page
         assert len(re.findall(r'class="accel-magic-figure"', page)) == FIGURES[name]
         assert int(re.search(r"([\d,]+) hits?<", page)[1].replace(",", "")) > 100
 
@@ -84,3 +105,144 @@ def test_waking_the_npu_boots_it(executed):
 
     assert steps[0] == "ivpu_pm_runtime_resume_cb"
     assert steps.index("ivpu_boot") < steps.index("ivpu_wait_for_ready")
+
+
+def values(notebook, beginning):
+    """Last name and number of each line of a table that was printed."""
+    return {
+        name: int(number) for name, number in re.findall(r"(\S+) +(\d+)$", shown(notebook, beginning), re.MULTILINE)
+    }
+
+
+def test_the_tutorial_is_live_and_says_that_the_npu_is_emulated(tutorial):
+    assert re.search(r"LIVE: the driver of Linux 7\.2\.\d+\S* on the lab's emulated NPU", shown(tutorial, "import os"))
+    for beginning in ("%%ktrace intel_vpu:ivpu_* -o trace", "%%ktrace npu -o api"):
+        assert BANNER in shown(tutorial, beginning)
+    texts = [output.get("text", "") for cell in tutorial.cells for output in cell.get("outputs", ())]
+    assert "REPLAY" not in "".join(texts)
+
+
+def test_the_tutorial_counts_what_the_job_did(tutorial):
+    counts = values(tutorial, "buffer_calls")
+
+    assert (counts["ivpu_bo_create_ioctl"], counts["ivpu_bo_info_ioctl"], counts["ivpu_bo_wait_ioctl"]) == (4, 4, 1)
+    assert "ivpu_bo_pin" not in counts  # 7.2 binds
+
+
+def test_the_imported_lines_count_the_same_and_have_no_times(tutorial):
+    assert "IMPORTED from bpftrace output, no times" in shown(tutorial, "lines = ")
+    said = shown(tutorial, "same = ")
+    assert "equal counts: True" in said
+    assert "there are no rates in this trace" in said
+
+
+def test_the_tutorial_tells_the_poll_from_the_messages(tutorial):
+    calls = values(tutorial, "names = ")
+    polls = shown(tutorial, "imported.npu.polls")
+    numbers = re.findall(r"^\d+ +(\d+) +(\d+) *$", polls, re.MULTILINE)
+    rows = shown(tutorial, "trace.npu.messages").splitlines()
+
+    assert "ivpu_wait_for_ready" in polls
+    ((repeats, within),) = numbers
+    assert int(within) == 3 * int(repeats)
+    assert int(repeats) > 0.9 * calls["ivpu_ipc_receive"]
+    assert sum("from NPU" in row for row in rows) == calls["ivpu_hw_ip_ipc_rx_addr_get"]
+    assert sum("JOB_DONE" in row for row in rows) == 1
+    assert sum("BOOT" in row for row in rows) == 1
+
+
+def test_the_tutorial_finds_the_four_large_mappings(tutorial):
+    said = shown(tutorial, "mapped = ")
+
+    assert len(re.findall(r"^\d+ +1024 +4194304$", said, re.MULTILINE)) == 4
+    pages, mappings = re.search(r"([\d,]+) pages in (\d+) mappings", said).groups()
+    assert int(pages.replace(",", "")) == values(tutorial, "print(f")["ivpu_mmu_context_map_page"]
+    assert int(mappings) == 7  # the driver's own: a preemption buffer, and two for the queue
+
+
+def test_freeing_page_tables_does_not_go_with_the_pages(tutorial):
+    rows = dict(re.findall(r"^(ivpu_\w+) +(\d+ +\d+)$", shown(tutorial, "page_calls"), re.MULTILINE))
+    mapped, freed = (tuple(map(int, rows[name].split())) for name in sorted(rows))
+
+    assert mapped[0] > 100 * mapped[1]
+    assert freed[0] < 2 * freed[1]
+
+
+def test_the_tutorial_counts_a_message_for_each_job(tutorial):
+    assert values(tutorial, 'messages.groupby(["direction", "name"]')["JOB_DONE"] == 60
+
+
+def test_the_tutorial_follows_level_zero_down_to_the_ioctls(tutorial):
+    said = shown(tutorial, "steps = ")
+
+    for call, ioctl, count in (
+        ("zeFenceHostSynchronize", "ivpu_bo_wait_ioctl", 20),
+        ("zeInit", "ivpu_get_param_ioctl", 14),
+    ):
+        assert re.search(rf"^{call} +{ioctl} +{count}$", said, re.MULTILINE)
+    assert re.search(r"ivpu_cmdq_submit_ioctl +20$", said, re.MULTILINE)
+
+
+def test_the_tutorial_follows_a_job_through_the_interrupt_to_the_wait(tutorial):
+    layers = re.findall(r" (API|ioctl|fence|interrupt) +(\S+)", shown(tutorial, "job = "))
+    names = [name for _, name in layers]
+
+    assert layers[0] == ("API", "zeCommandQueueExecuteCommandLists")
+    chain = ("ivpu_cmdq_submit_ioctl", "ivpu_job_done_callback", "dma_fence_signaled", "dma_fence_wait_end")
+    assert [name for name in names if name in chain] == list(chain)
+    assert ("interrupt", "ivpu_hw_irq_handler") in layers
+
+
+def test_the_tutorial_draws_compares_and_diagnoses(tutorial):
+    (page,) = [output["data"]["text/html"] for output in outputs(tutorial, "api.npu.timeline()")]
+    assert "accel-magic-figure" in page
+    assert "jobs-serialised" in shown(tutorial, "api.diagnose()")
+    busy = re.search(r"^jobs under way +([\d.]+) +([\d.]+)$", shown(tutorial, "def busy"), re.MULTILINE)
+    assert float(busy[1]) < 1 < float(busy[2])
+    assert "beside a baseline of" in shown(tutorial, "overlapped.compare(api)")
+
+
+FOUND = {
+    "nothing": (),
+    "a slow job": ("jobs-slow",),
+    "a job hangs": ("job-hung", "npu-reset"),
+    "an end is not told": ("completion-lost",),
+    "an end is told twice": ("completion-duplicated",),
+    "the firmware boots slowly": ("boot-slow",),
+    "the firmware does not boot": ("boot-failed",),
+    "answers are lost": ("request-unanswered", "jobs-failed"),
+    "answers come twice": ("reply-duplicated",),
+    "one job at a time": ("jobs-serialised",),
+    "several at once": (),
+    "new buffers for every job": ("buffers-churned",),
+    "long pauses": ("wake-per-job",),
+}
+"""What the notebook does, and what is found of it."""
+
+
+def test_each_fault_is_found_by_its_cause(faults):
+    said = shown(faults, "results = ")
+    rows = {name: re.findall(rf"^{name}\b.*$", said, re.MULTILINE) for name in FOUND}
+
+    for name, causes in FOUND.items():
+        found = set(re.findall(r"\b[a-z]+-[a-z-]+\b", rows[name][-1].removeprefix(name)))
+        assert set(causes) <= found, (name, rows[name])
+        # A machine with other work may hold up a job for long enough to be told.
+        assert found - set(causes) <= {"jobs-slow", "hits-missed", "allocation-tail"}, (name, rows[name])
+
+
+def test_what_each_finding_rests_on_is_shown_by_hand(faults):
+    assert re.search(r"engine reset +1$", shown(faults, "hang.npu.recoveries"), re.MULTILINE)
+    assert re.search(r"timed out +256 +0 +1$", shown(faults, "lost.npu.jobs"), re.MULTILINE)
+    assert re.findall(r"^(\d) +(\d+)$", shown(faults, "twice.npu.jobs"), re.MULTILINE) == [("1", "19"), ("2", "1")]
+    assert "ivpu_wait_for_ready" in shown(faults, "slow_boot.npu.polls")
+    assert re.search(r"ivpu_wait_for_ready +[\d.]+ +1\d{3}\.\d +-110$", shown(faults, "boots = "), re.MULTILINE)
+    assert "CREATE_CMD_QUEUE_RSP" not in shown(faults, "messages = lost_ipc")
+
+
+def test_every_diagnosis_says_that_the_npu_is_emulated(faults):
+    cells = [cell for cell in faults.cells if cell.source.endswith(".diagnose()")]
+
+    assert len(cells) == 13
+    for cell in cells:
+        assert BANNER in cell.outputs[0]["data"]["text/plain"]

@@ -17,6 +17,9 @@ from accel_magic.doctor import report
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
+OPENVINO = ROOT / "notebooks/openvino.ipynb"
+TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
+FAULTS = ROOT / "notebooks/npu_faults.ipynb"
 RECORDINGS = sorted((ROOT / "notebooks/recordings").glob("*.parquet"))
 # Replaces the notebook's question whether this machine can be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.doctor\naccel_magic.doctor.Report.exit_status = 1"
@@ -73,9 +76,106 @@ def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path):
     assert "REPLAY: " in printed(notebook)
     results = traced(notebook)
     assert len(results) >= 4
-    for _, html in results:
-        assert '<div class="am-banner">REPLAY: recorded on Linux' in html
+    for source, html in results:
+        if not source.endswith(";"):  # it leaves its result to the next cells
+            assert '<div class="am-banner">REPLAY: recorded on Linux' in html
+            assert hits(html) > 0
+    for cell in notebook.cells:
+        if cell.source.endswith((".diagnose()", ".timeline()")):
+            assert '<div class="am-banner">REPLAY: recorded on Linux' in html_of(cell)
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    """The outputs of a notebook, as text, by the beginnings of its cells' code; run once."""
+    runs = {}
+
+    def outputs(path, beginning):
+        if path not in runs:
+            runs[path] = executed(path, NOTHING_CAN_BE_TRACED)[0]
+        return shown(runs[path], beginning)
+
+    return outputs
+
+
+def shown(notebook, beginning):
+    (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.startswith(beginning)]
+    return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+
+
+@pytest.mark.live
+@pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
+def test_inference_is_taken_apart_live_on_the_device_that_is_there():
+    pytest.importorskip("openvino")
+
+    notebook, took = executed(OPENVINO)
+
+    assert took < 90
+    assert "LIVE: OpenVINO" in printed(notebook)
+    assert len(traced(notebook)) == 5
+    for _, html in traced(notebook):
+        assert 'class="am-banner"' not in html
         assert hits(html) > 0
+    inference_is_taken_apart(lambda beginning: shown(notebook, beginning))
+
+
+def test_inference_is_taken_apart_from_recordings(replayed):
+    inference_is_taken_apart(lambda beginning: replayed(OPENVINO, beginning))
+
+
+def inference_is_taken_apart(said):
+    """What the notebook's tables say, on any machine's CPU."""
+    total, inside = map(
+        float, re.search(r"compile_model: ([\d.]+) ms, .* ([\d.]+) ms", said("events = compiled")).groups()
+    )
+    assert 0 < inside < total
+    opened, vain = map(int, re.search(r"files opened: +(\d+) and (\d+)", said("names = ")).groups())
+    assert (opened > 10, vain > 0) == (True, True)
+    for beginning, other in (("def during", "malloc"), ("first_and_later", "page_fault_user")):
+        rows = dict(re.findall(r"^(first|later \(median\)) +\d+ +(\d+)$", said(beginning), re.MULTILINE))
+        assert int(rows["first"]) > int(rows["later (median)"]), other
+    per_run = dict(re.findall(r"^(infer|execute) +([\d.]+)", said("RUNS = 300"), re.MULTILINE))
+    assert (per_run["infer"], per_run["execute"]) == ("1.00", "1.00")
+    shares = [float(share) for _, share in re.findall(r"^(\d+) +([\d.]+)$", said("def under_way"), re.MULTILINE)]
+    assert sum(shares) == pytest.approx(100, abs=1)
+    rates = re.findall(r"^(?:one after the other|asynchronous) +([\d.]+)$", said("alone, done"), re.MULTILINE)
+    assert len(rates) == 2
+    assert all(float(rate) > 0 for rate in rates)
+
+
+def test_the_tutorial_tells_polls_from_messages_and_buffers_from_mappings_in_recordings(replayed):
+    messages = replayed(TUTORIAL, "trace.npu.messages").splitlines()
+    polled = re.search(r"^\d+ +(\d+) +(\d+) *$", replayed(TUTORIAL, "imported.npu.polls"), re.MULTILINE)
+    mapped = replayed(TUTORIAL, "mapped = ")
+
+    assert int(polled[2]) == 3 * int(polled[1]) > 1000
+    assert sum("JOB_DONE" in row for row in messages) == sum("BOOT" in row for row in messages) == 1
+    assert len(re.findall(r"^\d+ +1024 +4194304$", mapped, re.MULTILINE)) == 4
+    assert "equal counts: True" in replayed(TUTORIAL, "same = ")
+    assert re.search(r"zeFenceHostSynchronize +ivpu_bo_wait_ioctl +20$", replayed(TUTORIAL, "steps = "), re.MULTILINE)
+
+
+CAUSES = {
+    "nothing": "",
+    "a slow job": "jobs-slow",
+    "a job hangs": "job-hung, npu-reset",
+    "an end is not told": "completion-lost",
+    "an end is told twice": "completion-duplicated",
+    "the firmware boots slowly": "boot-slow",
+    "the firmware does not boot": "boot-failed",
+    "answers are lost": "request-unanswered, jobs-failed",
+    "answers come twice": "reply-duplicated",
+    "one job at a time": "jobs-serialised",
+    "several at once": "",
+    "new buffers for every job": "buffers-churned",
+    "long pauses": "wake-per-job",
+}
+
+
+@pytest.mark.parametrize(("name", "causes"), CAUSES.items())
+def test_each_recorded_fault_is_found_by_its_cause_and_nothing_else(replayed, name, causes):
+    rows = re.findall(rf"^{name}\b *(.*?) *$", replayed(FAULTS, "results = "), re.MULTILINE)
+    assert rows[-1] == causes  # the columns come one after the other
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up its privileges")
@@ -111,11 +211,27 @@ def test_recordings_name_neither_host_nor_folders(path):
     assert not [point.target for point in result.plan.points if "/" in point.target]
 
 
-@pytest.mark.parametrize(("stem", "most"), [("quickstart", 1_000_000), ("npu_lab", 2_000_000)])
-def test_recordings_are_small_enough_for_the_repository(stem, most):
-    recordings = [path for path in RECORDINGS if path.stem.startswith(stem)]
-    assert recordings
-    assert sum(path.stat().st_size for path in recordings) < most
+def test_recordings_are_small_enough_for_the_repository():
+    assert {path.stem.partition("-")[0] for path in RECORDINGS} == {
+        "quickstart",
+        "openvino",
+        "npu_lab_6.12",
+        "npu_lab_7.2",
+        "npu_tutorial_7.2",
+        "npu_faults_7.2",
+    }
+    assert sum(path.stat().st_size for path in RECORDINGS) < 4_000_000
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_a_recording_for_each_traced_cell_and_no_other(path):
+    code = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
+    (stem,) = re.findall(r'"recordings/(\S+)\{output\}\.parquet"', code)
+    lines = [line for line in re.findall(r"^%%ktrace .*", code, re.MULTILINE) if "--replay" not in line]
+    outputs = [re.search(r" -o (\w+)", line) for line in lines]
+
+    played = {stem + (f"-{output[1]}" if output else "") for output in outputs}
+    assert played == {path.stem for path in RECORDINGS if path.stem.partition("-")[0] == stem}
 
 
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 NAMES = ("npu",)
 """The presets; the module of that name has its table, `PROBES`."""
 
+INSTALL = {
+    "libze_loader.so.1": "apt install libze1, beside Intel's driver; in the lab: python -m accel_magic lab build "
+    "--level-zero"
+}
+"""How to get a library that a preset traces."""
+
 
 def is_preset(word: str) -> bool:
     """Whether a word of the probe line is a preset, or a part of one."""

@@ -78,8 +78,9 @@ def test_a_preset_without_its_device_is_left_out_where_other_probes_stand_beside
         plan = make_plan([word, "kprobe:vfs_read"], root=root)
 
         assert made(plan) == [("kprobe:vfs_read", "vfs_read", False)]
-        (skipped,) = plan.skipped
-        assert (skipped.function, "intel_vpu is not loaded" in skipped.why) == ("npu", True)
+        (note,) = plan.notes
+        assert note.startswith("npu is left out: ")
+        assert "intel_vpu is not loaded" in note
     with pytest.raises(MachineError, match="intel_vpu is not loaded"):
         make_plan(["npu"], root=root)
     with pytest.raises(MachineError, match="intel_vpu is not loaded"):
@@ -89,6 +90,14 @@ def test_a_preset_without_its_device_is_left_out_where_other_probes_stand_beside
 def test_where_nothing_of_it_exists_the_reason_is_raised(root):
     with pytest.raises(ProbeError, match="libze_nowhere"):
         make_plan(["npu:api"], root=root)
+
+
+def test_a_library_that_is_not_there_is_told_with_what_brings_it(root, monkeypatch):
+    monkeypatch.setitem(presets.INSTALL, "libze_nowhere", "apt install libze-nowhere")
+
+    with pytest.raises(ProbeError) as refused:
+        make_plan(["npu:api"], root=root)
+    assert refused.value.fix == "apt install libze-nowhere"
 
 
 def test_a_driver_that_is_not_loaded_is_an_error(kernel_root):
