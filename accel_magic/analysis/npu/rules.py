@@ -281,7 +281,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "Buffers are made, mapped, used once and freed. That takes longer than the jobs themselves.",
         "Make buffers once and use them again: tensors that are set up before the loop, a pool.",
         threshold=1,
-        unit="times the rest of a job's median latency, for its buffers' creation, mapping and freeing",
+        unit="times the median time of a job on the NPU, for its buffers' creation, mapping and freeing",
         source="from there on the buffers are more work than the job",
         limits=MappingProxyType({"jobs": 20}),
         needs=("ivpu_bo_create_ioctl",),

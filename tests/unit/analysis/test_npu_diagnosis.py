@@ -614,7 +614,7 @@ def test_buffers_for_one_job_each_are_noted_where_they_cost_more_than_the_job(st
         evidence = findings["buffers-churned"]
         assert (evidence["single_use"], evidence["jobs"], evidence["processes"]) == (25, 25, 1)
         assert evidence["cost_ns"] == pytest.approx(cost + 20)  # 10 ns each for the bind and the freeing
-        assert evidence["job_ns"] == pytest.approx(MS - 10)  # of a job's latency the bind is its buffer's
+        assert evidence["job_ns"] == MS - 70  # from the doorbell on
 
 
 def test_a_few_jobs_with_buffers_of_their_own_are_no_churn(story):

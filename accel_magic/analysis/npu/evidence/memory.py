@@ -57,18 +57,17 @@ def buffers_churned(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def _churned(npu: Analysed, pid: int, freeing_ns: float) -> dict[str, float]:
-    """A process's single-use buffers and jobs; cost of a job's buffers, the rest of its latency (NaN: not known)."""
+    """Count a process's single-use buffers and jobs; say what a job's buffers cost, and the job (NaN: not known)."""
     buffers, jobs = _of(npu.buffers, pid), _of(npu.jobs, pid)
     once = buffers[((buffers["jobs"] == 1) & buffers["freed_ns"].notna()).fillna(value=False).to_numpy(bool)]
-    mapping = _median(numbers(once["bind_ns"]))
-    each = _median(numbers(once["create_ns"])) + mapping + freeing_ns
-    per_job = len(once) / len(jobs) if len(jobs) else np.nan
+    each = _median(numbers(once["create_ns"])) + _median(numbers(once["bind_ns"])) + freeing_ns
+    # Buffers are mapped while their job is submitted: that time is theirs, so the job's begins with the doorbell.
+    begun = jobs["doorbell_ns"].fillna(jobs["submitted_ns"])
     return {
         "single_use": len(once),
         "jobs": len(jobs),
-        "cost_ns": each * per_job,
-        # Buffers are mapped while their job is submitted: that time is theirs, not the job's.
-        "job_ns": max(_median(numbers(jobs["latency_ns"])) - mapping * per_job, 0.0),
+        "cost_ns": each * len(once) / len(jobs) if len(jobs) else np.nan,
+        "job_ns": _median(numbers(jobs["done_ns"] - begun)),
     }
 
 
