@@ -120,7 +120,8 @@ def test_every_call_of_8_processes_at_once_is_paired_with_its_return(guest, load
 def test_a_call_within_a_call_takes_no_longer_than_the_one_around_it(guest, load):
     inner, outer = "ivpu_bo_bind", "ivpu_submit_ioctl" if guest.kernel == "6.12" else "ivpu_cmdq_submit_ioctl"
 
-    result = guest.trace(f"latency:intel_vpu:{inner}", f"latency:intel_vpu:{outer}", command=load(jobs=50, processes=5))
+    # Linux 6.12 sees at most 8 calls of these two functions under way at once on two processors.
+    result = guest.trace(f"latency:intel_vpu:{inner}", f"latency:intel_vpu:{outer}", command=load(jobs=50, processes=4))
 
     events = result.events
     calls = events[events["function"] == outer]
