@@ -34,7 +34,9 @@ PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9
 GREY = "#808080"
 WIDTH, HEIGHT, MAX_WIDTH = 380, 240, 640
 TOP_BARS, TOP_LINES = 20, len(PALETTE)
-LABEL_WIDTH, LEGEND_WIDTH = 26, 22
+LABEL_WIDTH = 26
+LEGEND_WIDTHS = {2: 22, 3: 15}
+"""Characters of a legend's entry by the number of columns, so that all of them fit into the figure."""
 RATE_STEPS = 100
 EVENTS_TO_BIN = 200_000
 """Above so many events the rate figure reads the samples: decoding events must not hold up the end of a cell."""
@@ -280,7 +282,8 @@ def _legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
         click_policy="hide",
     )
     legend.padding = 2
-    legend.items = [LegendItem(label=shortened(name, LEGEND_WIDTH), renderers=renderers) for name, renderers in drawn]
+    width = LEGEND_WIDTHS[legend.ncols]
+    legend.items = [LegendItem(label=shortened(name, width), renderers=renderers) for name, renderers in drawn]
     plot.add_layout(legend, "below")
 
 

@@ -76,6 +76,20 @@ class Npu:
         return buffers(self.trace)
 
     @cached_property
+    def churn(self) -> pd.DataFrame:
+        """Each process's buffers beside its jobs: how many were made for one job alone, and what that cost."""
+        from accel_magic.analysis.npu.buffers import churn
+
+        return churn(self.trace, self.buffers)
+
+    @cached_property
+    def leaks(self) -> pd.DataFrame:
+        """Processes that closed the device, or ended, and left buffers behind; facts to judge."""
+        from accel_magic.analysis.npu.buffers import leaks
+
+        return leaks(self.trace, self.buffers)
+
+    @cached_property
     def jobs(self) -> pd.DataFrame:
         """One row per job: submitted, queued, started, done, waited for; status, owner."""
         from accel_magic.analysis.npu.jobs import jobs
@@ -93,7 +107,14 @@ class Npu:
         """Jobs submitted and done per second and in flight, over time; `freq` is a pandas offset."""
         from accel_magic.analysis.npu.throughput import throughput
 
-        return throughput(self.trace, freq)
+        return throughput(self.trace, freq, self.jobs)
+
+    @cached_property
+    def concurrency(self) -> pd.DataFrame:
+        """How long each number of jobs was under way at once."""
+        from accel_magic.analysis.npu.throughput import concurrency
+
+        return concurrency(self.trace, self.jobs)
 
     @cached_property
     def calls(self) -> pd.DataFrame:

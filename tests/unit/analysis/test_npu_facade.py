@@ -1,0 +1,34 @@
+"""`result.npu`: every table out of one recording, each made once."""
+
+from pathlib import Path
+
+import pytest
+
+import accel_magic
+
+RECORDING = Path(__file__).parents[3] / "notebooks/recordings/npu_tutorial_7.2-trace.parquet"
+TABLES = ("families", "phases", "phase_totals", "polls", "messages", "mappings", "buffers", "churn", "leaks", "jobs")
+MORE = ("recoveries", "concurrency", "calls", "api", "findings")
+
+
+@pytest.fixture(scope="module")
+def npu():
+    return accel_magic.open(RECORDING).npu
+
+
+def test_every_table_is_made_once(npu):
+    for name in (*TABLES, *MORE):
+        assert getattr(npu, name) is getattr(npu, name), name
+
+
+def test_the_tables_agree_with_each_other_and_with_the_exact_counts(npu):
+    hits = npu.result.counts["hits"].groupby("function").sum()
+    submitted = int(hits.filter(regex="^ivpu_(cmdq_)?submit_ioctl$").sum())
+
+    assert npu.families["hits"].sum() == npu.result.hits
+    assert npu.phase_totals["calls"].sum() == npu.result.recorded
+    assert len(npu.jobs) == submitted > 0
+    assert npu.mappings["pages"].sum() == hits["ivpu_mmu_context_map_page"]
+    assert len(npu.buffers) == hits["ivpu_gem_create_object"]
+    assert npu.churn["created"].sum() == hits["ivpu_bo_create_ioctl"]
+    assert npu.calls["calls"].sum() <= npu.result.recorded
