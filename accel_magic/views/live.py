@@ -143,6 +143,7 @@ class LiveRow:
 
     def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
         self._history = LiveHistory(plan, banners)
+        self._shown = banners
         self._widget: Any = None
         self._display: Any = None
 
@@ -151,7 +152,7 @@ class LiveRow:
         from IPython.display import display
         from ipywidgets import HTML
 
-        self._widget = HTML(value=f'{_STYLE}<div class="am-live"><i>tracing…</i></div>')
+        self._widget = HTML(value=f'{_STYLE}<div class="am-live">{_banners(self._shown)}<i>tracing…</i></div>')
         self._display = display(self._widget, display_id=True)  # type: ignore[no-untyped-call]
 
     def update(self, *samples: LiveSample) -> None:
@@ -181,8 +182,8 @@ def _to_show(latencies: tuple[LiveLatency, ...]) -> tuple[LiveLatency, ...]:
 
 def render(state: LiveState) -> str:
     """Draw the row: HTML with everything it needs, to be set as the widget's value."""
-    parts = [f'<span class="am-banner">{escape(banner)}</span>' for banner in state.banners]
-    parts += [
+    parts = [
+        _banners(state.banners),
         f"<span><b>{duration_text(state.elapsed_ns)}</b></span>",
         f'<span><b class="am-num">{rate_text(state.rate)}</b> <i>hits</i> {sparkline(state.rates)}</span>',
     ]
@@ -213,6 +214,10 @@ def render(state: LiveState) -> str:
         )
         parts.append(f'<span class="am-npu"><b>NPU</b>{items}</span>')
     return f'{_STYLE}<div class="am-live">{"".join(parts)}</div>'
+
+
+def _banners(banners: tuple[str, ...]) -> str:
+    return "".join(f'<span class="am-banner">{escape(banner)}</span>' for banner in banners)
 
 
 def sparkline(rates: tuple[float, ...]) -> str:

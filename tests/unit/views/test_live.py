@@ -187,6 +187,13 @@ def test_one_stock_widget_is_displayed_updated_and_gone_at_the_end(notebook, mak
     assert notebook.changes == [({"text/plain": ""}, True)]
 
 
+def test_a_banner_is_there_before_the_first_sample(notebook, make_recording):
+    row = LiveRow(make_recording().plan, ("REPLAY: <recorded>",))
+    row.open()
+
+    assert '<span class="am-banner">REPLAY: &lt;recorded&gt;</span>' in notebook.widgets[0].value
+
+
 def test_samples_that_came_late_together_all_enter_the_sparkline(notebook, make_recording):
     row = LiveRow(make_recording().plan)
     row.open()
