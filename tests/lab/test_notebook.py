@@ -203,7 +203,10 @@ def test_the_tutorial_follows_a_job_through_the_interrupt_to_the_wait(tutorial):
 def test_the_tutorial_draws_compares_and_diagnoses(tutorial):
     (page,) = [output["data"]["text/html"] for output in outputs(tutorial, "api.npu.timeline()")]
     assert "accel-magic-figure" in page
-    assert "jobs-serialised" in shown(tutorial, "api.diagnose()")
+    said = shown(tutorial, "api.diagnose()")
+    assert "24 rules looked at" in said
+    # How much the NPU idles between two jobs depends on what else the machine does.
+    assert set(re.findall(r"\[([a-z]+-[a-z-]+)\]", said)) <= {"jobs-serialised", "boot-in-region", *BY_LOAD}
     busy = re.search(r"^jobs under way +([\d.]+) +([\d.]+)$", shown(tutorial, "def busy"), re.MULTILINE)
     assert float(busy[1]) < 1 < float(busy[2])
     assert "beside a baseline of" in shown(tutorial, "overlapped.compare(api)")
@@ -226,6 +229,9 @@ FOUND = {
 }
 """What the notebook does, and what is found of it."""
 
+BY_LOAD = {"jobs-slow", "hits-missed", "allocation-tail"}
+"""What is also found when a machine with other work holds up a job for long enough."""
+
 
 def test_each_fault_is_found_by_its_cause(faults):
     said = shown(faults, "results = ")
@@ -234,8 +240,7 @@ def test_each_fault_is_found_by_its_cause(faults):
     for name, causes in FOUND.items():
         found = set(re.findall(r"\b[a-z]+-[a-z-]+\b", rows[name][-1].removeprefix(name)))
         assert set(causes) <= found, (name, rows[name])
-        # A machine with other work may hold up a job for long enough to be told.
-        assert found - set(causes) <= {"jobs-slow", "hits-missed", "allocation-tail"}, (name, rows[name])
+        assert found - set(causes) <= BY_LOAD, (name, rows[name])
 
 
 def test_what_each_finding_rests_on_is_shown_by_hand(faults):

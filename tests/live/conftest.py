@@ -246,6 +246,9 @@ class Notebook:
                 on_message(kind, content)
             if kind == "status" and content["execution_state"] == "idle":
                 break
+        if timer is not None:  # an interrupt that comes too late is not for the next cell
+            timer.cancel()
+            timer.join()
         reply = self.client.get_shell_msg(timeout=20)
         while reply["parent_header"].get("msg_id") != id_:
             reply = self.client.get_shell_msg(timeout=20)

@@ -120,7 +120,7 @@ def test_an_interrupt_replies_error_and_keeps_the_partial_result(notebook, left_
     assert time.monotonic() - start < 10
     assert (answer.status, answer.reply["ename"]) == ("error", "KeyboardInterrupt")
     assert [kind for kind, _, _ in answer.messages if kind == "comm_close"]
-    told = notebook("partial.hits, partial.recording.outcome, partial is accel_magic.last")
+    told = notebook("import accel_magic; partial.hits, partial.recording.outcome, partial is accel_magic.last")
     assert "(1, 'interrupted', True)" in told.text
     assert left_behind() == set()
 
@@ -246,20 +246,24 @@ def test_run_all_stops_at_a_traced_cell_that_fails(executed):
 def test_a_replay_in_a_notebook_plays_at_its_own_pace_with_a_live_row_and_the_banner(notebook, tmp_path):
     path = tmp_path / "recorded.parquet"
     assert notebook(f"{HEAD} --save {path}\n{BUSY.format(seconds=1.2)}").status == "ok"
-    start = time.monotonic()
     answer = notebook(f"%%ktrace --replay {path}\nran = True")
-    took = time.monotonic() - start
 
-    assert 1.1 < took < 3
+    first, last = played(answer)
+    assert 1 < last - first < 2.5
     assert len(live_updates(answer)) >= 4
     assert all("REPLAY" in html for _, html in live_updates(answer))
     (result,) = answer.of("execute_result")
     assert "REPLAY: recorded on " in result["data"]["text/html"]
     assert result["data"]["text/plain"].startswith("REPLAY: recorded on ")
     assert "NameError" in notebook("ran").reply.get("ename", "")
-    start = time.monotonic()
-    assert notebook(f"%ktrace --replay {path} --speed 8").status == "ok"
-    assert time.monotonic() - start < took
+    first, last = played(notebook(f"%ktrace --replay {path} --speed 8"))
+    assert last - first < 1
+
+
+def played(answer):
+    """When the live row was first and last seen to change."""
+    times = [when for when, _ in live_updates(answer)]
+    return times[0], times[-1]
 
 
 def test_an_interrupted_replay_keeps_what_was_played(notebook, tmp_path):
