@@ -1,0 +1,154 @@
+"""The helpers that programs on a GPU may call: numbers, arguments, results, and what differs from lane to lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class MapType(IntEnum):
+    """Maps that GPU programs may use. 1500 and above are the numbers that GPU eBPF programs use elsewhere too."""
+
+    HASH = 1
+    ARRAY = 2
+    RINGBUF = 27
+    GPU_HASH = 1501
+    PER_THREAD_ARRAY = 1502
+    GPU_ARRAY = 1503
+    SHARED_ARRAY = 1504
+    PER_THREAD_ARRAY_HOST = 1512
+    GPU_ARRAY_HOST = 1513
+    GPU_RINGBUF = 1527
+
+
+HASHES: Final = frozenset({MapType.HASH, MapType.GPU_HASH})
+ARRAYS: Final = frozenset({MapType.ARRAY, MapType.GPU_ARRAY, MapType.SHARED_ARRAY, MapType.GPU_ARRAY_HOST})
+PER_THREAD: Final = frozenset({MapType.PER_THREAD_ARRAY, MapType.PER_THREAD_ARRAY_HOST})
+RINGS: Final = frozenset({MapType.RINGBUF, MapType.GPU_RINGBUF})
+
+
+class Arg(Enum):
+    """What an argument must be."""
+
+    ANY = "any number"
+    MAP = "a map"
+    KEY = "readable memory of the map's key size"
+    VALUE = "readable memory of the map's value size"
+    OUT8 = "8 writable bytes"
+    MEMORY = "readable memory; the next argument is its size"
+    SIZE = "bytes of the memory before, known to be bounded"
+    SIZE_CONST = "bytes to reserve, a constant"
+    RECORD = "what a ring buffer's reserve returned"
+    TEXT = "readable memory that ends with a zero byte"
+    CONTEXT = "the context, or anything: it is not looked at"
+    POINTER = "an address that may be anything: it is not read"
+
+
+class Result(Enum):
+    """What comes back in r0."""
+
+    NUMBER = "a number"
+    VALUE_OR_NULL = "a pointer into a map's value, or null"
+    RECORD_OR_NULL = "a pointer to a reserved record, or null"
+    NEVER = "it does not return"
+
+
+class Lanes(Enum):
+    """Whether the lanes of a warp get the same result when they call with the same arguments."""
+
+    UNIFORM = "the same in all lanes"
+    VARYING = "differs from lane to lane"
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """One helper.
+
+    Attributes:
+        id: Number in the call instruction.
+        name: Name in bpf/gpu/accel_gpu.h.
+        arguments: What each register from r1 on must hold; the others are not looked at.
+        result: What is returned.
+        lanes: Whether the result (or what is written through OUT8 arguments) differs between lanes.
+        effect: What it does to state that others see, '' for nothing: 'update', 'delete', 'output', 'print', 'exit'.
+        converges: All lanes of the warp must call it together: votes, barriers.
+
+    """
+
+    id: int
+    name: str
+    arguments: tuple[Arg, ...]
+    result: Result
+    lanes: Lanes
+    effect: str = ""
+    converges: bool = False
+
+
+_XYZ = (Arg.OUT8, Arg.OUT8, Arg.OUT8)
+_TABLE = (
+    Helper(1, "bpf_map_lookup_elem", (Arg.MAP, Arg.KEY), Result.VALUE_OR_NULL, Lanes.UNIFORM),
+    Helper(
+        2, "bpf_map_update_elem", (Arg.MAP, Arg.KEY, Arg.VALUE, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, effect="update"
+    ),
+    Helper(3, "bpf_map_delete_elem", (Arg.MAP, Arg.KEY), Result.NUMBER, Lanes.UNIFORM, effect="delete"),
+    Helper(5, "bpf_ktime_get_ns", (), Result.NUMBER, Lanes.VARYING),
+    Helper(
+        6,
+        "bpf_trace_printk",
+        (Arg.MEMORY, Arg.SIZE, Arg.ANY, Arg.ANY, Arg.ANY),
+        Result.NUMBER,
+        Lanes.UNIFORM,
+        effect="print",
+    ),
+    Helper(8, "bpf_get_smp_processor_id", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(14, "bpf_get_current_pid_tgid", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(
+        25,
+        "bpf_perf_event_output",
+        (Arg.CONTEXT, Arg.MAP, Arg.ANY, Arg.MEMORY, Arg.SIZE),
+        Result.NUMBER,
+        Lanes.UNIFORM,
+        effect="output",
+    ),
+    Helper(
+        130,
+        "bpf_ringbuf_output",
+        (Arg.MAP, Arg.MEMORY, Arg.SIZE, Arg.ANY),
+        Result.NUMBER,
+        Lanes.UNIFORM,
+        effect="output",
+    ),
+    Helper(131, "bpf_ringbuf_reserve", (Arg.MAP, Arg.SIZE_CONST, Arg.ANY), Result.RECORD_OR_NULL, Lanes.VARYING),
+    Helper(132, "bpf_ringbuf_submit", (Arg.RECORD, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, effect="output"),
+    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), Result.NUMBER, Lanes.UNIFORM),
+    Helper(501, "gpu_puts", (Arg.TEXT,), Result.NUMBER, Lanes.UNIFORM, effect="print"),
+    Helper(502, "gpu_globaltimer", (), Result.NUMBER, Lanes.VARYING),
+    Helper(503, "gpu_block_idx", _XYZ, Result.NUMBER, Lanes.UNIFORM),
+    Helper(504, "gpu_block_dim", _XYZ, Result.NUMBER, Lanes.UNIFORM),
+    Helper(505, "gpu_thread_idx", _XYZ, Result.NUMBER, Lanes.VARYING),
+    Helper(506, "gpu_membar", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(507, "gpu_exit", (), Result.NEVER, Lanes.UNIFORM, effect="exit"),
+    Helper(508, "gpu_grid_dim", _XYZ, Result.NUMBER, Lanes.UNIFORM),
+    Helper(509, "gpu_sm_id", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(510, "gpu_warp_id", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(511, "gpu_lane_id", (), Result.NUMBER, Lanes.VARYING),
+    # Ours.
+    Helper(600, "gpu_active_mask", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(601, "gpu_is_leader", (), Result.NUMBER, Lanes.VARYING),  # 1 in the lowest active lane
+    Helper(602, "gpu_ballot", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(603, "gpu_any", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(604, "gpu_all", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(605, "gpu_prefetch", (Arg.POINTER,), Result.NUMBER, Lanes.UNIFORM),
+    Helper(606, "gpu_clock", (), Result.NUMBER, Lanes.VARYING),
+    Helper(607, "gpu_thread_number", (), Result.NUMBER, Lanes.VARYING),  # row-major over the whole grid
+    Helper(608, "gpu_block_number", (), Result.NUMBER, Lanes.UNIFORM),  # row-major over the grid
+    Helper(609, "gpu_barrier", (), Result.NUMBER, Lanes.UNIFORM, converges=True),  # all threads of the block
+)
+
+HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in _TABLE})
+"""All of them by number."""

@@ -1,0 +1,38 @@
+"""Where in GPU code a program can be attached, and what a section's name asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from accel_magic.gpu.context import Operation
+
+EVERY_OPERATION = frozenset({Operation.LOAD, Operation.STORE, Operation.ATOMIC, Operation.ASYNC_COPY})
+
+
+class Where(Enum):
+    """A kind of place in a kernel's PTX."""
+
+    ENTRY = "kernel entry"
+    EXIT = "every exit of a kernel"
+    MEMORY = "before a memory operation"
+    BARRIER = "before a barrier"
+    BRANCH = "before a conditional branch"
+    FUNCTION = "entry of a device function"
+    FUNCTION_EXIT = "every return of a device function"
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """What a program's section asks for.
+
+    Attributes:
+        where: The kind of place.
+        name: Glob of the kernels it goes into; of device functions where `where` is one of theirs. Mangled or demangled.
+        operations: For MEMORY: which.
+
+    """
+
+    where: Where
+    name: str = "*"
+    operations: frozenset[Operation] = frozenset()
