@@ -28,7 +28,7 @@ class Attach:
 
     Attributes:
         where: The kind of place.
-        name: Glob of the kernels it goes into, mangled or demangled; of device functions where `where` is one of theirs.
+        name: Glob of the kernels it goes into, mangled or demangled; of device functions if `where` is one of theirs.
         operations: For MEMORY: which.
 
     """
