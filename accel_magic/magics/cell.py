@@ -29,8 +29,8 @@ class Cell:
         return eval(self.last, namespace) if self.last is not None else None  # noqa: S307
 
 
-def compile_cell(shell: Any, line: str, cell: str) -> Cell:
-    """Compile the cell under the magic line, so that line numbers and source in tracebacks are those of the notebook.
+def compile_cell(shell: Any, magic: str, line: str, cell: str) -> Cell:
+    """Compile the cell under its magic's line, so that line numbers and source in tracebacks are those of the notebook.
 
     Raises:
         SyntaxError: As for any cell; nothing has been attached by then.
@@ -41,7 +41,7 @@ def compile_cell(shell: Any, line: str, cell: str) -> Cell:
     empty = cell[: len(cell) - len(cell.lstrip())].count("\n")
     source = "\n" * (1 + empty) + shell.transform_cell(cell)
     name = _name_of_running_cell(shell) or shell.compile.cache(source, shell.execution_count)
-    text = f"%%ktrace {line}\n{cell}"
+    text = f"%%{magic} {line}\n{cell}"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     tree = shell.transform_ast(ast.parse(source, name))
     last = None

@@ -8,8 +8,9 @@ from typing import Any
 from traitlets import TraitError
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.ktrace import KTrace, in_kernel
+from accel_magic.magics.ktrace import KTrace
 from accel_magic.magics.options import OPTION_NAMES
+from accel_magic.magics.traced import in_kernel
 from accel_magic.views import ahead
 
 _ATTRIBUTE = "_accel_magic_ktrace"

@@ -99,7 +99,10 @@ def test_interrupts_are_nobodys_and_lead_to_the_thread_that_works_them_off(trace
     assert polled["inside"].isin(traced.named("ivpu_wait_for_ready")["id"]).all()
     assert (reads["layer"][reads["tid"] == -1] == "interrupt").all()
     handlers = traced.named("ivpu_irq_thread_handler" if traced.kernel == "6.12" else "ivpu_ipc_irq_thread_handler")
-    assert set(traced.steps["name"].iloc[handlers["parent"][handlers["parent"] >= 0]]) == {"ivpu_hw_irq_handler"}
+    parents = set(traced.steps["name"].iloc[handlers["parent"][handlers["parent"] >= 0]])
+    # The interrupt's outermost function, or the next where its entry was missed.
+    assert "ivpu_hw_irq_handler" in parents
+    assert parents <= {"ivpu_hw_irq_handler", "ivpu_ipc_irq_handler"}
     assert (traced.named("ivpu_job_done_callback")["layer"] == "interrupt").all()
 
 

@@ -10,7 +10,8 @@ from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError,
 from accel_magic.api import Options
 from accel_magic.kernel import features
 from accel_magic.kernel.source import generate
-from accel_magic.magics.options import HelpRequested, parse
+from accel_magic.magics.line import HelpRequested
+from accel_magic.magics.options import parse
 
 pytestmark = pytest.mark.live
 
@@ -203,14 +204,14 @@ words = st.one_of(
 def test_no_line_does_more_than_a_typed_error(line):
     try:
         chosen = parse(line)
-        if chosen.replay is None and chosen.program is None:
+        if chosen.common.replay is None and chosen.program is None:
             plan = Options(**chosen.given).plan(chosen.probes)
             text = generate(plan).text
     except HelpRequested:
         return
     except AccelMagicError:
         return
-    if chosen.replay is None and chosen.program is None:
+    if chosen.common.replay is None and chosen.program is None:
         assert plan.points
         assert text.isascii()
         assert "\n#include" in text

@@ -3,7 +3,8 @@
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.options import OPTION_NAMES, HelpRequested, parse
+from accel_magic.magics.line import Common, HelpRequested
+from accel_magic.magics.options import OPTION_NAMES, parse
 
 
 def test_probes_and_options_may_stand_in_any_order():
@@ -11,21 +12,14 @@ def test_probes_and_options_may_stand_in_any_order():
 
     assert line.probes == ("t:a:b", "uprobe:libc:f", "!uprobe:libc:g")
     assert line.given == {"mode": "count", "max_events": 7, "buffer": 0.5}
-    assert (line.output, line.live, line.save, line.dry_run, line.replay, line.speed) == (
-        "name",
-        False,
-        None,
-        False,
-        None,
-        1.0,
-    )
+    assert line.common == Common(output="name", live=False, save=None, dry_run=False, replay=None, speed=1.0, run=False)
 
 
 def test_what_is_not_written_is_not_given():
     line = parse("t:a:b")
 
     assert line.given == {}
-    assert (line.output, line.live) == (None, None)
+    assert (line.common.output, line.common.live) == (None, None)
 
 
 def test_quotes_keep_a_filter_together():
@@ -92,7 +86,9 @@ def test_an_unknown_option_is_named():
 def test_replay_takes_its_own_options():
     line = parse("--replay a.parquet --speed 2.5 --run -o r --no-live")
 
-    assert (line.replay, line.speed, line.run, line.output, line.live) == ("a.parquet", 2.5, True, "r", False)
+    assert line.common == Common(
+        output="r", live=False, save=None, dry_run=False, replay="a.parquet", speed=2.5, run=True
+    )
     assert line.probes == ()
 
 
