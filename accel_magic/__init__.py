@@ -20,13 +20,17 @@ from accel_magic.errors import (
 
 if TYPE_CHECKING:
     from accel_magic.api import Options, Trace, trace
+    from accel_magic.gpu.result import GpuResult
+    from accel_magic.gpu.trace import GpuTrace, gputrace
+    from accel_magic.opening import open_result as open  # noqa: A004 - accel_magic.open
     from accel_magic.playback import replay
     from accel_magic.program import ProgramResult, ProgramTrace, trace_program
     from accel_magic.traces.result import TraceResult
-    from accel_magic.traces.store import open_result as open  # noqa: A004 - accel_magic.open
 
 __all__ = [
     "AccelMagicError",
+    "GpuResult",
+    "GpuTrace",
     "MachineError",
     "Options",
     "ProbeError",
@@ -38,6 +42,7 @@ __all__ = [
     "TraceResult",
     "TraceStateError",
     "__version__",
+    "gputrace",
     "load_ipython_extension",
     "open",
     "replay",
@@ -50,12 +55,15 @@ _LAZY = {
     "Options": ("accel_magic.api", "Options"),
     "Trace": ("accel_magic.api", "Trace"),
     "trace": ("accel_magic.api", "trace"),
+    "GpuResult": ("accel_magic.gpu.result", "GpuResult"),
+    "GpuTrace": ("accel_magic.gpu.trace", "GpuTrace"),
+    "gputrace": ("accel_magic.gpu.trace", "gputrace"),
     "replay": ("accel_magic.playback", "replay"),
     "ProgramResult": ("accel_magic.program", "ProgramResult"),
     "ProgramTrace": ("accel_magic.program", "ProgramTrace"),
     "trace_program": ("accel_magic.program", "trace_program"),
     "TraceResult": ("accel_magic.traces.result", "TraceResult"),
-    "open": ("accel_magic.traces.store", "open_result"),
+    "open": ("accel_magic.opening", "open_result"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar
 
 from accel_magic.errors import TraceStateError
 from accel_magic.probes.match import make_plan
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from accel_magic.gpu.result import GpuResult
     from accel_magic.probes.plan import Mode, Plan
     from accel_magic.program import ProgramResult
     from accel_magic.traces.recording import Outcome, Recording
@@ -68,17 +69,18 @@ class Options:
         )
 
 
-_last: TraceResult | ProgramResult | None = None
+Result: TypeAlias = "TraceResult | ProgramResult | GpuResult"
+_last: Result | None = None
 
 
-def last() -> TraceResult | ProgramResult:
+def last() -> Result:
     """Return the newest result of this process. Raises TraceStateError when there is none."""
     if _last is None:
         raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
     return _last
 
 
-def keep(result: TraceResult | ProgramResult) -> None:
+def keep(result: Result) -> None:
     """Make a result the newest."""
     global _last  # noqa: PLW0603 - accel_magic.last
     _last = result

@@ -12,6 +12,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from accel_magic.gpu.recording import GpuRecording
     from accel_magic.traces.recording import Recording
 
 Severity = Literal["problem", "warning", "note"]
@@ -83,7 +84,7 @@ class Findings(Sequence[Finding]):
     items: tuple[Finding, ...] = ()
     checked: tuple[str, ...] = ()
     unchecked: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    recording: Recording | None = None
+    recording: Recording | GpuRecording | None = None
 
     def __len__(self) -> int:
         """Count the findings."""

@@ -148,6 +148,7 @@ _TABLE = (
     Helper(607, "gpu_thread_number", (), Result.NUMBER, Lanes.VARYING),  # row-major over the whole grid
     Helper(608, "gpu_block_number", (), Result.NUMBER, Lanes.UNIFORM),  # row-major over the grid
     Helper(609, "gpu_barrier", (), Result.NUMBER, Lanes.UNIFORM, converges=True),  # all threads of the block
+    Helper(610, "gpu_distinct", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),  # values in active lanes
 )
 
 HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in _TABLE})

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from accel_magic.gpu.context import Operation
+
+if TYPE_CHECKING:
+    from accel_magic.gpu.model import Per
 
 EVERY_OPERATION = frozenset({Operation.LOAD, Operation.STORE, Operation.ATOMIC, Operation.ASYNC_COPY})
 
@@ -30,9 +34,13 @@ class Attach:
         where: The kind of place.
         name: Glob of the kernels it goes into, mangled or demangled; of device functions if `where` is one of theirs.
         operations: For MEMORY: which.
+        kernels: For places of device functions: glob of the kernels whose modules' functions are meant.
+        per: Whether it runs in each thread or once for each warp; None where the section does not say.
 
     """
 
     where: Where
     name: str = "*"
     operations: frozenset[Operation] = frozenset()
+    kernels: str = "*"
+    per: Per | None = None

@@ -8,38 +8,50 @@ from typing import Any
 from traitlets import TraitError
 
 from accel_magic.errors import ProbeError
+from accel_magic.gpu.tools import TOOLS
+from accel_magic.magics import gpu_options
+from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import KTrace
 from accel_magic.magics.options import OPTION_NAMES
-from accel_magic.magics.traced import in_kernel
+from accel_magic.magics.traced import TracedCells, in_kernel
 from accel_magic.views import ahead
 
-_ATTRIBUTE = "_accel_magic_ktrace"
+_ATTRIBUTE = "_accel_magic_magics"
+_MAGICS = (KTrace, GpuTrace)
+_CELL, _LINE = ("ktrace", "gputrace"), ("ktrace", "gputrace", "accel_doctor")
 
 
 def load(shell: Any) -> None:
-    """Register the magics, their defaults under `%config KTrace`, and tab completion.
+    """Register the magics, their defaults under `%config KTrace` and `%config GpuTrace`, and tab completion.
 
     Raises:
         ProbeError: A default in IPython's configuration is impossible; it has been dropped by then.
 
     """
-    try:
-        magics = KTrace(shell=shell, parent=shell)
-    except TraitError as error:
-        # IPython keeps what %config refused, and would meet it again at every load.
-        shell.config.pop("KTrace", None)
-        raise ProbeError(
-            str(error),
-            why="it was set with %config KTrace or in the profile's configuration",
-            fix="the KTrace defaults of this session have been dropped: run %load_ext accel_magic again",
-        ) from None
-    shell.register_magics(magics)
-    if magics not in shell.configurables:
-        shell.configurables.append(magics)
-    setattr(shell, _ATTRIBUTE, magics)
-    shell.set_hook("complete_command", complete, re_key="%?%ktrace")
+    made = [_made(kind, shell) for kind in _MAGICS]
+    for magics in made:
+        shell.register_magics(magics)
+        if magics not in shell.configurables:
+            shell.configurables.append(magics)
+    setattr(shell, _ATTRIBUTE, made)
+    for pattern, completer in _COMPLETERS.items():
+        shell.set_hook("complete_command", completer, re_key=pattern)
     if in_kernel(shell):  # a terminal shows text only
         ahead.start()
+
+
+def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
+    try:
+        return kind(shell=shell, parent=shell)
+    except TraitError as error:
+        # IPython keeps what %config refused, and would meet it again at every load.
+        name = kind.__name__
+        shell.config.pop(name, None)
+        raise ProbeError(
+            str(error),
+            why=f"it was set with %config {name} or in the profile's configuration",
+            fix=f"the {name} defaults of this session have been dropped: run %load_ext accel_magic again",
+        ) from None
 
 
 def unload(shell: Any) -> None:
@@ -47,15 +59,22 @@ def unload(shell: Any) -> None:
     from accel_magic.kernel import compiler
     from accel_magic.traces import reader
 
-    magics = getattr(shell, _ATTRIBUTE, None)
-    if magics in shell.configurables:
-        shell.configurables.remove(magics)
-    shell.magics_manager.magics["cell"].pop("ktrace", None)
-    shell.magics_manager.magics["line"].pop("accel_doctor", None)
-    shell.magics_manager.magics["line"].pop("ktrace", None)
-    shell.strdispatchers["complete_command"].regexs.pop(re.compile("%?%ktrace"), None)
+    for magics in getattr(shell, _ATTRIBUTE, ()):
+        if magics in shell.configurables:
+            shell.configurables.remove(magics)
+    for kind, names in (("cell", _CELL), ("line", _LINE)):
+        for name in names:
+            shell.magics_manager.magics[kind].pop(name, None)
+    for pattern in _COMPLETERS:
+        shell.strdispatchers["complete_command"].regexs.pop(re.compile(pattern), None)
     compiler.stop()
     reader.end()
+
+
+def complete_gpu(_: Any, event: Any) -> list[str]:
+    """Complete the last word of a `%%gputrace` line: an option, or a tool."""
+    word = re.split(r"\s", event.text_until_cursor)[-1]
+    return [name for name in (gpu_options.OPTION_NAMES if word.startswith("-") else TOOLS) if name.startswith(word)]
 
 
 def complete(_: Any, event: Any) -> list[str]:
@@ -69,3 +88,6 @@ def complete(_: Any, event: Any) -> list[str]:
     # IPython completes after the last delimiter of the word only, and ':' is one.
     kept = len(word) - len(event.symbol)
     return [answer[kept:] for answer in answers]
+
+
+_COMPLETERS = {"%?%ktrace": complete, "%?%gputrace": complete_gpu}

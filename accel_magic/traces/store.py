@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.recording import Recording
-    from accel_magic.traces.result import TraceResult  # result imports this module's save
 
 _KEY = b"accel_magic"
 _CHECKSUM_KEY = b"accel_magic.crc32"  # Parquet checks its pages, not its footer, where the counts are
@@ -117,23 +116,11 @@ def load(path: str | Path) -> Recording:
     return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
 
 
-def open_result(path: str | Path) -> TraceResult:
-    """Open a saved recording, or the text output of another tracer, as a result: `accel_magic.open`.
-
-    Raises:
-        RecordingError: As for `load`; or it is a text of which no tracer's output can be made.
-
-    """
-    from accel_magic.traces.result import TraceResult  # result imports this module's save
-
-    return TraceResult(read(path))
-
-
 def read(path: str | Path) -> Recording:
     """Read a recording that `save` wrote or the text output of bpftrace, ftrace, trace-cmd or `perf script`.
 
     Raises:
-        RecordingError: As for `open_result`.
+        RecordingError: As for `load`; or it is a text of which no tracer's output can be made.
 
     """
     place = Path(path).expanduser()

@@ -1,26 +1,29 @@
-"""Bokeh figures of a result: hits per function, latency histograms, rates over time.
-
-They stand on the notebook's own background, light or dark: transparent, with mid-grey text and colours that
-colour-blind readers tell apart (Okabe and Ito's, without the yellow that white paper swallows).
-"""
+"""Bokeh figures of a result: hits per function, latency histograms, rates over time."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, HBar, HoverTool, Line, Quad
-from bokeh.models.annotations import Legend, LegendItem
-from bokeh.plotting import figure as bokeh_figure
+from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
 
 from accel_magic.errors import ProbeError
 from accel_magic.traces import buckets
 from accel_magic.traces.rates import check_timed, point_labels, rates
-from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.names import readable
+from accel_magic.views.plotting import (
+    LABEL_WIDTH,
+    PALETTE,
+    displayed,
+    hover,
+    label,
+    legend,
+    linear_ticks,
+    log_ticks,
+    new_plot,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +33,7 @@ if TYPE_CHECKING:
 
     from accel_magic.traces.result import TraceResult
 
-PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#8c6bb1")
-GREY = "#808080"
-WIDTH, HEIGHT, MAX_WIDTH = 380, 240, 640
 TOP_BARS, TOP_LINES = 20, len(PALETTE)
-LABEL_WIDTH = 26
-LEGEND_WIDTHS = {2: 22, 3: 15}
-"""Characters of a legend's entry by the number of columns, so that all of them fit into the figure."""
 RATE_STEPS = 100
 EVENTS_TO_BIN = 200_000
 """Above so many events the rate figure reads the samples: decoding events must not hold up the end of a cell."""
@@ -60,16 +57,7 @@ def figure(result: TraceResult, kind: str) -> Plot:
     """
     if kind not in KINDS:
         raise ProbeError(f"no figure of kind {kind!r}", fix=f"choose one of {', '.join(sorted(KINDS))}")
-    plot: Any = KINDS[kind](result)
-    # Bokeh's own display needs output_notebook() and a network. An underscored attribute is no Bokeh property.
-    plot._repr_mimebundle_ = partial(_mimebundle, plot)
-    drawn: Plot = plot
-    return drawn
-
-
-def _mimebundle(plot: Any, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG001
-    html = {"text/html": scripts() + figure_html(plot)} if has_kernel() else {}
-    return {"text/plain": repr(plot), **html}
+    return displayed(KINDS[kind](result))
 
 
 def _hits(result: TraceResult) -> Any:
@@ -89,7 +77,7 @@ def _hits(result: TraceResult) -> Any:
         "exact": [exact_text(count) for count in hits],
         "rate": [rate_text(count / max(result.recording.duration_ns / 1e9, 1e-9)) for count in hits],
     }
-    plot = _frame(
+    plot = new_plot(
         "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(fired))}" if len(fired) > TOP_BARS else ""),
         x_range=(0, max(hits) * 1.05),
         y_range=(max(len(order), 4) - 0.4, -0.6),
@@ -99,8 +87,8 @@ def _hits(result: TraceResult) -> Any:
         HBar(y="row", right="hits", height=0.72, fill_color="color", fill_alpha=0.85, line_color=None),
     )
     tips = [("function", "@name"), ("hits", "@exact")]
-    _hover(plot, [bars], [*tips, ("rate", "@rate")] if result.recording.timed else tips)
-    _ticks(plot.xaxis, _linear_ticks(max(hits)), count_text)
+    hover(plot, [bars], [*tips, ("rate", "@rate")] if result.recording.timed else tips)
+    label(plot.xaxis, linear_ticks(max(hits)), count_text)
     plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
     plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
     plot.yaxis.major_tick_line_color = None
@@ -123,7 +111,7 @@ def _latency(result: TraceResult) -> Any:
         )
     labels = tuple(map(readable, point_labels(result.plan)))
     colors = _colors(result, [points[row].id for row in order])
-    plot = _frame("Latency", x_axis_type="log")
+    plot = new_plot("Latency", x_axis_type="log")
     drawn, lows, highs, tallest = [], [], [], 0.0
     for row, color in zip(order, colors, strict=True):
         edges, counts = _coarse(histograms.counts[row])
@@ -150,7 +138,7 @@ def _latency(result: TraceResult) -> Any:
         lows.append(edges[0])
         highs.append(edges[-1])
         tallest = max(tallest, float(share.max()))
-    _hover(
+    hover(
         plot,
         [area for _, (_, area) in drawn],
         [("function", "@name"), ("duration", "@from to @to"), ("calls", "@calls (@share{0.0} %)")],
@@ -158,10 +146,10 @@ def _latency(result: TraceResult) -> Any:
     low, high = min(lows), max(highs)
     plot.x_range.start, plot.x_range.end = low / 1.15, high * 1.15
     plot.y_range.start, plot.y_range.end = 0, tallest * 1.08
-    _ticks(plot.xaxis, _log_ticks(low / 1.15, high * 1.15), duration_text)
-    _ticks(plot.yaxis, _linear_ticks(tallest), "{:g}".format)
+    label(plot.xaxis, log_ticks(low / 1.15, high * 1.15), duration_text)
+    label(plot.yaxis, linear_ticks(tallest), "{:g}".format)
     plot.yaxis.axis_label = "% of calls"
-    _legend(plot, [(name, renderers) for name, renderers in drawn])
+    legend(plot, [(name, renderers) for name, renderers in drawn])
     return plot
 
 
@@ -178,7 +166,7 @@ def _rate(result: TraceResult) -> Any:
     middles = (times[:-1] + times[1:]) / 2
     labels = tuple(map(readable, point_labels(result.plan)))
     tallest = float(frame.to_numpy()[:, order].max())
-    plot = _frame("Rate", x_range=(0, max(result.duration_s, 1e-9)), y_range=(0, tallest * 1.08))
+    plot = new_plot("Rate", x_range=(0, max(result.duration_s, 1e-9)), y_range=(0, tallest * 1.08))
     drawn = []
     for point, color in zip(order, PALETTE, strict=False):
         rate = frame.iloc[:, point].to_numpy()
@@ -191,15 +179,15 @@ def _rate(result: TraceResult) -> Any:
         }
         line = plot.add_glyph(ColumnDataSource(source), Line(x="time", y="rate", line_color=color, line_width=1.6))
         drawn.append((labels[point], [line]))
-    _hover(
+    hover(
         plot,
         [line for _, (line,) in drawn],
         [("function", "@name"), ("time", "@at"), ("rate", "@text")],
         line_policy="nearest",
     )
-    _ticks(plot.xaxis, _linear_ticks(result.duration_s), lambda seconds: duration_text(seconds * 1e9))
-    _ticks(plot.yaxis, _linear_ticks(tallest), rate_text)
-    _legend(plot, drawn)
+    label(plot.xaxis, linear_ticks(result.duration_s), lambda seconds: duration_text(seconds * 1e9))
+    label(plot.yaxis, linear_ticks(tallest), rate_text)
+    legend(plot, drawn)
     return plot
 
 
@@ -210,81 +198,6 @@ def _timeline(result: TraceResult) -> Any:
 
 
 KINDS = {"hits": _hits, "latency": _latency, "rate": _rate, "timeline": _timeline}
-
-
-def _frame(title: str, **options: Any) -> Any:
-    """Make the empty figure that all kinds share."""
-    plot: Any = bokeh_figure(
-        title=title,
-        width=WIDTH,
-        height=HEIGHT,
-        max_width=MAX_WIDTH,
-        sizing_mode="stretch_width",
-        tools="",
-        toolbar_location=None,
-        background_fill_alpha=0,
-        border_fill_alpha=0,
-        outline_line_color=None,
-        min_border_right=12,
-        **options,
-    )
-    plot.toolbar.logo = None
-    plot.title.text_color = GREY
-    plot.title.text_font_size = "12px"
-    plot.axis.axis_line_color = GREY
-    plot.axis.axis_line_alpha = 0.5
-    plot.axis.major_tick_line_color = GREY
-    plot.axis.major_tick_in = 0
-    plot.axis.major_tick_out = 4
-    plot.axis.minor_tick_line_color = None
-    plot.axis.major_label_text_color = GREY
-    plot.axis.major_label_text_font_size = "10px"
-    plot.axis.axis_label_text_color = GREY
-    plot.axis.axis_label_text_font_size = "10px"
-    plot.axis.axis_label_text_font_style = "normal"
-    plot.grid.grid_line_color = GREY
-    plot.grid.grid_line_alpha = 0.2
-    return plot
-
-
-def _hover(plot: Any, renderers: list[Any], tooltips: list[tuple[str, str]], **options: Any) -> None:
-    plot.add_tools(HoverTool(renderers=renderers, tooltips=tooltips, **options))
-
-
-def _ticks(axis: Any, ticks: Sequence[float], text: Any) -> None:
-    """Put fixed ticks with texts made here: no code for the browser to evaluate, which some front ends refuse."""
-    axis.ticker = FixedTicker(ticks=list(ticks), minor_ticks=[])
-    # BokehJS looks a label up by the number's JavaScript text, in which 5.0 is "5".
-    axis.major_label_overrides = {
-        int(tick) if tick == int(tick) else tick: text(tick) if tick else "0" for tick in ticks
-    }
-
-
-def _legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
-    """Name the lines under the plot; a single one in its title."""
-    if len(drawn) == 1:
-        plot.title.text += f": {shortened(drawn[0][0], 2 * LABEL_WIDTH)}"
-        return
-    legend: Any = Legend(
-        orientation="horizontal",
-        ncols=3 if len(drawn) > 4 else 2,
-        location="left",
-        label_text_color=GREY,
-        label_text_font_size="9px",
-        background_fill_alpha=0,
-        border_line_color=None,
-        glyph_height=8,
-        glyph_width=12,
-        label_height=8,
-        label_standoff=4,
-        spacing=3,
-        margin=2,
-        click_policy="hide",
-    )
-    legend.padding = 2
-    width = LEGEND_WIDTHS[legend.ncols]
-    legend.items = [LegendItem(label=shortened(name, width), renderers=renderers) for name, renderers in drawn]
-    plot.add_layout(legend, "below")
 
 
 def _by_hits(result: TraceResult) -> list[int]:
@@ -311,24 +224,3 @@ def _coarse(counts: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np
     # 0 ns has no place on a log axis; no call takes so short.
     edges = np.maximum(buckets.EDGES[::per][first : last + 1], 0.5)
     return edges, totals[first:last]
-
-
-def _linear_ticks(highest: float) -> list[float]:
-    """From 0 up to `highest` in at most six steps of 1, 2 or 5 times a power of ten."""
-    if highest <= 0:
-        return [0.0]
-    power = 10.0 ** math.floor(math.log10(highest / 5))
-    step = next(power * factor for factor in (1, 2, 5, 10) if highest / (power * factor) <= 5)
-    # Rounded to the step's last digit, for 3 * 0.1 is 0.30000000000000004.
-    digits = max(0, 1 - math.floor(math.log10(step)))
-    return [round(step * count, digits) for count in range(int(highest / step + 1e-9) + 1)]
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between `low` and `high`, with their 2 and 5 fold where the stretch is short."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    span = math.log10(high / low)
-    factors = (
-        (1,) if span > 3 else (1, 3) if span > 1.5 else (1, 2, 5) if span > 0.6 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-    )
-    return [tick for decade in decades for factor in factors if low <= (tick := float(factor * 10**decade)) <= high]

@@ -72,6 +72,8 @@ def banners(machine: Mapping[str, str], replayed: Replayed | None, imported: Imp
         shown.append(f"IMPORTED from {imported.format}{without}")
     if "emulated" in machine:
         shown.append("NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's")
+    if "simulated" in machine:
+        shown.append(f"{machine['simulated']}: kernels run in an interpreter; times are its model's, not a GPU's")
     return tuple(shown)
 
 

@@ -10,13 +10,14 @@ from collections import deque
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live_npu import Item, NpuHistory
 from accel_magic.views.names import readable
+from accel_magic.views.row import Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ STALLED = "stalled: the workload holds the GIL"
 
 # The kernel can send nothing while the workload holds the GIL. So the browser tells it: each redraw replaces the
 # element and starts its animation anew; 1.5 s without a redraw and the mark shows.
-_STYLE = """<style>
+STYLE = """<style>
 .am-live{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,inherit);
 display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric:tabular-nums;padding:2px 0}
 .am-live b{font-weight:600}.am-live i{font-style:normal;opacity:.65}
@@ -132,7 +133,7 @@ class LiveHistory:
         return (hits - before) / (now - then) * 1e9
 
 
-class LiveRow:
+class LiveRow(Row):
     """The row itself. Open it in the main thread; update it from one thread; close it in the main thread.
 
     Args:
@@ -142,35 +143,15 @@ class LiveRow:
     """
 
     def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
+        super().__init__(f'{STYLE}<div class="am-live">{banners_html(banners)}<i>tracing…</i></div>')
         self._history = LiveHistory(plan, banners)
-        self._shown = banners
-        self._widget: Any = None
-        self._display: Any = None
-
-    def open(self) -> None:
-        """Display the widget below the cell being run."""
-        from IPython.display import display
-        from ipywidgets import HTML
-
-        self._widget = HTML(value=f'{_STYLE}<div class="am-live">{_banners(self._shown)}<i>tracing…</i></div>')
-        self._display = display(self._widget, display_id=True)  # type: ignore[no-untyped-call]
 
     def update(self, *samples: LiveSample) -> None:
         """Show the last of `samples`; earlier ones, late with it, fill the sparkline in. At most 5 calls a second."""
         for sample in samples:
             self._history.add(sample)
-        widget = self._widget  # close() may come between the test and the use
-        if samples and widget is not None:
-            widget.value = render(self._history.state(samples[-1]))
-
-    def close(self) -> None:
-        """Take the row away: the widget, its view, and what a saved notebook would keep of it. Twice does no harm."""
-        widget, shown = self._widget, self._display
-        self._widget = self._display = None
-        if widget is not None:
-            widget.close()
-        if shown is not None:
-            shown.update({"text/plain": ""}, raw=True)
+        if samples:
+            self.draw(render(self._history.state(samples[-1])))
 
 
 def _to_show(latencies: tuple[LiveLatency, ...]) -> tuple[LiveLatency, ...]:
@@ -183,7 +164,7 @@ def _to_show(latencies: tuple[LiveLatency, ...]) -> tuple[LiveLatency, ...]:
 def render(state: LiveState) -> str:
     """Draw the row: HTML with everything it needs, to be set as the widget's value."""
     parts = [
-        _banners(state.banners),
+        banners_html(state.banners),
         f"<span><b>{duration_text(state.elapsed_ns)}</b></span>",
         f'<span><b class="am-num">{rate_text(state.rate)}</b> <i>hits</i> {sparkline(state.rates)}</span>',
     ]
@@ -213,10 +194,11 @@ def render(state: LiveState) -> str:
             for item in state.npu
         )
         parts.append(f'<span class="am-npu"><b>NPU</b>{items}</span>')
-    return f'{_STYLE}<div class="am-live">{"".join(parts)}</div>'
+    return f'{STYLE}<div class="am-live">{"".join(parts)}</div>'
 
 
-def _banners(banners: tuple[str, ...]) -> str:
+def banners_html(banners: tuple[str, ...]) -> str:
+    """Draw what a row carries above everything else."""
     return "".join(f'<span class="am-banner">{escape(banner)}</span>' for banner in banners)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from accel_magic.views.format import duration_text, exact_text
+from accel_magic.views.frame_tables import frame_table
 from accel_magic.views.headline import Note
 from accel_magic.views.static import LIMIT, STYLE, note_html, table_html
 from accel_magic.views.tables import Table
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 TOP = 15
 BAR_WIDTH = 30
-_MOST_COLUMNS = 12
 _MOST_PLACES = 200
 
 
@@ -84,7 +84,7 @@ def _tables(result: ProgramResult, limit: int) -> list[tuple[str, Table]]:
         tables.append((title, _histogram(frame, limit) if result.is_histogram(name) else _map(frame, limit)))
     for name, frame in result.events.items():
         title = f"events {name}, {exact_text(len(frame))} record{'s' * (len(frame) != 1)}"
-        tables.append((title, _table(frame, limit)))
+        tables.append((title, frame_table(frame, limit)))
     return tables
 
 
@@ -94,42 +94,15 @@ def _map(frame: pd.DataFrame, limit: int) -> Table:
     frame = frame[shown]
     if len(frame.columns) and "value" in frame and pd.api.types.is_numeric_dtype(frame["value"]):
         frame = frame.sort_values("value", ascending=False, kind="stable")
-    return _table(frame, limit)
+    return frame_table(frame, limit)
 
 
 def _histogram(frame: pd.DataFrame, limit: int) -> Table:
     largest = max(frame["count"].max(), 1) if len(frame) else 1
     bars = ["█" * round(BAR_WIDTH * count / largest) for count in frame["count"]]
-    table = _table(frame, limit)
+    table = frame_table(frame, limit)
     rows = tuple((*row, bar.ljust(BAR_WIDTH)) for row, bar in zip(table.rows, bars, strict=False))
     return Table((*table.heads, " " * BAR_WIDTH), rows, table.names, table.more)
-
-
-def _table(frame: pd.DataFrame, limit: int) -> Table:
-    """The first rows and columns of a frame, columns of text to the left."""
-    frame = frame[_texts_first(frame)[:_MOST_COLUMNS]]
-    names = sum(not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes)
-    shown = frame.head(limit)
-    columns = [[_cell(value) for value in shown[name]] for name in frame.columns]
-    return Table(
-        heads=tuple(map(str, frame.columns)),
-        rows=tuple(zip(*columns, strict=True)),
-        names=names,
-        more=len(frame) - len(shown),
-    )
-
-
-def _texts_first(frame: pd.DataFrame) -> list[str]:
-    numeric = {name: pd.api.types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()}
-    return sorted(frame.columns, key=lambda name: numeric[name])
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value[:24].hex(" ") + ("…" if len(value) > 24 else "")
-    if isinstance(value, float):
-        return "-" if value != value else f"{value:g}"  # noqa: PLR0124 - NaN
-    return str(value)
 
 
 def places_text(places: tuple[Place, ...]) -> list[str]:

@@ -40,9 +40,9 @@ from bokeh.plotting import figure as bokeh_figure
 from accel_magic.analysis.npu.layer_names import LAYERS
 from accel_magic.errors import ProbeError
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
-from accel_magic.views.figures import GREY, PALETTE
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import banners
+from accel_magic.views.plotting import GREY, PALETTE
 from accel_magic.views.timeline_rows import DEVICE, JOBS, Drawing, drawing
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from accel_magic.errors import RecordingError
+from accel_magic.opening import open_result
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.traces import layout, store
 from accel_magic.traces.recording import Column, Events, Histograms, Recording, Replayed, Samples
@@ -246,7 +247,7 @@ def test_saving_is_small(traced, tmp_path):
 
 
 def test_the_result_is_opened_with_its_recording(traced, tmp_path):
-    result = store.open_result(store.save(traced, tmp_path / "t.parquet"))
+    result = open_result(store.save(traced, tmp_path / "t.parquet"))
     assert result.machine == traced.machine
     assert result.recorded == 4
     assert result.value is None

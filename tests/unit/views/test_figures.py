@@ -6,8 +6,9 @@ from bokeh.models import Plot
 
 from accel_magic.errors import ProbeError
 from accel_magic.traces.result import TraceResult
-from accel_magic.views import figures
-from accel_magic.views.figures import PALETTE, figure
+from accel_magic.views import figures, plotting
+from accel_magic.views.figures import figure
+from accel_magic.views.plotting import PALETTE
 
 
 @pytest.fixture
@@ -145,8 +146,8 @@ def test_a_figure_shows_itself_only_where_a_notebook_can_draw_it(result, monkeyp
     plot = result.figure("hits")
     assert set(plot._repr_mimebundle_()) == {"text/plain"}
 
-    monkeypatch.setattr(figures, "has_kernel", lambda: True)
-    monkeypatch.setattr(figures, "scripts", lambda: "<script>bokehjs</script>")
+    monkeypatch.setattr(plotting, "has_kernel", lambda: True)
+    monkeypatch.setattr(plotting, "scripts", lambda: "<script>bokehjs</script>")
     html = plot._repr_mimebundle_()["text/html"]
 
     assert html.startswith("<script>bokehjs</script>")
@@ -161,4 +162,4 @@ def test_a_figure_shows_itself_only_where_a_notebook_can_draw_it(result, monkeyp
     ],
 )  # fmt: skip
 def test_linear_ticks_are_round_numbers_from_zero(highest, ticks):
-    assert figures._linear_ticks(highest) == ticks
+    assert plotting.linear_ticks(highest) == ticks

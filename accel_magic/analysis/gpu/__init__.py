@@ -1,0 +1,57 @@
+"""What the GPU tools saw, as tables, and what is wrong with it, as findings."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
+from accel_magic.analysis.gpu.checks import CHECKS
+from accel_magic.analysis.gpu.rules import RULES
+from accel_magic.analysis.gpu.tables import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from accel_magic.analysis.gpu.checks import Told
+    from accel_magic.analysis.gpu.rules import Rule
+    from accel_magic.gpu.result import GpuResult
+
+
+def tables(result: GpuResult) -> dict[str, pd.DataFrame]:
+    """Make the main table of each tool that was traced with, in their order."""
+    return {
+        source: TABLES[source](result, result.maps_of(source))
+        for source in result.recording.sources
+        if source in TABLES
+    }
+
+
+def diagnose(result: GpuResult) -> Findings:
+    """Look for everything that the rules of the tools know."""
+    found = [
+        _finding(rule, told)
+        for rule in RULES.values()
+        if rule.tool in result.tools
+        for told in CHECKS[rule.id](result.tools[rule.tool], rule, result)
+    ]
+    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return Findings(
+        items=tuple(found),
+        checked=tuple(rule.id for rule in RULES.values() if rule.tool in result.tools),
+        recording=result.recording,
+    )
+
+
+def _finding(rule: Rule, told: Told) -> Finding:
+    return Finding(
+        id=rule.id,
+        severity=rule.severity,
+        title=rule.title.format_map(told),
+        evidence=MappingProxyType({name: value for name, value in told.items() if not isinstance(value, str)}),
+        meaning=rule.meaning,
+        advice=rule.advice,
+        threshold=rule.threshold,
+        unit=rule.unit,
+        source=rule.source,
+    )

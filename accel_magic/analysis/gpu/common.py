@@ -1,0 +1,61 @@
+"""What the tables of all GPU tools are made with: kernels' names, launches' shapes, lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.gpu.result import GpuResult
+
+LANES = 32
+
+
+def with_names(table: pd.DataFrame, result: GpuResult) -> pd.DataFrame:
+    """Put the kernel's `name` behind its number, the column `kernel`."""
+    names = result.kernels.set_index("kernel")["name"]
+    kernel = table["kernel"].astype("int32")
+    return table.drop(columns="kernel").assign(kernel=kernel, name=kernel.map(names).astype("str"))
+
+
+def ordered(table: pd.DataFrame, *first: str) -> pd.DataFrame:
+    """Put some columns first, the others behind them in their order."""
+    return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
+def block_threads(result: GpuResult) -> pd.Series:
+    """Threads of a block, by kernel number (Int64); NA for kernels that were launched with blocks of several sizes."""
+    launches = result.launches
+    sizes = (launches["block_x"] * launches["block_y"] * launches["block_z"]).groupby(launches["kernel"])
+    return sizes.first().astype("Int64").where(sizes.min() == sizes.max())
+
+
+def launch_of(result: GpuResult, numbers: pd.Series) -> pd.Series:
+    """Row of `result.launches` (int64, -1 for none) for the device's own numbers of launches.
+
+    Where the host was not told the numbers, they are matched in order: they ascend from launch to launch.
+    """
+    launches = result.launches
+    told = launches["device_launch"].dropna()
+    if len(told):
+        rows = pd.Series(told.index, index=told.astype("int64"))
+    else:
+        seen = np.sort(numbers.unique())
+        rows = pd.Series(launches.index[: len(seen)], index=seen[: len(launches)])
+    return numbers.astype("int64").map(rows).fillna(-1).astype("int64")
+
+
+def since_first(times: pd.Series, groups: pd.Series) -> pd.Series:
+    """Time since the first of its group, int64 ns."""
+    return (times.astype("int64") - times.astype("int64").groupby(groups).transform("min")).astype("int64")
+
+
+def popcount(masks: pd.Series) -> NDArray[np.int64]:
+    """Bits set in 32-bit masks, int64."""
+    octets = np.ascontiguousarray(masks.to_numpy(np.uint32)).view(np.uint8).reshape(-1, 4)
+    bits: NDArray[np.int64] = np.unpackbits(octets, axis=1).sum(axis=1, dtype=np.int64)
+    return bits

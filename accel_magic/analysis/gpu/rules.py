@@ -1,0 +1,134 @@
+"""What the GPU tools are made to find, as data: limits, where they come from, and what to try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accel_magic.analysis.findings import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, with the fields of `accel_magic.analysis.findings.Finding`; `tool` says whose table it looks at."""
+
+    id: str
+    tool: str
+    severity: Severity
+    title: str
+    meaning: str
+    advice: str
+    threshold: float
+    unit: str
+    source: str
+
+
+_TABLE: Final = (
+    Rule(
+        "threads-imbalanced",
+        "threadhist",
+        "warning",
+        "{name}: one thread works {ratio:.1f} times as long as the others on average",
+        "A kernel ends with its last thread, and a warp with its slowest lane: the others wait.",
+        "Give each thread the same share: loop with a stride of the grid, or split long rows among the lanes of a "
+        "warp.",
+        threshold=2.0,
+        unit="times the mean cycles of a thread",
+        source="at twice the mean, half of the lanes' time is waiting",
+    ),
+    Rule(
+        "exits-diverge",
+        "kernelretsnoop",
+        "warning",
+        "{name}: lanes of a warp leave {share:.0%} of the launch's time apart",
+        "A warp holds its registers and its slot until its last lane leaves.",
+        "Let lanes of a warp take the same way out: test per warp or per block, or sort the work by its length.",
+        threshold=0.25,
+        unit="of the time between a launch's first and last exit, median over its warps",
+        source="below a quarter other warps fill the gap",
+    ),
+    Rule(
+        "launches-dominate",
+        "launchlate",
+        "warning",
+        "launching takes {ratio:.1f} times as long as the kernels",
+        "From the host's call to the first instruction passes more time than the kernels need.",
+        "Launch fewer and larger kernels: fuse them, batch the work, or record a graph of launches.",
+        threshold=1.0,
+        unit="times the kernels' own time, over 5 launches at least",
+        source="above 1 the device waits more than it works",
+    ),
+    Rule(
+        "accesses-scattered",
+        "memtrace",
+        "warning",
+        "{name}: {operation} at {place} moves {ratio:.1f} times the sectors that its bytes need",
+        "The lanes of a warp touch addresses far apart; memory moves whole sectors of 32 bytes.",
+        "Let neighbouring lanes touch neighbouring addresses: change the loop order or the layout, or go through "
+        "shared memory.",
+        threshold=2.0,
+        unit="times the fewest sectors that hold the bytes, over 8 requests at least",
+        source="an offset by part of a sector costs less than twice",
+    ),
+    Rule(
+        "blocks-imbalanced",
+        "blocktime",
+        "warning",
+        "{name}: the multiprocessors are idle for {share:.0%} of the launch's time",
+        "Blocks differ in length, or do not divide evenly: some multiprocessors have ended while others still work.",
+        "Use more and smaller blocks, let blocks take work from a counter, or order the long ones first.",
+        threshold=0.3,
+        unit="of the multiprocessors' time between a launch's first and last block",
+        source="a last wave that is half full, of two, leaves a quarter",
+    ),
+    Rule(
+        "lanes-unused",
+        "warpmap",
+        "warning",
+        "{name}: {share:.0%} of the lanes of its warps are empty",
+        "A warp has 32 lanes whether threads fill them or not.",
+        "Make the block a multiple of 32 threads.",
+        threshold=0.25,
+        unit="of all lanes",
+        source="a block of 96 threads and more that is no multiple of 32 leaves less",
+    ),
+    Rule(
+        "kernels-tiny",
+        "kernelcount",
+        "note",
+        "{name}: {launches:.0f} launches of {warps:.1f} warps on average",
+        "Each launch fills only a small part of the device.",
+        "Give a launch more work, or launch several on streams of their own.",
+        threshold=4.0,
+        unit="warps for each multiprocessor, over 5 launches at least",
+        source="a multiprocessor has four schedulers",
+    ),
+    Rule(
+        "function-dominates",
+        "funclat",
+        "note",
+        "{name} takes {share:.0%} of the threads' time",
+        "Most of the time passes inside one device function.",
+        "Look there first: its loop, its divisions, its memory accesses.",
+        threshold=0.5,
+        unit="of the cycles of all threads in traced functions and kernels",
+        source="half of the time: nothing else can matter as much",
+    ),
+    Rule(
+        "branches-diverge",
+        "branchdiv",
+        "warning",
+        "{name}: the branch at {place} splits {share:.0%} of the warps that reach it",
+        "The lanes of a warp go both ways, so the warp runs both, one after the other.",
+        "Branch on what is the same in a warp (the block, the warp's number), or compute both sides without a branch.",
+        threshold=0.25,
+        unit="of the warps that reach it, 8 at least",
+        source="an edge of the grid splits one warp in many",
+    ),
+)
+RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
+"""All of them by name, one for each tool."""

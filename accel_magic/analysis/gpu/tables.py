@@ -1,0 +1,179 @@
+"""The main table of each tool, from the maps that its program filled."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.analysis.gpu.common import (
+    LANES,
+    block_threads,
+    launch_of,
+    ordered,
+    popcount,
+    since_first,
+    with_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
+
+    from accel_magic.gpu.result import GpuResult
+
+SECTOR: Final = 32
+"""Bytes that memory moves at once."""
+
+
+def threadhist(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per kernel and thread: `kernel`, `name`, `thread`, `block`, `warp` (of its block), `runs`, `cycles`.
+
+    `thread` is row-major over the grid; `block` and `warp` are NA where blocks had several sizes.
+    """
+    table = maps["threads"].query("runs > 0").rename(columns={"key": "kernel"})
+    size = table["kernel"].map(block_threads(result)).astype("Int64")
+    thread = table["thread"].astype("Int64")
+    table = with_names(table, result).assign(block=thread // size, warp=thread % size // LANES)
+    return table[["kernel", "name", "thread", "block", "warp", "runs", "cycles"]].reset_index(drop=True)
+
+
+def kernelretsnoop(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per thread and launch: `launch`, `kernel`, `name`, `thread`, `block`, `warp`, `lane`, `sm`, `after_ns`.
+
+    `after_ns` is the time since the launch's first exit; a thread that left at several places has several rows.
+    """
+    exits = maps["exits"]
+    thread = exits["thread"].astype("Int64")
+    size = exits["kernel"].map(block_threads(result)).astype("Int64")
+    table = with_names(exits.drop(columns=["time", "launch", "thread"]), result).assign(
+        launch=launch_of(result, exits["launch"]),
+        thread=thread,
+        block=thread // size,
+        warp=thread % size // LANES,
+        after_ns=since_first(exits["time"], exits["launch"]),
+    )
+    names = ["launch", "kernel", "name", "thread", "block", "warp", "lane", "sm", "after_ns"]
+    return table[names].sort_values(["launch", "after_ns", "thread"], ignore_index=True)
+
+
+def launchlate(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per launch whose start was seen: `launch`, `kernel`, `name`, `time_ns`, `late_ns`, `device_ns`.
+
+    `time_ns` is when the host asked (since the start of the trace), `late_ns` from then to the first instruction,
+    `device_ns` how long the kernel took (NA where the device does not tell).
+    """
+    firsts = maps["launches"].query("warps > 0")
+    launch = launch_of(result, firsts["launch"])
+    firsts = firsts[(launch >= 0).to_numpy()]
+    asked = result.launches.loc[launch[launch >= 0].to_numpy()].reset_index(drop=True)
+    began = firsts["time"].astype("int64").to_numpy() - result.recording.start_ns
+    table = asked[["kernel", "name", "time_ns", "device_ns"]].assign(
+        launch=launch[launch >= 0].to_numpy(), late_ns=began - asked["time_ns"].to_numpy()
+    )
+    return ordered(table, "launch").sort_values("launch", ignore_index=True)
+
+
+def memtrace(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per memory operation of the code that ran, most sectors first.
+
+    `name` (of the kernel), `file`, `line`, `operation`, `space`, `bytes` (of one lane), `requests` (warps that came
+    by), `lanes` (all together), `sectors` (of 32 bytes, touched by the requests), `per_request` (sectors), `ratio` (of
+    sectors to `fewest`, which would hold the same bytes), `fewest`, `total_bytes`, `site`, `kernel`.
+    """
+    counts = maps["accesses"].query("requests > 0").rename(columns={"key": "site"})
+    table = counts.merge(result.sites, on="site", how="left")
+    total = table["lanes"].astype("int64") * table["bytes"].astype("int64")
+    # Of one request the fewest sectors are those of its own lanes' bytes.
+    fewest = np.maximum(np.ceil(total / SECTOR), table["requests"].astype("int64"))
+    table = with_names(table, result).assign(
+        total_bytes=total,
+        fewest=fewest.astype("int64"),
+        per_request=table["sectors"] / table["requests"],
+        ratio=table["sectors"] / fewest,
+    )
+    names = ["name", "file", "line", "operation", "space", "bytes", "requests", "lanes", "sectors", "per_request"]
+    names += ["ratio", "fewest", "total_bytes", "site", "kernel"]
+    return table[names].sort_values("sectors", ascending=False, kind="stable", ignore_index=True)
+
+
+def blocktime(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per block and launch: `launch`, `kernel`, `name`, `block`, `sm`, `start_ns`, `end_ns`.
+
+    Times are since the start of the launch's first block.
+    """
+    spans = maps["spans"]
+    first = spans["start"].astype("int64").groupby(spans["launch"]).transform("min")
+    table = with_names(spans.drop(columns=["start", "end", "launch"]), result).assign(
+        launch=launch_of(result, spans["launch"]),
+        start_ns=spans["start"].astype("int64") - first,
+        end_ns=spans["end"].astype("int64") - first,
+    )
+    names = ["launch", "kernel", "name", "block", "sm", "start_ns", "end_ns"]
+    return table[names].sort_values(["launch", "start_ns", "block"], ignore_index=True)
+
+
+def warpmap(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per warp and launch: `launch`, `kernel`, `name`, `block`, `warp`, `sm`, `slot`, `lanes`, `after_ns`.
+
+    `warp` is its number in the block, `lanes` those in use, `after_ns` since the launch's first warp began.
+    """
+    placed = maps["warps"]
+    table = with_names(placed.drop(columns=["time", "launch", "lanes"]), result).assign(
+        launch=launch_of(result, placed["launch"]),
+        lanes=popcount(placed["lanes"]),
+        after_ns=since_first(placed["time"], placed["launch"]),
+    )
+    names = ["launch", "kernel", "name", "block", "warp", "sm", "slot", "lanes", "after_ns"]
+    return table[names].sort_values(["launch", "block", "warp"], ignore_index=True)
+
+
+def kernelcount(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per kernel that ran: `kernel`, `name`, `launches` (as the host counted them), `warps`, `threads`."""
+    table = with_names(maps["kernels"].query("warps > 0").rename(columns={"key": "kernel"}), result)
+    launches = table["kernel"].map(result.launches["kernel"].value_counts()).fillna(0).astype("int64")
+    table = table.assign(launches=launches)[["kernel", "name", "launches", "warps", "threads"]]
+    return table.sort_values("warps", ascending=False, kind="stable", ignore_index=True)
+
+
+def funclat(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per device function, the longest first: `name`, `calls`, `cycles` of all threads, `mean` of a call."""
+    found = maps["returns"].query("calls > 0").rename(columns={"key": "site"})
+    names = result.sites.set_index("site")["function"]
+    sums = found.assign(name=found["site"].map(names)).groupby("name")[["calls", "cycles"]].sum().reset_index()
+    table = sums.assign(mean=sums["cycles"] / sums["calls"])
+    return table.sort_values("cycles", ascending=False, ignore_index=True)
+
+
+def branchdiv(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per conditional branch that ran, most split first.
+
+    `name` (of the kernel), `file`, `line`, `warps` (that reached it), `split` (lanes went both ways), `share` (of the
+    warps that were split), `lanes`, `taken` (lanes), `site`, `kernel`.
+    """
+    counts = maps["branches"].query("warps > 0").rename(columns={"key": "site"})
+    table = with_names(counts.merge(result.sites, on="site", how="left"), result)
+    table = table.assign(share=table["split"] / table["warps"])
+    names = ["name", "file", "line", "warps", "split", "share", "lanes", "taken", "site", "kernel"]
+    return table[names].sort_values(["split", "warps"], ascending=False, kind="stable", ignore_index=True)
+
+
+TABLES: Final[Mapping[str, Callable[[GpuResult, Mapping[str, pd.DataFrame]], pd.DataFrame]]] = MappingProxyType(
+    {
+        function.__name__: function
+        for function in (
+            threadhist,
+            kernelretsnoop,
+            launchlate,
+            memtrace,
+            blocktime,
+            warpmap,
+            kernelcount,
+            funclat,
+            branchdiv,
+        )
+    }
+)
+"""What makes each tool's table, by the tool's name."""

@@ -1,0 +1,169 @@
+"""Where GPU kernels come from: one adapter per framework, installed for the traced cell and removed after it.
+
+An adapter sees every kernel that its framework compiles or launches while it is installed, hands the kernel's PTX to an
+`Observer`, and makes the framework use the PTX that comes back. With a simulated device it runs the kernels there.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol
+
+from accel_magic.gpu.adapters.importing import on_import
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.model import SourceLine
+
+CPU_DEVICE: Final = "CPU device (simulated)"
+"""How texts name the simulated device, always."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """PTX that a framework has just compiled.
+
+    Attributes:
+        framework: The adapter's name.
+        names: Entries in the module, as PTX names them.
+        ptx: The module's text.
+        arch: What it is compiled for: `sm_80`.
+        origin: Where the kernel's source begins, if the framework knows.
+
+    """
+
+    framework: str
+    names: tuple[str, ...]
+    ptx: str
+    arch: str
+    origin: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch, as the host asks for it.
+
+    Attributes:
+        framework: The adapter's name.
+        kernel: The entry's name in PTX.
+        grid: Blocks in x, y, z.
+        block: Threads of a block in x, y, z.
+        shared_bytes: Dynamic shared memory.
+        stream: The stream's handle, 0 for the default one.
+        time_ns: CLOCK_MONOTONIC just before the call.
+        returned_ns: CLOCK_MONOTONIC just after it; 0 before. On a GPU the kernel may still run then.
+        device_ns: How long the kernel took, where the call knows: on the simulated device in its model of time.
+        number: The device's own number of the launch (%gridid), where the call knows.
+
+    """
+
+    framework: str
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    stream: int
+    time_ns: int
+    returned_ns: int = 0
+    device_ns: int | None = None
+    number: int | None = None
+
+
+class Observer(Protocol):
+    """Who is told, and who decides what runs."""
+
+    def rewrite(self, kernel: KernelSource) -> str:
+        """Give the PTX to use instead, or the same."""
+
+    def launching(self, launch: Launch) -> None:
+        """Hear of a launch before it happens."""
+
+    def launched(self, launch: Launch) -> None:
+        """Hear of it after the call has returned; not called where the call failed."""
+
+    def skipped(self, name: str, reason: str) -> None:
+        """Hear of a kernel, or a framework, that was seen but cannot be instrumented, and why."""
+
+
+class Adapter(Protocol):
+    """One framework."""
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+
+    def missing(self) -> str:
+        """What is not installed, or which of the framework's names are not as expected; '' when all is well."""
+
+    def install(self, observer: Observer) -> AbstractContextManager[None]:
+        """Watch the framework until the context ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Framework:
+    """A framework: its module, once imported, is what `adapter` attaches to."""
+
+    module: str
+    adapter: str
+
+
+FRAMEWORKS: Final = (
+    _Framework("triton", "triton"),
+    _Framework("numba.cuda", "numba_cuda"),
+    _Framework("cupy", "cupy"),
+    _Framework("cuda.core", "cuda_core"),
+    _Framework("cuda.bindings.nvrtc", "nvrtc_bindings"),
+    _Framework("torch", "inductor"),
+)
+"""All of them. None is imported here: an adapter is made when the user has the framework."""
+
+
+def adapter_for(module: str, device: Device | None = None) -> Adapter:
+    """Make the adapter of one framework.
+
+    Args:
+        module: As in `FRAMEWORKS`.
+        device: The simulated device to run kernels on; None for the GPU.
+
+    """
+    (framework,) = (one for one in FRAMEWORKS if one.module == module)
+    adapter: Adapter = import_module(f"{__name__}.{framework.adapter}").adapter(device)
+    return adapter
+
+
+@contextmanager
+def attached(observer: Observer, device: Device | None = None) -> Iterator[None]:
+    """Install the adapters of all frameworks that are imported, or get imported, until the context ends.
+
+    A framework that its adapter does not know how to watch is reported through `observer.skipped`.
+
+    Args:
+        observer: Gets every kernel and launch.
+        device: The simulated device to run kernels on; None for the GPU.
+
+    """
+    with ExitStack() as stack:
+
+        def attach(module: str) -> None:
+            adapter = adapter_for(module, device)
+            if reason := adapter.missing():
+                observer.skipped(adapter.name, reason)
+            else:
+                stack.enter_context(adapter.install(observer))
+
+        if device is not None:
+            from accel_magic.gpu.adapters.nvrtc import kernels_run_on
+
+            stack.enter_context(kernels_run_on(device, observer))
+        later = [one.module for one in FRAMEWORKS if one.module not in sys.modules]
+        for framework in FRAMEWORKS:
+            if framework.module not in later:
+                attach(framework.module)
+        stack.enter_context(on_import(later, attach))
+        yield

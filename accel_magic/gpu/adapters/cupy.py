@@ -1,0 +1,185 @@
+"""CuPy: raw kernels made within the cell. What was compiled before, and CuPy's own kernels, are reported."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.gpu.adapters import CPU_DEVICE, KernelSource, Launch
+from accel_magic.gpu.adapters.entries import architecture, entries
+from accel_magic.gpu.adapters.patching import absent, replaced, substituted
+from accel_magic.gpu.adapters.simulated import three
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from accel_magic.gpu.adapters import Observer
+    from accel_magic.gpu.adapters.simulated import Device
+
+NAME = "CuPy"
+_NEEDED = (
+    "RawKernel",
+    "cuda.compiler._NVRTCProgram.compile",
+    "cuda.compiler._compile_module_with_cache",
+    "cuda.compiler._kernel_cache_backend.load",
+)
+
+
+def adapter(device: Device | None) -> CupyAdapter:
+    """Make the adapter; there is none for the simulated device."""
+    return CupyAdapter(device)
+
+
+@dataclass(frozen=True)
+class CupyAdapter:
+    """Watches `cupy.RawKernel`.
+
+    CuPy holds on to loaded kernels in objects that cannot be reached from Python, and kernels with probes in them must
+    not run after the cell. So a raw kernel made within the cell gets a second, traced one beside it; other kernels stay
+    as they are.
+    """
+
+    device: Device | None = None
+    name: str = NAME
+
+    def missing(self) -> str:
+        """See `Adapter.missing`."""
+        cupy = sys.modules.get("cupy")
+        if cupy is None:
+            return "CuPy is not imported"
+        if self.device is not None:
+            return (
+                f"CuPy's arrays live in a GPU's memory, which the {CPU_DEVICE} is not; use Triton, Numba or CpuKernel"
+            )
+        names = absent(cupy, _NEEDED)
+        return f"CuPy {cupy.__version__} has no {names}; CuPy 14 has them" if names else ""
+
+    @contextmanager
+    def install(self, observer: Observer) -> Iterator[None]:
+        """See `Adapter.install`."""
+        cupy: Any = sys.modules["cupy"]
+        compiler, raw = cupy.cuda.compiler, cupy.RawKernel
+        cell = _Cell(observer, raw)
+        with ExitStack() as stack:
+            stack.callback(cell.close)
+            stack.enter_context(replaced(compiler._NVRTCProgram, "compile", cell.compiler(compiler)))  # noqa: SLF001
+            stack.enter_context(replaced(compiler, "_compile_module_with_cache", cell.reporter(compiler)))
+            stack.enter_context(replaced(compiler, "_kernel_cache_backend", _Cache(compiler, cell.token)))
+            stack.enter_context(substituted(raw, _watched(cell, raw), ("cupy.", "cupyx.", "accel_magic.")))
+            yield
+
+
+class _Cache:
+    """CuPy's disk cache; traced kernels, which a comment in their source marks, do not get into it."""
+
+    def __init__(self, compiler: Any, token: str) -> None:
+        self._own = compiler._kernel_cache_backend  # noqa: SLF001
+        self._token = token
+
+    def save(self, name: str, payload: bytes, source: str) -> None:
+        if self._token not in source:
+            self._own.save(name, payload, source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+@dataclass
+class _Cell:
+    """Attributes: `token` marks the source of traced kernels, `reported` are those that were skipped."""
+
+    observer: Observer
+    raw: Any
+    token: str = field(default_factory=lambda: f"accel-magic-{uuid.uuid4().hex}")
+    open: bool = True
+    reported: set[str] = field(default_factory=set)
+
+    def close(self) -> None:
+        self.open = False
+
+    def traced(self, code: str, *arguments: Any, **named: Any) -> Any:
+        """Make the second kernel. The comment keeps it apart from the first one in all of CuPy's caches."""
+        return self.raw(f"{code}\n// {self.token}\n", *arguments, **named)
+
+    def compiler(self, compiler: Any) -> Callable[..., Any]:
+        """Make the method that compiles to a cubin, by way of rewritten PTX."""
+        compile_one = compiler._NVRTCProgram.compile  # noqa: SLF001
+
+        def compile_program(program: Any, options: Any = (), log_stream: Any = None) -> Any:
+            if self.token not in program.src:
+                return compile_one(program, options, log_stream)
+            method, program.method = program.method, "ptx"
+            try:
+                made, mapping = compile_one(program, options, log_stream)
+            finally:
+                program.method = method
+            ptx = made.decode() if isinstance(made, bytes) else made
+            arch = architecture(ptx)
+            ptx = self.observer.rewrite(KernelSource(NAME, tuple(entries(ptx)), ptx, arch))
+            if method == "ptx":
+                return ptx.encode(), mapping
+            # Not left to the driver: it may be older than the compiler, and not know its version of PTX.
+            from accel_magic.gpu.assemble import assemble
+
+            return assemble(ptx, arch).cubin, mapping
+
+        return compile_program
+
+    def reporter(self, compiler: Any) -> Callable[..., Any]:
+        """Make the function that all of CuPy's kernels are compiled by: it reports those that are not traced."""
+        compile_module = compiler._compile_module_with_cache  # noqa: SLF001
+
+        def compile_module_with_cache(source: str, *arguments: Any, **options: Any) -> Any:
+            if self.token not in source:
+                self._skip(next(iter(_kernels(source)), "a kernel"), generated="extra_source" in options)
+            return compile_module(source, *arguments, **options)
+
+        return compile_module_with_cache
+
+    def _skip(self, name: str, *, generated: bool) -> None:
+        if name in self.reported:
+            return
+        self.reported.add(name)
+        reason = (
+            "it is CuPy's own (elementwise, reduction, fused), which keeps its code where it cannot be taken out again"
+            if generated
+            else "its RawKernel or RawModule was not made within the cell by cupy.RawKernel(...)"
+        )
+        self.observer.skipped(name, reason)
+
+
+def _kernels(source: str) -> Iterator[str]:
+    """Names of the kernels in CUDA C."""
+    for part in source.split("__global__")[1:]:
+        head = part.split("(", 1)[0].split()
+        if head:
+            yield head[-1]
+
+
+def _watched(cell: _Cell, raw: Any) -> Any:
+    class RawKernel(raw):  # type: ignore[misc]
+        """`cupy.RawKernel`, which is traced in the cell that it was made in."""
+
+        def __init__(self, code: str, name: str, options: Any = (), *arguments: Any, **named: Any) -> None:
+            super().__init__(code, name, options, *arguments, **named)
+            self._second = cell.traced(code, name, options, *arguments, **named)
+
+        def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> Any:
+            if not cell.open:
+                return super().__call__(grid, block, args, shared_mem=shared_mem)
+            launch = Launch(NAME, self.name, three(grid), three(block), shared_mem, _stream(), time.monotonic_ns())
+            cell.observer.launching(launch)
+            self._second(grid, block, args, shared_mem=shared_mem)
+            cell.observer.launched(replace(launch, returned_ns=time.monotonic_ns()))
+            return None
+
+    return RawKernel
+
+
+def _stream() -> int:
+    cuda: Any = sys.modules["cupy"].cuda
+    return int(cuda.get_current_stream().ptr)

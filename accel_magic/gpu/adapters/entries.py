@@ -1,0 +1,51 @@
+"""The little that adapters must know of PTX text: a module's entries and their parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
+_PARAMETER = re.compile(r"\.param\s+(?P<before>.*?)\.(?P<kind>[bsuf])(?P<bits>\d+)\s+(?P<after>.*)", re.DOTALL)
+_LENGTH = re.compile(r"\[\s*(\d+)\s*\]")
+_TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an entry.
+
+    Attributes:
+        kind: Letter of its PTX type: b, s, u or f.
+        size: Its bytes; of an array (a struct passed by value) all of them.
+        array: Whether it is one.
+
+    """
+
+    kind: str
+    size: int
+    array: bool = False
+
+
+def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
+    """Find the entries (kernels) of a module and their parameters, in the order of the text."""
+    return {
+        match[1]: tuple(_parameter(text) for text in (match[2] or "").split(",") if text.strip())
+        for match in _ENTRY.finditer(_COMMENT.sub(" ", ptx))
+    }
+
+
+def architecture(ptx: str) -> str:
+    """The module's target, `sm_80`; '' where it names none."""
+    match = _TARGET.search(ptx)
+    return match[1] if match else ""
+
+
+def _parameter(text: str) -> Parameter:
+    match = _PARAMETER.search(text)
+    if match is None:  # opaque types: .texref, .samplerref, .surfref are 64-bit handles
+        return Parameter("b", 8)
+    length = _LENGTH.search(match["after"])
+    size = int(match["bits"]) // 8
+    return Parameter(match["kind"], size * int(length[1]) if length else size, array=length is not None)

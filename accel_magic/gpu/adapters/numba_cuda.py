@@ -1,0 +1,179 @@
+"""Numba-CUDA: the step from PTX to a cubin is replaced, for kernels already compiled too; its caches are set aside."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from accel_magic.gpu.adapters import KernelSource, Launch
+from accel_magic.gpu.adapters.entries import architecture, entries
+from accel_magic.gpu.adapters.patching import absent, replaced
+from accel_magic.gpu.model import SourceLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from accel_magic.gpu.adapters import Observer
+    from accel_magic.gpu.adapters.simulated import Device
+
+NAME = "Numba-CUDA"
+_NEEDED = (
+    "codegen.CUDACodeLibrary.get_cubin",
+    "codegen.CUDACodeLibrary.get_cufunc",
+    "codegen.CUDACodeLibrary.get_lto_ptx",
+    "codegen.CUDACodeLibrary.get_asm_strs",
+    "cudadrv.driver._Linker",
+    "dispatcher._Kernel.launch",
+    "dispatcher.CUDACache.save_overload",
+    "dispatcher.CUDADispatcher.call",
+    "dispatcher.CUDADispatcher.compile_device",
+    "dispatcher.ForAll.__call__",
+    "dispatcher.get_current_device",
+    "compiler.compile",
+)
+
+
+def adapter(device: Device | None) -> NumbaAdapter:
+    """Make the adapter: for the GPU, or with kernels run on `device`."""
+    return NumbaAdapter(device)
+
+
+@dataclass(frozen=True)
+class NumbaAdapter:
+    """Watches Numba-CUDA. Kernels compiled before the cell are linked again within it, and their own cubins kept."""
+
+    device: Device | None = None
+    name: str = NAME
+
+    def missing(self) -> str:
+        """See `Adapter.missing`."""
+        cuda = sys.modules.get("numba.cuda")
+        if cuda is None:
+            return "Numba-CUDA is not imported"
+        if hasattr(cuda, "simulator_init") or not hasattr(cuda, "dispatcher"):
+            return "Numba runs its own simulator, which compiles nothing: unset NUMBA_ENABLE_CUDASIM"
+        names = absent(cuda, _NEEDED)
+        return f"numba.cuda has no {names}; the package numba-cuda 0.30 has them" if names else ""
+
+    @contextmanager
+    def install(self, observer: Observer) -> Iterator[None]:
+        """See `Adapter.install`."""
+        cuda: Any = sys.modules["numba.cuda"]
+        if self.device is None:
+            with _on_gpu(cuda, observer):
+                yield
+        else:
+            from accel_magic.gpu.adapters.numba_cpu import simulated
+
+            with simulated(cuda, self.device, observer):
+                yield
+
+
+def origin(function: Any) -> SourceLine | None:
+    """Where a Python function begins."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return SourceLine(code.co_filename, code.co_firstlineno) if code else None
+
+
+@contextmanager
+def _on_gpu(cuda: Any, observer: Observer) -> Iterator[None]:
+    library, kernel = cuda.codegen.CUDACodeLibrary, cuda.dispatcher._Kernel  # noqa: SLF001
+    cell = _Cell(cuda, observer, library.get_cubin, library.get_cufunc, kernel.launch)
+    patches = (
+        (library, "get_cubin", cell.get_cubin),
+        (library, "get_cufunc", cell.get_cufunc),
+        (kernel, "launch", cell.launch),
+        # What is compiled within the cell is not written to disk.
+        (cuda.dispatcher.CUDACache, "save_overload", lambda *_: None),
+    )
+    with ExitStack() as stack:
+        for owner, name, function in patches:
+            stack.enter_context(replaced(owner, name, method(function)))
+        yield
+
+
+def method(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a plain function of a bound method, which as a class attribute gets its object."""
+
+    def called_on(self: Any, *arguments: Any, **named: Any) -> Any:
+        return call(self, *arguments, **named)
+
+    return called_on
+
+
+@dataclass
+class _Cell:
+    """What Numba's methods do within the cell.
+
+    Attributes:
+        loaded: Functions loaded within the cell, by library: Numba's table of each is set aside meanwhile.
+
+    """
+
+    cuda: Any
+    observer: Observer
+    link: Callable[..., Any]
+    load: Callable[..., Any]
+    start: Callable[..., Any]
+    loaded: WeakKeyDictionary[Any, dict[Any, Any]] = field(default_factory=WeakKeyDictionary)
+    launching: list[Any] = field(default_factory=list)
+
+    def get_cufunc(self, library: Any) -> Any:
+        own, library._cufunc_cache = library._cufunc_cache, self.loaded.setdefault(library, {})  # noqa: SLF001
+        try:
+            return self.load(library)
+        finally:
+            library._cufunc_cache = own  # noqa: SLF001
+
+    def get_cubin(self, library: Any, cc: Any = None) -> Any:
+        if library._entry_name is None:  # noqa: SLF001
+            return self.link(library, cc)
+        cc = library._ensure_cc(cc)  # noqa: SLF001
+        # With foreign files the PTX after link-time optimisation is not all there is: link as without it.
+        optimised = library._lto and not library._linking_files and not library.needs_cudadevrt  # noqa: SLF001
+        texts = [library.get_lto_ptx(cc=cc)] if optimised else library.get_asm_strs(cc=cc)
+        rewritten = [self._rewritten(text.strip("\0")) for text in texts]
+        try:
+            return self._linked(library, cc, rewritten)
+        except Exception as error:  # noqa: BLE001 - whatever Numba's linkers raise: the user's kernel must run
+            reason = str(error).strip().replace("\n", "; ")
+            self.observer.skipped(library._entry_name, f"Numba's linker does not take its PTX: {reason}")  # noqa: SLF001
+            return self.link(library, cc)
+
+    def _linked(self, library: Any, cc: Any, texts: list[str]) -> Any:
+        driver, libs = self.cuda.cudadrv.driver, self.cuda.cudadrv.libs
+        linker = driver._Linker(max_registers=library._max_registers, cc=cc, lto=False)  # noqa: SLF001
+        for text in texts:
+            linker.add_ptx(text.encode())
+        for path in library._linking_files:  # noqa: SLF001
+            linker.add_file_guess_ext(path, False)
+        if library.needs_cudadevrt:
+            linker.add_file_guess_ext(libs.get_cudalib("cudadevrt", static=True), False)
+        return linker.complete()
+
+    def _rewritten(self, ptx: str) -> str:
+        names = tuple(entries(ptx))
+        if not names:
+            return ptx
+        where = origin(self.launching[-1].py_func) if self.launching else None
+        return self.observer.rewrite(KernelSource(NAME, names, ptx, architecture(ptx), where))
+
+    def launch(  # noqa: PLR0917 - Numba's own signature
+        self, kernel: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
+    ) -> None:
+        handle = int(getattr(stream, "handle", stream))
+        launch = Launch(
+            NAME, kernel.entry_name, tuple(griddim), tuple(blockdim), sharedmem, handle, time.monotonic_ns()
+        )
+        self.observer.launching(launch)
+        self.launching.append(kernel)
+        try:
+            self.start(kernel, args, griddim, blockdim, stream, sharedmem)
+        finally:
+            self.launching.pop()
+        self.observer.launched(replace(launch, returned_ns=time.monotonic_ns()))

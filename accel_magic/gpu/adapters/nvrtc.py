@@ -1,0 +1,237 @@
+"""CUDA C without a framework: compiled by NVRTC, and run on the simulated device by `CpuKernel`."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.errors import MachineError, ProbeError, ProgramError
+from accel_magic.gpu.adapters import KernelSource, Launch
+from accel_magic.gpu.adapters.entries import architecture, entries
+from accel_magic.gpu.adapters.simulated import ARCH, copied, host_array, run, three
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from accel_magic.gpu.adapters import Observer
+    from accel_magic.gpu.adapters.entries import Parameter
+    from accel_magic.gpu.adapters.simulated import Array, Device
+
+NAME: Final = "NVRTC"
+_WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
+"""Folders of the library below the namespace package `nvidia`, by the wheel's generation."""
+_FIX: Final = "pip install nvidia-cuda-nvrtc"
+
+
+def compile(  # noqa: A001
+    source: str, names: Sequence[str] = (), arch: str = ARCH, *, options: Sequence[str] = ("-lineinfo",)
+) -> str:
+    """Compile CUDA C++ to PTX.
+
+    Args:
+        source: The text; it includes nothing, or what `options` make known with `-I`.
+        names: Template instances to compile besides what the text defines: `scale<float>`.
+        arch: `sm_80`, or another one that the library knows.
+        options: Passed to NVRTC.
+
+    Raises:
+        MachineError: NVRTC is not installed.
+        ProgramError: The text does not compile; the message is the compiler's.
+
+    """
+    library = _library()
+    program = ctypes.c_void_p()
+    _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None))
+    try:
+        for name in names:
+            _check(library, library.nvrtcAddNameExpression(program, name.encode()))
+        given = [f"-arch={arch}".encode(), *(option.encode() for option in options)]
+        if library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given)):
+            log = _text(library, program, library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog).strip()
+            raise ProgramError(
+                "The CUDA program does not compile", why=log, fix="change the line that the message names"
+            )
+        return _text(library, program, library.nvrtcGetPTXSize, library.nvrtcGetPTX)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(library: Any, program: ctypes.c_void_p, size_of: Any, get: Any) -> str:
+    size = ctypes.c_size_t()
+    _check(library, size_of(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(library, get(program, buffer))
+    return buffer.value.decode()
+
+
+def _check(library: Any, result: int) -> None:
+    if result:
+        library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        raise ProgramError(f"NVRTC fails: {library.nvrtcGetErrorString(result).decode()}")
+
+
+@cache
+def _library() -> Any:
+    """Load NVRTC: from its wheel, else from where the system's loader finds it."""
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    raise MachineError(
+        "NVRTC, NVIDIA's compiler for CUDA C, is not installed", why="no libnvrtc.so was found", fix=_FIX
+    )
+
+
+def _candidates() -> Iterator[str]:
+    spec = find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for folder in _WHEELS:
+            for path in sorted((Path(root) / folder).glob("libnvrtc.so.*"), reverse=True):
+                if "alt" not in path.name:
+                    yield str(path)
+    if found := ctypes.util.find_library("nvrtc"):
+        yield found
+
+
+@dataclass(eq=False)
+class _Runner:
+    """Where kernels run, who sees them, and the modules that were loaded there: by their text."""
+
+    device: Device
+    observer: Observer
+    modules: dict[str, Any] = field(default_factory=dict)
+
+    def module(self, ptx: str) -> Any:
+        if ptx not in self.modules:
+            source = KernelSource(NAME, tuple(entries(ptx)), ptx, architecture(ptx))
+            self.modules[ptx] = self.device.load(self.observer.rewrite(source))
+        return self.modules[ptx]
+
+
+_CELLS: Final[list[_Runner]] = []
+"""The traced cells that run now, the innermost last. Threads of a cell belong to it."""
+
+
+@contextmanager
+def kernels_run_on(device: Device, observer: Observer) -> Iterator[None]:
+    """Let `CpuKernel`s run on this device, and the observer see them, until the context ends."""
+    runner = _Runner(device, observer)
+    _CELLS.append(runner)
+    try:
+        yield
+    finally:
+        _CELLS.remove(runner)
+
+
+@dataclass(frozen=True)
+class CpuKernel:
+    """A kernel that `kernel[grid, block](...)` runs on the CPU device (simulated).
+
+    Within a traced cell it is traced; elsewhere it runs as it is, on a device of its own.
+
+    Args:
+        ptx: The module.
+        name: The entry; may be left out where the module has one only.
+
+    """
+
+    ptx: str
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        found = entries(self.ptx)
+        name = self.name or (next(iter(found)) if len(found) == 1 else "")
+        if name not in found:
+            raise ProbeError(
+                f"The module has no kernel {name!r}" if name else "Which of the module's kernels is meant?",
+                why=f"it has {', '.join(found) or 'none'}",
+                fix='name one of them; extern "C" keeps a function\'s name as it is written',
+            )
+        object.__setattr__(self, "name", name)
+
+    def __getitem__(self, launch: Any) -> Callable[..., None]:
+        """Take (grid, block) or (grid, block, bytes of dynamic shared memory)."""
+        if not isinstance(launch, tuple) or len(launch) not in (2, 3):
+            raise ProbeError(f"{self.name}[...] takes a grid and a block", fix=f"{self.name}[blocks, threads](...)")
+        grid, block, shared = (*launch, 0)[:3]
+
+        def call(*arguments: Any) -> None:
+            self._run(three(grid), three(block), int(shared), arguments)
+
+        return call
+
+    def _run(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, arguments: tuple[Any, ...]
+    ) -> None:
+        runner = _CELLS[-1] if _CELLS else _untraced()
+        parameters = entries(self.ptx)[self.name]
+        if len(arguments) != len(parameters):
+            raise ProbeError(f"{self.name} takes {len(parameters)} arguments, not {len(arguments)}")
+        arrays = [host_array(value) for value in arguments]
+        with copied(runner.device, [array for array in arrays if array is not None]) as addresses:
+            left = iter(addresses)
+            values = [
+                _packed(value, array, left, parameter, place)
+                for place, (value, array, parameter) in enumerate(zip(arguments, arrays, parameters, strict=True), 1)
+            ]
+            launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns())
+            run(runner.device, runner.observer, runner.module(self.ptx), launch, values)
+
+
+def _packed(value: Any, array: Array | None, addresses: Iterator[int], parameter: Parameter, place: int) -> bytes:
+    """The bytes of one argument."""
+    if array is not None:
+        return _sized(next(addresses).to_bytes(8, "little"), parameter, f"Argument {place}, an array,")
+    if isinstance(value, bytes | np.generic):
+        content = value if isinstance(value, bytes) else value.tobytes()
+        return _sized(content, parameter, f"Argument {place}, {type(value).__name__},")
+    if isinstance(value, bool | int) and parameter.kind != "f" and not parameter.array:
+        return (int(value) & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
+    if isinstance(value, float | int) and parameter.kind in "fb" and parameter.size in (2, 4, 8):
+        return np.array(value, f"<f{parameter.size}").tobytes()
+    raise ProbeError(
+        f"Argument {place} is {type(value).__name__}, and the kernel wants {parameter.size} bytes",
+        fix="pass numpy arrays for pointers, numbers, numpy scalars, and bytes for structs",
+    )
+
+
+def _sized(content: bytes, parameter: Parameter, what: str) -> bytes:
+    if len(content) != parameter.size:
+        raise ProbeError(
+            f"{what} is {len(content)} bytes, and the kernel wants {parameter.size}",
+            fix="use a numpy type of that size: np.float32(x), np.int64(n)",
+        )
+    return content
+
+
+class _Untraced:
+    """Nobody watches."""
+
+    def rewrite(self, kernel: KernelSource) -> str:
+        return kernel.ptx
+
+    def launching(self, launch: Launch) -> None:
+        pass
+
+    def launched(self, launch: Launch) -> None:
+        pass
+
+    def skipped(self, name: str, reason: str) -> None:
+        pass
+
+
+@cache
+def _untraced() -> _Runner:
+    from accel_magic.gpu.simt import Device as SimulatedDevice
+
+    return _Runner(SimulatedDevice(), _Untraced())

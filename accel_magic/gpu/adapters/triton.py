@@ -1,0 +1,230 @@
+"""Triton: the compiler's `ptx` stage is wrapped, under a key of its own, in a cache that is thrown away."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.gpu.adapters import KernelSource, Launch
+from accel_magic.gpu.adapters.entries import architecture, entries
+from accel_magic.gpu.adapters.patching import absent, replaced
+from accel_magic.gpu.model import SourceLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from accel_magic.gpu.adapters import Observer
+    from accel_magic.gpu.adapters.simulated import Device
+
+NAME = "Triton"
+_NEEDED = (
+    "knobs.runtime.add_stages_inspection_hook",
+    "knobs.runtime.kernel_load_end_hook.add",
+    "knobs.cache.dir",
+    "runtime.jit.KernelInterface.__getitem__",
+    "runtime.jit.JITFunction._do_compile",
+    "runtime.autotuner.Autotuner.run",
+    "runtime.driver._active",
+    "compiler.CompiledKernel",
+    "backends.nvidia.driver.CudaLauncher",
+)
+
+
+def adapter(device: Device | None) -> TritonAdapter:
+    """Make the adapter: for the GPU, or with kernels run on `device`."""
+    return TritonAdapter(device)
+
+
+@dataclass(frozen=True)
+class TritonAdapter:
+    """Watches Triton, and what is built on it: PyTorch's Inductor.
+
+    Kernels compiled before the cell are compiled again within it, because Triton's own key of a kernel includes the
+    inspection hook's. Kernels that the user holds compiled in hand and launches directly are reported as skipped.
+    """
+
+    device: Device | None = None
+    name: str = NAME
+
+    def missing(self) -> str:
+        """See `Adapter.missing`."""
+        triton = sys.modules.get("triton")
+        if triton is None:
+            return "Triton is not imported"
+        names = absent(triton, _NEEDED)
+        return f"Triton {triton.__version__} has no {names}; Triton 3.5 to 3.9 have them" if names else ""
+
+    @contextmanager
+    def install(self, observer: Observer) -> Iterator[None]:
+        """See `Adapter.install`."""
+        triton: Any = sys.modules["triton"]
+        with ExitStack() as stack:
+            cell = _Cell(triton, observer, stripped=self.device is not None)
+            stack.enter_context(cell.compiling())
+            if self.device is None:
+                stack.enter_context(_launches(triton, observer))
+            else:
+                from accel_magic.gpu.adapters.triton_cpu import simulated_driver
+
+                stack.enter_context(simulated_driver(triton, self.device, observer))
+            yield
+
+
+@dataclass
+class _Cell:
+    """Compilation within the traced cell.
+
+    Attributes:
+        stripped: Leave the PTX as it is instead of assembling it.
+        compiled: (JIT function, device, key) of what has entered Triton's caches in memory.
+        tuned: Autotuners that ran: with their choices, and whether they had a benchmark function, before the cell.
+
+    """
+
+    triton: Any
+    observer: Observer
+    stripped: bool
+    token: str = field(default_factory=lambda: f"accel-magic-{uuid.uuid4().hex}")
+    compiled: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    tuned: dict[int, tuple[Any, dict[Any, Any], bool]] = field(default_factory=dict)
+    functions: list[Any] = field(default_factory=list)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Rewrite what is compiled; nothing of it is left in Triton's caches afterwards."""
+        knobs, runtime = self.triton.knobs, self.triton.runtime
+        compile_one, tune = runtime.jit.JITFunction._do_compile, runtime.autotuner.Autotuner.run  # noqa: SLF001
+
+        def do_compile(function: Any, key: Any, signature: Any, device: Any, *rest: Any, **options: Any) -> Any:
+            self.functions.append(function)
+            try:
+                return compile_one(function, key, signature, device, *rest, **options)
+            finally:
+                self.functions.pop()
+                self.compiled.append((function, device, key))
+
+        def run_tuner(tuner: Any, *arguments: Any, **options: Any) -> Any:
+            self.tuned.setdefault(id(tuner), (tuner, dict(tuner.cache), "do_bench" in vars(tuner)))
+            return tune(tuner, *arguments, **options)
+
+        with ExitStack() as stack:
+            stack.callback(self._forget)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="accel-magic-triton-"))
+            stack.enter_context(_cache_in(knobs.cache, folder))
+            hook = self._stages_hook(knobs.runtime.add_stages_inspection_hook)
+            stack.enter_context(replaced(knobs.runtime, "add_stages_inspection_hook", hook))
+            stack.enter_context(replaced(runtime.jit.JITFunction, "_do_compile", do_compile))
+            stack.enter_context(replaced(runtime.autotuner.Autotuner, "run", run_tuner))
+            yield
+
+    def _stages_hook(self, before: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Make Triton's inspection hook, which calls the user's own one first.
+
+        Called with nothing it gives two keys, otherwise it changes the table of stages.
+        """
+
+        def hook(
+            backend: Any = None, stages: Any = None, options: Any = None, language: Any = None, capability: Any = None
+        ) -> Any:
+            if stages is None:
+                keys = before() if before else ("", "")
+                return tuple(f"{key}{self.token}" for key in keys)
+            if before:
+                before(backend, stages, options, language, capability)
+            if "ptx" not in stages:
+                self.observer.skipped(self._name(), "Triton compiles it for a target without PTX")
+                return None
+            make = stages["ptx"]
+            stages["ptx"] = lambda source, metadata: self._rewritten(make(source, metadata))
+            if self.stripped:
+                stages["cubin"] = lambda source, _: source.encode()
+            return None
+
+        return hook
+
+    def _rewritten(self, ptx: str) -> str:
+        names = tuple(entries(ptx))
+        return self.observer.rewrite(KernelSource(NAME, names, ptx, architecture(ptx), self._origin()))
+
+    def _name(self) -> str:
+        return self.functions[-1].__name__ if self.functions else "a kernel"
+
+    def _origin(self) -> SourceLine | None:
+        code = getattr(getattr(self.functions[-1], "fn", None), "__code__", None) if self.functions else None
+        return SourceLine(code.co_filename, code.co_firstlineno) if code else None
+
+    def _forget(self) -> None:
+        """Drop what the cell has put into Triton's caches in memory."""
+        for function, device, key in self.compiled:
+            if self.stripped:  # nothing else compiles for the simulated device
+                function.device_caches.pop(device, None)
+                continue
+            kernels, keys, *_ = function.device_caches[device]
+            kernels.pop(key, None)
+            for spelled in [spelled for spelled, made in keys.items() if made == key]:
+                del keys[spelled]
+        for tuner, choices, had_bench in self.tuned.values():
+            tuner.cache = choices
+            if not had_bench:
+                vars(tuner).pop("do_bench", None)
+
+
+@contextmanager
+def _cache_in(cache: Any, folder: str) -> Iterator[None]:
+    """Let Triton's compiled kernels go to a folder; unlike setting the knob this does not touch the environment."""
+    values = vars(cache)
+    before = values.copy()
+    values["dir"] = folder
+    try:
+        yield
+    finally:
+        values.pop("dir", None)
+        if "dir" in before:
+            values["dir"] = before["dir"]
+
+
+@contextmanager
+def _launches(triton: Any, observer: Observer) -> Iterator[None]:
+    """Report launches on the GPU, and those of kernels that were loaded before."""
+    launcher = triton.backends.nvidia.driver.CudaLauncher
+    start = launcher.__call__
+    loaded: dict[Any, str] = {}
+    reported: set[Any] = set()
+
+    def on_load(_module: Any, function: Any, name: str, *_: Any) -> None:
+        loaded[function] = name
+
+    def call(  # noqa: PLR0917 - Triton's own signature
+        self: Any, x: int, y: int, z: int, stream: int, function: Any, packed: Any, metadata: Any, *rest: Any
+    ) -> Any:
+        if function not in loaded:
+            if function not in reported:
+                reported.add(function)
+                observer.skipped(_loaded_name(metadata), "it was compiled before the cell and is launched as it is")
+            return start(self, x, y, z, stream, function, packed, metadata, *rest)
+        warps, clusters, shared = packed[:3]
+        launch = Launch(
+            NAME, loaded[function], (x * clusters, y, z), (32 * warps, 1, 1), shared, int(stream), time.monotonic_ns()
+        )
+        observer.launching(launch)
+        result = start(self, x, y, z, stream, function, packed, metadata, *rest)
+        observer.launched(replace(launch, returned_ns=time.monotonic_ns()))
+        return result
+
+    hooks = triton.knobs.runtime.kernel_load_end_hook
+    hooks.add(on_load)
+    try:
+        with replaced(launcher, "__call__", call):
+            yield
+    finally:
+        hooks.remove(on_load)
+
+
+def _loaded_name(metadata: Any) -> str:
+    data = getattr(metadata, "data", None)
+    return str(data["name"]) if isinstance(data, dict) and "name" in data else "a Triton kernel"

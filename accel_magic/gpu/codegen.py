@@ -1,0 +1,126 @@
+"""LLVM IR of programs to code for GPUs: PTX functions for NVIDIA, and (experimental) AMDGPU and SPIR-V objects."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu import llvm
+from accel_magic.gpu.lowering import Target
+from accel_magic.gpu.ptx.probe import ProbeCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PTX_VERSIONS: Final[Mapping[int, int]] = {
+    75: 63,
+    80: 70,
+    86: 71,
+    87: 74,
+    89: 78,
+    90: 78,
+    100: 86,
+    120: 87,
+}
+"""The lowest PTX ISA version (63 is 6.3) that knows each architecture: PTX ISA manual, release notes."""
+_LEVEL: Final = 3
+_ARCH: Final = re.compile(r"sm_(\d+)[af]?")
+_PROBE: Final = re.compile(r'^define void @"?(accel_\w+)"?\(', re.MULTILINE)
+
+
+def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
+    """Compile a program to a PTX function.
+
+    Args:
+        ir: What `lowering.lower` gave for `Target.NVPTX`.
+        arch: Of the kernel that the function is for: "sm_75" and up; the features of "sm_90a" are not used.
+
+    Returns:
+        `accel_<program>` with everything that it uses, in a module of the lowest PTX version that the architecture has.
+
+    Raises:
+        MachineError: llvmlite is missing.
+        ProgramError: The architecture is not supported, or the program uses what there is not.
+
+    """
+    name = _probe_of(ir)
+    machine = _nvptx(_base(arch))
+    module = llvm.parse(ir)
+    llvm.link(module, llvm.helpers("nvptx64"), machine, keep={name})
+    llvm.optimise(module, machine, _LEVEL)
+    llvm.require_complete(module, "an NVIDIA GPU")
+    return ProbeCode(name, str(machine.emit_assembly(module)))
+
+
+def to_amdgpu(ir: str, processor: str = "gfx90a") -> bytes:
+    """Compile a program to an ELF object for an AMD GPU; experimental: never run.
+
+    Args:
+        ir: What `lowering.lower` gave for `Target.AMDGPU`.
+        processor: LLVM's name of the GPU.
+
+    Raises:
+        MachineError: llvmlite is missing.
+        ProgramError: The program uses what there is not for this target; names it.
+
+    """
+    return _experimental(ir, "amdgpu", processor)
+
+
+def to_spirv(ir: str) -> bytes:
+    """Compile a program to a SPIR-V module in OpenCL's dialect; experimental: never run.
+
+    Args:
+        ir: What `lowering.lower` gave for `Target.SPIRV`.
+
+    Raises:
+        MachineError: llvmlite is missing.
+        ProgramError: The program uses what there is not for this target; names it.
+
+    """
+    return _experimental(ir, "spirv", "")
+
+
+def _experimental(ir: str, machine: str, processor: str) -> bytes:
+    llvm.binding()
+    command = [sys.executable, "-m", "accel_magic.gpu.experimental", machine, processor, _probe_of(ir)]
+    done = subprocess.run(command, input=ir.encode(), capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        raise ProgramError(
+            f"the program cannot be compiled for {machine}",
+            why=done.stderr.decode("utf-8", "replace").strip(),
+            fix="trace on an NVIDIA GPU or on the CPU device: this target is experimental",
+        )
+    return done.stdout
+
+
+def _probe_of(ir: str) -> str:
+    found = _PROBE.search(ir)
+    if found is None:
+        raise ProgramError("this LLVM IR defines no probe", fix="compile what accel_magic.gpu.lowering.lower returns")
+    return found[1]
+
+
+def _base(arch: str) -> int:
+    """Return the newest architecture of PTX_VERSIONS that the given one can run: PTX is upward compatible."""
+    found = _ARCH.fullmatch(arch)
+    known = [one for one in PTX_VERSIONS if found and one <= int(found[1])]
+    if not known:
+        raise ProgramError(
+            f"programs cannot be compiled for `{arch}`",
+            why="they are compiled for NVIDIA GPUs of compute capability 7.5 or newer",
+            fix='name the architecture like "sm_80"',
+        )
+    return max(known)
+
+
+@cache
+def _nvptx(architecture: int) -> Any:
+    target = llvm.binding().Target.from_triple(Target.NVPTX.value.triple)
+    return target.create_target_machine(
+        cpu=f"sm_{architecture}", features=f"+ptx{PTX_VERSIONS[architecture]}", opt=_LEVEL
+    )

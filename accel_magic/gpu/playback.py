@@ -1,0 +1,108 @@
+"""Playing a GPU recording back: the same live row and the same result, at its own pace, and always labelled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accel_magic import api, session
+from accel_magic.gpu import store
+from accel_magic.gpu.live import Feed, GpuSample
+from accel_magic.traces.recording import Replayed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.gpu.result import GpuResult
+    from accel_magic.traces.recording import Outcome
+
+
+class GpuReplay:
+    """One playback. Needs no GPU and nothing of the GPU extra.
+
+    Args:
+        path: A file written by `--save` or `GpuResult.to_parquet`.
+        speed: Times the recorded pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign or of a newer version.
+
+    """
+
+    def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
+        self.recording = store.load(path)
+        self.machine = self.recording.machine
+        self.imported = None
+        parts = [self.recording.device, self.recording.started[:10]]
+        self.replayed = Replayed(str(path), ", ".join(filter(None, parts)))
+        self._speed = speed
+        self._feed: Feed | None = None
+        self._start_ns = 0
+        self._claimed = False
+
+    def prepare(self) -> GpuRecording:
+        """What was recorded."""
+        return self.recording
+
+    def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
+        """Be the one running trace, and show samples from a thread."""
+        session.claim()
+        self._claimed = True
+        self._start_ns = time.monotonic_ns()
+        if show is not None:
+            self._feed = Feed(self._sample, show)
+            self._feed.start()
+
+    def go(self) -> None:
+        """Start playing."""
+        self._start_ns = time.monotonic_ns()
+
+    def wait(self) -> GpuResult:
+        """Wait for the end; an interrupt ends it early."""
+        try:
+            self._sleep()
+        except KeyboardInterrupt:
+            self.stop("interrupted")
+            raise
+        return self.stop()
+
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
+        """Stop playing; the result is the recording, also when it was not played to its end: maps have no past."""
+        from accel_magic.gpu.result import GpuResult
+
+        try:
+            if outcome == "ok":
+                self._sleep()
+        finally:
+            self.abort()
+        result = GpuResult(replace(self.recording, replayed=self.replayed), value)
+        api.keep(result)
+        return result
+
+    def abort(self) -> None:
+        """Stop without a result; harmless when nothing is playing."""
+        if self._feed is not None:
+            self._feed.stop()
+            self._feed = None
+        if self._claimed:
+            self._claimed = False
+            session.release()
+
+    def _sleep(self) -> None:
+        end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
+        while (left := end_ns - time.monotonic_ns()) > 0:
+            time.sleep(min(left / 1e9, 0.1))
+
+    def _sample(self) -> GpuSample:
+        recording = self.recording
+        now = min(int((time.monotonic_ns() - self._start_ns) * self._speed), recording.duration_ns)
+        return GpuSample(
+            time_ns=now,
+            launches=int((recording.launches["time_ns"] <= now).sum()),
+            kernels=len(recording.kernels),
+            instrumented=int(recording.kernels["instrumented"].sum()),
+            lost=recording.lost if now == recording.duration_ns else 0,
+        )

@@ -1,0 +1,121 @@
+"""The programs of a GPU trace: found by the name of a tool or of a file, compiled, and judged by the verifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from accel_magic.errors import ProbeError, ProgramError
+from accel_magic.gpu import objects, sections
+from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu.verifier import verify
+from accel_magic.kernel.compiler import bpf_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from accel_magic.gpu.model import BpfObject, Per, Program
+    from accel_magic.gpu.places import Attach
+    from accel_magic.gpu.verifier.findings import Verdict
+
+Verify = Literal["strict", "warn", "off"]
+_SUFFIXES = (".c", ".o")
+
+
+@dataclass(frozen=True)
+class GpuProgram:
+    """A program for the GPU: where it goes, how often it runs, and what the verifier found."""
+
+    program: Program
+    attach: Attach
+    per: Per
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Source:
+    """One tool or file.
+
+    Attributes:
+        name: The tool's name, or the file's.
+        object: All of it.
+        gpu: Its programs for the GPU.
+        cpu: Its programs for the kernel engine.
+
+    """
+
+    name: str
+    object: BpfObject
+    gpu: tuple[GpuProgram, ...]
+    cpu: tuple[Program, ...]
+
+
+def load(names: Sequence[str], *, per: Per | None = None, verify_mode: Verify | None = None) -> tuple[Source, ...]:
+    """Compile and verify tools and files.
+
+    Args:
+        names: Names of tools, or paths of `.bpf.c` or `.o` files.
+        per: Overrides what the programs say of themselves.
+        verify_mode: `strict` refuses programs with findings that are errors; `warn` only those that could touch foreign
+            memory; `off` none. None: `strict` for C of the user's and for tools, `warn` for compiled objects, which
+            may be older than the rules.
+
+    Raises:
+        ProbeError: No such tool or file, or one of them twice.
+        ProgramError: It does not compile, or the verifier refuses it.
+        MachineError: There is no clang.
+
+    """
+    if len(set(names)) < len(names):
+        raise ProbeError("the same program was named twice", fix="name each once")
+    return tuple(_load(name, per, verify_mode) for name in names)
+
+
+def path_of(name: str) -> Path:
+    """Find the file of a tool or of the user's. Raises ProbeError where there is none."""
+    if name in TOOLS:
+        return bpf_folder() / "gpu" / f"{name}.bpf.c"
+    path = Path(name).expanduser()
+    if path.suffix in _SUFFIXES or path.is_file():
+        if path.is_file():
+            return path
+        raise ProbeError(
+            f"there is no program at {name}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
+        )
+    close = get_close_matches(name, TOOLS, n=1)
+    raise ProbeError(
+        f"there is no GPU tool {name!r}",
+        why=f"the tools are {', '.join(TOOLS)}",
+        fix=f"did you mean {close[0]}?" if close else "name one of them, or the file of a program: mine.bpf.c",
+    )
+
+
+def _load(name: str, per: Per | None, mode: Verify | None) -> Source:
+    path = path_of(name)
+    found = objects.load(path)
+    if mode is None:
+        mode = "warn" if path.suffix == ".o" else "strict"
+    gpu, cpu = [], []
+    for program in found.programs:
+        attach = sections.attach_of(program)
+        if attach is None:
+            cpu.append(program)
+            continue
+        runs = per or attach.per or "thread"
+        verdict = verify(program, found.maps, mode=mode, per=runs)
+        gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
+    if not gpu:
+        raise ProgramError(
+            f"{path.name} has no program for the GPU",
+            why=f"its sections are {', '.join(program.section for program in found.programs) or 'none'}",
+            fix='name the place in the section: SEC("gpu/entry")',
+        )
+    return Source(name if name in TOOLS else path.name, found, tuple(gpu), tuple(cpu))
+
+
+def _named(program: Program, path: Path) -> Program:
+    """Give the program a name that no program of another source has: they meet in one kernel."""
+    stem = "".join(letter if letter.isalnum() else "_" for letter in path.name.partition(".")[0])
+    return replace(program, name=f"{stem}_{program.name}")

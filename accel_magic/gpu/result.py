@@ -1,0 +1,132 @@
+"""GpuResult: pandas views of a GPU recording, and what can be asked of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accel_magic.gpu import map_views
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.gpu.recording import GpuRecording
+
+
+class GpuResult:
+    """What a cell or block traced with `%%gputrace` returns; frames are built on first use and kept."""
+
+    def __init__(self, recording: GpuRecording, value: object = None) -> None:
+        self.recording = recording
+        self.value = value
+        """The traced cell's own last value."""
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Where it was recorded."""
+        return self.recording.machine
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the traced stretch in seconds."""
+        return self.recording.duration_ns / 1e9
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """One row per kernel seen: number, name, framework, whether it was instrumented, at how many sites, launches.
+
+        `reason` says why a kernel was not instrumented; `file` and `line` say where its source begins, where known.
+        """
+        return self.recording.kernels
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA."""
+        return self.recording.launches
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """One row per place that programs were put at: kernel, kind of place, memory operation, line, instruction."""
+        return self.recording.sites
+
+    @cached_property
+    def maps(self) -> dict[str, pd.DataFrame]:
+        """The programs' maps by name (`TOOL.NAME` where two tools have one of that name): one row per entry.
+
+        Columns are those of key and value; of a per-thread map `thread` besides (row-major over the grid), rows that
+        hold only zeros left out; of a ring buffer the records.
+        """
+        names = [content.spec.name for content in self.recording.maps]
+        return {
+            name if names.count(name) == 1 else f"{source}.{name}": frame
+            for source in self.recording.sources
+            for name, frame in self.maps_of(source).items()
+        }
+
+    def maps_of(self, source: str) -> dict[str, pd.DataFrame]:
+        """Give the maps of one tool or file, by their names in it."""
+        return self._frames[source]
+
+    @cached_property
+    def _frames(self) -> dict[str, dict[str, pd.DataFrame]]:
+        found: dict[str, dict[str, pd.DataFrame]] = {source: {} for source in self.recording.sources}
+        for content in self.recording.maps:
+            frame = map_views.frame(content.spec, content.raw, self.recording.threads)
+            found[content.source][content.spec.name] = frame
+        return found
+
+    @property
+    def printed(self) -> tuple[str, ...]:
+        """Lines that programs printed on the device, in order."""
+        return self.recording.printed
+
+    @property
+    def lost(self) -> int:
+        """Records and entries for which maps had no room; exact."""
+        return self.recording.lost
+
+    @cached_property
+    def tools(self) -> dict[str, pd.DataFrame]:
+        """The main table of each tool that was asked for, by the tool's name."""
+        from accel_magic.analysis import gpu
+
+        return gpu.tables(self)
+
+    def diagnose(self) -> Findings:
+        """Look for what is wrong or worth knowing in what the tools saw: findings with evidence and advice."""
+        from accel_magic.analysis import gpu
+
+        return gpu.diagnose(self)
+
+    def figure(self, kind: str = "") -> Model:
+        """Build a Bokeh figure of a tool; '' for the first that was asked for.
+
+        Raises:
+            ProbeError: That tool was not traced with.
+
+        """
+        from accel_magic.views.gpu_figures import figure
+
+        return figure(self, kind)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
+        from accel_magic.gpu.store import save
+
+        return save(self.recording, path)
+
+    def __repr__(self) -> str:
+        """Same text as a terminal shows."""
+        from accel_magic.views.gpu import gpu_text
+
+        return gpu_text(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        """Text and static HTML in one bundle."""
+        from accel_magic.views.gpu import gpu_html, gpu_text
+
+        return {"text/plain": gpu_text(self), "text/html": gpu_html(self)}

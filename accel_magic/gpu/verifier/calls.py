@@ -1,0 +1,267 @@
+"""Calls of helpers and of local functions, and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
+from accel_magic.gpu.verifier import memory
+from accel_magic.gpu.verifier.findings import MOST_FRAMES, Breach
+from accel_magic.gpu.verifier.run import DONE, read, require_scalar
+from accel_magic.gpu.verifier.state import entered
+from accel_magic.gpu.verifier.values import ANYTHING, NAMES, UNSET, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from accel_magic.gpu.helpers import Helper
+    from accel_magic.gpu.model import MapSpec
+    from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.verifier.run import Run
+    from accel_magic.gpu.verifier.state import State
+
+_TABLES: Final = HASHES | ARRAYS | PER_THREAD
+MAPS_OF: Final[Mapping[int, frozenset[MapType]]] = {
+    1: _TABLES,
+    2: _TABLES,
+    3: _TABLES,
+    25: RINGS,
+    130: frozenset({MapType.RINGBUF}),
+    131: frozenset({MapType.RINGBUF}),
+}
+"""Types of maps that each helper works on."""
+
+_CLEARED: Final = range(1, 6)
+_LONGEST_TEXT: Final = 512
+
+
+@dataclass(slots=True)
+class _Call:
+    """A helper's call while its arguments are looked at.
+
+    Attributes:
+        run: The pass.
+        state: The state before the call.
+        helper: The helper.
+        map: The map among the arguments, when it has been seen.
+        size: The constant size among them.
+        memory: The memory that the next argument is the size of.
+
+    """
+
+    run: Run
+    state: State
+    helper: Helper
+    map: MapSpec | None = None
+    size: int = 0
+    memory: Value = UNSET
+
+    def named(self, register: int) -> str:
+        """Name an argument in a message."""
+        return f"argument {register} of {self.helper.name}"
+
+
+def helper(run: Run, state: State, place: Place, number: int) -> int:
+    """Call a helper.
+
+    Raises:
+        Breach: An argument is not what the helper asks for.
+
+    """
+    called = HELPERS[number]
+    call = _Call(run, state, called)
+    for register, wanted in enumerate(called.arguments, 1):
+        if wanted is Arg.ANY and called.effect == "print" and state.frame.registers[register].kind == "unset":
+            continue  # how many numbers follow is up to the format
+        _CHECKS[wanted](call, register, read(state, register))
+    registers = state.frame.registers
+    registers[0] = _RESULTS[called.result](call, place)
+    for register in _CLEARED:
+        registers[register] = UNSET
+    if called.result is Result.NEVER:
+        require_no_records(state, "the thread ends here")
+        return DONE
+    return place[1] + 1
+
+
+def local(state: State, place: Place, function: int) -> int:
+    """Enter a function of the program.
+
+    Raises:
+        Breach: Too many functions would be active.
+
+    """
+    if len(state.frames) >= MOST_FRAMES:
+        raise Breach("call-depth", f"this call makes {len(state.frames) + 1} functions active at once")
+    frame = state.frame
+    state.frames.append(entered(function, len(state.frames), [UNSET, *frame.registers[1:6]]))
+    state.chain = (*state.chain, (place[0], place[1] + 1))
+    for register in (0, *_CLEARED):
+        frame.registers[register] = UNSET
+    return 0
+
+
+def leave(state: State) -> int:
+    """Return from a function.
+
+    Raises:
+        Breach: The program's own function returns no number, or keeps a record; another one the address of its stack.
+
+    """
+    value = state.frame.registers[0]
+    if len(state.frames) == 1:
+        require_scalar(read(state, 0), "the return value")
+        require_no_records(state, "the program returns here")
+        return DONE
+    if value.kind == "stack" and value.frame == len(state.frames) - 1:
+        raise Breach("dangling-stack-pointer", "the address of a local variable is returned")
+    state.frames.pop()
+    state.frame.registers[0] = value
+    _, back = state.chain[-1]
+    state.chain = state.chain[:-1]
+    return back
+
+
+def require_no_records(state: State, when: str) -> None:
+    """Make sure that all reserved records are given back.
+
+    Raises:
+        Breach: One is not; the place is that of its reserve.
+
+    """
+    for place in state.records.values():
+        raise Breach("record-leak", f"the record that is reserved here is still held when {when}", place=place)
+
+
+def _map(call: _Call, register: int, value: Value) -> None:
+    if value.kind != "map":
+        raise Breach("wrong-argument", f"{call.named(register)} is {NAMES[value.kind]}; it must be a map")
+    spec = call.run.maps[value.map]
+    allowed = MAPS_OF[call.helper.id]
+    if spec.type not in allowed:
+        types = ", ".join(kind.name for kind in sorted(allowed))
+        raise Breach(
+            "wrong-map",
+            f"{call.helper.name} does not work on map `{spec.name}` of type {MapType(spec.type).name}",
+            fix=f"use a map of type {types}",
+        )
+    if spec.read_only and call.helper.effect in ("update", "delete"):
+        raise Breach("write-to-read-only", f"`{spec.name}` is written: it holds constants")
+    call.map = spec
+
+
+def _key(call: _Call, _register: int, value: Value) -> None:
+    spec = call.map
+    if spec is not None:
+        what = f"a key of map `{spec.name}` that has {spec.key_size} bytes,"
+        memory.require_readable(call.run, call.state, value, spec.key_size, rule="out-of-bounds-key", what=what)
+
+
+def _value(call: _Call, _register: int, value: Value) -> None:
+    spec = call.map
+    if spec is not None:
+        what = f"a value of map `{spec.name}` that has {spec.value_size} bytes,"
+        memory.require_readable(call.run, call.state, value, spec.value_size, rule="out-of-bounds-key", what=what)
+
+
+def _number(call: _Call, register: int, value: Value) -> None:
+    require_scalar(value, call.named(register))
+
+
+def _out8(call: _Call, register: int, value: Value) -> None:
+    memory.require_writable(call.run, call.state, value, 8, what=call.named(register))
+
+
+def _memory(call: _Call, register: int, value: Value) -> None:
+    memory.require_readable(call.run, call.state, value, 0, what=call.named(register))
+    call.memory = value
+
+
+def _size(call: _Call, register: int, value: Value) -> None:
+    known = _sized(call, register, value).number.wide
+    if known.smin < 0:
+        raise Breach("wrong-argument", f"{call.named(register)} is a size that may be negative")
+    memory.require_readable(call.run, call.state, call.memory, known.umax, what=call.named(register - 1))
+
+
+def _size_const(call: _Call, register: int, value: Value) -> None:
+    known = _sized(call, register, value).number
+    if not known.known:
+        raise Breach("wrong-argument", f"{call.named(register)} must be a constant")
+    call.size = known.value
+
+
+def _sized(call: _Call, register: int, value: Value) -> Value:
+    if value.kind != "scalar":
+        raise Breach("wrong-argument", f"{call.named(register)} is {NAMES[value.kind]}; it must be a size")
+    return value
+
+
+def _record(call: _Call, register: int, value: Value) -> None:
+    if value.kind == "record_or_null":
+        raise Breach("null-not-checked", f"{call.named(register)} may be null here")
+    if value.kind != "record" or not value.number.known or value.number.value:
+        raise Breach(
+            "wrong-argument",
+            f"{call.named(register)} is {NAMES[value.kind]}; it must be what bpf_ringbuf_reserve returned, not moved",
+        )
+    call.state.release(value.id)
+
+
+def _text(call: _Call, register: int, value: Value) -> None:
+    """Walk a text to its end: each byte must be a constant."""
+    what = call.named(register)
+    memory.require_readable(call.run, call.state, value, 0, what=what)
+    for at in range(_LONGEST_TEXT):
+        try:
+            byte = memory.peek(call.run, call.state, value, at)
+        except Breach as breach:
+            raise Breach("text-not-terminated", f"{what} is no text with a zero byte at its end") from breach
+        if not byte.known:
+            break
+        if not byte.value:
+            return
+    raise Breach("text-not-terminated", f"{what} is no constant text with a zero byte at its end")
+
+
+def _anything(_call: _Call, _register: int, _value: Value) -> None:
+    """Let everything pass that is set."""
+
+
+_CHECKS: Final[Mapping[Arg, Callable[[_Call, int, Value], None]]] = {
+    Arg.ANY: _number,
+    Arg.MAP: _map,
+    Arg.KEY: _key,
+    Arg.VALUE: _value,
+    Arg.OUT8: _out8,
+    Arg.MEMORY: _memory,
+    Arg.SIZE: _size,
+    Arg.SIZE_CONST: _size_const,
+    Arg.RECORD: _record,
+    Arg.TEXT: _text,
+    Arg.CONTEXT: _anything,
+    Arg.POINTER: _anything,
+}
+
+
+def _any_number(_call: _Call, _place: Place) -> Value:
+    return ANYTHING
+
+
+def _value_or_null(call: _Call, _place: Place) -> Value:
+    return Value("value_or_null", map=call.map.name if call.map else "", id=next(call.run.ids))
+
+
+def _record_or_null(call: _Call, place: Place) -> Value:
+    identity = next(call.run.ids)
+    call.state.records = {**call.state.records, identity: place}
+    return Value("record_or_null", map=call.map.name if call.map else "", id=identity, size=call.size)
+
+
+_RESULTS: Final[Mapping[Result, Callable[[_Call, Place], Value]]] = {
+    Result.NUMBER: _any_number,
+    Result.VALUE_OR_NULL: _value_or_null,
+    Result.RECORD_OR_NULL: _record_or_null,
+    Result.NEVER: _any_number,
+}

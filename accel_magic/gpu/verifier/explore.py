@@ -1,0 +1,329 @@
+"""Following all paths through a program: which states are followed, which are covered by others, and when loops end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu.verifier import liveness, merging
+from accel_magic.gpu.verifier.cfg import calls
+from accel_magic.gpu.verifier.findings import MOST_STEPS, Breach
+from accel_magic.gpu.verifier.run import DONE, Run
+from accel_magic.gpu.verifier.state import at_start
+from accel_magic.gpu.verifier.steps import step_of
+from accel_magic.gpu.verifier.values import ANYTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.verifier.cfg import Cfg, Loop
+    from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.verifier.stack import Cells
+    from accel_magic.gpu.verifier.state import Chain, State
+    from accel_magic.gpu.verifier.steps import Step
+    from accel_magic.gpu.verifier.values import Value
+
+_MOST_BREACHES: Final = 20
+_JOIN_AFTER: Final = 8
+"""States that are followed from one instruction on before further ones are joined with them."""
+_WIDEN_AFTER: Final = 24
+_LOOK_BACK: Final = 12
+"""States at the same instruction that a new one is compared with: the latest, and as many like it."""
+_SUSPICIOUS: Final = 64
+"""Rounds of a loop on one path after which its limit is looked at."""
+_CROWD: Final = 256
+"""States at the same instruction from which on even unlike ones are joined."""
+
+
+class StuckError(Exception):
+    """A loop may not end.
+
+    Args:
+        loop: Its function and head; None where too many instructions were followed and no loop is to blame.
+        suspected: It has only gone round often.
+
+    """
+
+    def __init__(self, loop: Place | None, *, suspected: bool = False) -> None:
+        super().__init__(loop)
+        self.loop = loop
+        self.suspected = suspected
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """A state that was followed from a place where ways join.
+
+    Attributes:
+        state: The state, not changed any more.
+        slot: Where.
+        before: The visit that its path came through last.
+        depth: How many visits its path came through.
+        pending: Paths from here that are not at their end yet.
+
+    """
+
+    state: State
+    slot: int
+    before: Visit | None
+    depth: int
+    pending: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a program before its paths are followed.
+
+    Attributes:
+        steps: Of each function, by slot, the step and its instruction.
+        graphs: Control flow of each function.
+        meeting: Of each function the slots where states are compared.
+        live: Of each function and slot the registers that are read later.
+        decisive: Likewise those that decide something.
+
+    """
+
+    program: Program
+    maps: Mapping[str, MapSpec]
+    graphs: Sequence[Cfg]
+    steps: Sequence[Sequence[tuple[Step, Instruction] | None]]
+    meeting: Sequence[frozenset[int]]
+    live: Sequence[Mapping[int, int]]
+    decisive: Sequence[Mapping[int, int]]
+
+
+def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -> Plan:
+    """Prepare a program whose code has no faults of shape."""
+    return Plan(
+        program,
+        maps,
+        graphs,
+        [
+            [None if instruction is None else (step_of(instruction), instruction) for instruction in function.code]
+            for function in program.functions
+        ],
+        [
+            graph.joins | graph.loop_heads | {slot + 1 for slot, _ in calls(function)}
+            for function, graph in zip(program.functions, graphs, strict=True)
+        ],
+        [liveness.live(graph) for graph in graphs],
+        [liveness.decisive(graph, returns_number=place == 0) for place, graph in enumerate(graphs)],
+    )
+
+
+Seen = tuple[tuple["Value", ...], "Cells", tuple[int, ...]]
+"""Registers and stack of the running function before an instruction, and the places of all active functions."""
+
+
+@dataclass(slots=True)
+class Exploration:
+    """One pass over all paths.
+
+    Attributes:
+        plan: The program.
+        forgetful: States may be made less precise where ways join. What is then found may be wrong.
+        widened: Loops that are known not to end in time: function and head. They are followed a few rounds, with
+            bounds that move sent to their ends.
+        run: What the steps collect.
+        breaches: Rules that were broken, each once at a place.
+        history: All that was seen before each instruction.
+        trusted: Loops that may go round as often as they need; others are suspected after some rounds.
+        forgot: Whether the value of a register was dropped.
+        blended: Whether states were joined.
+
+    """
+
+    plan: Plan
+    forgetful: bool
+    widened: frozenset[Place]
+    trusted: frozenset[Place]
+    run: Run = field(init=False)
+    breaches: dict[tuple[Place, str], Breach] = field(default_factory=dict)
+    history: dict[Place, list[Seen]] = field(default_factory=dict)
+    forgot: bool = False
+    blended: bool = False
+    _visits: dict[tuple[Chain, Place], list[Visit]] = field(default_factory=dict)
+    _alike: dict[tuple[Chain, Place, tuple[int, ...]], list[Visit]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.run = Run(self.plan.program, self.plan.maps)
+
+    def follow_all(self) -> None:
+        """Follow every path.
+
+        Raises:
+            StuckError: A loop does not end within the steps that are followed, or is suspected not to.
+
+        """
+        waiting: list[tuple[State, int, Visit | None]] = [(at_start(), 0, None)]
+        steps = 0
+        while waiting and len(self.breaches) < _MOST_BREACHES:
+            state, slot, visit = waiting.pop()
+            while slot != DONE:
+                place = (state.frame.function, slot)
+                if slot in self.plan.meeting[place[0]]:
+                    try:
+                        met = self._meet(state, slot, visit)
+                    except Breach as breach:
+                        self.breaches.setdefault((breach.place or place, breach.rule), breach)
+                        break
+                    if met is None:
+                        break
+                    state, visit = met.state.copy(), met
+                steps += 1
+                if steps > MOST_STEPS:
+                    raise StuckError(self._longest_loop())
+                slot = self._step(state, place)
+                for branch, target in self.run.branches:
+                    waiting.append((branch, target, visit))
+                    if visit is not None:
+                        visit.pending += 1
+                self.run.branches.clear()
+            _finish(visit)
+
+    def _step(self, state: State, place: Place) -> int:
+        frame = state.frame
+        seen = (tuple(frame.registers), frame.cells, tuple(one.function for one in state.frames))
+        self.history.setdefault(place, []).append(seen)
+        step = self.plan.steps[place[0]][place[1]]
+        if step is None:
+            return DONE
+        try:
+            return step[0](self.run, state, place, step[1])
+        except Breach as breach:
+            self.breaches.setdefault((breach.place or place, breach.rule), breach)
+            return DONE
+
+    def _meet(self, state: State, slot: int, before: Visit | None) -> Visit | None:
+        """Compare a state with those that were here; give the visit to go on from, None where there is nothing new."""
+        place = (state.frame.function, slot)
+        live = [
+            *(self.plan.live[function][back] & ~1 for function, back in state.chain),
+            self.plan.live[place[0]][slot],
+        ]
+        if self.forgetful:
+            self._forget(state, place)
+        here = self._visits.setdefault((state.chain, place), [])
+        alike = self._alike.setdefault((state.chain, place, _signature(state, live[-1])), [])
+        for visit in (*islice(reversed(alike), _LOOK_BACK), *islice(reversed(here), _LOOK_BACK)):
+            if not merging.covers(visit.state, state, live):
+                continue
+            if not visit.pending or place in self.widened:
+                return None
+            if merging.covers(state, visit.state, live):
+                raise StuckError(self._loop_around(state, slot))
+        rounds = [visit for visit in here if visit.pending] if place in self.widened else []
+        state = _widened(rounds[-1].state, state, live) if rounds else self._blended(state, live, here, alike)
+        visit = Visit(state, slot, before, before.depth + 1 if before else 0)
+        here.append(visit)
+        if len(here) % _SUSPICIOUS == 0 and place not in self.trusted | self.widened:
+            self._suspect(here, place)
+        alike.append(visit)
+        return visit
+
+    def _forget(self, state: State, place: Place) -> None:
+        """Take the values out of registers that decide nothing any more."""
+        registers = state.frame.registers
+        for register in _bits(self.plan.live[place[0]][place[1]] & ~self.plan.decisive[place[0]][place[1]]):
+            if registers[register].kind == "scalar" and registers[register] is not ANYTHING:
+                registers[register] = ANYTHING
+                self.forgot = True
+
+    def _blended(self, state: State, live: Sequence[int], here: list[Visit], alike: list[Visit]) -> State:
+        """Give the state to go on with: joined with one that was here before where that is wanted."""
+        if not self.forgetful:
+            return state
+        finished = [visit for visit in alike[-_WIDEN_AFTER:] if not visit.pending]
+        if len(finished) < _JOIN_AFTER and len(here) >= _CROWD:
+            finished = [visit for visit in here[-_WIDEN_AFTER:] if not visit.pending]
+        if len(finished) < _JOIN_AFTER:
+            return state
+        both = merging.joined(finished[-1].state, state, live, widening=len(finished) >= _WIDEN_AFTER)
+        if both is None:
+            return state
+        self.blended = True
+        return both
+
+    def _suspect(self, here: Sequence[Visit], place: Place) -> None:
+        """Stop at a loop that has gone round often on this path."""
+        rounds = sum(visit.pending > 0 for visit in here)
+        if rounds >= _SUSPICIOUS and place[1] in self.plan.graphs[place[0]].loop_heads:
+            raise StuckError(place, suspected=True)
+
+    def _longest_loop(self) -> Place | None:
+        """Find the loop that has gone round most often on the longest path; None where there is no loop."""
+        everything = (visit for visits in self._visits.values() for visit in visits)
+        last = max(everything, key=lambda visit: visit.depth, default=None)
+        if last is None:
+            return None
+        around = self._loops_around(last.state, last.slot)
+        if not around:
+            return None
+        _, function, loop = max(around, key=lambda found: _rounds(found[0], found[2], last))
+        return function, loop.head
+
+    def _loop_around(self, state: State, slot: int) -> Place | None:
+        """Find the innermost loop around an instruction."""
+        around = self._loops_around(state, slot)
+        if not around:
+            return None
+        _, function, loop = max(around, key=lambda found: (len(found[0]), -len(found[2].body)))
+        return function, loop.head
+
+    def _loops_around(self, state: State, slot: int) -> list[tuple[Chain, int, Loop]]:
+        """Find the loops around an instruction and around the calls that led to it, with those calls and functions."""
+        at = [*((function, back - 1) for function, back in state.chain), (state.frame.function, slot)]
+        return [
+            (state.chain[:depth], function, loop)
+            for depth, (function, inside) in enumerate(at)
+            for loop in self.plan.graphs[function].loops
+            if inside in loop.body
+        ]
+
+
+def _finish(visit: Visit | None) -> None:
+    """Note the end of a path at all visits that it came through."""
+    while visit is not None:
+        visit.pending -= 1
+        if visit.pending:
+            return
+        visit = visit.before
+
+
+def _widened(old: State, new: State, live: Sequence[int]) -> State:
+    both = merging.joined(old, new, live, widening=True)
+    if both is None:
+        places = [place for place in new.records.values() if place not in old.records.values()]
+        raise Breach(
+            "record-leak",
+            "each round of the loop reserves a record, and the one before is not given back",
+            place=(places or list(new.records.values()) or list(old.records.values()))[0],
+        )
+    return both
+
+
+def _rounds(chain: Chain, loop: Loop, visit: Visit | None) -> int:
+    """Count how often a path has come by a loop's head since it entered the loop."""
+    count = 0
+    while visit is not None and visit.state.chain[: len(chain)] == chain:
+        if len(visit.state.chain) == len(chain):
+            if visit.slot not in loop.body:
+                break
+            count += visit.slot == loop.head
+        visit = visit.before
+    return count
+
+
+def _signature(state: State, mask: int) -> tuple[int, ...]:
+    """Give the numbers that registers are known to hold: states that cover each other mostly have the same."""
+    values = [state.frame.registers[register] for register in _bits(mask)]
+    return tuple(value.number.value if value.kind == "scalar" and value.number.known else -1 for value in values)
+
+
+@lru_cache(maxsize=1024)
+def _bits(mask: int) -> tuple[int, ...]:
+    return tuple(register for register in range(10) if mask >> register & 1)

@@ -1,0 +1,220 @@
+"""What is known about a value across the threads of a GPU: who has the same one, who has one of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from accel_magic.gpu.verifier.findings import Place
+
+
+class Level(IntEnum):
+    """Among which threads a value is the same, each wider group a smaller number.
+
+    Threads are compared at the same step: the same instruction, reached through the same calls, in the same round of
+    every loop around it. Threads that left a loop in different rounds are compared after it with what they left with.
+    """
+
+    GRID = 0
+    BLOCK = 1
+    WARP = 2
+    LANE = 3
+
+
+class Own(IntEnum):
+    """Of whom a value is unique, within one launch."""
+
+    NOBODY = 0
+    BLOCK = 1
+    THREAD = 2
+
+
+Version = tuple[int, int]
+"""Where a value was made: its slot and register; where paths meet minus one minus the slot, and the register or the
+offset in the stack. Two equal versions are one value within one round of every loop."""
+NOTHING: Final[frozenset[Place]] = frozenset()
+BITS: Final = 64
+_MASK: Final = (1 << BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a register or of bytes of the stack.
+
+    Attributes:
+        level: Among which threads it is the same.
+        version: Where it was made.
+        reads: Reads of state that threads change that it depends on: loads, atomics, lookups in hashes.
+        own: Of whom it is unique. Of a pointer into a map's value: of whom the key is.
+        place: Of a pointer into a map's value: among which threads it is the same, null apart. Else the level.
+        constant: The number (unsigned, 64 bits) where it is known.
+        zeros: How many of its lowest bits are known to be zero: alignment.
+        parts: Indices of which it is the sum, so that it is zero only when all of them are.
+        negative: It is minus that sum.
+
+    """
+
+    level: Level = Level.GRID
+    version: Version = (0, 0)
+    reads: frozenset[Place] = NOTHING
+    own: Own = Own.NOBODY
+    place: Level = Level.GRID
+    constant: int | None = None
+    zeros: int = 0
+    parts: frozenset[str] = frozenset()
+    negative: bool = False
+
+    def raised(self, level: Level, reads: frozenset[Place]) -> Value:
+        """Give the value as differing at least among so many threads; what differed already stays its owner's."""
+        if level <= self.level and level <= self.place and reads <= self.reads:
+            return self
+        return replace(
+            self,
+            level=max(level, self.level),
+            place=max(level, self.place),
+            reads=self.reads | reads,
+            own=Own.NOBODY,
+            parts=frozenset(),
+        )
+
+
+def plain(level: Level, version: Version, reads: frozenset[Place] = NOTHING) -> Value:
+    """Value of which only the level is known."""
+    return Value(level, version, reads, place=level)
+
+
+def trailing_zeros(bits: int) -> int:
+    """Count the zero bits below the lowest one that is set; 64 for zero."""
+    return BITS if bits == 0 else (bits & -bits).bit_length() - 1
+
+
+def number(constant: int, version: Version) -> Value:
+    """Value of a known number."""
+    bits = constant & _MASK
+    return Value(version=version, constant=bits, zeros=trailing_zeros(bits))
+
+
+def mix(values: Iterable[Value], version: Version) -> Value:
+    """Value computed from others in some way."""
+    level, place, reads = Level.GRID, Level.GRID, NOTHING
+    for value in values:
+        level, place, reads = max(level, value.level), max(place, value.place), reads | value.reads
+    return Value(level, version, reads, place=place)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How threads come to a place by different ways: among which they differ, and the reads that decided."""
+
+    level: Level = Level.GRID
+    reads: frozenset[Place] = NOTHING
+
+    def with_(self, other: Split) -> Split:
+        """Give both together."""
+        return Split(max(self.level, other.level), self.reads | other.reads)
+
+
+TOGETHER: Final = Split()
+
+
+def merge(values: Sequence[Value], meeting: Version, split: Split) -> Value:
+    """Value of one register where several paths meet.
+
+    Args:
+        values: On each path.
+        meeting: Version of what is different on the paths.
+        split: How threads come by different paths.
+
+    """
+    first = values[0]
+    if all(value is first or value == first for value in values):
+        return first
+    # A value that only comes around a loop unchanged is the one that came in.
+    others = {value.version for value in values} - {meeting}
+    same = len(others) == 1
+    if same:
+        values = [value for value in values if value.version != meeting]
+        first = values[0]
+    mixed = mix(values, first.version if same else meeting)
+    parts = {(value.parts, value.negative) for value in values}
+    constants = {value.constant for value in values}
+    return Value(
+        level=mixed.level if same else max(mixed.level, split.level),
+        version=mixed.version,
+        reads=mixed.reads if same else mixed.reads | split.reads,
+        own=min(value.own for value in values) if same else Own.NOBODY,
+        place=mixed.place if same else max(mixed.place, split.level),
+        constant=constants.pop() if len(constants) == 1 else None,
+        zeros=min(value.zeros for value in values),
+        parts=first.parts if len(parts) == 1 else frozenset(),
+        negative=first.negative and len(parts) == 1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Byte:
+    """One byte of the stack: which byte of a value that was stored there, of how many."""
+
+    value: Value
+    index: int
+    of: int
+
+    @property
+    def constant(self) -> int | None:
+        """The byte, where it is known."""
+        return None if self.value.constant is None else self.value.constant >> 8 * self.index & 255
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known before an instruction.
+
+    Attributes:
+        registers: r0 to r10.
+        stack: Bytes of this function's frame that every path wrote, by their offset from r10.
+        pins: Indices that are one constant for all threads that come here, `thread_x` or `lane`; `leader` where only
+            the leader comes; `missing NAME` where nothing was found in a map.
+
+    """
+
+    registers: tuple[Value, ...]
+    stack: Mapping[int, Byte]
+    pins: frozenset[str] = frozenset()
+
+
+def meet(states: Sequence[State], slot: int, split: Split) -> State:
+    """State where several paths meet before `slot`."""
+    if len(states) == 1:
+        return states[0]
+    registers = tuple(
+        merge(values, (-1 - slot, at), split)
+        for at, values in enumerate(zip(*(state.registers for state in states), strict=True))
+    )
+    stack = _meet_stacks([state.stack for state in states], slot, split)
+    return State(registers, stack, frozenset.intersection(*(state.pins for state in states)))
+
+
+def _meet_stacks(stacks: Sequence[Mapping[int, Byte]], slot: int, split: Split) -> Mapping[int, Byte]:
+    first = stacks[0]
+    if all(stack is first for stack in stacks):
+        return first
+    met = {}
+    for at, byte in first.items():
+        others = [stack.get(at) for stack in stacks]
+        found = [other for other in others if other is not None]
+        if len(found) == len(stacks):
+            met[at] = byte if all(other is byte for other in found) else _meet_bytes(found, at, slot, split)
+    return met
+
+
+def _meet_bytes(found: Sequence[Byte], at: int, slot: int, split: Split) -> Byte:
+    first = found[0]
+    if all((byte.index, byte.of) == (first.index, first.of) for byte in found):
+        meeting = (-1 - slot, at - first.index)
+        return Byte(merge([byte.value for byte in found], meeting, split), first.index, first.of)
+    mixed = mix((byte.value for byte in found), (-1 - slot, at))
+    return Byte(mixed.raised(split.level, split.reads), 0, 1)

@@ -1,0 +1,276 @@
+"""Loads, stores and atomics: what they may touch, and what is known of what they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu import context, isa
+from accel_magic.gpu.isa import STACK_SIZE
+from accel_magic.gpu.verifier import stack
+from accel_magic.gpu.verifier.domain import constant, sign_extended, unsigned_below
+from accel_magic.gpu.verifier.findings import Breach
+from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accel_magic.gpu.model import MapSpec
+    from accel_magic.gpu.verifier.domain import Scalar
+    from accel_magic.gpu.verifier.findings import Place, PointerKind
+    from accel_magic.gpu.verifier.run import Run
+    from accel_magic.gpu.verifier.state import State
+
+_MEMORY: Final[Mapping[str, PointerKind]] = {
+    "stack": "stack",
+    "value": "map",
+    "record": "map",
+    "data": "map",
+    "context": "context",
+}
+"""Kinds of values that memory can be reached through."""
+
+_FIELDS: Final = {(field.offset, field.size) for field in context.FIELDS}
+_FIELD_AT: Final = {field.offset + at: field for field in context.FIELDS for at in range(field.size)}
+
+
+def load(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
+    """Give what a load reads.
+
+    Raises:
+        Breach: It must not read there.
+
+    """
+    size = instruction.size
+    _note(run, place, base)
+    if base.kind == "context":
+        _require_field(base, instruction.offset, size)
+        found = number(unsigned_below(size))
+    elif base.kind == "stack":
+        found = _load_stack(run, state, base, instruction.offset, size)
+    else:
+        _require_inside(run, base, instruction.offset, size, doing="reads")
+        found = _load_value(run, base, instruction.offset, size)
+    if instruction.mode != isa.MODE_MEMSX or found.kind != "scalar":
+        return found
+    return number(sign_extended(found.number, 8 * size))
+
+
+def store(run: Run, state: State, place: Place, base: Value, value: Value, *, offset: int, size: int) -> None:
+    """Write a register or an immediate.
+
+    Raises:
+        Breach: It must not be written there.
+
+    """
+    _note(run, place, base)
+    _require_writable(run, base)
+    if base.kind != "stack":
+        _require_inside(run, base, offset, size, doing="writes")
+        if value.pointer:
+            raise Breach("pointer-leak", f"{NAMES[value.kind]} is stored where others can read it")
+        return
+    low, high = _stack_reach(run, state, base, offset, size, doing="writes")
+    frame = state.frames[base.frame]
+    if value.pointer and (size < 8 or low != high):
+        raise Breach("pointer-leak", f"{NAMES[value.kind]} is stored in pieces, or at a place that is not known")
+    if value.kind == "stack" and value.frame > base.frame:
+        raise Breach("dangling-stack-pointer", "the address of a local variable is stored in the caller's stack")
+    if low == high:
+        stack.store(frame, low, size, value)
+    else:
+        stack.blur(frame, low, high + size)
+
+
+def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
+    """Change memory in one step, and give what was there before.
+
+    Raises:
+        Breach: It must not be changed, or it is not aligned.
+
+    """
+    size, offset = instruction.size, instruction.offset
+    _note(run, place, base)
+    _require_writable(run, base)
+    if base.kind == "stack":
+        low, high = _stack_reach(run, state, base, offset, size, doing="changes")
+        frame = state.frames[base.frame]
+        stack.require_plain(frame, low, high + size - low)
+    else:
+        _require_inside(run, base, offset, size, doing="changes")
+    if not _aligned(run, base, offset, size):
+        raise Breach(
+            "misaligned-atomic",
+            f"an atomic of {size} bytes on {_name(base)} is not known to lie at a multiple of {size}",
+        )
+    if base.kind == "stack":
+        stack.blur(frame, low, high + size)
+    return number(unsigned_below(size))
+
+
+def require_readable(run: Run, state: State, base: Value, size: int, *, rule: str = "", what: str) -> None:
+    """Make sure that a helper may read bytes from an address on.
+
+    Args:
+        run: The pass.
+        state: The state.
+        base: The address.
+        size: Bytes, at least 0.
+        rule: Id of the rule for what lies outside, where it is not the usual one.
+        what: What the memory is for.
+
+    Raises:
+        Breach: It may not.
+
+    """
+    _require_memory(base, what)
+    if not size:
+        return
+    if base.kind == "stack":
+        low, high = _stack_reach(run, state, base, 0, size, doing=f"gives {what} of", rule=rule)
+        stack.require_plain(state.frames[base.frame], low, high + size - low)
+    else:
+        _require_inside(run, base, 0, size, doing=f"gives {what} of", rule=rule)
+
+
+def require_writable(run: Run, state: State, base: Value, size: int, *, what: str) -> None:
+    """Make sure that a helper may write bytes from an address on, aligned to their size, and note that it does.
+
+    Raises:
+        Breach: It may not.
+
+    """
+    _require_memory(base, what)
+    _require_writable(run, base)
+    if base.kind == "stack":
+        low, high = _stack_reach(run, state, base, 0, size, doing=f"gives {what} of")
+    else:
+        _require_inside(run, base, 0, size, doing=f"gives {what} of")
+    if not _aligned(run, base, 0, size):
+        raise Breach("misaligned-argument", f"{what} on {_name(base)} is not known to lie at a multiple of {size}")
+    if base.kind != "stack":
+        return
+    if low == high:
+        stack.overwrite(state.frames[base.frame], low, size)
+    else:
+        stack.blur(state.frames[base.frame], low, high + size)
+
+
+def peek(run: Run, state: State, base: Value, at: int) -> Scalar:
+    """Give the byte at an offset from an address, as far as it is known.
+
+    Raises:
+        Breach: It is outside, or was never written.
+
+    """
+    if base.kind == "stack":
+        return _load_stack(run, state, base, at, 1).number
+    _require_inside(run, base, at, 1, doing="reads")
+    return _load_value(run, base, at, 1).number
+
+
+def _note(run: Run, place: Place, base: Value) -> None:
+    """Make sure that an address can be used, and note what it points to."""
+    if base.kind in OR_NULL:
+        raise Breach("null-not-checked", f"{NAMES[base.kind]} is used as an address; it may be null here")
+    if base.kind == "scalar" and base.number.known and not base.number.value:
+        raise Breach("null-not-checked", "null is used as an address on one of the paths that lead here")
+    if base.kind not in _MEMORY:
+        raise Breach("wild-pointer", f"{NAMES[base.kind]} is used as an address")
+    run.pointers.setdefault(place, set()).add(_MEMORY[base.kind])
+
+
+def _require_memory(base: Value, what: str) -> None:
+    if base.kind in OR_NULL:
+        raise Breach("null-not-checked", f"{what} is {NAMES[base.kind]}; it may be null here")
+    if base.kind not in _MEMORY or base.kind == "context":
+        raise Breach("wrong-argument", f"{what} is {NAMES[base.kind]}; it must be an address of stack or map memory")
+
+
+def _require_writable(run: Run, base: Value) -> None:
+    if base.kind == "context":
+        raise Breach("write-to-context", "the context is written")
+    if base.map and run.maps[base.map].read_only:
+        raise Breach("write-to-read-only", f"`{base.map}` is written: it holds constants")
+
+
+def _require_field(base: Value, offset: int, size: int) -> None:
+    """Make sure that one field of the context is read whole."""
+    if not base.number.known:
+        raise Breach("out-of-bounds-context", "the context is read at an offset that is not constant")
+    at = base.number.wide.smin + offset
+    if (at, size) in _FIELDS:
+        return
+    if at < 0 or at + size > context.SIZE:
+        raise Breach(
+            "out-of-bounds-context", f"{size} bytes are read at offset {at} of a context of {context.SIZE} bytes"
+        )
+    field = _FIELD_AT[at]
+    raise Breach(
+        "partial-context-field",
+        f"{size} bytes are read at offset {at}: field `{field.name}` has {field.size} bytes at offset {field.offset}",
+    )
+
+
+def _load_stack(run: Run, state: State, base: Value, offset: int, size: int) -> Value:
+    low, high = _stack_reach(run, state, base, offset, size, doing="reads")
+    frame = state.frames[base.frame]
+    if low == high:
+        return stack.load(frame, low, size)
+    stack.require_plain(frame, low, high + size - low)
+    return number(unsigned_below(size))
+
+
+def _load_value(run: Run, base: Value, offset: int, size: int) -> Value:
+    """Read a value, a record or a global variable; constants are known."""
+    spec = run.maps[base.map]
+    if base.kind == "data" and spec.read_only and base.number.known:
+        at = base.number.value + offset
+        content = (spec.initial or b"")[at : at + size].ljust(size, b"\0")
+        return number(constant(int.from_bytes(content, "little")))
+    return number(unsigned_below(size))
+
+
+def _stack_reach(
+    run: Run, state: State, base: Value, offset: int, size: int, *, doing: str, rule: str = ""
+) -> tuple[int, int]:
+    """Give the lowest and highest offset that an access of the stack can begin at."""
+    low, high = base.number.wide.smin + offset, base.number.wide.smax + offset
+    if low < -STACK_SIZE or high + size > 0:
+        raise Breach(
+            rule or "out-of-bounds-stack",
+            f"this {doing} {size} bytes at {_span(low, high)} of a stack that reaches from -{STACK_SIZE} to 0",
+        )
+    owner = state.frames[base.frame].function
+    run.lowest[owner] = min(run.lowest.get(owner, 0), low)
+    return low, high
+
+
+def _require_inside(run: Run, base: Value, offset: int, size: int, *, doing: str, rule: str = "") -> None:
+    """Make sure that an access stays inside a map's value, a record, or global data."""
+    low, high = base.number.wide.smin + offset, base.number.wide.smax + offset
+    limit = base.size if base.kind == "record" else run.maps[base.map].value_size
+    if low < 0 or high + size > limit:
+        raise Breach(
+            rule or "out-of-bounds-value",
+            f"this {doing} {size} bytes at {_span(low, high)} of {_name(base)}, which has {limit} bytes",
+        )
+
+
+def _aligned(run: Run, base: Value, offset: int, size: int) -> bool:
+    below = size - 1
+    if base.number.bits.mask & below or (base.number.bits.value + offset) & below:
+        return False
+    return base.kind != "value" or value_alignment(run.maps[base.map]) >= size
+
+
+def value_alignment(spec: MapSpec) -> int:
+    """Bytes that the address of every value of a map is a multiple of: values lie side by side, the first one at 8."""
+    return min(8, spec.value_size & -spec.value_size)
+
+
+def _name(base: Value) -> str:
+    return "the stack" if base.kind == "stack" else f"{NAMES[base.kind]} of `{base.map}`"
+
+
+def _span(low: int, high: int) -> str:
+    return f"offset {low}" if low == high else f"offsets {low} to {high}"

@@ -1,0 +1,99 @@
+"""Plain updates of shared values that can be one atomic operation: the load, the arithmetic and the store.
+
+The shape is that of `lowering.promotion.find`, which lowers it: an atomic operation takes place where the store is, and
+every register that held the value read, or the value written, holds afterwards what the atomic returned, or what the
+arithmetic makes of it. Here it is proven that load and store go to one place, that the place is shared, and that it is
+aligned as an atomic needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu import isa
+from accel_magic.gpu.isa import Alu
+from accel_magic.gpu.lowering.flow import flow_of
+from accel_magic.gpu.lowering.promotion import find
+from accel_magic.gpu.verifier.findings import Rule, finding
+from accel_magic.gpu.verifier.sharing import alone, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.lowering.promotion import Update
+    from accel_magic.gpu.verifier.findings import Finding, Place
+    from accel_magic.gpu.verifier.lanes import Value
+    from accel_magic.gpu.verifier.uniformity import Uniformity
+
+PROMOTED: Final = Rule(
+    "promoted-update",
+    "a plain read-modify-write of a shared value runs as one atomic operation, so that no update is lost",
+    "nothing to do; __sync_fetch_and_add says the same in the source",
+    severity="note",
+    memory=False,
+)
+
+
+def promoted(uniformity: Uniformity) -> tuple[frozenset[Place], frozenset[Place], list[Finding]]:
+    """Find the updates that become atomic.
+
+    Returns:
+        Their loads, as `lower` takes them; their stores; and a note for each.
+
+    """
+    loads, stores, notes = set(), set(), []
+    for load, update in _updates(uniformity):
+        store = (load[0], update.store)
+        loads.add(load)
+        stores.add(store)
+        notes.append(_note(uniformity, store, update))
+    return frozenset(loads), frozenset(stores), notes
+
+
+def _updates(uniformity: Uniformity) -> Iterator[tuple[Place, Update]]:
+    for at, function in enumerate(uniformity.world.program.functions):
+        loads = [(at, slot) for slot, each in enumerate(function.code) if each is not None and each.kind == isa.LDX]
+        candidates = [load for load in loads if _reads_shared(uniformity, load)]
+        flow = flow_of(function) if candidates else None
+        for load in candidates:
+            update = None if flow is None else find(function, flow, load[1])
+            if update is not None and _is_one_place(uniformity, load, (at, update.store)):
+                yield load, update
+
+
+def _reads_shared(uniformity: Uniformity, load: Place) -> bool:
+    instruction = _instruction(uniformity, load)
+    return load in uniformity.states and shared(uniformity.world, uniformity.world.fact(load, instruction.src))
+
+
+def _is_one_place(uniformity: Uniformity, load: Place, store: Place) -> bool:
+    """Whether load and store go to one shared, aligned place that others may change as well."""
+    first, last = _instruction(uniformity, load), _instruction(uniformity, store)
+    state = uniformity.states[store]
+    source, target = uniformity.states[load].registers[first.src], state.registers[last.dst]
+    return (
+        source.version == target.version
+        and first.offset == last.offset
+        and _is_aligned(target, last)
+        and not alone(state.pins, target.own)
+    )
+
+
+def _is_aligned(pointer: Value, instruction: Instruction) -> bool:
+    return instruction.offset % instruction.size == 0 and (1 << pointer.zeros) % instruction.size == 0
+
+
+def _instruction(uniformity: Uniformity, place: Place) -> Instruction:
+    instruction = uniformity.world.program.functions[place[0]].code[place[1]]
+    if instruction is None:
+        raise AssertionError(place)
+    return instruction
+
+
+def _note(uniformity: Uniformity, store: Place, update: Update) -> Finding:
+    world = uniformity.world
+    name = world.fact(store, _instruction(uniformity, store).dst).map
+    operation = Alu(_instruction(uniformity, (store[0], update.change)).operation).name.lower()
+    message = f"the update of {name} runs as an atomic {operation} of {update.size} bytes"
+    return finding(PROMOTED, world.program, store, message)

@@ -1,0 +1,152 @@
+"""Memory safety of one program: the findings, and the facts that the other analyses build on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accel_magic.gpu import isa
+from accel_magic.gpu.verifier import cfg, shape
+from accel_magic.gpu.verifier.collecting import collect
+from accel_magic.gpu.verifier.explore import Exploration, StuckError, plan
+from accel_magic.gpu.verifier.facts import Facts
+from accel_magic.gpu.verifier.findings import MOST_STEPS, RULES, Finding, finding, ordered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.verifier.cfg import Cfg
+    from accel_magic.gpu.verifier.explore import Plan, Seen
+    from accel_magic.gpu.verifier.findings import Place
+
+_MOST_LOOPS = 8
+"""Loops that are found not to end before the analysis gives up."""
+
+
+@dataclass(frozen=True)
+class Safety:
+    """What the memory analysis says.
+
+    Attributes:
+        findings: In the order of the program.
+        graphs: Control flow of each function.
+        facts: Empty where the code itself is faulty, so that nothing could be followed; of paths that break a rule only
+            what comes before.
+
+    """
+
+    findings: tuple[Finding, ...]
+    graphs: tuple[Cfg, ...]
+    facts: Facts
+
+
+def analyse(program: Program, maps: Sequence[MapSpec]) -> Safety:
+    """Look at a program's code, then follow all its paths."""
+    graphs = tuple(cfg.build(function) for function in program.functions)
+    by_name = {spec.name: spec for spec in maps}
+    faulty = tuple(
+        finding(RULES[fault.rule], program, (place, fault.slot), fault.message)
+        for place, fault in shape.faults(program, by_name, graphs)
+    )
+    if faulty:
+        return Safety(ordered(program, faulty), graphs, Facts())
+    exploration, found = _explore(plan(program, by_name, graphs))
+    found += [
+        finding(RULES[breach.rule], program, place, breach.message, fix=breach.fix)
+        for (place, _), breach in exploration.breaches.items()
+    ]
+    found += _mixed(program, exploration)
+    found += _unreachable(program, graphs)
+    return Safety(ordered(program, found), graphs, collect(program, exploration))
+
+
+def _explore(prepared: Plan) -> tuple[Exploration, list[Finding]]:
+    """Follow all paths; loops that do not end are found one after the other, and followed with widened bounds."""
+    found: list[Finding] = []
+    widened: frozenset[Place] = frozenset()
+    trusted: frozenset[Place] = frozenset()
+    while True:
+        exploration, stuck = _try(prepared, widened, trusted)
+        if stuck is None:
+            return exploration, found
+        if stuck.suspected and stuck.loop is not None and _may_end(prepared, stuck.loop, widened, trusted):
+            trusted |= {stuck.loop}
+            continue
+        found.append(_endless(prepared, stuck.loop))
+        if stuck.loop is None or stuck.loop in widened or len(widened) >= _MOST_LOOPS:
+            return exploration, found
+        widened |= {stuck.loop}
+
+
+def _try(prepared: Plan, widened: frozenset[Place], trusted: frozenset[Place]) -> tuple[Exploration, StuckError | None]:
+    """Follow all paths quickly, and precisely where that finds anything; say where the loop is that does not end."""
+    quick = Exploration(prepared, forgetful=True, widened=widened, trusted=trusted)
+    stuck = _stuck_in(quick)
+    suspected = stuck is not None and stuck.suspected
+    imprecise = quick.blended or (quick.forgot and stuck is None)
+    if suspected or not imprecise or (stuck is None and not quick.breaches):
+        return quick, stuck
+    precise = Exploration(prepared, forgetful=False, widened=widened, trusted=trusted)
+    again = _stuck_in(precise)
+    if again is not None and stuck is None and not again.suspected:
+        return quick, None
+    return precise, again
+
+
+def _may_end(prepared: Plan, place: Place, widened: frozenset[Place], trusted: frozenset[Place]) -> bool:
+    """Whether some way out of a loop depends on a number with a limit, whatever happens in the loop."""
+    function, head = place
+    quick = Exploration(prepared, forgetful=True, widened=widened | {place}, trusted=trusted)
+    if _stuck_in(quick) is not None:
+        return True
+    loop = next(loop for loop in prepared.graphs[function].loops if loop.head == head)
+    return any(
+        _limited(prepared.program.functions[function].code[slot], quick.history.get((function, slot), ()))
+        for slot in loop.exits
+    )
+
+
+def _limited(instruction: Instruction | None, seen: Sequence[Seen]) -> bool:
+    """Whether a jump out of a loop compares with a constant, or with a number of a small range."""
+    if instruction is None or not instruction.from_register or instruction.opcode in (isa.CALL, isa.EXIT):
+        return True
+    values = [registers[register] for registers, _, _ in seen for register in (instruction.dst, instruction.src)]
+    return any(
+        all(value.kind != "scalar" or value.number.wide.umax <= MOST_STEPS for value in side)
+        for side in (values[::2], values[1::2])
+    )
+
+
+def _stuck_in(exploration: Exploration) -> StuckError | None:
+    try:
+        exploration.follow_all()
+    except StuckError as stuck:
+        return stuck
+    return None
+
+
+def _endless(prepared: Plan, loop: Place | None) -> Finding:
+    if loop is None:
+        message = f"more than {MOST_STEPS} instructions lie on the paths through this program"
+        return finding(RULES["too-complex"], prepared.program, (0, 0), message)
+    place, head = loop
+    body = next(one.body for one in prepared.graphs[place].loops if one.head == head)
+    # The jump back carries the line of the loop's condition or increment, mostly.
+    back = max(slot for slot in body if head in prepared.graphs[place].successors[slot])
+    message = "this loop has no end that the verifier can see: its limit is not known when the program is checked"
+    return finding(RULES["unbounded-loop"], prepared.program, (place, back), message)
+
+
+def _mixed(program: Program, exploration: Exploration) -> Iterator[Finding]:
+    for place, kinds in exploration.run.pointers.items():
+        if len(kinds) > 1 and "context" in kinds:
+            message = "this reads the context on one path, and other memory on another"
+            yield finding(RULES["mixed-pointers"], program, place, message)
+
+
+def _unreachable(program: Program, graphs: Sequence[Cfg]) -> Iterator[Finding]:
+    for place, graph in enumerate(graphs):
+        for stretch in graph.unreachable:
+            yield finding(RULES["unreachable-code"], program, (place, stretch.start), "no path leads here")

@@ -1,0 +1,154 @@
+"""One function's stack: which bytes are written, and what was stored in one piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from accel_magic.gpu.isa import STACK_SIZE, Alu
+from accel_magic.gpu.verifier.arithmetic import compute
+from accel_magic.gpu.verifier.domain import Scalar, constant, truncated, unsigned_below
+from accel_magic.gpu.verifier.findings import Breach
+from accel_magic.gpu.verifier.values import UNSET, Value, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Cell(NamedTuple):
+    """What was stored in one piece."""
+
+    size: int
+    value: Value
+
+
+Cells = dict[int, Cell]
+"""By the offset of the first byte from the frame's end, -512 to -1; they do not overlap. States share them: a change
+makes a new one."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One active function.
+
+    Attributes:
+        function: Its place in `Program.functions`.
+        registers: Eleven values, r0 to r10.
+        cells: What its stack holds, as far as it was stored in one piece. Pointers are only here.
+        written: Bytes of the stack that hold anything: bit n for the byte at offset n - 512.
+
+    """
+
+    function: int
+    registers: list[Value]
+    cells: Cells
+    written: int = 0
+
+
+def bytes_mask(at: int, size: int) -> int:
+    """Bits of `Frame.written` for bytes from an offset on."""
+    return ((1 << size) - 1) << (at + STACK_SIZE)
+
+
+def _overlapping(cells: Cells, at: int, size: int) -> Iterator[tuple[int, Cell]]:
+    for start, cell in cells.items():
+        if start < at + size and at < start + cell.size:
+            yield start, cell
+
+
+def peek(frame: Frame, at: int, size: int) -> Value:
+    """Give what bytes hold; 'unset' where they are not all written, or are part of a pointer."""
+    mask = bytes_mask(at, size)
+    if mask & ~frame.written:
+        return UNSET
+    cell = frame.cells.get(at)
+    if cell is not None and cell.size == size:
+        return cell.value
+    pieces = list(_overlapping(frame.cells, at, size))
+    if any(piece.value.kind != "scalar" for _, piece in pieces):
+        return UNSET
+    if len(pieces) == 1 and pieces[0][0] <= at and at + size <= pieces[0][0] + pieces[0][1].size:
+        start, piece = pieces[0]
+        shifted = compute(Alu.RSH, 64, piece.value.number, constant(8 * (at - start)))
+        return number(truncated(shifted, size))
+    return number(_assembled(pieces, at, size))
+
+
+def _assembled(pieces: list[tuple[int, Cell]], at: int, size: int) -> Scalar:
+    """Put constants together; anything of that many bytes where not all of them are known."""
+    total = known = 0
+    for start, piece in pieces:
+        if not piece.value.number.known:
+            return unsigned_below(size)
+        shift = 8 * (start - at)
+        bits = (1 << 8 * piece.size) - 1
+        total |= _shifted(piece.value.number.value & bits, shift)
+        known |= _shifted(bits, shift)
+    limit = (1 << 8 * size) - 1
+    return constant(total & limit) if known & limit == limit else unsigned_below(size)
+
+
+def _shifted(bits: int, by: int) -> int:
+    return bits << by if by >= 0 else bits >> -by
+
+
+def load(frame: Frame, at: int, size: int) -> Value:
+    """Read bytes as one value.
+
+    Raises:
+        Breach: They are not all written, or are part of a pointer.
+
+    """
+    value = peek(frame, at, size)
+    if value.kind == "unset":
+        require_plain(frame, at, size)
+    return value
+
+
+def require_plain(frame: Frame, at: int, size: int) -> None:
+    """Make sure that bytes are written and hold no pointer.
+
+    Raises:
+        Breach: They do not.
+
+    """
+    missing = bytes_mask(at, size) & ~frame.written
+    if missing:
+        first = (missing & -missing).bit_length() - 1 - STACK_SIZE
+        raise Breach(
+            "uninitialised-stack",
+            f"the byte at r10{first:+d} of {size} bytes of stack at r10{at:+d} was never written",
+        )
+    for start, cell in _overlapping(frame.cells, at, size):
+        if cell.value.kind != "scalar":
+            raise Breach("pointer-leak", f"the stack at r10{start:+d} holds an address, and is read as plain bytes")
+
+
+def store(frame: Frame, at: int, size: int, value: Value) -> None:
+    """Write bytes as one value."""
+    mask = bytes_mask(at, size)
+    _drop(frame, at, size)
+    frame.cells = {**frame.cells, at: Cell(size, value)}
+    frame.written |= mask
+
+
+def overwrite(frame: Frame, at: int, size: int) -> None:
+    """Write bytes that nothing is known of."""
+    _drop(frame, at, size)
+    frame.written |= bytes_mask(at, size)
+
+
+def blur(frame: Frame, low: int, high: int) -> None:
+    """Note that some bytes of a stretch may have been overwritten: what it held is not known any more."""
+    _drop(frame, low, high - low)
+
+
+def _drop(frame: Frame, at: int, size: int) -> None:
+    """Forget pieces. Bytes of a pointer that stay behind count as not written."""
+    gone = dict(_overlapping(frame.cells, at, size))
+    if not gone:
+        return
+    frame.cells = {start: cell for start, cell in frame.cells.items() if start not in gone}
+    for start, cell in gone.items():
+        if cell.value.kind != "scalar":
+            frame.written &= ~bytes_mask(start, cell.size)

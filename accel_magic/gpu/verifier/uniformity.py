@@ -1,0 +1,296 @@
+"""Which values differ from thread to thread, and where the threads of a warp, a block or the grid part.
+
+A data flow analysis over registers, stack bytes and control flow. What it says is a bound: a value at level WARP is the
+same in all lanes of a warp that make the same step together. Sources of difference are the helpers' tables, the
+context, per-thread maps, what atomics return, and every read of a map that the program itself changes: another lane may
+have written between two lanes' reads. A map that the program only reads counts as constant while lanes read it
+together. Values that meet after a branch differ as the branch does, unless they are one value; values made in a loop
+differ after it when threads leave it in different rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu import isa
+from accel_magic.gpu.isa import Jump
+from accel_magic.gpu.verifier.algebra import LEADER, pins
+from accel_magic.gpu.verifier.cfg import END
+from accel_magic.gpu.verifier.divergence import Branch, Divergence, Shape, diverge, left
+from accel_magic.gpu.verifier.flow import STEPS, call_helper, called
+from accel_magic.gpu.verifier.lanes import TOGETHER, Level, Split, State, Value, meet, merge, mix, number, plain
+from accel_magic.gpu.verifier.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.model import MapSpec, Per, Program
+    from accel_magic.gpu.verifier.cfg import Cfg
+    from accel_magic.gpu.verifier.facts import Facts
+    from accel_magic.gpu.verifier.findings import Place
+
+_ENTRY: Final = 1 << 30
+"""Slot before the first instruction, of which entry values are."""
+_ROUNDS: Final = 100
+"""Passes over a program after which all is taken to differ."""
+_NULLABLE: Final = frozenset({"value_or_null", "record_or_null"})
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """What is known across threads, at each instruction that some path reaches.
+
+    Attributes:
+        world: The program and its facts.
+        cfgs: Control flow, by function.
+        states: Values before each instruction.
+        branches: Levels of the conditions of branches.
+        control: Among which threads it differs whether they come to an instruction, GRID left out.
+        lenient: The same when null checks of one key are taken to go alike for all.
+
+    """
+
+    world: World
+    cfgs: Sequence[Cfg]
+    states: Mapping[Place, State]
+    branches: Mapping[Place, Level]
+    control: Mapping[Place, Split]
+    lenient: Mapping[Place, Level]
+
+    def varying(self, place: Place) -> frozenset[int]:
+        """Registers whose values differ between the lanes of a warp before an instruction."""
+        return frozenset(at for at, value in enumerate(self.states[place].registers) if value.level is Level.LANE)
+
+    def varying_stack(self, place: Place) -> frozenset[int]:
+        """Bytes of the function's stack that differ between the lanes of a warp, by offset from r10."""
+        return frozenset(at for at, byte in self.states[place].stack.items() if byte.value.level is Level.LANE)
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """Maps whose values the program changes step by step: by atomics, or from what it read there."""
+        found = set()
+        for place, state in self.states.items():
+            instruction = self.world.program.functions[place[0]].code[place[1]]
+            if instruction is None or instruction.kind != isa.STX:
+                continue
+            name = self.world.map_of(place)
+            reads = state.registers[instruction.src].reads
+            if instruction.mode == isa.MODE_ATOMIC or any(self.world.map_of(read) == name for read in reads):
+                found.add(name)
+        return frozenset(found)
+
+    def branch_before(self, place: Place) -> Place | None:
+        """Give the last branch in the same function that parts the threads that come to an instruction."""
+        shape = Shape(self.cfgs[place[0]])
+        parting = [
+            slot
+            for (function, slot), level in self.branches.items()
+            if function == place[0] and level >= Level.WARP and place[1] in shape.region(slot)
+        ]
+        before = [slot for slot in parting if slot < place[1]] or parting
+        return (place[0], max(before)) if before else None
+
+    def apart(self, place: Place) -> Level:
+        """Among which threads it differs whether they come to an instruction."""
+        return self.control.get(place, TOGETHER).level
+
+
+def analyse(
+    program: Program, maps: Sequence[MapSpec], cfgs: Sequence[Cfg], facts: Facts, per: Per = "thread"
+) -> Uniformity:
+    """Find what is the same for whom.
+
+    Args:
+        program: One that the memory rules accept.
+        maps: The object's maps.
+        cfgs: Control flow of each of its functions.
+        facts: What the memory analysis learnt; instructions without facts are never reached.
+        per: "warp" when only the leader of each warp runs it.
+
+    """
+    world = World(program, {spec.name: spec for spec in maps}, facts, warp=per == "warp")
+    functions = tuple(_Function(world, place, cfg) for place, cfg in enumerate(cfgs))
+    functions[0].entries[(0, -1)] = (_first_state(world), TOGETHER, Level.GRID)
+    settled = any(_pass(functions) for _ in range(_ROUNDS))
+    if not settled:
+        for function in functions:
+            function.give_up()
+    return Uniformity(
+        world,
+        cfgs,
+        {(f.place, slot): state for f in functions for slot, state in f.states.items()},
+        {(f.place, slot): f.branches.get(slot, Branch()).split.level for f in functions for slot in f.cfg.branches},
+        {(f.place, slot): split for f in functions for slot, split in f.splits() if split != TOGETHER},
+        {(f.place, slot): f.lenient(slot) for f in functions for slot in f.cfg.reachable},
+    )
+
+
+def _first_state(world: World) -> State:
+    registers = [world.unknown((_ENTRY, at)) for at in range(11)]
+    registers[1] = plain(Level.GRID, (_ENTRY, 1))
+    registers[10] = plain(Level.GRID, (_ENTRY, 10))
+    return State(tuple(registers), {}, frozenset({LEADER}) if world.warp else frozenset())
+
+
+def _pass(functions: Sequence[_Function]) -> bool:
+    """Go once over all functions that are called; tell whether nothing changed."""
+    changes = [function.run(functions) for function in functions if function.entries]
+    return not any(changes)
+
+
+@dataclass
+class _Function:
+    """What is known so far about one function; grows from pass to pass."""
+
+    world: World
+    place: int
+    cfg: Cfg
+    states: dict[int, State] = field(default_factory=dict)
+    edges: dict[tuple[int, int], State] = field(default_factory=dict)
+    branches: dict[int, Branch] = field(default_factory=dict)
+    divergence: Divergence = field(default_factory=Divergence)
+    entries: dict[Place, tuple[State, Split, Level]] = field(default_factory=dict)
+    returned: Value | None = None
+
+    def __post_init__(self) -> None:
+        self.shape = Shape(self.cfg)
+
+    def entry_split(self) -> Split:
+        """How the callers' threads were split already."""
+        split = TOGETHER
+        for _, outer, _ in self.entries.values():
+            split = split.with_(outer)
+        return split
+
+    def splits(self) -> Iterator[tuple[int, Split]]:
+        """How the threads that come to each slot are split."""
+        outer = self.entry_split()
+        for slot in self.cfg.reachable:
+            yield slot, self.divergence.control.get(slot, TOGETHER).with_(outer)
+
+    def lenient(self, slot: int) -> Level:
+        """Level of a slot with null checks that go alike for all."""
+        outer = max((level for *_, level in self.entries.values()), default=Level.GRID)
+        return max(outer, self.divergence.lenient.get(slot, Level.GRID))
+
+    def run(self, functions: Sequence[_Function]) -> bool:
+        """Go once over the function in order; tell whether anything changed."""
+        changed = False
+        for slot in self.cfg.order:
+            state = self._state_before(slot)
+            if state is None or (self.place, slot) not in self.world.facts.registers:
+                continue
+            changed |= self.states.get(slot) != state
+            self.states[slot] = state
+            changed |= self._step(slot, state, functions)
+        return self._judge_branches() | changed | self._judge_return()
+
+    def give_up(self) -> None:
+        """Take everything to differ between lanes."""
+        apart = Split(self.world.cap(Level.LANE))
+        for slot, state in self.states.items():
+            unknown = tuple(self.world.unknown((_ENTRY, at)) for at in range(11))
+            self.states[slot] = State(unknown, {}, frozenset())
+            self.entries[(self.place, slot)] = (state, apart, apart.level)
+        self.branches = {slot: Branch(apart, apart.level) for slot in self.cfg.branches}
+
+    def _state_before(self, slot: int) -> State | None:
+        found = [self.edges[edge] for source in self.cfg.predecessors[slot] if (edge := (source, slot)) in self.edges]
+        if slot == self.cfg.order[0]:
+            found += [state for state, *_ in self.entries.values()]
+        return meet(found, slot, self.divergence.meetings.get(slot, TOGETHER)) if found else None
+
+    def _step(self, slot: int, state: State, functions: Sequence[_Function]) -> bool:
+        """Put the states after an instruction on its edges; tell whether a function is called otherwise than before."""
+        instruction = self.cfg.code[slot]
+        if instruction is None:
+            return False
+        changed = False
+        if instruction.opcode == isa.CALL and instruction.src == isa.CALL_LOCAL:
+            callee = functions[instruction.imm]
+            changed = self._enter(slot, state, callee)
+            if callee.returned is None:
+                return changed
+            value = replace(callee.returned, version=(slot, 0))
+            after = called(self.world, (self.place, slot), state, value, shares_stack=self._shares_stack(slot))
+        else:
+            after = self._after(slot, state, instruction)
+        for to in self.cfg.successors[slot]:
+            self.edges[slot, to] = left(self.shape, self.divergence, slot, to, self._refined(slot, to, after))
+        return changed
+
+    def _after(self, slot: int, state: State, instruction: Instruction) -> State:
+        if instruction.opcode == isa.CALL:
+            apart = self.lenient(slot) is Level.LANE
+            return call_helper(self.world, (self.place, slot), state, instruction, apart=apart)
+        step = STEPS.get(instruction.kind)
+        return state if step is None else step(self.world, (self.place, slot), state, instruction)
+
+    def _refined(self, slot: int, to: int, state: State) -> State:
+        """State on one way of a branch."""
+        instruction = self.cfg.code[slot]
+        if slot not in self.cfg.branches or instruction is None:
+            return state
+        taken = to == self.cfg.successors[slot][1]
+        new = pins(self.world, (self.place, slot), state, instruction, taken=taken)
+        return replace(state, pins=state.pins | new) if new - state.pins else state
+
+    def _shares_stack(self, slot: int) -> bool:
+        return any(self.world.fact((self.place, slot), register).kind == "stack" for register in range(1, 6))
+
+    def _enter(self, slot: int, state: State, callee: _Function) -> bool:
+        registers = [self.world.unknown((_ENTRY, at)) for at in range(11)]
+        for at in range(1, 6):
+            registers[at] = replace(state.registers[at], version=(_ENTRY, at))
+        registers[10] = plain(Level.GRID, (_ENTRY, 10))
+        split = self.divergence.control.get(slot, TOGETHER).with_(self.entry_split())
+        entry = (State(tuple(registers), {}, state.pins), split, self.lenient(slot))
+        changed = callee.entries.get((self.place, slot)) != entry
+        callee.entries[self.place, slot] = entry
+        return changed
+
+    def _judge_branches(self) -> bool:
+        """Find the levels of all branches again; tell whether one has risen."""
+        before = dict(self.branches)
+        for slot in self.cfg.branches & self.states.keys():
+            found = self._branch(slot)
+            known = self.branches.get(slot, Branch())
+            risen = Branch(known.split.with_(found.split), max(known.lenient, found.lenient))
+            if risen != Branch():
+                self.branches[slot] = risen
+        if self.branches == before:
+            return False
+        self.divergence = diverge(self.shape, self.branches)
+        return True
+
+    def _branch(self, slot: int) -> Branch:
+        instruction = self.cfg.code[slot]
+        state = self.states[slot]
+        if instruction is None:
+            return Branch()
+        one = state.registers[instruction.dst]
+        two = state.registers[instruction.src] if instruction.from_register else number(instruction.imm, (slot, 11))
+        condition = mix([one, two], (slot, 11))
+        split = Split(condition.level, condition.reads)
+        return Branch(split, self._lenient_level(slot, instruction, one, two, condition.level))
+
+    def _lenient_level(self, slot: int, instruction: Instruction, one: Value, two: Value, level: Level) -> Level:
+        fact = self.world.fact((self.place, slot), instruction.dst)
+        if fact.kind not in _NULLABLE or two.constant != 0 or instruction.operation not in (Jump.JEQ, Jump.JNE):
+            return level
+        return Level.GRID if fact.kind == "record_or_null" or self.world.is_per_thread(fact.map) else one.place
+
+    def _judge_return(self) -> bool:
+        """Find again what the function returns; tell whether it changed."""
+        values = [
+            self.edges[slot, END].registers[0] for slot in self.cfg.predecessors[END] if (slot, END) in self.edges
+        ]
+        if not values:
+            return False
+        value = merge(values, (_ENTRY, 0), self.divergence.meetings.get(END, TOGETHER))
+        changed = value != self.returned
+        self.returned = value
+        return changed

@@ -1,0 +1,122 @@
+"""What the analyses across threads look at: the program, its maps, and what the memory analysis learnt of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu import isa
+from accel_magic.gpu.helpers import HELPERS, PER_THREAD, Arg
+from accel_magic.gpu.verifier.facts import RegisterFact
+from accel_magic.gpu.verifier.lanes import Level, Value, Version, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from accel_magic.gpu.helpers import Helper
+    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.verifier.facts import Facts
+    from accel_magic.gpu.verifier.findings import Place
+
+LOOKUP: Final = 1
+UPDATE: Final = 2
+DELETE: Final = 3
+IS_LEADER: Final = 601
+THREAD_NUMBER: Final = 607
+BLOCK_NUMBER: Final = 608
+"""Helpers that are more than what their table says to these analyses."""
+
+VALUES: Final = frozenset({"value", "value_or_null", "data"})
+"""Kinds of pointers to what a map holds."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What all transfer functions look at.
+
+    Attributes:
+        program: The program.
+        maps: Its maps by name.
+        facts: What the memory analysis learnt.
+        warp: Only one lane of each warp runs: nothing differs within a warp.
+
+    """
+
+    program: Program
+    maps: Mapping[str, MapSpec]
+    facts: Facts
+    warp: bool = False
+
+    def fact(self, place: Place, register: int) -> RegisterFact:
+        """What a register holds before an instruction."""
+        registers = self.facts.registers.get(place)
+        return RegisterFact() if registers is None else registers[register]
+
+    def cap(self, level: Level) -> Level:
+        """Level where only one lane of each warp may run."""
+        return min(level, Level.WARP) if self.warp else level
+
+    def unknown(self, version: Version) -> Value:
+        """Value of which nothing is known."""
+        return plain(self.cap(Level.LANE), version)
+
+    def is_per_thread(self, name: str) -> bool:
+        """Whether each thread has its own values in a map."""
+        return name in self.maps and self.maps[name].type in PER_THREAD
+
+    def map_of(self, place: Place) -> str:
+        """Name of the map that a load, store, atomic or lookup goes to."""
+        instruction = self.program.functions[place[0]].code[place[1]]
+        if instruction is None:
+            return ""
+        if instruction.opcode == isa.CALL:
+            return self.fact(place, 1).map
+        return self.fact(place, instruction.src if instruction.kind == isa.LDX else instruction.dst).map
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Maps whose values the program changes; all where it is not known which."""
+        return self._touched(self._stored)
+
+    @cached_property
+    def resized(self) -> frozenset[str]:
+        """Maps that the program inserts into or deletes from."""
+        return self._touched(self._updated)
+
+    def _touched(self, names: Callable[[Place, Instruction], Iterable[str]]) -> frozenset[str]:
+        found = {
+            name
+            for at, function in enumerate(self.program.functions)
+            for slot, instruction in enumerate(function.code)
+            if instruction is not None and (at, slot) in self.facts.registers
+            for name in names((at, slot), instruction)
+        }
+        return frozenset(self.maps) if "" in found else frozenset(found)
+
+    def _updated(self, place: Place, instruction: Instruction) -> Iterable[str]:
+        if helper_of(instruction) in (HELPERS[UPDATE], HELPERS[DELETE]):
+            yield self.fact(place, 1).map
+
+    def _stored(self, place: Place, instruction: Instruction) -> Iterable[str]:
+        yield from self._updated(place, instruction)
+        if instruction.kind in (isa.ST, isa.STX) and self.fact(place, instruction.dst).kind in VALUES:
+            yield self.fact(place, instruction.dst).map
+        for register in written_arguments(helper_of(instruction)):
+            if self.fact(place, register).kind in VALUES:
+                yield self.fact(place, register).map
+
+
+def helper_of(instruction: Instruction) -> Helper | None:
+    """Give the helper that an instruction calls, or None."""
+    if instruction.opcode == isa.CALL and instruction.src == isa.CALL_HELPER:
+        return HELPERS.get(instruction.imm)
+    return None
+
+
+def written_arguments(helper: Helper | None) -> tuple[int, ...]:
+    """Registers through which a helper writes 8 bytes."""
+    if helper is None:
+        return ()
+    return tuple(at for at, argument in enumerate(helper.arguments, start=1) if argument is Arg.OUT8)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For programs that run inside GPU kernels.
+ *
+ *   #include "accel_gpu.h"
+ *
+ *   GPU_MAP(work, BPF_MAP_TYPE_PER_THREAD_ARRAY, u32, u64, 1);
+ *
+ *   SEC("gpu/memory")
+ *   int count(struct gpu_ctx *ctx)
+ *   {
+ *           u32 key = 0;
+ *           u64 *bytes = bpf_map_lookup_elem(&work, &key);
+ *
+ *           if (bytes)
+ *                   *bytes += ctx->size;
+ *           return 0;
+ *   }
+ *
+ *   char LICENSE[] SEC("license") = "GPL";
+ *
+ * Sections: gpu/entry, gpu/exit, gpu/memory, gpu/load, gpu/store, gpu/atomic, gpu/async, gpu/barrier, gpu/branch,
+ * gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob) behind it where not all kernels are meant.
+ * With gpu.warp/ instead of gpu/ in front a program runs once for each warp, in its lowest active lane.
+ */
+#ifndef ACCEL_MAGIC_GPU_H
+#define ACCEL_MAGIC_GPU_H
+
+/* Types, SEC, __uint, __type, bpf_printk and the helpers that CPU programs have too. */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+
+/* Maps that live on the device, next to BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_ARRAY and BPF_MAP_TYPE_RINGBUF. */
+enum gpu_map_type {
+	BPF_MAP_TYPE_GPU_HASH = 1501,
+	BPF_MAP_TYPE_PER_THREAD_ARRAY = 1502, /* each thread of the grid has its own values */
+	BPF_MAP_TYPE_GPU_ARRAY = 1503,	      /* all threads share the values */
+	BPF_MAP_TYPE_SHARED_ARRAY = 1504,     /* shared with CPU programs too; needs BPF_F_MMAPABLE */
+	BPF_MAP_TYPE_PER_THREAD_ARRAY_HOST = 1512, /* as 1502, in the host's memory */
+	BPF_MAP_TYPE_GPU_ARRAY_HOST = 1513,	   /* as 1503, in the host's memory */
+	BPF_MAP_TYPE_GPU_RINGBUF = 1527, /* records for each thread, written by bpf_perf_event_output */
+};
+
+/* GPU_MAP(counts, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 64); then &counts is what the map helpers take. */
+#define GPU_MAP(name, map_type, key_type, value_type, entries)                                             \
+	struct {                                                                                           \
+		__uint(type, map_type);                                                                    \
+		__uint(max_entries, entries);                                                              \
+		__type(key, key_type);                                                                     \
+		__type(value, value_type);                                                                 \
+	} name SEC(".maps")
+
+/* State space of a memory access; generic where the instruction does not name one. */
+enum gpu_space {
+	GPU_SPACE_GENERIC = 0,
+	GPU_SPACE_GLOBAL = 1,
+	GPU_SPACE_SHARED = 2,
+	GPU_SPACE_LOCAL = 3,
+	GPU_SPACE_CONST = 4,
+	GPU_SPACE_PARAM = 5,
+};
+
+/* What the instruction does to memory; none at probes that are not at a memory operation. */
+enum gpu_operation {
+	GPU_OPERATION_NONE = 0,
+	GPU_OPERATION_LOAD = 1,
+	GPU_OPERATION_STORE = 2,
+	GPU_OPERATION_ATOMIC = 3,
+	GPU_OPERATION_ASYNC_COPY = 4,
+};
+
+/* What a program is told: its argument points to this. It may be read only, each field whole. */
+struct gpu_ctx {
+	__u64 address;	 /* of the access, in the window of its space */
+	__u32 size;	 /* bytes that one lane accesses */
+	__u32 space;	 /* enum gpu_space */
+	__u32 operation; /* enum gpu_operation */
+	__u32 site;	 /* number of the place within the traced cell */
+	__u32 kernel;	 /* number of the kernel within the traced cell */
+	__u32 active;	 /* mask of the warp's lanes that are here */
+	__u64 launch;	 /* number of the launch on the device */
+};
+
+/* Where a thread is. Three numbers are written through pointers: x, y, z. */
+AM_HELPER long (*const gpu_block_idx)(__u64 *x, __u64 *y, __u64 *z) = (void *)503;  /* the block in the grid */
+AM_HELPER long (*const gpu_block_dim)(__u64 *x, __u64 *y, __u64 *z) = (void *)504;  /* threads of a block */
+AM_HELPER long (*const gpu_thread_idx)(__u64 *x, __u64 *y, __u64 *z) = (void *)505; /* the thread in its block */
+AM_HELPER long (*const gpu_grid_dim)(__u64 *x, __u64 *y, __u64 *z) = (void *)508;   /* blocks of the grid */
+AM_HELPER __u64 (*const gpu_thread_number)(void) = (void *)607; /* in the whole grid, row by row */
+AM_HELPER __u64 (*const gpu_block_number)(void) = (void *)608;	/* in the grid, row by row */
+AM_HELPER __u64 (*const gpu_sm_id)(void) = (void *)509;		/* the multiprocessor */
+AM_HELPER __u64 (*const gpu_warp_id)(void) = (void *)510;	/* the warp's slot there */
+AM_HELPER __u64 (*const gpu_lane_id)(void) = (void *)511;	/* the lane in its warp, 0 to 31 */
+
+/* Clocks. */
+AM_HELPER __u64 (*const gpu_globaltimer)(void) = (void *)502; /* nanoseconds, the same clock on all multiprocessors */
+AM_HELPER __u64 (*const gpu_clock)(void) = (void *)606;	      /* cycles of this multiprocessor */
+
+/* Lanes of a warp. All lanes that are active must call a vote together. */
+AM_HELPER __u64 (*const gpu_active_mask)(void) = (void *)600;	  /* bit for each lane that is here */
+AM_HELPER __u64 (*const gpu_is_leader)(void) = (void *)601;	  /* 1 in the lowest of them, else 0 */
+AM_HELPER __u64 (*const gpu_ballot)(__u64 condition) = (void *)602; /* bit for each lane where it is not 0 */
+AM_HELPER __u64 (*const gpu_any)(__u64 condition) = (void *)603;  /* 1 if it is not 0 in some lane */
+AM_HELPER __u64 (*const gpu_all)(__u64 condition) = (void *)604;  /* 1 if it is not 0 in all lanes */
+
+AM_HELPER __u64 (*const gpu_distinct)(__u64 value) = (void *)610;	/* how many different values the lanes pass */
+
+/* Effects. */
+AM_HELPER long (*const gpu_puts)(const char *text) = (void *)501;	 /* print a constant text */
+AM_HELPER long (*const gpu_membar)(void) = (void *)506;			 /* order memory for the whole system */
+AM_HELPER long (*const gpu_exit)(void) = (void *)507;			 /* end this thread of the traced kernel */
+AM_HELPER long (*const gpu_prefetch)(const void *address) = (void *)605; /* bring a line into the L2 cache */
+AM_HELPER long (*const gpu_barrier)(void) = (void *)609;		 /* wait for all threads of the block */
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Branches whose warps split: some lanes go one way, some the other.
+#include "accel_gpu.h"
+
+#define SITES 4096
+
+struct branch {
+	u64 warps; // that reached it
+	u64 split;
+	u64 lanes;
+	u64 taken; // lanes
+};
+
+GPU_MAP(branches, BPF_MAP_TYPE_GPU_ARRAY, u32, struct branch, SITES);
+
+u64 beyond; // warps at places past the end of the map
+
+SEC("gpu/branch")
+int decide(struct gpu_ctx *ctx)
+{
+	// At a branch the address is 1 in the lanes that take it. All lanes vote, the leader counts.
+	u32 taken = gpu_ballot(ctx->address), active = ctx->active;
+	u32 site = ctx->site;
+	struct branch *branch;
+
+	if (!gpu_is_leader())
+		return 0;
+	branch = bpf_map_lookup_elem(&branches, &site);
+	if (!branch) {
+		__sync_fetch_and_add(&beyond, 1);
+		return 0;
+	}
+	__sync_fetch_and_add(&branch->warps, 1);
+	__sync_fetch_and_add(&branch->split, taken != 0 && taken != active);
+	__sync_fetch_and_add(&branch->lanes, __builtin_popcount(active));
+	__sync_fetch_and_add(&branch->taken, __builtin_popcount(taken));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

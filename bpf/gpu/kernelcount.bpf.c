@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many warps and threads ran each kernel.
+#include "accel_gpu.h"
+
+#define KERNELS 256
+
+struct count {
+	u64 warps;
+	u64 threads;
+};
+
+GPU_MAP(kernels, BPF_MAP_TYPE_GPU_ARRAY, u32, struct count, KERNELS);
+
+SEC("gpu.warp/entry")
+int begin(struct gpu_ctx *ctx)
+{
+	u32 kernel = ctx->kernel;
+	struct count *count = bpf_map_lookup_elem(&kernels, &kernel);
+
+	if (count) {
+		__sync_fetch_and_add(&count->warps, 1);
+		__sync_fetch_and_add(&count->threads, __builtin_popcount(ctx->active));
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

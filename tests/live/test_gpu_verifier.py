@@ -1,0 +1,176 @@
+"""The GPU verifier's memory rules against the kernel's own verifier, on generated programs that both can judge."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import os
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from accel_magic.gpu import isa
+from accel_magic.gpu.isa import DataReference, MapReference
+from accel_magic.gpu.verifier import safety
+from accel_magic.kernel import syscalls
+
+pytestmark = pytest.mark.live
+
+PROGRAMS = int(os.environ.get("ACCEL_MAGIC_FUZZ_PROGRAMS", "1500"))
+SEED = int(os.environ.get("ACCEL_MAGIC_FUZZ_SEED", "1"))
+_SOCKET_FILTER = 1
+_PSEUDO_MAP, _PSEUDO_VALUE, _PSEUDO_CALL = 1, 2, 1
+
+STRICTER = {
+    "uninitialised-stack",  # a privileged program may read it
+    "pointer-leak",  # a privileged program may
+    "pointer-arithmetic",  # a privileged program may turn addresses into numbers
+    "dangling-stack-pointer",
+    "unbounded-loop",  # the kernel follows ten times as many instructions
+    "too-complex",
+    "wild-pointer",  # an address that was cut or read in pieces is a number to both; the kernel names it otherwise
+}
+"""Rules that refuse more than the kernel does for root."""
+
+ONLY_THE_KERNEL = (
+    "misaligned stack access",  # the stack is followed byte by byte here
+    "misaligned value access",
+    "unreachable insn",  # a note here
+    "math between",  # a pointer may be moved anywhere here, and back: where it is used counts
+    "pointer arithmetic with",
+    "pointer offset",
+    "value is outside of the allowed",
+    "prohibited",
+    "unbounded min value",
+    "min value is negative",
+    "max value is",
+    "back-edge",
+    "infinite loop",
+    "invalid size of register",
+    "corrupted spill",
+    "attempt to corrupt spilled",
+    "same insn cannot be used with different pointers",
+    "register with unbounded",
+    "subprog",
+)
+"""Reasons of the kernel that are no rules here."""
+
+
+def _generate():
+    path = Path(__file__).parents[1] / "unit" / "gpu" / "verifier" / "generate.py"
+    specification = importlib.util.spec_from_file_location("verifier_generate", path)
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["verifier_generate"] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+generate = _generate()
+MAPS = tuple(one for one in generate.MAPS if one.name in ("array", "table", "ring", ".bss"))
+DIALECT = generate.Dialect(
+    numbers=(5, 8),
+    tables=MAPS[:2],
+    # Fields of struct __sk_buff that have the same place and size as some of struct gpu_ctx, and one beyond both.
+    fields=((8, 4), (12, 4), (16, 4), (20, 4), (8, 4), (12, 4), (400, 4)),
+    data=((".bss", 32),),
+    left_out=("text", "outputs"),
+)
+
+
+@pytest.fixture(scope="module")
+def maps():
+    """The maps in the kernel: descriptors by name."""
+    made = {
+        spec.name: syscalls.map_create(
+            int(spec.type), key=spec.key_size, value=spec.value_size, entries=spec.max_entries, name="am_judged"
+        )
+        for spec in MAPS
+    }
+    yield made
+    for descriptor in made.values():
+        os.close(descriptor)
+
+
+def linked(program, maps):
+    """Give a program's bytes as the kernel takes them: functions one after the other, maps by descriptor."""
+    starts = [sum(len(one.code) for one in program.functions[:place]) for place in range(len(program.functions))]
+    code = []
+    for start, function in zip(starts, program.functions, strict=True):
+        for slot, one in enumerate(function.code):
+            if one is None:
+                continue
+            match one.reference:
+                case MapReference(map=name):
+                    made = replace(one, src=_PSEUDO_MAP, imm=maps[name], reference=None)
+                case DataReference(map=name, offset=offset):
+                    made = replace(one, src=_PSEUDO_VALUE, imm=maps[name] | offset << 32, reference=None)
+                case None:
+                    made = one
+            if one.opcode == isa.CALL and one.src == isa.CALL_LOCAL:
+                made = replace(one, src=_PSEUDO_CALL, imm=starts[one.imm] - (start + slot + 1))
+            code.append(made)
+    return isa.encode(code)
+
+
+def kernel_says(program, maps):
+    """Give None where the kernel accepts a program, else the end of its verifier's log."""
+    try:
+        os.close(syscalls.prog_load(_SOCKET_FILTER, linked(program, maps), name="am_judged"))
+    except syscalls.VerifierError as refused:
+        lines = [
+            line for line in refused.log.splitlines() if line and not line.startswith(("processed ", "verification"))
+        ]
+        return lines[-1] if lines else "refused"
+    return None
+
+
+@pytest.fixture(scope="module")
+def judged(maps):
+    """Programs, what the kernel says, and the first rule that they break here; None for none."""
+    dice = random.Random(SEED)
+    found = []
+    for _ in range(PROGRAMS):
+        program = generate.program(dice, DIALECT)
+        called = {
+            one.imm
+            for function in program.functions
+            for one in function.code
+            if one and one.opcode == isa.CALL and one.src
+        }
+        if called != set(range(1, len(program.functions))):
+            continue  # the kernel wants every function to be called
+        errors = [one.rule for one in safety.analyse(program, MAPS).findings if one.severity == "error"]
+        found.append((program, kernel_says(program, maps), errors[0] if errors else None))
+    return found
+
+
+def test_most_programs_are_judged_alike(judged, capsys):
+    tally = collections.Counter((kernel is None, rule is None) for _, kernel, rule in judged)
+    alike = tally[True, True] + tally[False, False]
+    with capsys.disabled():
+        print(
+            f"\n{len(judged)} programs: both accept {tally[True, True]}, both refuse {tally[False, False]}, "
+            f"only the kernel accepts {tally[True, False]}, only this verifier accepts {tally[False, True]}"
+        )
+    assert tally[True, True] > len(judged) * 0.3
+    assert tally[False, False] > len(judged) * 0.1
+    assert alike > len(judged) * 0.8
+
+
+def test_what_the_kernel_refuses_and_this_verifier_accepts_breaks_no_rule_here(judged):
+    unexplained = [
+        kernel
+        for _, kernel, rule in judged
+        if kernel is not None and rule is None and not any(reason in kernel for reason in ONLY_THE_KERNEL)
+    ]
+    assert unexplained == []
+
+
+def test_what_only_this_verifier_refuses_breaks_rules_that_are_stricter_here(judged):
+    surplus = collections.Counter(
+        rule for _, kernel, rule in judged if kernel is None and rule is not None and rule not in STRICTER
+    )
+    assert sum(surplus.values()) <= len(judged) * 0.01, surplus

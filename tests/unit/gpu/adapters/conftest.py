@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+
+class Recorder:
+    """An observer that writes everything down, and rewrites PTX by a function."""
+
+    def __init__(self, change=lambda ptx: ptx):
+        self.change = change
+        self.sources = []
+        self.events = []
+        self.skips = {}
+
+    def rewrite(self, kernel):
+        self.sources.append(kernel)
+        return self.change(kernel.ptx)
+
+    def launching(self, launch):
+        self.events.append(("launching", launch))
+
+    def launched(self, launch):
+        self.events.append(("launched", launch))
+
+    def skipped(self, name, reason):
+        self.skips[name] = reason
+
+    @property
+    def launches(self):
+        return [launch for when, launch in self.events if when == "launched"]
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def altering():
+    """An observer whose kernels compute something else: sums of 32-bit floats lose their second or fused addend."""
+
+    def alter(ptx):
+        ptx = re.sub(r"\bfma(\.rn(?:\.ftz)?\.f32\s+[^,]+,[^,]+,[^,]+), [^;]+;", r"fma\1, 0f00000000;", ptx)
+        return re.sub(r"\badd((?:\.rn)?(?:\.ftz)?\.f32\s+[^,]+,[^,]+), [^;]+;", r"add\1, 0f00000000;", ptx)
+
+    return Recorder(alter)
+
+
+@pytest.fixture
+def device():
+    from accel_magic.gpu.simt import Device
+
+    return Device()

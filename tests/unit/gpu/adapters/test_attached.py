@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from accel_magic.gpu.adapters import FRAMEWORKS, adapter_for, attached
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """No framework is imported."""
+    for name in list(sys.modules):
+        if name.split(".")[0] in {"triton", "numba", "cupy", "cuda", "torch"}:
+            monkeypatch.delitem(sys.modules, name)
+
+
+def test_attaching_imports_no_framework():
+    code = (
+        "import sys; from accel_magic.gpu.adapters import attached\n"
+        "with attached(None): pass\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}"
+        " & {'triton', 'numba', 'cupy', 'cuda', 'torch', 'llvmlite', 'IPython', 'bokeh'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_a_framework_of_an_unknown_version_is_reported_and_left_alone(alone, monkeypatch, recorder):
+    triton = ModuleType("triton")
+    triton.__version__ = "99.0"
+    monkeypatch.setitem(sys.modules, "triton", triton)
+    before = dict(vars(triton))
+    with attached(recorder):
+        assert vars(triton) == before
+    assert list(recorder.skips) == ["Triton"]
+    assert recorder.skips["Triton"].startswith("Triton 99.0 has no knobs.runtime.add_stages_inspection_hook, ")
+
+
+def test_a_framework_imported_within_the_cell_is_attached_then(alone, monkeypatch, recorder, tmp_path):
+    (tmp_path / "cupy.py").write_text("__version__ = '1.0'")
+    monkeypatch.syspath_prepend(tmp_path)
+    with attached(recorder):
+        assert recorder.skips == {}
+        import cupy  # noqa: F401
+    assert recorder.skips == {
+        "CuPy": "CuPy 1.0 has no RawKernel, cuda.compiler._NVRTCProgram.compile, cuda.compiler."
+        "_compile_module_with_cache, cuda.compiler._kernel_cache_backend.load; CuPy 14 has them"
+    }
+
+
+def test_everything_is_removed_after_an_error_in_the_cell(alone, recorder):
+    finders = list(sys.meta_path)
+    with pytest.raises(ZeroDivisionError), attached(recorder):
+        raise ZeroDivisionError
+    assert sys.meta_path == finders
+
+
+@pytest.mark.parametrize("module", [framework.module for framework in FRAMEWORKS])
+def test_every_adapter_says_that_its_framework_is_not_imported(alone, module):
+    adapter = adapter_for(module)
+    assert adapter.missing().endswith("is not imported")
+    assert adapter.name

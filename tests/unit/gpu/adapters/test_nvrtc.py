@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, ProgramError
+from accel_magic.gpu.adapters import attached, nvrtc
+from accel_magic.gpu.adapters.entries import entries
+from accel_magic.gpu.adapters.nvrtc import CpuKernel
+
+PTX = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .u64 values, .param .f32 factor, .param .u32 count)
+{
+	.reg .pred %p;
+	.reg .b32 %r<8>;
+	.reg .f32 %f<8>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd0, [values];
+	ld.param.f32 %f0, [factor];
+	ld.param.u32 %r0, [count];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, %ctaid.x;
+	mov.u32 %r3, %ntid.x;
+	mad.lo.u32 %r1, %r2, %r3, %r1;
+	setp.ge.u32 %p, %r1, %r0;
+	@%p bra done;
+	mul.wide.u32 %rd1, %r1, 4;
+	add.u64 %rd0, %rd0, %rd1;
+	ld.global.f32 %f1, [%rd0];
+	mul.rn.f32 %f1, %f1, %f0;
+	add.rn.f32 %f1, %f1, %f0;
+	st.global.f32 [%rd0], %f1;
+done:
+	ret;
+}
+.visible .entry nothing()
+{
+	ret;
+}
+"""
+SOURCE = """
+struct pair { double x; int y; };
+extern "C" __global__ void sum(const float *x, double *out, pair given, short add)
+{
+	extern __shared__ float kept[];
+	kept[threadIdx.x] = x[threadIdx.x];
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		double total = given.x * given.y + add;
+		for (int i = 0; i < blockDim.x; i++)
+			total += kept[i];
+		out[0] = total;
+	}
+}
+template <class T> __global__ void fill(T *out, T value) { out[threadIdx.x] = value; }
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    try:
+        return nvrtc.compile(SOURCE, ["fill<int>"])
+    except MachineError:
+        pytest.skip("NVRTC is not installed")
+
+
+def test_a_kernel_runs_on_the_cpu_device_with_no_cell():
+    values = np.arange(100, dtype=np.float32)
+    CpuKernel(PTX, "scale")[4, 32](values, 2.0, 100)
+    assert np.array_equal(values, np.arange(100) * 2 + 2)
+
+
+def test_within_a_cell_it_is_rewritten_once_and_reported(altering, device):
+    values = np.ones(40, np.float32)
+    kernel = CpuKernel(PTX, "scale")
+    with attached(altering, device):
+        kernel[(2, 1, 1), (32,)](values, 3, np.uint32(40))
+        kernel[2, 32](values, 3, 40)
+    assert values.tolist() == [9] * 40
+    (source,) = altering.sources
+    assert (source.framework, source.names, source.arch) == ("NVRTC", ("scale", "nothing"), "sm_80")
+    assert [launch.kernel for launch in altering.launches] == ["scale", "scale"]
+    assert altering.launches[0].grid == (2, 1, 1)
+    assert altering.launches[0].block == (32, 1, 1)
+    kernel[2, 32](values, 1, 40)
+    assert values.tolist() == [10] * 40
+    assert len(altering.launches) == 2
+
+
+def test_a_kernel_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(ProbeError, match=r"no kernel 'scales'\n.*it has scale, nothing"):
+        CpuKernel(PTX, "scales")
+    with pytest.raises(ProbeError, match="Which of the module's kernels"):
+        CpuKernel(PTX)
+
+
+def test_the_only_kernel_of_a_module_needs_no_name():
+    assert CpuKernel(PTX[: PTX.index(".visible .entry nothing")]).name == "scale"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1,), "scale takes 3 arguments, not 1"),
+        ((np.zeros(4, np.float32), "two", 4), "Argument 2 is str, and the kernel wants 4 bytes"),
+        ((np.zeros(4, np.float32), np.float64(2), 4), "Argument 2, float64, is 8 bytes, and the kernel wants 4"),
+        ((np.zeros(4, np.float32), 2.0, 4.5), "Argument 3 is float, and the kernel wants 4 bytes"),
+        ((np.zeros(4, np.float32), 2.0, np.zeros(4)), "Argument 3, an array, is 8 bytes, and the kernel wants 4"),
+        ((np.array(["x"], object), 2.0, 4), "An array of Python objects cannot be copied"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_with_their_place(arguments, message):
+    with pytest.raises(ProbeError, match=message):
+        CpuKernel(PTX, "scale")[1, 32](*arguments)
+
+
+@pytest.mark.parametrize("launch", [5, (1,), (1, 2, 3, 4), (0, 32), ("a", 32), ((1, 1, 1, 1), 32), (1, None)])
+def test_a_launch_that_is_none_is_refused(launch):
+    with pytest.raises(ProbeError, match=r"takes a grid and a block|is no grid or block"):
+        CpuKernel(PTX, "nothing")[launch]()
+
+
+def test_a_fault_says_where_and_leaves_the_array():
+    values = np.ones(4, np.float32)
+    with pytest.raises(AccelMagicError, match="scale"):
+        CpuKernel(PTX, "scale")[1, 32](values, 2.0, 32)
+    assert values.tolist() == [1] * 4
+
+
+def test_cuda_c_is_compiled_and_runs(compiled):
+    x, out = np.arange(32, dtype=np.float32), np.zeros(1)
+    given = struct.pack("<di4x", 2.5, 4)
+    CpuKernel(compiled, "sum")[1, 32, 128](x, out, given, -6)
+    assert out[0] == 496 + 10 - 6
+
+
+def test_an_instance_of_a_template_is_compiled_where_it_is_named(compiled):
+    (name,) = set(entries(compiled)) - {"sum"}
+    out = np.zeros(4, np.int32)
+    CpuKernel(compiled, name)[1, 4](out, -5)
+    assert out.tolist() == [-5] * 4
+
+
+def test_lines_of_the_source_are_in_the_ptx(compiled):
+    assert ".loc" in compiled
+    assert "kernel.cu" in compiled
+
+
+def test_another_architecture_is_compiled_for(compiled):
+    assert ".target sm_90" in nvrtc.compile(SOURCE, arch="sm_90")
+
+
+def test_an_error_in_the_source_is_the_compilers_own(compiled):
+    with pytest.raises(ProgramError, match=r"(?s)does not compile.*kernel\.cu\(2\).*undefined_name"):
+        nvrtc.compile("\n__global__ void f() { undefined_name(); }")
+    with pytest.raises(ProgramError, match="invalid value for --gpu-architecture"):
+        nvrtc.compile(SOURCE, arch="sm_1")
+
+
+def test_without_nvrtc_the_package_to_install_is_named(monkeypatch):
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["libnvrtc-not-there.so"]))
+    nvrtc._library.cache_clear()
+    try:
+        with pytest.raises(MachineError, match="fix: pip install nvidia-cuda-nvrtc"):
+            nvrtc.compile(SOURCE)
+    finally:
+        nvrtc._library.cache_clear()
+
+
+class TestBindings:
+    @pytest.fixture
+    def bindings(self):
+        return pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
+
+    @pytest.fixture
+    def program(self, bindings, compiled):
+        _, program = bindings.nvrtcCreateProgram(SOURCE.encode(), b"user.cu", 0, None, None)
+        assert int(bindings.nvrtcCompileProgram(program, 1, [b"-arch=sm_80"])[0]) == 0
+        yield program
+        bindings.nvrtcDestroyProgram(program)
+
+    @staticmethod
+    def ptx(bindings, program, kind=bytearray):
+        error, size = bindings.nvrtcGetPTXSize(program)
+        assert int(error) == 0
+        buffer = bytearray(size) if kind is bytearray else b" " * size
+        assert int(bindings.nvrtcGetPTX(program, buffer)[0]) == 0
+        return bytes(buffer)
+
+    @pytest.mark.parametrize("kind", [bytearray, bytes])
+    def test_a_program_of_the_users_gives_rewritten_ptx_within_the_cell(self, bindings, program, recorder, kind):
+        before = self.ptx(bindings, program)
+        recorder.change = lambda ptx: ptx + "\n// and more than there was before\n"
+        with attached(recorder):
+            within = self.ptx(bindings, program, kind)
+            self.ptx(bindings, program, kind)
+        assert within == before.rstrip(b"\0") + b"\n// and more than there was before\n\0"
+        assert self.ptx(bindings, program) == before
+        (source,) = recorder.sources
+        assert (source.names, source.arch) == (("sum",), "sm_80")
+
+    def test_a_cubin_is_made_of_the_rewritten_ptx(self, bindings, program, altering):
+        pytest.importorskip("accel_magic.gpu.assemble")
+
+        def cubin():
+            _, size = bindings.nvrtcGetCUBINSize(program)
+            buffer = bytearray(size)
+            assert int(bindings.nvrtcGetCUBIN(program, buffer)[0]) == 0
+            return bytes(buffer)
+
+        before = cubin()
+        altering.change = lambda ptx: ptx.replace("ret;", "membar.sys; ret;")
+        with attached(altering):
+            within = cubin()
+        assert within.startswith(b"\x7fELF")
+        assert within != before
+        assert cubin() == before
+
+    def test_a_program_that_did_not_compile_is_left_to_the_bindings(self, bindings, compiled, recorder):
+        _, program = bindings.nvrtcCreateProgram(b"x", b"user.cu", 0, None, None)
+        bindings.nvrtcCompileProgram(program, 0, [])
+        with attached(recorder):
+            within = bindings.nvrtcGetPTXSize(program)
+            bindings.nvrtcDestroyProgram(program)
+        assert int(within[0]) != 0 or within[1] <= 1
+        assert recorder.sources == []

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from accel_magic.errors import AccelMagicError, ProbeError
+from accel_magic.gpu.adapters import attached
+
+triton = pytest.importorskip("triton", reason="Triton is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    spec = importlib.util.spec_from_file_location("triton_kernels", Path(__file__).with_name("triton_kernels.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache of Triton's that is the test's own; what is in it is told by path and content."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    return lambda: {
+        str(path.relative_to(tmp_path)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(tmp_path.rglob("*"))
+        if path.is_file()
+    }
+
+
+def numbers(count, seed=1):
+    """Small whole numbers, so that sums of products are exact in any order."""
+    return np.random.default_rng(seed).integers(-8, 9, count).astype(np.float32)
+
+
+def compiled(kernels, arch=80):
+    source = triton.compiler.ASTSource(
+        fn=kernels.add,
+        signature={"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "factor": "fp32", "BLOCK": "constexpr"},
+        constexprs={"BLOCK": 128},
+    )
+    return triton.compile(source, target=triton.backends.compiler.GPUTarget("cuda", arch, 32))
+
+
+@pytest.mark.parametrize("arch", [80, 90])
+def test_the_rewritten_ptx_is_what_is_assembled(kernels, altering, arch):
+    plain = compiled(kernels, arch)
+    with attached(altering):
+        traced = compiled(kernels, arch)
+    (source,) = altering.sources
+    assert source.ptx == plain.asm["ptx"]
+    assert traced.asm["ptx"] == altering.change(source.ptx) != source.ptx
+    assert traced.asm["cubin"] != plain.asm["cubin"]
+    assert (source.framework, source.names) == ("Triton", ("add",))
+    assert source.arch.removesuffix("a") == f"sm_{arch}"
+
+
+def test_the_disk_cache_is_as_if_the_cell_had_never_been(kernels, altering, cache):
+    before = compiled(kernels)
+    stored = cache()
+    assert stored
+    with attached(altering):
+        compiled(kernels)
+        compiled(kernels, 90)
+        assert cache() == stored
+    assert cache() == stored
+    after = compiled(kernels)
+    assert (after.hash, after.asm["cubin"], after.asm["ptx"]) == (before.hash, before.asm["cubin"], before.asm["ptx"])
+
+
+def test_all_of_tritons_settings_come_back_after_an_error(kernels, recorder, device):
+    runtime = triton.runtime
+
+    def state():
+        return (
+            dict(vars(triton.knobs.runtime)),
+            dict(vars(triton.knobs.cache)),
+            list(triton.knobs.runtime.kernel_load_end_hook.calls),
+            runtime.driver._active,
+            runtime.jit.JITFunction._do_compile,
+            runtime.jit.KernelInterface.__getitem__,
+            runtime.autotuner.Autotuner.run,
+            triton.compiler.CompiledKernel._init_handles,
+            triton.backends.nvidia.driver.CudaLauncher.__call__,
+            dict(os.environ),
+        )
+
+    before = state()
+    for simulated in (None, device):
+        with pytest.raises(ZeroDivisionError), attached(recorder, simulated):
+            raise ZeroDivisionError
+        assert state() == before
+
+
+def test_the_users_own_inspection_hook_is_called_too(kernels, altering, monkeypatch):
+    called = []
+
+    def own(backend=None, stages=None, *_):
+        called.append(stages is not None)
+        return None if stages is not None else ("own", "own")
+
+    monkeypatch.setattr(triton.knobs.runtime, "add_stages_inspection_hook", own)
+    with attached(altering):
+        compiled(kernels)
+    assert called == [False, True]
+    assert len(altering.sources) == 1
+    assert triton.knobs.runtime.add_stages_inspection_hook is own
+
+
+def test_launches_on_a_gpu_are_reported_and_those_of_kernels_from_before_the_cell_are_skipped(recorder, monkeypatch):
+    launcher = triton.backends.nvidia.driver.CudaLauncher
+    started = []
+    monkeypatch.setattr(launcher, "__call__", lambda self, *arguments: started.append(arguments))
+    run = launcher.__new__(launcher)
+    older = SimpleNamespace(data={"name": "older"})
+    with attached(recorder):
+        triton.knobs.runtime.kernel_load_end_hook(None, 77, "fresh", None, None)
+        run(4, 5, 6, 9, 77, (8, 1, 2048), None, None, None, "argument")
+        for _ in range(2):
+            run(1, 1, 1, 0, 5, (4, 1, 0), older, None, None)
+    assert len(started) == 3
+    assert started[0] == (4, 5, 6, 9, 77, (8, 1, 2048), None, None, None, "argument")
+    (launch,) = recorder.launches
+    assert (launch.kernel, launch.grid, launch.block) == ("fresh", (4, 5, 6), (256, 1, 1))
+    assert (launch.shared_bytes, launch.stream) == (2048, 9)
+    assert 0 < launch.time_ns <= launch.returned_ns
+    assert recorder.skips == {"older": "it was compiled before the cell and is launched as it is"}
+
+
+def test_numpy_arrays_are_added_on_the_cpu_device(kernels, recorder, device):
+    x, y, out = numbers(1000), numbers(1000, 2), np.full(1000, 77, np.float32)
+    with attached(recorder, device):
+        kernels.add[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, out, 1000, 2.5, BLOCK=256)
+    assert np.array_equal(out, x + np.float32(2.5) * y)
+    (launch,) = recorder.launches
+    assert (launch.kernel, launch.grid, launch.block) == ("add", (4, 1, 1), (128, 1, 1))
+    assert launch.device_ns > 0
+    assert [when for when, _ in recorder.events] == ["launching", "launched"]
+    (source,) = recorder.sources
+    assert source.arch == "sm_80"
+    assert Path(source.origin.file).name == "triton_kernels.py"
+    assert source.origin.line == 8
+
+
+def test_a_kernel_is_rewritten_once_and_launched_often(kernels, altering, device):
+    x, out = numbers(256), np.zeros(256, np.float32)
+    with attached(altering, device):
+        for _ in range(3):
+            kernels.histogram[(2,)](np.zeros(256, np.int32), np.zeros(4, np.int32), 256, BLOCK=128)
+        kernels.row_sums[(1,)](x, out, (1.0, 0.0), 256, BLOCK=256)
+    assert [source.names for source in altering.sources] == [("histogram",), ("row_sums",)]
+    assert len(altering.launches) == 4
+
+
+def test_the_rewritten_kernel_is_the_one_that_runs_within_the_cell_only(kernels, device, altering, recorder):
+    x, y, out = numbers(128), numbers(128, 2), np.zeros(128, np.float32)
+    with attached(altering, device):
+        kernels.add[(1,)](x, y, out, 128, 2.5, BLOCK=128)
+    assert np.array_equal(out, np.float32(2.5) * y)
+    with attached(recorder, device):
+        kernels.add[(1,)](x, y, out, 128, 2.5, BLOCK=128)
+    assert np.array_equal(out, x + np.float32(2.5) * y)
+
+
+def test_matrices_are_multiplied_through_shared_memory(kernels, recorder, device):
+    a, b = numbers(64 * 32).reshape(64, 32), numbers(32 * 64, 3).reshape(32, 64)
+    c = np.zeros((64, 64), np.float32)
+    with attached(recorder, device):
+        kernels.multiply[(2, 2)](a, b, c, 64, 64, 32, BM=32, BN=32, BK=16)
+    assert np.array_equal(c, a @ b)
+    assert ".shared" in recorder.sources[0].ptx
+    assert recorder.launches[0].shared_bytes > 0
+
+
+def test_atomics_count_exactly(kernels, recorder, device):
+    values = np.random.default_rng(5).integers(0, 10, 1000).astype(np.int32)
+    counts = np.zeros(10, np.int32)
+    with attached(recorder, device):
+        kernels.histogram[(8,)](values, counts, 1000, BLOCK=128)
+    assert np.array_equal(counts, np.bincount(values, minlength=10))
+
+
+def test_heuristics_and_tuples_work(kernels, recorder, device):
+    x, out = numbers(3 * 100).reshape(3, 100), np.zeros(3, np.float32)
+    with attached(recorder, device):
+        kernels.guided[(3,)](x, out, (2.0, 5.0), 100)
+    assert np.array_equal(out, x.sum(axis=1) * 2 + 5)
+
+
+def test_the_autotuner_takes_its_first_configuration_and_forgets_it(kernels, recorder, device):
+    x, out = numbers(500), np.full(500, 9, np.float32)
+    with attached(recorder, device):
+        kernels.tuned[lambda meta: (triton.cdiv(500, meta["BLOCK"]),)](x, x, out, 500, 1.0)
+    assert np.array_equal(out, x + x)
+    assert [launch.grid for launch in recorder.launches] == [(8, 1, 1)]
+    assert kernels.tuned.cache == {}
+    assert "do_bench" not in vars(kernels.tuned)
+
+
+def test_nothing_of_the_simulated_device_is_left_in_tritons_memory(kernels, recorder, device):
+    before = dict(kernels.add.device_caches)
+    out = np.zeros(128, np.float32)
+    with attached(recorder, device):
+        held = kernels.add[(1,)](out, out, out, 128, 1.0, BLOCK=128)
+    assert dict(kernels.add.device_caches) == before
+    assert held.module is None
+    free = device.allocate(1 << 20)
+    assert device.view(free, 1 << 20).sum() == 0
+
+
+def test_arrays_that_share_memory_share_it_on_the_device(kernels, recorder, device):
+    whole = np.arange(256, dtype=np.float32)
+    with attached(recorder, device):
+        kernels.add[(1,)](whole[:128], whole[128:], whole[64:192], 128, 1.0, BLOCK=128)
+    first, second = np.arange(128, dtype=np.float32), np.arange(128, 256, dtype=np.float32)
+    assert np.array_equal(whole[64:192], first + second)
+    assert np.array_equal(whole[:64], np.arange(64))
+
+
+def test_an_array_that_may_only_be_read_can_be_an_input_and_not_an_output(kernels, recorder, device):
+    x, out = numbers(128), np.zeros(128, np.float32)
+    x.flags.writeable = False
+    with attached(recorder, device):
+        kernels.add[(1,)](x, x, out, 128, 1.0, BLOCK=128)
+        assert np.array_equal(out, x + x)
+        with pytest.raises(AccelMagicError, match="may only be read"):
+            kernels.add[(1,)](out, out, x, 128, 1.0, BLOCK=128)
+
+
+def test_a_fault_in_a_kernel_leaves_the_users_arrays_and_the_cell_alone(kernels, recorder, device):
+    x = np.zeros(32, np.float32)
+    with attached(recorder, device):
+        with pytest.raises(AccelMagicError, match="out_of_bounds"):
+            kernels.out_of_bounds[(1,)](x, BLOCK=32)
+        kernels.add[(1,)](x + 1, x, x, 32, 1.0, BLOCK=32)
+    assert np.array_equal(x, np.ones(32))
+    assert len(recorder.launches) == 1
+
+
+def test_arrays_of_objects_are_refused(kernels, recorder, device):
+    with attached(recorder, device), pytest.raises(ProbeError, match="An array of Python objects"):
+        kernels.add[(1,)](np.array([None]), np.zeros(1), np.zeros(1), 1, 1.0, BLOCK=32)
+
+
+def test_a_cluster_of_blocks_is_refused(kernels, recorder, device):
+    x = np.zeros(32, np.float32)
+    with attached(recorder, device), pytest.raises((ProbeError, ValueError), match=r"cluster|num_ctas"):
+        kernels.add[(1,)](x, x, x, 32, 1.0, BLOCK=32, num_ctas=2)
+
+
+def test_tensors_of_pytorch_are_used_in_place(kernels, recorder, device):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x, out = torch.arange(100, dtype=torch.float32), torch.zeros(100)
+    with attached(recorder, device):
+        kernels.add[(1,)](x, x, out, 100, 3.0, BLOCK=128)
+    assert torch.equal(out, 4 * x)

@@ -1,0 +1,267 @@
+"""LLVM IR to code for GPUs: PTX that assembles, with nothing left over."""
+
+import io
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.helpers import HELPERS
+from accel_magic.gpu.lowering import Target, lower
+from accel_magic.gpu.model import MapSpec
+from accel_magic.gpu.placement import Placement
+
+sys.path.insert(0, str(Path(__file__).parent))
+import ebpf
+
+pytest.importorskip("llvmlite")
+from accel_magic.gpu.codegen import to_amdgpu, to_ptx, to_spirv
+
+MAPS = (MapSpec("counts", 1502, 4, 16, 16), MapSpec("names", 1501, 8, 8, 64), MapSpec("ring", 27, 0, 0, 4096))
+PLACEMENT = Placement((0x7000_0000_1000, 0x7000_0000_4000, 0x7000_0001_0000), 64, 0x7000_0000_2000, 0x7000_0000_3000)
+# Architectures of the issue, and the PTX version that the PTX manual says each needs at least.
+VERSIONS = {
+    "sm_75": "6.3",
+    "sm_80": "7.0",
+    "sm_86": "7.1",
+    "sm_89": "7.8",
+    "sm_90": "7.8",
+    "sm_100": "8.6",
+    "sm_120": "8.7",
+}
+COUNT = """
+    stw [%r10-4], 3
+    mov %r2, %r10
+    add %r2, -4
+    lddw %r1, map:counts
+    call 1
+    jeq %r0, 0, end
+    mov %r1, 1
+    lock add [%r0+8], %r1
+end:
+    mov %r0, 0
+    exit
+"""
+
+
+def ir(text, **options):
+    return lower(ebpf.program(text, "probe"), MAPS, PLACEMENT, target=Target.NVPTX, **options)
+
+
+def assemble(ptx, arch, tmp_path):
+    """Let NVIDIA's assembler judge: ptxas, or nvJitLink from the wheel."""
+    if shutil.which("ptxas"):
+        source = tmp_path / "probe.ptx"
+        source.write_text(ptx)
+        command = ["ptxas", "-c", f"-arch={arch}", source, "-o", tmp_path / "probe.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return
+    nvjitlink = pytest.importorskip("accel_magic.gpu.assemble", reason="no ptxas and no nvJitLink")
+    nvjitlink.assemble(ptx, arch)
+
+
+@pytest.mark.parametrize(("arch", "version"), VERSIONS.items())
+def test_ptx_has_the_lowest_version_of_each_architecture_and_assembles(arch, version, tmp_path):
+    code = to_ptx(ir(COUNT, per="warp"), arch)
+    assert code.name == "accel_probe"
+    assert f".version {version}\n" in code.text
+    assert f".target {arch}\n" in code.text
+    assemble(code.text, arch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arch", "used"), [("sm_90a", "sm_90"), ("sm_100f", "sm_100"), ("sm_103", "sm_100"), ("sm_121", "sm_120")]
+)
+def test_an_architecture_without_code_of_its_own_gets_what_runs_there_too(arch, used):
+    assert f".target {used}\n" in to_ptx(ir(COUNT), arch).text
+
+
+@pytest.mark.parametrize("arch", ["sm_70", "sm_", "gfx90a", "compute_80", ""])
+def test_other_architectures_are_refused_by_name(arch):
+    with pytest.raises(ProgramError, match=f"cannot be compiled for `{arch}`"):
+        to_ptx(ir(COUNT), arch)
+
+
+def test_ptx_is_one_function_with_the_parameters_of_the_context_and_nothing_unresolved():
+    text = to_ptx(ir(COUNT)).text
+    assert re.findall(r"^\.\w+.*\.func.*$", text, re.MULTILINE) == [".visible .func accel_probe("]
+    assert re.findall(r"\.param \.(b\d+)", text) == ["b64", "b32", "b32", "b32", "b32", "b32"]
+    assert not re.search(r"\.extern|\bcall\b|\.global \.|\.local", text)
+
+
+def test_the_stack_and_the_context_become_registers():
+    text = to_ptx(ir("ldxdw %r3, [%r1]\nldxw %r4, [%r1+8]\nadd %r3, %r4\nstxdw [%r10-16], %r3\n" + COUNT)).text
+    assert ".local" not in text
+    assert "%SP" not in text
+
+
+def test_counters_are_changed_by_one_atomic_in_global_memory_of_device_scope():
+    text = to_ptx(ir(COUNT)).text
+    assert len(re.findall(r"\b(?:atom|red)(?:\.relaxed\.gpu)?\.global\.add\.u64", text)) == 2  # the count, and losses
+    assert ".sys" not in text
+
+
+def test_values_that_are_aligned_are_read_whole():
+    read = COUNT.replace("mov %r1, 1\n    lock add [%r0+8], %r1", "ldxdw %r1, [%r0+8]\n    stxdw [%r0], %r1")
+    text = to_ptx(ir(read)).text
+    assert re.search(r"ld\.global\.b64|ld\.global\.u64", text)
+    assert not re.search(r"ld\.global\.[bu]8", text)
+
+
+def test_only_the_leader_runs_per_warp():
+    assert "activemask" in to_ptx(ir("mov %r0, 0\nlddw %r1, data:counts+0\nstdw [%r1], 1\nexit", per="warp")).text
+    assert "activemask" not in to_ptx(ir("mov %r0, 0\nlddw %r1, data:counts+0\nstdw [%r1], 1\nexit")).text
+
+
+ARGUMENTS = {
+    1: "lddw %r1, map:names",
+    2: "lddw %r1, map:names\nmov %r3, %r10\nadd %r3, -24\nmov %r4, 0",
+    3: "lddw %r1, map:names",
+    6: "mov %r1, %r2\nmov %r2, 8\nmov %r3, 1\nmov %r4, 2\nmov %r5, 3",
+    25: "lddw %r2, map:ring\nmov %r4, %r10\nadd %r4, -24\nmov %r5, 8",
+    130: "lddw %r1, map:ring\nmov %r2, %r10\nadd %r2, -24\nmov %r3, 8\nmov %r4, 0",
+    131: "lddw %r1, map:ring\nmov %r2, 8\nmov %r3, 0",
+    501: "mov %r1, %r2",
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
+@pytest.mark.parametrize("helper", HELPERS)
+def test_every_helper_is_compiled_into_the_function(helper, arch, tmp_path):
+    outs = "mov %r1, %r10\nadd %r1, -8\nmov %r2, %r10\nadd %r2, -16\nmov %r3, %r10\nadd %r3, -24"
+    prepare = ARGUMENTS.get(helper, outs)
+    text = f"stdw [%r10-8], 0\nstdw [%r10-16], 0\nstdw [%r10-24], 7\nmov %r2, %r10\nadd %r2, -16\n{prepare}\n"
+    use = "lddw %r1, data:counts+0\nldxdw %r2, [%r10-8]\nadd %r0, %r2\nstxdw [%r1], %r0\nmov %r0, 0\nexit"
+    if helper in (132, 133):
+        text = (
+            f"lddw %r1, map:ring\nmov %r2, 8\nmov %r3, 0\ncall 131\nmov %r6, %r0\njeq %r6, 0, end\n{text}mov %r1, %r6\n"
+        )
+        use = "end:\nmov %r0, 0\nexit"
+    code = to_ptx(ir(f"{text}call {helper}\n{use}"), arch)
+    assert not re.search(r"\.extern|\bcall\b", code.text)
+    assemble(code.text, arch, tmp_path)
+
+
+def test_functions_of_the_program_are_inlined_with_their_frames():
+    text = to_ptx(
+        ir(
+            """
+            stdw [%r10-8], 41
+            mov %r1, %r10
+            add %r1, -8
+            call local more
+            lddw %r1, data:counts+0
+            stxdw [%r1], %r0
+            mov %r0, 0
+            exit
+        more:
+            stdw [%r10-8], 1
+            ldxdw %r0, [%r1]
+            ldxdw %r1, [%r10-8]
+            add %r0, %r1
+            exit
+            """
+        )
+    ).text
+    assert re.search(r"st\.global\.b64 \s*\[%rd\d+\], 42", text)
+    assert ".local" not in text
+
+
+def test_ir_without_a_probe_is_refused():
+    with pytest.raises(ProgramError, match="defines no probe"):
+        to_ptx("define i64 @other() { ret i64 0 }")
+
+
+def test_a_function_that_nobody_defines_is_named():
+    with pytest.raises(ProgramError, match="there is not on an NVIDIA GPU: accel_helper_999"):
+        to_ptx(ir(COUNT).replace("@accel_helper_1(", "@accel_helper_999("))
+
+
+def test_a_small_program_is_translated_in_well_under_the_150_ms_of_translation_and_injection():
+    to_ptx(ir(COUNT))
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        to_ptx(ir(COUNT))
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.075
+
+
+def test_generated_programs_assemble(tmp_path):
+    generator = ebpf.Generator(7)
+    maps, placement = (MapSpec(ebpf.DATA, 2, 4, ebpf.DATA_SIZE, 1),), Placement((0x7000_0000_1000,), 1, 0, 0)
+    for number in range(12):
+        made = lower(generator.program(f"p{number}"), maps, placement, target=Target.NVPTX)
+        assemble(to_ptx(made, "sm_90").text, "sm_90", tmp_path)
+
+
+OTHERS = {Target.AMDGPU: to_amdgpu, Target.SPIRV: to_spirv}
+PLACES = """
+    ldxdw %r6, [%r1]
+    mov %r1, %r10
+    add %r1, -8
+    mov %r2, %r10
+    add %r2, -16
+    mov %r3, %r10
+    add %r3, -24
+    call 505
+    ldxdw %r7, [%r10-8]
+    add %r6, %r7
+"""
+
+
+def for_other(target, text, **options):
+    maps = (MapSpec("counts", 1503, 4, 16, 16), *MAPS[1:])
+    return lower(ebpf.program(text, "probe"), maps, PLACEMENT, target=target, **options)
+
+
+def test_amdgpu_gives_an_elf_object_of_that_machine_with_the_function():
+    from elftools.elf.elffile import ELFFile
+
+    made = ELFFile(io.BytesIO(to_amdgpu(for_other(Target.AMDGPU, PLACES + COUNT, per="warp"))))
+    symbols = {one.name: one for one in made.get_section_by_name(".symtab").iter_symbols()}
+    assert made["e_machine"] == "EM_AMDGPU"
+    assert symbols["accel_probe"]["st_info"]["type"] == "STT_FUNC"
+    assert symbols["accel_probe"]["st_size"] > 32
+    assert not [one for one in symbols.values() if one.name and one["st_shndx"] == "SHN_UNDEF"]
+
+
+def test_spirv_gives_a_module_that_exports_the_function():
+    made = to_spirv(for_other(Target.SPIRV, PLACES + COUNT))
+    words = struct.unpack(f"<{len(made) // 4}I", made)
+    assert words[0] == 0x07230203  # the magic number of SPIR-V
+    operations, at = [], 5
+    while at < len(words):
+        operations.append(words[at] & 0xFFFF)
+        at += words[at] >> 16
+    assert at == len(words)
+    assert operations.count(54) == 1  # OpFunction
+    assert operations.count(234) == 1  # OpAtomicIAdd
+    assert b"accel_probe\0" in made
+
+
+@pytest.mark.parametrize("target", OTHERS)
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("lddw %r1, map:ring\nmov %r2, 8\nmov %r3, 0\ncall 131\nmov %r0, 0\nexit", "bpf_ringbuf_reserve"),
+        (COUNT.replace("counts", "names"), "bpf_map_lookup_elem in a map that is no array"),
+        ("ldxdw %r2, [%r1+32]\nlddw %r3, data:counts+0\nstxdw [%r3], %r2\nmov %r0, 0\nexit", "accel_launch"),
+    ],
+)
+def test_what_the_other_targets_lack_is_named(target, text, named):
+    with pytest.raises(ProgramError) as caught:
+        OTHERS[target](for_other(target, text))
+    assert named in caught.value.why
+
+
+def test_where_llvm_gives_up_for_another_target_this_process_goes_on():
+    with pytest.raises(ProgramError, match="cannot be compiled for spirv"):
+        to_spirv(for_other(Target.SPIRV, COUNT).replace("atomicrmw add", "atomicrmw udec_wrap"))

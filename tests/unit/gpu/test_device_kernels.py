@@ -1,0 +1,235 @@
+"""The helpers as GPU code, in whole grids of lock-step warps on the CPU device."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from accel_magic.gpu import map_views
+from accel_magic.gpu.helpers import MapType
+from tests.unit.gpu.device_host import PID_TGID, spec
+from tests.unit.gpu.device_kernels import Simulated
+
+HASH, RING, OWN, THREADS, ARRAY, SMALL_RING = range(6)
+ROOM = 192
+E2BIG, EAGAIN, EEXIST, ENOENT, ENOSPC = (np.uint64(-error & (1 << 64) - 1) for error in (7, 11, 17, 2, 28))
+
+
+@pytest.fixture(scope="module")
+def built():
+    return Simulated(
+        spec(MapType.HASH, entries=40),
+        spec(MapType.RINGBUF, key=0, value=0, entries=1 << 14),
+        spec(MapType.GPU_RINGBUF, value=12, entries=2),
+        spec(MapType.PER_THREAD_ARRAY, value=8, entries=3),
+        spec(MapType.GPU_ARRAY, value=6, entries=3),
+        spec(MapType.RINGBUF, key=0, value=0, entries=256),
+        threads=ROOM,
+    )
+
+
+@pytest.fixture
+def gpu(built):
+    for region in (*built.plan.maps, built.plan.losses, built.plan.printk):
+        built.region(region)[:] = 0
+    return built
+
+
+def each(gpu, values, dtype):
+    """Put one value for each thread on the device: their addresses."""
+    values = np.asarray(values, dtype)
+    return gpu.put(values) + values.itemsize * np.arange(len(values), dtype=np.uint64)
+
+
+def alike(count):
+    """Keys of which pairs share what a slot keeps of their hash."""
+    keys, found = {}, []
+    for key in itertools.count():
+        other = keys.setdefault(map_views.hash_of(key.to_bytes(4, "little")) >> 2, key)
+        found += [other, key] if other != key else []
+        if len(found) == count:
+            break
+    return found
+
+
+@pytest.mark.parametrize("keys", [[7] * 128, [thread % 40 for thread in range(128)], alike(32) * 4])
+def test_of_all_threads_that_create_a_key_exactly_one_succeeds(gpu, keys):
+    results = gpu.call(2, HASH, each(gpu, keys, np.uint32), each(gpu, range(128), np.uint64), 1, grid=2, block=64)
+    created = Counter(np.array(keys)[results == 0].tolist())
+    assert created == dict.fromkeys(keys, 1)
+    assert (results == EEXIST).sum() == 128 - len(created)
+    frame = map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
+    winner = {keys[thread]: thread for thread in np.flatnonzero(results == 0)}
+    assert dict(zip(frame["key"], frame["value"], strict=True)) == winner
+    assert sum(gpu.losses) == 0
+
+
+def test_more_keys_than_room_are_refused_and_counted(gpu):
+    keys = each(gpu, np.arange(128) % 64, np.uint32)
+    results = gpu.call(2, HASH, keys, keys, 0, grid=4)
+    frame = map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
+    assert len(frame) == 40
+    assert set(results[np.isin(np.arange(128) % 64, frame["key"])]) == {0}
+    assert (results == E2BIG).sum() == gpu.losses[HASH] == 2 * (64 - 40)
+    assert gpu.raw(HASH)[:8].view(np.uint32).tolist() == [40, 0]
+
+
+def test_threads_that_delete_and_create_the_same_keys_leave_each_key_once_or_not_at_all(gpu):
+    keys = each(gpu, np.arange(128) % 16, np.uint32)
+    for turn in range(4):
+        calls = np.arange(128) % 4 != turn  # twelve of the keys, eight threads each
+        created = gpu.call(2, HASH, keys, keys, 1, grid=4, calls=calls)[calls]
+        assert Counter(created.tolist()) == {0: 12, int(EEXIST): 84}
+        deleted = gpu.call(3, HASH, keys, grid=4)
+        assert Counter(deleted.tolist()) == {0: 12, int(ENOENT): 116}
+    assert len(map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)) == 0
+
+
+def test_every_thread_finds_the_entry_of_its_key(gpu):
+    keys = np.arange(96) % 48
+    gpu.call(2, HASH, each(gpu, keys[:40], np.uint32), each(gpu, np.arange(40) * 3, np.uint64), 0, block=40)
+    found = gpu.call(1, HASH, each(gpu, keys, np.uint32), grid=3)
+    assert [int(gpu.device.view(int(one), 8).view(np.uint64)[0]) if one else None for one in found] == [
+        int(key) * 3 if key < 40 else None for key in keys
+    ]
+    assert sum(gpu.losses) == 0
+
+
+def test_records_of_divergent_threads_arrive_once_each_with_their_thread_and_launch(gpu):
+    threads = np.arange(256)
+    sizes = 8 + 8 * (threads % 3)
+    data = each(gpu, np.arange(258), np.uint64)[:256]  # the longest records end behind their thread's own number
+    results = gpu.call(130, RING, data, sizes, 0, grid=4, block=64, calls=threads % 5 != 0)
+    assert set(results[threads % 5 != 0]) == {0}
+    frame = map_views.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)
+    assert sorted(frame["thread"]) == [thread for thread in range(256) if thread % 5]
+    assert set(frame["launch"]) == {gpu.launch.number}
+    assert [len(record) for record in frame["raw"]] == [8 + 8 * (thread % 3) for thread in frame["thread"]]
+    assert [int.from_bytes(record[:8], "little") for record in frame["raw"]] == frame["thread"].tolist()
+    assert gpu.losses[RING] == 0
+
+
+def test_a_warp_that_finds_room_for_some_lanes_only_uses_it_and_counts_the_others(gpu):
+    data = each(gpu, range(32), np.uint64)
+    # 256 bytes hold eight records of 32.
+    results = gpu.call(130, SMALL_RING, data, 8, 0)
+    assert results.tolist() == [0] * 8 + [int(EAGAIN)] * 24
+    assert gpu.losses[SMALL_RING] == 24
+    frame = map_views.ring_records(gpu.specs[SMALL_RING], gpu.raw(SMALL_RING), ROOM)
+    assert frame["thread"].tolist() == list(range(8))
+    assert gpu.call(130, SMALL_RING, data[:3], 8, 0, block=3).tolist() == [0, 0, 0]
+
+
+def test_reserved_records_are_those_that_are_submitted(gpu):
+    records = gpu.call(131, RING, 8, 0)
+    assert len(set(records.tolist())) == 32
+    for thread, address in enumerate(records):
+        gpu.device.view(int(address), 8)[:] = thread
+    gpu.call(133, records, calls=np.arange(32) % 2 == 0)
+    assert len(map_views.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)) == 0, "the second one is not submitted yet"
+    gpu.call(132, records, calls=np.arange(32) % 2 == 1)
+    frame = map_views.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)
+    assert frame["raw"].tolist() == [bytes([thread]) * 8 for thread in range(1, 32, 2)]
+
+
+def test_rings_per_thread_take_what_fits_and_refuse_threads_beyond_their_room(gpu):
+    data = each(gpu, range(256), np.uint64)
+    for turn in range(3):
+        results = gpu.call(25, 0, OWN, 0, data, 8, grid=8)
+        assert results[:ROOM].tolist() == [0 if turn < 2 else int(ENOSPC)] * ROOM
+        assert set(results[ROOM:]) == {ENOSPC}
+    frame = map_views.ring_records(gpu.specs[OWN], gpu.raw(OWN), ROOM)
+    assert frame["thread"].tolist() == [thread for thread in range(ROOM) for _ in range(2)]
+    assert [int.from_bytes(record, "little") for record in frame["raw"]] == frame["thread"].tolist()
+    assert frame["launch"].nunique() == 2
+    assert gpu.losses[OWN] == ROOM + 3 * 64
+
+
+@pytest.mark.parametrize(("grid", "block"), [(5, 32), ((2, 3, 1), (4, 2, 3)), ((1, 1, 4), (3, 5, 2))])
+def test_each_thread_of_a_grid_of_any_shape_has_its_own_value(gpu, grid, block):
+    threads = int(np.prod(grid) * np.prod(block))
+    key = gpu.put(np.array([1], np.uint32))
+    values = gpu.call(1, THREADS, key, grid=grid, block=block)
+    first = gpu.call(1, THREADS, key, block=1)[0]
+    assert values.tolist() == [first + 8 * thread for thread in range(threads)]
+    assert gpu.call(607, grid=grid, block=block).tolist() == list(range(threads))
+    assert gpu.losses[THREADS] == 0
+
+
+def test_values_of_any_size_are_copied_byte_by_byte_where_they_must(gpu):
+    data = np.arange(24, dtype=np.uint8)
+    # From an odd address: no wider access would be allowed there.
+    assert gpu.call(2, ARRAY, gpu.put(np.array([1], np.uint32)), gpu.put(data) + 1, 0, block=1).tolist() == [0]
+    assert gpu.raw(ARRAY).tolist() == [0] * 6 + list(range(1, 7)) + [0] * 6
+
+
+def test_votes_are_among_the_lanes_that_came(gpu):
+    lanes = np.arange(32)
+    came, yes = lanes % 2 == 1, lanes % 3 == 0
+    mask = sum(1 << int(lane) for lane in lanes[came & yes])
+    for helper, condition, expected in (
+        (602, yes, mask),
+        (603, yes, 1),
+        (603, ~came, 0),
+        (604, yes, 0),
+        (604, came, 1),
+        (600, yes, sum(1 << int(lane) for lane in lanes[came])),
+    ):
+        assert set(gpu.call(helper, condition, calls=came)[came]) == {expected}
+    leaders = gpu.call(601, calls=lanes >= 5)
+    assert leaders.tolist() == [0] * 5 + [1] + [0] * 26
+
+
+def test_threads_know_where_they_are(gpu):
+    out = gpu.put(np.zeros((96, 3), np.uint64))
+    x = out + 24 * np.arange(96, dtype=np.uint64)
+
+    def read(helper):
+        gpu.call(helper, x, x + 8, x + 16, grid=(2, 1, 2), block=(3, 4, 2))
+        return gpu.device.copy_out(out, 96 * 24).view(np.uint64).reshape(96, 3)
+
+    # Row-major over the whole grid of 6 x 4 x 4 threads.
+    z, y, gx = (axis.ravel() for axis in np.indices((4, 4, 6)))
+    assert (read(503) == np.stack([gx // 3, y * 0, z // 2], 1)).all()
+    assert (read(505) == np.stack([gx % 3, y, z % 2], 1)).all()
+    assert (read(504) == [3, 4, 2]).all()
+    assert (read(508) == [2, 1, 2]).all()
+    assert (gpu.call(608, grid=(2, 1, 2), block=(3, 4, 2)) == gx // 3 + 2 * (z // 2)).all()
+    lanes = gpu.call(511, grid=2, block=48).reshape(2, 48)
+    assert (lanes == np.arange(48) % 32).all()
+    assert (gpu.call(510, grid=1, block=48) == np.arange(48) // 32).all()
+    assert set(gpu.call(14)) == {PID_TGID}
+    assert (gpu.call(509, grid=4) < gpu.device.multiprocessors).all()
+    assert (gpu.call(8, grid=4) == gpu.call(509, grid=4)).all()
+
+
+def test_time_goes_on_from_launch_to_launch(gpu):
+    first, second = gpu.call(502), gpu.call(5)
+    assert first.max() < second.min()
+    assert gpu.call(606).min() > 0
+
+
+def test_an_exit_ends_the_thread_at_once(gpu):
+    results = gpu.call(507, calls=np.arange(32) < 4)
+    assert results.tolist() == [1] * 4 + [0] * 28, "what marks a call is not replaced by its result"
+
+
+def test_fences_barriers_and_prefetches_return(gpu):
+    for helper in (506, 609):
+        assert not gpu.call(helper, block=64).any()
+    assert not gpu.call(605, gpu.put(np.zeros(8, np.uint8))).any()
+
+
+def test_lines_are_printed_with_thread_and_launch(gpu):
+    text = np.frombuffer(b"thread %d of %lu\n\0", np.uint8)
+    address, threads = gpu.put(text), np.arange(64)
+    results = gpu.call(6, address, len(text), threads, threads + (1 << 33), grid=2, calls=threads % 7 == 0)
+    assert set(results[threads % 7 == 0]) == {len(text)}
+    frame = map_views.print_records(gpu.region(gpu.plan.printk))
+    expected = range(0, 64, 7)
+    assert frame["text"].tolist() == [f"thread {thread} of {thread + (1 << 33)}" for thread in expected]
+    assert frame["thread"].tolist() == list(expected)
+    assert set(frame["launch"]) == {gpu.launch.number}
+    gpu.call(501, gpu.put(np.frombuffer(b"done\0", np.uint8)), block=1)
+    assert map_views.printed(gpu.region(gpu.plan.printk)) == ["done"]

@@ -1,0 +1,15 @@
+#include "programs.h"
+
+static const char said[] = "a constant text";
+
+SEC("gpu/exit")
+int judged(struct gpu_ctx *ctx)
+{
+	char text[] = "a text on the stack";
+
+	gpu_puts(text);
+	gpu_puts(said);
+	bpf_printk("lane %lu of warp %lu", gpu_lane_id(), gpu_warp_id());
+	bpf_printk("no numbers");
+	return 0;
+}

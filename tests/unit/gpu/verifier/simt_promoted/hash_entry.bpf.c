@@ -1,0 +1,15 @@
+// An entry that is there already.
+#include "simt.h"
+
+HASHED(totals, u64, 64);
+
+SEC("gpu/exit")
+int probe(struct gpu_ctx *ctx)
+{
+	u64 key = ctx->kernel;
+	u64 *total = bpf_map_lookup_elem(&totals, &key);
+
+	if (total)
+		*total += 1; // promote: add
+	return 0;
+}

@@ -1,0 +1,10 @@
+// A whole block decides alike.
+#include "simt.h"
+
+SEC("gpu/entry")
+int probe(struct gpu_ctx *ctx)
+{
+	if (gpu_block_number() & 1)
+		gpu_barrier();
+	return 0;
+}

@@ -1,0 +1,13 @@
+// Only the first insertion is wanted.
+#include "simt.h"
+
+HASHED(firsts, u64, 64);
+
+SEC("gpu/entry")
+int probe(struct gpu_ctx *ctx)
+{
+	u64 key = ctx->kernel, now = gpu_globaltimer();
+
+	bpf_map_update_elem(&firsts, &key, &now, BPF_NOEXIST);
+	return 0;
+}

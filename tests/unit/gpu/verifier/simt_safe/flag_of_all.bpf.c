@@ -1,0 +1,15 @@
+// All write the same number: it is there, whoever was last.
+#include "simt.h"
+
+SHARED(seen, u64, 8);
+
+SEC("gpu/load")
+int probe(struct gpu_ctx *ctx)
+{
+	u32 key = ctx->space & 7;
+	u64 *flag = bpf_map_lookup_elem(&seen, &key);
+
+	if (flag)
+		*flag = 1;
+	return 0;
+}

@@ -1,0 +1,92 @@
+"""Unsafe C programs are refused at the right line by the right rule, safe ones are accepted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu import objects
+from accel_magic.gpu.verifier import findings, safety, verify
+
+HERE = Path(__file__).parent
+UNSAFE = sorted((HERE / "unsafe").glob("*.bpf.c"))
+SAFE = sorted((HERE / "safe").glob("*.bpf.c"))
+EXPECTED = re.compile(r"// refuse: ([a-z-]+) at this line")
+ONLY_IN_BYTECODE = {
+    "bad-jump",
+    "bad-register",
+    "falls-off-the-end",
+    "mixed-pointers",
+    "recursion",
+    "too-complex",
+    "too-many-instructions",
+    "unknown-map",
+    "unknown-opcode",
+    "unreachable-code",
+}
+
+
+def load(path):
+    found = objects.load(path, include=(HERE / "include",))
+    return next(one for one in found.programs if one.name == "judged"), found.maps
+
+
+def expected(path):
+    return [
+        (match[1], number)
+        for number, text in enumerate(path.read_text().splitlines(), 1)
+        if (match := EXPECTED.search(text))
+    ]
+
+
+@pytest.mark.parametrize("path", UNSAFE, ids=lambda path: path.name.split(".")[0])
+def test_an_unsafe_program_is_refused_at_its_line_by_its_rule(path):
+    program, maps = load(path)
+    errors = [found for found in safety.analyse(program, maps).findings if found.severity == "error"]
+    assert [(found.rule, found.line.line) for found in errors] == expected(path)
+    with pytest.raises(ProgramError) as caught:
+        verify(program, maps)
+    assert f"{path.name}:{errors[0].line.line}" in caught.value.what
+    assert f"[{errors[0].rule}]" in caught.value.why
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("path", SAFE, ids=lambda path: path.name.split(".")[0])
+def test_a_safe_program_is_accepted(path):
+    program, maps = load(path)
+    assert safety.analyse(program, maps).findings == ()
+
+
+def test_every_rule_of_memory_safety_is_broken_by_some_program():
+    assert len(UNSAFE) >= 40
+    broken = {rule for path in UNSAFE for rule, _ in expected(path)}
+    assert broken == set(findings.RULES) - ONLY_IN_BYTECODE
+
+
+def test_memory_errors_refuse_in_warn_mode_too_and_endless_loops_do_not():
+    program, maps = load(HERE / "unsafe" / "index_not_checked.bpf.c")
+    with pytest.raises(ProgramError):
+        verify(program, maps, mode="warn")
+    program, maps = load(HERE / "unsafe" / "loop_limit_from_map.bpf.c")
+    found = [(one.rule, one.severity) for one in verify(program, maps, mode="warn").findings]
+    assert ("unbounded-loop", "warning") in found
+
+
+def test_a_verdict_says_what_accesses_point_to_and_how_much_stack_is_needed():
+    program, maps = load(HERE / "safe" / "struct_key_and_value.bpf.c")
+    said = safety.analyse(program, maps)
+    kinds = {
+        (instruction.kind & 7, said.facts.pointers[0, slot])
+        for slot, instruction in enumerate(program.functions[0].code)
+        if (0, slot) in said.facts.pointers
+    }
+    assert {kind for _, kind in kinds} == {"stack", "map", "context"}
+    assert said.facts.stack_bytes == 32
+
+
+def test_stack_of_functions_that_call_each_other_adds_up():
+    program, maps = load(HERE / "safe" / "local_functions.bpf.c")
+    assert safety.analyse(program, maps).facts.stack_bytes == 40

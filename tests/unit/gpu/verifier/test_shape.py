@@ -1,0 +1,154 @@
+"""Code that cannot be followed is refused before anything is followed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu import isa
+from accel_magic.gpu.helpers import MapType
+from accel_magic.gpu.isa import Alu, DataReference, Instruction, Jump, MapReference
+from accel_magic.gpu.model import Function, MapSpec, Program, SourceLine
+from accel_magic.gpu.verifier import findings, verify
+
+ZERO = Instruction(isa.ALU64 | Alu.MOV)
+EXIT = Instruction(isa.EXIT)
+MAPS = (MapSpec("items", MapType.ARRAY, 4, 8, 1), MapSpec("jumps", 3, 4, 4, 1))
+
+
+def function(*code, name="judged"):
+    lines = tuple(SourceLine("a.bpf.c", slot + 10, text=f"\tline {slot};") for slot in range(len(code)))
+    return Function(name, code, lines)
+
+
+def program(*functions):
+    return Program("judged", "gpu/exit", functions)
+
+
+def refused(*functions):
+    with pytest.raises(ProgramError) as caught:
+        verify(program(*functions), MAPS)
+    return caught.value
+
+
+def rule_of(*code):
+    return refused(function(*code, ZERO, EXIT)).why.rsplit("[", 1)[1].rstrip("]")
+
+
+def test_a_refusal_names_program_line_text_rule_and_fix():
+    error = refused(function(Instruction(isa.CALL, imm=7), ZERO, EXIT))
+    assert error.what == "the program judged is refused at a.bpf.c:10: `line 0;`"
+    assert error.why == "there is no helper 7 on the GPU [unknown-helper]"
+    assert error.fix == findings.RULES["unknown-helper"].fix
+
+
+def test_without_line_information_a_refusal_names_the_instruction():
+    bare = Function("judged", (ZERO, Instruction(isa.CALL, imm=7), EXIT), (None, None, None))
+    assert refused(bare).what == "the program judged is refused at judged, instruction 1:"
+
+
+def test_all_findings_are_named_in_one_refusal():
+    error = refused(function(Instruction(0xFF), Instruction(isa.CALL, imm=7), ZERO, EXIT))
+    assert "[unknown-opcode]\n       a.bpf.c:11: there is no helper 7 on the GPU [unknown-helper]" in error.why
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        Instruction(0xFF),
+        Instruction(isa.CALLX),
+        Instruction(isa.ALU64 | 0xE0),
+        Instruction(isa.ALU64 | Alu.ADD, offset=1),
+        Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, imm=1),
+        Instruction(isa.ALU64 | Alu.ADD, src=1),
+        Instruction(isa.ALU64 | Alu.DIV, offset=2, imm=1),
+        Instruction(isa.ALU | Alu.MOV | isa.SOURCE_X, offset=32),
+        Instruction(isa.ALU64 | Alu.NEG, imm=1),
+        Instruction(isa.ALU64 | Alu.END | isa.SOURCE_X, imm=16),
+        Instruction(isa.ALU | Alu.END, imm=8),
+        Instruction(isa.LDX | 0x20, 0, 1),
+        Instruction(isa.LDX | isa.MODE_MEMSX | 0x18, 0, 1),
+        Instruction(isa.LD | 0x20, 0, 1),
+        Instruction(isa.ST | isa.MODE_ATOMIC, 10, 0, -8),
+        Instruction(isa.STX | isa.MODE_ATOMIC | 0x10, 10, 0, -8),
+        Instruction(isa.STX | isa.MODE_ATOMIC, 10, 0, -8, imm=0x20),
+        Instruction(isa.JMP | 0xE0),
+        Instruction(isa.JMP32 | 0x80),
+        Instruction(isa.JA, imm=3),
+        Instruction(isa.EXIT, imm=3),
+        Instruction(isa.CALL, src=2),
+    ],
+    ids=lambda one: f"{one.opcode:#04x}-{one.src}-{one.offset}-{one.imm}",
+)
+def test_instructions_that_do_not_exist_are_refused(instruction):
+    assert rule_of(instruction) == "unknown-opcode"
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        Instruction(isa.ALU64 | Alu.MOV, 10),
+        Instruction(isa.LDX | isa.MODE_MEM | 0x18, 10, 1),
+        Instruction(isa.ALU64 | Alu.MOV, 11),
+        Instruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, 1, 12),
+    ],
+)
+def test_r10_and_registers_that_do_not_exist_are_not_written(instruction):
+    assert rule_of(instruction) == "bad-register"
+
+
+def test_wide_loads_name_maps_that_exist_on_a_gpu():
+    def wide(reference, src):
+        return Instruction(isa.LD_IMM64, 1, src, reference=reference), None
+
+    assert rule_of(*wide(MapReference("absent"), 1)) == "unknown-map"
+    assert rule_of(*wide(DataReference("absent", 0), 2)) == "unknown-map"
+    assert rule_of(*wide(MapReference("jumps"), 1)) == "unknown-map"
+    assert rule_of(*wide(None, 1)) == "unknown-opcode"
+
+
+def test_jumps_stay_in_the_function_and_off_second_slots():
+    assert rule_of(Instruction(isa.JMP | Jump.JEQ, offset=9)) == "bad-jump"
+    assert rule_of(Instruction(isa.JA, offset=1), Instruction(isa.LD_IMM64), None) == "bad-jump"
+    assert rule_of(Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=4)) == "bad-jump"
+
+
+def test_code_does_not_run_off_its_end():
+    assert "falls-off-the-end" in refused(function(ZERO, Instruction(isa.JMP | Jump.JEQ, offset=-2))).why
+
+
+def test_a_function_that_calls_itself_through_another_is_refused():
+    call = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
+    error = refused(
+        function(call, ZERO, EXIT),
+        function(replace(call, imm=2), EXIT, name="one"),
+        function(call, EXIT, name="other"),
+    )
+    assert error.why.startswith("`one` is called again while it is active [recursion]")
+    assert "`other` is called again" in error.why
+    assert "`judged` is called" not in error.why
+
+
+def test_a_program_has_a_limit_of_instructions():
+    long = function(*[ZERO] * findings.MOST_INSTRUCTIONS, EXIT)
+    assert "too-many-instructions" in refused(long).why
+    assert verify(program(function(*[ZERO] * (findings.MOST_INSTRUCTIONS - 1), EXIT)), MAPS).findings == ()
+
+
+def test_unreachable_code_is_a_note_and_does_not_refuse():
+    verdict = verify(program(function(ZERO, EXIT, ZERO, EXIT)), MAPS)
+    assert [(found.rule, found.severity, found.slot) for found in verdict.findings] == [("unreachable-code", "note", 2)]
+
+
+def test_with_off_nothing_is_checked():
+    assert verify(program(function(Instruction(0xFF))), MAPS, mode="off").instructions == 1
+
+
+def test_every_rule_says_what_it_means_and_what_mends_it():
+    for name, rule in findings.RULES.items():
+        assert rule.id == name
+        assert rule.meaning
+        assert rule.fix
+        assert not rule.meaning.endswith(".")

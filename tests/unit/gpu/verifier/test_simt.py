@@ -1,0 +1,152 @@
+"""SIMT rules: unsafe programs are refused at the right line, safe ones are accepted without a word."""
+
+import pytest
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu import isa
+from accel_magic.gpu.helpers import MapType
+from accel_magic.gpu.isa import Alu, Jump
+from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.verifier import findings, simt, verify
+from tests.unit.gpu.verifier.compiled import compiled, marked, names, text
+from tests.unit.gpu.verifier.lane_programs import alu, atomic, call, handle, load, put, store
+
+SEVERITIES = ("error", "warning", "note")
+
+
+def found_in(folder, name, *, per="thread"):
+    """What `--verify warn` finds; errors come as errors."""
+    loaded = compiled(folder, name)
+    (program,) = loaded.programs
+    verdict = verify(program, loaded.maps, mode="warn", per=per)
+    rules = {**findings.RULES, **simt.RULES}
+    return {(rules[each.rule], each) for each in verdict.findings if each.rule != "unreachable-code"}
+
+
+def told(found):
+    """The same as comments write it; what a finding may only weaken to is its own severity in strict mode."""
+    return {(each.rule, each.line.line) for _, each in found}
+
+
+@pytest.mark.parametrize("name", names("simt_unsafe"))
+def test_an_unsafe_program_is_judged_at_the_marked_line_and_nowhere_else(name):
+    found = found_in("simt_unsafe", name)
+
+    assert told(found) == {(rule, line) for _, rule, line in marked(text("simt_unsafe", name))}
+    assert all(each.fix and each.message for _, each in found)
+
+
+@pytest.mark.parametrize("name", names("simt_unsafe"))
+def test_strict_mode_refuses_what_is_marked_so_and_lets_the_rest_run(name):
+    loaded = compiled("simt_unsafe", name)
+    refused = sorted(line for severity, _, line in marked(text("simt_unsafe", name)) if severity == "error")
+
+    if not refused:
+        verdict = verify(loaded.programs[0], loaded.maps, mode="strict")
+        severities = {(each.severity, each.rule, each.line.line) for each in verdict.findings}
+        assert severities == marked(text("simt_unsafe", name))
+        return
+    with pytest.raises(ProgramError) as caught:
+        verify(loaded.programs[0], loaded.maps, mode="strict")
+    said = caught.value.what + caught.value.why
+    assert [line for line in refused if f"{name}.bpf.c:{line}:" not in said] == []
+    assert caught.value.why
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("name", names("simt_safe"))
+def test_a_safe_program_is_accepted_without_findings(name):
+    loaded = compiled("simt_safe", name)
+
+    verdict = verify(loaded.programs[0], loaded.maps, mode="strict")
+
+    assert verdict.findings == ()
+    assert verdict.promoted == frozenset()
+
+
+def test_every_rule_has_an_unsafe_program():
+    rules = {rule for name in names("simt_unsafe") for _, rule, _ in marked(text("simt_unsafe", name))}
+
+    assert rules == set(simt.RULES) - {"promoted-update"}
+
+
+def test_verification_that_is_off_says_and_promotes_nothing():
+    loaded = compiled("simt_promoted", "count")
+
+    verdict = verify(loaded.programs[0], loaded.maps, mode="off")
+
+    assert (verdict.findings, verdict.promoted) == ((), frozenset())
+
+
+@pytest.mark.parametrize("name", ["barrier_for_whole_blocks", "barriers_in_an_even_loop", "barrier_by_configuration"])
+def test_no_barrier_is_safe_where_only_leaders_run(name):
+    assert {each.rule for _, each in found_in("simt_safe", name, per="warp")} == {"divergent-barrier"}
+
+
+def test_a_vote_where_only_leaders_run_is_said_to_be_one_of_one():
+    found = found_in("simt_safe", "vote_then_leader", per="warp")
+
+    assert [(each.rule, each.severity) for _, each in found] == [("divergent-vote", "warning")]
+
+
+@pytest.mark.parametrize("name", ["vote_in_odd_lanes", "exit_of_some_lanes", "print_of_each_thread"])
+def test_rules_about_lanes_of_one_warp_say_less_where_only_leaders_run(name):
+    severities = [each.severity for _, each in found_in("simt_unsafe", name, per="warp")]
+
+    assert "error" not in severities
+
+
+@pytest.mark.parametrize("name", ["store_of_the_last_time", "hash_read_add_write", "count_by_array_update"])
+def test_warps_race_with_each_other_where_only_leaders_run_too(name):
+    assert told(found_in("simt_unsafe", name, per="warp")) == told(found_in("simt_unsafe", name))
+
+
+def test_a_finding_names_the_line_where_threads_part():
+    (only,) = found_in("simt_unsafe", "barrier_in_half_a_warp")
+
+    assert "they part in line 7" in only[1].message
+
+
+COUNTS = MapSpec("counts", MapType.GPU_ARRAY, 4, 8, 4)
+
+
+def judged(code, section="gpu/entry"):
+    program = Program("p", section, (Function("p", tuple(code), (None,) * len(code)),))
+    return verify(program, [COUNTS], mode="warn")
+
+
+def looked_up(*use, before=()):
+    """A program that uses the value of key 0."""
+    body = [*before, put(10, -4, 0, 4), *handle(1, "counts"), alu(Alu.MOV, 2, src=10), alu(Alu.ADD, 2, imm=-4), call(1)]
+    body.append(isa.Instruction(isa.JMP | Jump.JEQ, 0, offset=len(use)))
+    return [*body, *use, alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT)]
+
+
+def test_code_without_lines_is_judged_too():
+    verdict = judged(looked_up(alu(Alu.MOV, 6, src=0), call(511), store(6, 0, 0)))
+
+    assert [(each.rule, each.slot, each.line) for each in verdict.findings] == [("racy-update", 9, None)]
+
+
+def test_a_value_that_goes_through_the_stack_is_still_known_to_come_from_the_map():
+    use = [load(1, 0, 0), store(10, -16, 1), load(2, 10, -16), alu(Alu.MUL, 2, imm=3), store(0, 0, 2)]
+
+    assert [each.rule for each in judged(looked_up(*use)).findings] == ["lost-update"]
+
+
+def test_the_result_of_an_atomic_that_is_stored_back_is_a_lost_update():
+    use = [alu(Alu.MOV, 1, imm=1), atomic(0, 0, 1, Alu.ADD | isa.FETCH), alu(Alu.MUL, 1, imm=2), store(0, 0, 1)]
+
+    assert [each.rule for each in judged(looked_up(*use)).findings] == ["lost-update"]
+
+
+@pytest.mark.parametrize(("helper", "ruled"), [(14, []), (608, ["racy-update"]), (511, ["racy-update"])])
+def test_a_store_races_unless_all_threads_store_the_same(helper, ruled):
+    verdict = judged(looked_up(alu(Alu.MOV, 6, src=0), call(helper), store(6, 0, 0)))
+
+    assert [each.rule for each in verdict.findings] == ruled
+
+
+def test_memory_that_is_not_safe_is_refused_before_races_are_looked_for():
+    with pytest.raises(ProgramError, match="uninitialised-register"):
+        judged([alu(Alu.MOV, 0, src=3), isa.Instruction(isa.EXIT)])

@@ -1,0 +1,64 @@
+"""The `%%gputrace` line: words to values, and mistakes to typed errors."""
+
+import pytest
+
+from accel_magic.errors import ProbeError
+from accel_magic.gpu.tools import TOOLS
+from accel_magic.magics.gpu_options import OPTION_NAMES, parse
+from accel_magic.magics.line import Common, HelpRequested
+
+
+def test_tools_files_and_options_may_stand_in_any_order():
+    line = parse("threadhist --kernel 'mat*' mine.bpf.c -o t --per warp --program other.o --threads 64 --device cpu")
+
+    assert line.programs == ("threadhist", "mine.bpf.c", "other.o")
+    assert line.given == {"kernel": "mat*", "per": "warp", "threads": 64, "device": "cpu"}
+    assert line.common.output == "t"
+
+
+def test_what_is_not_written_is_not_given():
+    line = parse("memtrace")
+
+    assert line.given == {}
+    assert line.common == Common(output=None, live=None, save=None, dry_run=False, replay=None, speed=1.0, run=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "no tool or program given"),
+        ("threadhist --per block", "--per"),
+        ("threadhist --threads 0", "--threads"),
+        ("threadhist --threads many", "--threads"),
+        ("threadhist --device npu", "--device"),
+        ("threadhist --verify maybe", "--verify"),
+        ("threadhist --grid 4", "--grid"),
+        ("threadhist -o 2x", "2x"),
+        ("threadhist --speed 2", "--replay"),
+        ("--replay a.parquet threadhist", "--replay takes no"),
+        ("--replay a.parquet --per warp", "--replay takes no"),
+        ("threadhist 'open", "close the quotes"),
+    ],
+)
+def test_a_mistake_is_a_typed_error_that_names_it(text, named):
+    with pytest.raises(ProbeError) as caught:
+        parse(text)
+
+    assert named in str(caught.value)
+    assert "%%%%" not in str(caught.value)
+
+
+def test_replay_takes_its_own_options():
+    line = parse("--replay a.parquet --speed 2 --run")
+
+    assert (line.programs, line.common.replay, line.common.speed, line.common.run) == ((), "a.parquet", 2.0, True)
+
+
+def test_help_lists_every_tool_and_option():
+    with pytest.raises(HelpRequested) as caught:
+        parse("--help")
+
+    text = str(caught.value)
+    assert "%%gputrace TOOL|FILE" in text
+    for word in (*TOOLS, *OPTION_NAMES):
+        assert word in text
