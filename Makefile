@@ -11,8 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 
-# BCC is not on PyPI; the compiler, the peers and the browser are for the tests only.
-DEMO_PACKAGES := python3-bpfcc
+# BCC and clang are not on PyPI; the C compiler, the peers and the browser are for the tests only.
+DEMO_PACKAGES := python3-bpfcc clang-19
 TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
 
 # Of those that the browser tests take, the ones that the documentation shows.

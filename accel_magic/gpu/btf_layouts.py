@@ -114,8 +114,7 @@ def _integer(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
     signed, boolean = word >> 24 & 1, word >> 24 & 4
     if size == 16:
         return (Field("", "wide", "i16" if signed else "u16", 0, size),)
-    narrow = {} if bits == 8 * size else {"bits": bits}
-    return (Field("", "boolean" if boolean else "integer", f"{'i' if signed else 'u'}{size}", 0, size, **narrow),)
+    return (Field("", "boolean" if boolean else "integer", f"{'i' if signed else 'u'}{size}", 0, size),)
 
 
 def _enum(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
@@ -157,8 +156,6 @@ def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
     for name_offset, number, place in zip(found.words[::3], found.words[1::3], found.words[2::3], strict=True):
         name, inner = btf.text(name_offset), _fields(btf, number, depth)
         bits, bit = (place >> 24, place & 0xFFFFFF) if found.flag else (0, place)
-        # Compilers before 2019 gave the bits in the integer's type.
-        bits = bits or (inner[0].bits if len(inner) == 1 else 0)
         if bit + (bits or 8 * btf.size(number)) > 8 * found.number:
             raise damaged(btf.source, f"{name or 'a member'} reaches beyond the end of struct {found.name}")
         if bits:
@@ -176,7 +173,7 @@ def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
 
 
 def _bit_field(btf: Btf, unit: Field, bit: int, bits: int, size: int) -> Field:
-    """Place a bit field in a whole number of bytes: a unit of its own type where that holds it, else what fits.
+    """Place a bit field in a whole number: one of its own type where that holds it, else what fits, else in bytes.
 
     Args:
         btf: For messages.
@@ -188,9 +185,9 @@ def _bit_field(btf: Btf, unit: Field, bit: int, bits: int, size: int) -> Field:
     """
     if unit.kind not in {"integer", "boolean"} or bits > 8 * unit.size:
         raise damaged(btf.source, f"{unit.name} of type {unit.type} is no field of {bits} bits")
-    aligned = [(bit // (8 * width) * width, width) for width in (unit.size, 8)]
+    own = (bit // (8 * unit.size) * unit.size, unit.size)
     packed = [(min(bit // 8, max(size - width, 0)), width) for width in (1, 2, 4, 8)]
-    for start, width in (*aligned, *packed):
+    for start, width in (own, *packed):
         shift = bit - 8 * start
         if shift + bits <= 8 * width and start + width <= size:
             return replace(unit, type=f"{unit.type[0]}{width}", offset=start, size=width, shift=shift, bits=bits)

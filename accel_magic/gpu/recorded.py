@@ -63,7 +63,7 @@ def recording_of(
             for each in shared
             for program in each.source.gpu
             for finding in program.verdict.findings
-            if finding.severity != "note"
+            if finding.rule != "unreachable-code"
         ),
         outcome=outcome,
         notes=tuple(notes),

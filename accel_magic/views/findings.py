@@ -65,7 +65,8 @@ def findings_html(findings: Findings) -> str:
 
 def headline_text(findings: Findings) -> str:
     """How many findings of each severity, and of how many rules."""
-    rules = f"{len(findings.checked)} rules looked at"
+    count = len(findings.checked)
+    rules = f"{count} rule{'s' * (count != 1)} looked at"
     if not findings:
         return f"nothing found, {rules}"
     counts = [

@@ -1,6 +1,7 @@
 """eBPF on this CPU against the kernel itself: generated programs must do the same, bit for bit."""
 
 import ctypes
+import errno
 import os
 import random
 import struct
@@ -51,9 +52,9 @@ class Kernel:
         )
         try:
             return syscalls._bpf(_PROG_LOAD, attributes)
-        except PermissionError:
-            raise
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                raise
             return None
 
     def run(self, program, context, data):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.gpu import isa
-from accel_magic.gpu.isa import DataReference, MapReference
+from accel_magic.gpu.isa import Alu, DataReference, MapReference
 from accel_magic.gpu.verifier import safety
 from accel_magic.kernel import syscalls
 
@@ -30,31 +30,16 @@ STRICTER = {
     "pointer-arithmetic",  # a privileged program may turn addresses into numbers
     "dangling-stack-pointer",
     "unbounded-loop",  # the kernel follows ten times as many instructions
-    "too-complex",
-    "wild-pointer",  # an address that was cut or read in pieces is a number to both; the kernel names it otherwise
 }
 """Rules that refuse more than the kernel does for root."""
 
 ONLY_THE_KERNEL = (
     "misaligned stack access",  # the stack is followed byte by byte here
-    "misaligned value access",
+    "misaligned value access",  # not atomic: the compiler splits it
     "unreachable insn",  # a note here
-    "math between",  # a pointer may be moved anywhere here, and back: where it is used counts
-    "pointer arithmetic with",
-    "pointer offset",
+    "invalid shift",  # the distance counts modulo the width, as the instruction set says
+    "math between",  # a pointer may be moved anywhere here: where it is used counts
     "value is outside of the allowed",
-    "prohibited",
-    "unbounded min value",
-    "min value is negative",
-    "max value is",
-    "back-edge",
-    "infinite loop",
-    "invalid size of register",
-    "corrupted spill",
-    "attempt to corrupt spilled",
-    "same insn cannot be used with different pointers",
-    "register with unbounded",
-    "subprog",
 )
 """Reasons of the kernel that are no rules here."""
 
@@ -69,14 +54,21 @@ def _generate():
 
 
 generate = _generate()
-MAPS = tuple(one for one in generate.MAPS if one.name in ("array", "table", "ring", ".bss"))
+MAPS = tuple(
+    replace(one, type=1 if one.name == "big" else one.type)
+    for one in generate.MAPS
+    if one.name in ("table", "big", "ring", ".bss")
+)
 DIALECT = generate.Dialect(
-    numbers=(5, 8),
-    tables=MAPS[:2],
+    numbers=(5,),  # of other helpers the kernel knows the range of the result
+    tables=MAPS[:2],  # no arrays: the kernel knows that a constant key is in them, and wants no null check
     # Fields of struct __sk_buff that have the same place and size as some of struct gpu_ctx, and one beyond both.
     fields=((8, 4), (12, 4), (16, 4), (20, 4), (8, 4), (12, 4), (400, 4)),
     data=((".bss", 32),),
     left_out=("text", "outputs"),
+    # The kernel knows nothing of quotients and remainders.
+    operations=tuple(one for one in generate.OPERATIONS if one not in (Alu.DIV, Alu.MOD)),
+    moves=(Alu.ADD,),  # nor of the range of a pointer from which a number is subtracted
 )
 
 
@@ -157,16 +149,17 @@ def test_most_programs_are_judged_alike(judged, capsys):
         )
     assert tally[True, True] > len(judged) * 0.3
     assert tally[False, False] > len(judged) * 0.1
-    assert alike > len(judged) * 0.8
+    assert alike > len(judged) * 0.93
 
 
 def test_what_the_kernel_refuses_and_this_verifier_accepts_breaks_no_rule_here(judged):
-    unexplained = [
+    unexplained = collections.Counter(
         kernel
         for _, kernel, rule in judged
         if kernel is not None and rule is None and not any(reason in kernel for reason in ONLY_THE_KERNEL)
-    ]
-    assert unexplained == []
+    )
+    # The range of a shift by a register is known here and not to the kernel, which then follows more paths.
+    assert sum(unexplained.values()) <= len(judged) * 0.005, unexplained
 
 
 def test_what_only_this_verifier_refuses_breaks_rules_that_are_stricter_here(judged):

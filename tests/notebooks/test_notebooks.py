@@ -15,7 +15,8 @@ import accel_magic
 from accel_magic.doctor import report
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
+NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path != GPUTRACE]  # it needs no machine
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
@@ -253,3 +254,55 @@ def test_recordings_of_the_lab_say_where_they_are_from(kernel):
 
 def hits(html):
     return int(re.search(r"([\d,]+) hits?<", html)[1].replace(",", ""))
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return executed(GPUTRACE)[0]
+
+
+FOUND = {
+    "imbalanced": ("threads-imbalanced",),
+    "balanced": (),
+    "diverging": ("exits-diverge",),
+    "converging": (),
+    "tiny": ("launches-dominate", "kernels-tiny"),
+    "large": (),
+    "scattered": ("accesses-scattered",),
+    "coalesced": (),
+    "lopsided": ("blocks-imbalanced",),
+    "level": (),
+    "narrow": ("lanes-unused",),
+    "wide": (),
+    "dominated": ("function-dominates",),
+    "shared": (),
+    "split": ("branches-diverge",),
+    "whole": (),
+}
+"""What each tool finds in the kernel that has its problem, and in the mended one."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_gpu_tool_finds_its_problem_and_nothing_in_the_mended_kernel(gpu, name):
+    said = shown(gpu, f"{name}.diagnose()")
+
+    assert tuple(re.findall(r"\[([a-z]+-[a-z-]+)\]", said)) == FOUND[name]
+
+
+def test_every_gpu_result_says_that_the_device_is_simulated_and_loses_nothing(gpu):
+    cells = [cell for cell in gpu.cells if cell.source.startswith("%%gputrace")]
+
+    assert len(cells) == len(FOUND)
+    for cell in cells:
+        page = html_of(cell)
+        assert '<div class="am-banner">CPU device (simulated): ' in page
+        assert ">0 lost<" in page
+        assert "accel-magic-figure" in page
+
+
+def test_the_gpu_notebook_counts_exactly(gpu):
+    assert re.search(r"^tiny +0 +0 +scale +32 +128 +4096$", shown(gpu, "pd.concat"), re.MULTILINE)
+    assert re.search(r"^large +0 +0 +scale +1 +2048 +65536$", shown(gpu, "pd.concat"), re.MULTILINE)
+    assert shown(gpu, "np.array_equal(columns") == "(True, True)"
+    # 4 blocks of 8 warps, each with 16 accesses of 32 lanes of 4 bytes
+    assert re.search(r"^7 +7 +512$", shown(gpu, "from accel_magic import gputrace"), re.MULTILINE)

@@ -9,6 +9,7 @@ from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
 from accel_magic.analysis.gpu.checks import CHECKS
 from accel_magic.analysis.gpu.rules import RULES
 from accel_magic.analysis.gpu.tables import TABLES
+from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +45,11 @@ def diagnose(result: GpuResult) -> Findings:
 
 
 def _finding(rule: Rule, told: Told) -> Finding:
+    shown = {name: readable(value) if name == "name" else value for name, value in told.items()}
     return Finding(
         id=rule.id,
         severity=rule.severity,
-        title=rule.title.format_map(told),
+        title=rule.title.format_map(shown),
         evidence=MappingProxyType({name: value for name, value in told.items() if not isinstance(value, str)}),
         meaning=rule.meaning,
         advice=rule.advice,

@@ -114,9 +114,9 @@ _TABLE: Final = (
         "{name} takes {share:.0%} of the threads' time",
         "Most of the time passes inside one device function.",
         "Look there first: its loop, its divisions, its memory accesses.",
-        threshold=0.5,
-        unit="of the cycles of all threads in traced functions and kernels",
-        source="half of the time: nothing else can matter as much",
+        threshold=0.6,
+        unit="of the cycles of all threads in device functions",
+        source="more than half: nothing else can matter as much",
     ),
     Rule(
         "branches-diverge",

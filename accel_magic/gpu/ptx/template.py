@@ -195,6 +195,8 @@ class _Writer:
             raise _not_as_agreed(self._probe, f"it reads a parameter in a way that is not known: {item.name}")
         self._uses.add(name)
         target, width = names[result.text], int(bits[1])
+        if not 0 <= 8 * address.offset <= 8 * size - width:
+            raise _not_as_agreed(self._probe, f"it reads behind the parameter {name}")
         if width == 8 * size and not address.offset and register[1][1:] == bits[1]:
             return (f"mov.b{width} {target}, {_VALUE.format(name)};",)
         value = f"%{self._tag}_value"

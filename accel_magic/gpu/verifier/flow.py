@@ -24,6 +24,7 @@ from accel_magic.gpu.verifier.lanes import (
     trailing_zeros,
 )
 from accel_magic.gpu.verifier.world import (
+    ACTIVE_MASK,
     BLOCK_NUMBER,
     IS_LEADER,
     LOOKUP,
@@ -177,9 +178,16 @@ def _store(world: World, place: Place, state: State, instruction: Instruction) -
     fact = world.fact(place, instruction.dst)
     version = (place[1], -1)
     value = state.registers[instruction.src] if instruction.kind == isa.STX else number(instruction.imm, version)
+    if fact.kind == "unset":
+        return blurred(world, place, state)
     if fact.kind == "stack" and fact.depth == 0:
         return replace(state, stack=_stored(place[1], state, fact, instruction, value))
     return state
+
+
+def blurred(world: World, place: Place, state: State) -> State:
+    """State after something may have been written anywhere in the function's stack."""
+    return replace(state, stack={at: Byte(world.unknown((place[1], at)), 0, 1) for at in state.stack})
 
 
 def _stored(slot: int, state: State, fact: RegisterFact, instruction: Instruction, value: Value) -> Mapping[int, Byte]:
@@ -212,23 +220,19 @@ def _atomic(world: World, place: Place, state: State, instruction: Instruction) 
     return with_register(state, register, value)
 
 
-def called(world: World, place: Place, state: State, returned: Value, *, shares_stack: bool) -> State:
-    """State after a call: r0 is what came back, r1 to r5 are gone.
-
-    A function that was given an address of this stack may have written anything there.
-    """
+def called(world: World, place: Place, state: State, returned: Value) -> State:
+    """State after a call: r0 is what came back, r1 to r5 are gone."""
     slot = place[1]
     registers = list(state.registers)
     registers[0] = returned
     for register in _CALLER_SAVED:
         registers[register] = world.unknown((slot, register))
-    stack = state.stack
-    if shares_stack:
-        stack = {at: Byte(world.unknown((slot, at)), 0, 1) for at in range(-isa.STACK_SIZE, 0)}
-    return State(tuple(registers), stack, state.pins)
+    return replace(state, registers=tuple(registers))
 
 
-def call_helper(world: World, place: Place, state: State, instruction: Instruction, *, apart: bool) -> State:
+def call_helper(
+    world: World, place: Place, state: State, instruction: Instruction, *, apart: bool, scattered: bool
+) -> State:
     """State after a helper's call.
 
     Args:
@@ -236,20 +240,22 @@ def call_helper(world: World, place: Place, state: State, instruction: Instructi
         place: The call.
         state: Before it.
         instruction: The call.
-        apart: The lanes of the warp do not come here together, so that there may be several leaders.
+        apart: Lanes of the warp part before, null checks aside, so that there may be several leaders.
+        scattered: Lanes of the warp part before in any way, so that lanes may see different masks and votes.
 
     """
     slot = place[1]
     helper = HELPERS.get(instruction.imm)
     if helper is None:
-        return called(world, place, state, world.unknown((slot, 0)), shares_stack=True)
-    level = world.cap(_result_level(helper))
+        return blurred(world, place, called(world, place, state, world.unknown((slot, 0))))
+    masked = scattered and (helper.converges or helper.id == ACTIVE_MASK)
+    level = world.cap(Level.LANE if masked else _result_level(helper))
     for at, register in enumerate(written_arguments(helper)):
         part = _WRITTEN_PARTS.get(helper.id, ("", "", ""))[at]
         value = replace(plain(level, (slot, register)), parts=frozenset({part} - {""}))
         state = _written(world, place, state, register, value)
     if helper.id == LOOKUP:
-        return called(world, place, state, _found(world, place, state), shares_stack=False)
+        return called(world, place, state, _found(world, place, state))
     value = replace(
         plain(level, (slot, 0)),
         own=_OWN.get(helper.id, Own.NOBODY),
@@ -257,7 +263,7 @@ def call_helper(world: World, place: Place, state: State, instruction: Instructi
     )
     if helper.id == IS_LEADER and not apart:
         value = replace(value, parts=frozenset({FOLLOWER}))
-    return called(world, place, state, value, shares_stack=False)
+    return called(world, place, state, value)
 
 
 def _result_level(helper: Helper) -> Level:
@@ -268,6 +274,8 @@ def _result_level(helper: Helper) -> Level:
 
 def _written(world: World, place: Place, state: State, register: int, value: Value) -> State:
     fact = world.fact(place, register)
+    if fact.kind == "unset":
+        return blurred(world, place, state)
     if fact.kind != "stack" or fact.depth:
         return state
     stack = dict(state.stack)

@@ -19,7 +19,7 @@ from accel_magic.gpu.isa import Jump
 from accel_magic.gpu.verifier.algebra import LEADER, pins
 from accel_magic.gpu.verifier.cfg import END
 from accel_magic.gpu.verifier.divergence import Branch, Divergence, Shape, diverge, left
-from accel_magic.gpu.verifier.flow import STEPS, call_helper, called
+from accel_magic.gpu.verifier.flow import STEPS, blurred, call_helper, called
 from accel_magic.gpu.verifier.lanes import TOGETHER, Level, Split, State, Value, meet, merge, mix, number, plain
 from accel_magic.gpu.verifier.world import World
 
@@ -215,7 +215,9 @@ class _Function:
             if callee.returned is None:
                 return changed
             value = replace(callee.returned, version=(slot, 0))
-            after = called(self.world, (self.place, slot), state, value, shares_stack=self._shares_stack(slot))
+            after = called(self.world, (self.place, slot), state, value)
+            if instruction.imm in self.world.intruders:
+                after = blurred(self.world, (self.place, slot), after)
         else:
             after = self._after(slot, state, instruction)
         for to in self.cfg.successors[slot]:
@@ -224,8 +226,15 @@ class _Function:
 
     def _after(self, slot: int, state: State, instruction: Instruction) -> State:
         if instruction.opcode == isa.CALL:
-            apart = self.lenient(slot) is Level.LANE
-            return call_helper(self.world, (self.place, slot), state, instruction, apart=apart)
+            split = self.divergence.control.get(slot, TOGETHER).with_(self.entry_split())
+            return call_helper(
+                self.world,
+                (self.place, slot),
+                state,
+                instruction,
+                apart=self.lenient(slot) is Level.LANE,
+                scattered=split.level is Level.LANE,
+            )
         step = STEPS.get(instruction.kind)
         return state if step is None else step(self.world, (self.place, slot), state, instruction)
 
@@ -237,9 +246,6 @@ class _Function:
         taken = to == self.cfg.successors[slot][1]
         new = pins(self.world, (self.place, slot), state, instruction, taken=taken)
         return replace(state, pins=state.pins | new) if new - state.pins else state
-
-    def _shares_stack(self, slot: int) -> bool:
-        return any(self.world.fact((self.place, slot), register).kind == "stack" for register in range(1, 6))
 
     def _enter(self, slot: int, state: State, callee: _Function) -> bool:
         registers = [self.world.unknown((_ENTRY, at)) for at in range(11)]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu import isa
 from accel_magic.gpu.helpers import HELPERS, PER_THREAD, Arg
+from accel_magic.gpu.verifier.cfg import calls
 from accel_magic.gpu.verifier.facts import RegisterFact
 from accel_magic.gpu.verifier.lanes import Level, Value, Version, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from accel_magic.gpu.helpers import Helper
     from accel_magic.gpu.isa import Instruction
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LOOKUP: Final = 1
 UPDATE: Final = 2
 DELETE: Final = 3
+ACTIVE_MASK: Final = 600
 IS_LEADER: Final = 601
 THREAD_NUMBER: Final = 607
 BLOCK_NUMBER: Final = 608
@@ -78,34 +80,52 @@ class World:
     @cached_property
     def written(self) -> frozenset[str]:
         """Maps whose values the program changes; all where it is not known which."""
-        return self._touched(self._stored)
+        facts = [self.fact(place, register) for place, register in self._targets()]
+        stored = (fact.map for fact in facts if fact.kind in VALUES or fact.kind == "unset")
+        return self._all_if_unknown(stored) | self.resized
 
     @cached_property
     def resized(self) -> frozenset[str]:
-        """Maps that the program inserts into or deletes from."""
-        return self._touched(self._updated)
+        """Maps that the program inserts into or deletes from; all where it is not known which."""
+        instructions = ((place, self.program.functions[place[0]].code[place[1]]) for place in self.facts.registers)
+        return self._all_if_unknown(
+            self.fact(place, 1).map
+            for place, instruction in instructions
+            if instruction is not None and helper_of(instruction) in (HELPERS[UPDATE], HELPERS[DELETE])
+        )
 
-    def _touched(self, names: Callable[[Place, Instruction], Iterable[str]]) -> frozenset[str]:
-        found = {
-            name
-            for at, function in enumerate(self.program.functions)
-            for slot, instruction in enumerate(function.code)
-            if instruction is not None and (at, slot) in self.facts.registers
-            for name in names((at, slot), instruction)
-        }
-        return frozenset(self.maps) if "" in found else frozenset(found)
+    @cached_property
+    def intruders(self) -> frozenset[int]:
+        """Functions that may write to the stack of those that call them, themselves or by what they call."""
+        found = {place[0] for place, register in self._targets() if self._is_foreign(place, register)}
+        while True:
+            more = {
+                at
+                for at, function in enumerate(self.program.functions)
+                if at not in found and any(callee in found for _, callee in calls(function))
+            }
+            if not more:
+                return frozenset(found)
+            found |= more
 
-    def _updated(self, place: Place, instruction: Instruction) -> Iterable[str]:
-        if helper_of(instruction) in (HELPERS[UPDATE], HELPERS[DELETE]):
-            yield self.fact(place, 1).map
+    def _is_foreign(self, place: Place, register: int) -> bool:
+        fact = self.fact(place, register)
+        return fact.kind == "unset" or (fact.kind == "stack" and fact.depth > 0)
 
-    def _stored(self, place: Place, instruction: Instruction) -> Iterable[str]:
-        yield from self._updated(place, instruction)
-        if instruction.kind in (isa.ST, isa.STX) and self.fact(place, instruction.dst).kind in VALUES:
-            yield self.fact(place, instruction.dst).map
-        for register in written_arguments(helper_of(instruction)):
-            if self.fact(place, register).kind in VALUES:
-                yield self.fact(place, register).map
+    def _targets(self) -> Iterator[tuple[Place, int]]:
+        """Instructions that write to memory, and the registers that say where."""
+        for place in self.facts.registers:
+            instruction = self.program.functions[place[0]].code[place[1]]
+            if instruction is None:
+                continue
+            if instruction.kind in (isa.ST, isa.STX):
+                yield place, instruction.dst
+            for register in written_arguments(helper_of(instruction)):
+                yield place, register
+
+    def _all_if_unknown(self, names: Iterable[str]) -> frozenset[str]:
+        found = frozenset(names)
+        return frozenset(self.maps) if "" in found else found
 
 
 def helper_of(instruction: Instruction) -> Helper | None:

@@ -255,48 +255,72 @@ class Generator:
 
     def place(self, size, *, context=True):
         """(instructions that prepare, base register, offset) of `size` bytes of memory."""
-        where = self.random.choice(("stack", "stack", "data", "context") if context else ("stack",))
+        where = self.random.choice(("stack", "moved", "data", "data", "context") if context else ("stack", "moved"))
         if where == "stack":
             return [], FRAME, -size * self.random.randint(1, _STACK // size)
         if where == "context":
             return [], _CONTEXT_REGISTER, size * self.random.randrange(CONTEXT_SIZE // size)
-        return self.data(self.random.choice(_SCRATCH), size)
+        base = self.random.choice(_SCRATCH)
+        return self.moved(base, size) if where == "moved" else self.data(base, size)
 
     def data(self, base, size):
         offset = size * self.random.randrange(DATA_SIZE // size)
         split = self.random.choice((0, offset))
-        return [Instruction(isa.LD_IMM64, base, imm=0, reference=DataReference(DATA, split))], base, offset - split
+        before = [Instruction(isa.LD_IMM64, base, imm=0, reference=DataReference(DATA, split))]
+        if split == offset and self.random.random() < 0.3:
+            index, mask = self.index(base, size, DATA_SIZE - offset)
+            return [*before, mask, Instruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, index)], base, 0
+        return before, base, offset - split
 
-    def access(self, *, context=True, leave=()):
+    def moved(self, base, size):
+        """A stack address that is computed: by adding, from a number, or with an unknown part.
+
+        The kernel lets nobody subtract from one.
+        """
+        offset = size * self.random.randint(1, _STACK // size)
+        split = self.random.randrange(0, 100)
+        copy = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, base, FRAME)
+        add_frame = Instruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, FRAME)
+        form = self.random.choice(("add", "number", "unknown", "unknown number"))
+        if form == "add":
+            return [copy, Instruction(Alu.ADD | isa.ALU64, base, imm=split - offset)], base, -split
+        if form == "number":
+            return [Instruction(Alu.MOV | isa.ALU64, base, imm=-offset), add_frame], base, 0
+        index, mask = self.index(base, size, offset)
+        if form == "unknown":
+            return [mask, copy, Instruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, index)], base, -offset
+        copy = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, base, index)
+        return [mask, copy, add_frame], base, -offset
+
+    def index(self, base, size, room):
+        """(a register, the instruction that makes it a multiple of `size`, at most `room` - `size`)."""
+        register = self.register(leave={base})
+        most = 1 << max(room - size, 0).bit_length() - 1 if room > size else 0
+        return register, Instruction(Alu.AND | isa.ALU64, register, imm=max(most - 1, 0) & -size)
+
+    def access(self, *, context=True):
         code, size = self.random.choice(list(SIZES.values()))
         before, base, offset = self.place(size, context=context)
-        if any(one.dst in leave for one in before):
-            return self.arithmetic(leave)
         form = self.random.choice(("load", "sign", "store", "constant"))
         if form == "sign" and size < 8:
-            made = Instruction(isa.LDX | isa.MODE_MEMSX | code, self.register(leave=leave), base, offset)
+            made = Instruction(isa.LDX | isa.MODE_MEMSX | code, self.register(), base, offset)
         elif form in ("load", "sign"):
-            made = Instruction(isa.LDX | isa.MODE_MEM | code, self.register(leave=leave), base, offset)
+            made = Instruction(isa.LDX | isa.MODE_MEM | code, self.register(), base, offset)
         elif form == "store":
             made = Instruction(isa.STX | isa.MODE_MEM | code, base, self.register(leave={base}), offset)
         else:
             made = Instruction(isa.ST | isa.MODE_MEM | code, base, 0, offset, self.number())
         return Item(self.closed(before, base, made))
 
-    def atomic(self, *, context=True, leave=()):
+    def atomic(self, *, context=True):
         size = self.random.choice((4, 8))
         code = 0 if size == 4 else 0x18
-        if context and self.random.random() < 0.6:
-            before, base, offset = self.data(self.random.choice(_SCRATCH), size)
-        else:
-            before, base, offset = [], FRAME, -size * self.random.randint(1, _STACK // size)
-        if any(one.dst in leave for one in before):
-            return self.arithmetic(leave)
+        base = self.random.choice(_SCRATCH)
+        aligned = [], FRAME, -size * self.random.randint(1, _STACK // size)
+        before, base, offset = self.data(base, size) if context and self.random.random() < 0.6 else aligned
         imm = self.random.choice(list(ATOMICS.values()))
         fetch = isa.FETCH if self.random.random() < 0.5 else 0
-        if imm == isa.CMPXCHG and 0 in leave:
-            imm = Alu.ADD
-        src = self.register(leave={base, *leave})
+        src = self.register(leave={base})
         made = Instruction(isa.STX | isa.MODE_ATOMIC | code, base, src, offset, imm | fetch)
         return Item(self.closed(before, base, made))
 

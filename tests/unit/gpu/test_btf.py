@@ -174,6 +174,15 @@ def test_every_kind_of_type_decodes_to_the_value_that_the_compiler_put_there():
     assert decoded(text) == expected
 
 
+def test_a_bit_field_has_its_own_type_or_the_smallest_that_holds_it():
+    found = decoded(variable("struct { u32 a : 3; s64 b : 20; bool c : 1; } v = {5, -7, 1}"))
+    assert found == {"v_a": 5, "v_b": -7, "v_c": True}
+    assert [value.dtype for value in found.values()] == ["u4", "i8", "?"]
+    found = decoded(variable("struct __attribute__((packed)) { u8 a; u64 b : 12; u64 c : 4; } v = {1, 2049, 3}"))
+    assert found == {"v_a": 1, "v_b": 2049, "v_c": 3}
+    assert [value.dtype for value in found.values()] == ["u1", "u2", "u1"]
+
+
 def test_a_bit_field_that_no_whole_number_holds_is_bytes():
     packed = "struct __attribute__((packed)) { s32 m : 17; }"
     assert decoded(variable(f"{packed} v = {{-2}}")) == {"v_m": bytes.fromhex("feff01")}
@@ -301,6 +310,17 @@ def laid_out(*types):
 def test_types_by_hand_are_laid_out():
     pair = (STRUCT, 2, 8, [1, 1, 0, 1, 1, 32])
     assert [(field.name, field.offset) for field in laid_out(U32, pair).fields] == [("a", 0), ("a_2", 4)]
+
+
+def test_variables_come_in_the_order_of_their_places_and_lie_within_their_section():
+    first, second = (VAR, 0, 1, [1]), (VAR, 0, 1, [1])
+    found = btf.parse(assembled(U32, first, second, (DATASEC, 2, 0, [3, 8, 4, 2, 0, 4])))
+    fields = btf_layouts.variables(found, ".maps", 12).fields
+    assert [(field.name, field.offset) for field in fields] == [("a", 0), ("a_2", 8)]
+    assert btf_layouts.variables(found, ".data", 12) is None
+    with pytest.raises(ProgramError) as caught:
+        btf_layouts.variables(found, ".maps", 11)
+    assert caught.value.why == "a reaches beyond the end of .maps"
 
 
 @pytest.mark.parametrize(

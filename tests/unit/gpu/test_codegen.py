@@ -49,6 +49,19 @@ end:
     exit
 """
 
+PLACES = """
+    ldxdw %r6, [%r1]
+    mov %r1, %r10
+    add %r1, -8
+    mov %r2, %r10
+    add %r2, -16
+    mov %r3, %r10
+    add %r3, -24
+    call 505
+    ldxdw %r7, [%r10-8]
+    add %r6, %r7
+"""
+
 
 def ir(text, **options):
     return lower(ebpf.program(text, "probe"), MAPS, PLACEMENT, target=Target.NVPTX, **options)
@@ -100,6 +113,12 @@ def test_the_stack_and_the_context_become_registers():
     text = to_ptx(ir("ldxdw %r3, [%r1]\nldxw %r4, [%r1+8]\nadd %r3, %r4\nstxdw [%r10-16], %r3\n" + COUNT)).text
     assert ".local" not in text
     assert "%SP" not in text
+
+
+def test_what_a_call_leaves_in_its_argument_registers_keeps_no_stack_alive():
+    # r3 held the address of a variable for the call before; the print has no argument there.
+    text = to_ptx(ir(PLACES + "stdw [%r10-40], 0x6968\nmov %r1, %r10\nadd %r1, -40\nmov %r2, 3\ncall 6\nexit")).text
+    assert ".local" not in text
 
 
 def test_counters_are_changed_by_one_atomic_in_global_memory_of_device_scope():
@@ -203,18 +222,6 @@ def test_generated_programs_assemble(tmp_path):
 
 
 OTHERS = {Target.AMDGPU: to_amdgpu, Target.SPIRV: to_spirv}
-PLACES = """
-    ldxdw %r6, [%r1]
-    mov %r1, %r10
-    add %r1, -8
-    mov %r2, %r10
-    add %r2, -16
-    mov %r3, %r10
-    add %r3, -24
-    call 505
-    ldxdw %r7, [%r10-8]
-    add %r6, %r7
-"""
 
 
 def for_other(target, text, **options):

@@ -140,14 +140,14 @@ def test_a_ring_read_while_it_is_written_gives_every_record_once_in_order_and_wh
     def read():
         chunks.append(map_views.drain(SPECS[RING], threads.raw(RING), 2))
 
-    threads.run(RING, 8_000, meanwhile=read)
+    threads.run(RING, 3_000, meanwhile=read)
     read()
     data = np.concatenate(chunks)
     frame = map_views.records(data)
     kept, discarded = threads.tally[:, 0, 0].sum(), threads.tally[:, 1, 0].sum()
-    assert len(frame) == kept > 1000
-    assert kept + discarded + threads.losses[RING] == THREADS * 8_000
-    assert discarded > 100
+    assert len(frame) == kept > 200
+    assert kept + discarded + threads.losses[RING] == THREADS * 3_000
+    assert discarded > 20
     for _, own in frame.groupby("thread"):
         numbers = own["raw"].map(lambda each: int.from_bytes(each[:8], "little"))
         assert numbers.is_monotonic_increasing
@@ -168,7 +168,7 @@ def test_rings_per_thread_stay_exact_when_two_launches_number_their_threads_alik
     threads.run(OWN, 30_000, meanwhile=read)
     read()
     frame = pd.concat(frames)
-    assert len(frame) == threads.tally[:, 0, 0].sum() > 1000
+    assert len(frame) == threads.tally[:, 0, 0].sum() > 200
     assert len(frame) + threads.losses[OWN] == THREADS * 30_000
     assert set(zip(frame["thread"], frame["launch"], strict=True)) == {(0, 0), (1, 1), (0, 2), (1, 3)}
     numbers = frame["value"] if "value" in frame else frame["raw"].map(lambda each: int.from_bytes(each, "little"))

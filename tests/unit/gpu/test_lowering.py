@@ -54,6 +54,8 @@ def raw(*instructions):
         ("mov %r0, 1\nmov %r1, 33\nlsh32 %r0, %r1", 2),
         ("mov %r0, -8\nmov %r1, 65\narsh %r0, %r1", U64 - 3),
         ("mov %r0, -8\narsh32 %r0, 1", 0xFFFFFFFC),
+        ("mov %r0, -8\nrsh %r0, 60", 15),
+        ("mov %r0, -8\nrsh32 %r0, 28", 15),
         # Division by zero gives 0, modulo by zero what was there.
         ("mov %r0, 7\nmov %r1, 0\ndiv %r0, %r1", 0),
         ("mov %r0, 7\nmov %r1, 0\nsdiv %r0, %r1", 0),
@@ -64,6 +66,8 @@ def raw(*instructions):
         ("lddw %r0, 0x8000000000000000\nsdiv %r0, -1", 1 << 63),
         ("lddw %r0, 0x8000000000000000\nsmod %r0, -1", 0),
         ("lddw %r0, 0x80000000\nsdiv32 %r0, -1", 0x80000000),
+        ("mov %r0, 13\nsdiv %r0, -1", U64 - 12),
+        ("mov %r0, 13\nsmod %r0, -1", 0),
         ("mov %r0, -13\nsdiv %r0, 3", U64 - 3),
         ("mov %r0, -13\nsmod %r0, 3", U64),
         ("mov %r0, -13\ndiv32 %r0, 3", (2**32 - 13) // 3),
@@ -115,13 +119,13 @@ def test_loads_extend_with_zeros_or_with_the_sign():
 @pytest.mark.parametrize("size", ["", "32"])
 @pytest.mark.parametrize(
     ("operation", "after"),
-    [("add", 15), ("or", 15), ("and", 0), ("xor", 15), ("xchg", 5)],
+    [("add", 16), ("or", 14), ("and", 2), ("xor", 12), ("xchg", 6)],
 )
 def test_atomic_operations_on_a_map_return_what_was_there(operation, after, size):
     data = np.zeros(2, np.uint64)
     data[0] = 10
     fetch = "" if operation == "xchg" else "fetch "
-    text = f"lddw %r1, data:.bss+0\nmov %r0, 5\nlock {fetch}{operation}{size} [%r1], %r0\nexit"
+    text = f"lddw %r1, data:.bss+0\nmov %r0, 6\nlock {fetch}{operation}{size} [%r1], %r0\nexit"
     maps, placement = (MapSpec(".bss", 2, 4, 16, 1),), Placement((data.ctypes.data,), 1, 0, 0)
     program = compile_programs([ebpf.program(text)], maps, placement, probes=False).programs[0]
     assert program.run() == 10
@@ -168,6 +172,14 @@ def test_a_called_function_can_use_the_callers_stack():
         mov %r0, 0
     """
     assert value_of(text) == 42
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["mov %r3, %r10\nsub %r3, 24\n", "mov %r3, -24\nadd %r3, %r10\n", "mov %r3, %r10\nadd %r3, -32\nsub %r3, -8\n"],
+)
+def test_stack_addresses_can_be_computed_in_any_way(address):
+    assert value_of(f"stdw [%r10-16], 7\nmov %r0, 0\n{address}ldxdw %r0, [%r3+8]") == 7
 
 
 def test_stack_addresses_with_an_offset_from_memory_work():
@@ -272,6 +284,8 @@ LOOKUP = """
         (MapSpec("counts", 2, 4, 64, 1), 0x1000, "mul %r7, 12\nadd %r0, %r7\nldxdw %r1, [%r0]", 4),
         (MapSpec("counts", 2, 4, 64, 1), 0x1000, "and %r7, 56\nadd %r0, %r7\nldxdw %r1, [%r0+4]", 4),
         (MapSpec("counts", 2, 4, 64, 1), 0x1000, "add %r0, %r7\nldxdw %r1, [%r0]", 1),
+        (MapSpec("counts", 2, 4, 64, 1), 0x1000, "jeq %r7, 0, +1\nadd %r0, 4\nldxdw %r1, [%r0]", 4),
+        (MapSpec("counts", 2, 4, 64, 1), 0x1000, "jeq %r7, 0, +1\nadd %r0, 16\nldxdw %r1, [%r0]", 8),
         (MapSpec("counts", 2, 4, 64, 1), 0x1000, "lddw %r1, data:counts+20\nldxdw %r1, [%r1]", 4),
         (MapSpec("counts", 2, 4, 64, 1), 0x1000, "ldxdw %r3, [%r10-24]\nldxdw %r1, [%r3]", 1),
     ],
@@ -421,12 +435,16 @@ def test_every_target_gets_a_module_that_llvm_accepts(target, per):
 
 
 def test_only_what_a_program_looks_at_is_put_into_the_context():
-    def calls(text):
-        return set(re.findall(r"call i64 @(accel_\w+)\(", ir(text + "\nmov %r0, 0\nexit")))
+    def calls(text, **options):
+        return set(re.findall(r"call i64 @(accel_\w+)\(", ir(text + "\nmov %r0, 0\nexit", **options)))
 
     assert calls("ldxdw %r2, [%r1]") == set()
     assert calls("ldxw %r2, [%r1+28]") == {"accel_helper_600"}
     assert calls("ldxdw %r2, [%r1+32]") == {"accel_launch"}
+    assert calls("ldxb %r2, [%r1+27]") == set()
+    spilled = "ldxdw %r3, [%r10-8]\nldxw %r2, [%r3+28]"
+    assert calls(spilled) == {"accel_helper_600", "accel_launch"}
+    assert calls(spilled, pointers={(0, 1): "map"}) == calls(spilled, pointers={(0, 1): "stack"}) == set()
     assert calls("stxdw [%r10-8], %r1\nldxdw %r3, [%r10-8]\nldxw %r2, [%r3+28]") == {"accel_helper_600", "accel_launch"}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -17,6 +19,7 @@ from accel_magic.gpu.elf import read_elf
 from accel_magic.gpu.isa import CALL, CALL_LOCAL, DataReference, MapReference, encode
 from accel_magic.gpu.objects import load, load_object
 
+BPFTIME = os.environ.get("ACCEL_MAGIC_BPFTIME", "")
 EVERYTHING = Path(__file__).parent / "programs" / "everything.bpf.c"
 
 
@@ -329,6 +332,22 @@ def test_a_stripped_object_is_refused(everything):
     assert caught.value.why == "it has no symbols (was it stripped?)"
 
 
+def test_a_symbol_of_a_section_that_is_not_there_is_refused(everything):
+    data, (start, size) = bytearray(everything.data), areas(everything.data)[".symtab"]
+    for at in range(start + 24, start + size, 24):
+        if struct.unpack_from("<H", data, at + 6)[0] < 0xFF00:
+            struct.pack_into("<H", data, at + 6, 5000)
+    with pytest.raises(ProgramError, match="no eBPF object") as caught:
+        load_object(bytes(data))
+    assert "is in section 5000, which is not there" in caught.value.why
+
+
+def test_global_variables_of_more_than_64_mib_are_refused():
+    with pytest.raises(ProgramError, match="no eBPF object") as caught:
+        compiled("char large[(64 << 20) + 1];")
+    assert caught.value.why == f"section .bss claims {(64 << 20) + 1} bytes"
+
+
 @pytest.mark.parametrize("name", ["absent.o", "absent.c"])
 def test_a_file_that_is_not_there_is_named(name, tmp_path):
     with pytest.raises(ProgramError, match=rf"{name} cannot be read") as caught:
@@ -341,6 +360,22 @@ def test_an_object_that_is_too_large_is_refused(monkeypatch, everything):
     with pytest.raises(ProgramError, match="no eBPF object") as caught:
         load_object(everything.data)
     assert caught.value.why.startswith(f"it has {len(everything.data)} bytes, more than")
+
+
+@pytest.mark.skipif(not BPFTIME, reason="ACCEL_MAGIC_BPFTIME does not name a checkout of bpftime")
+def test_gpu_programs_of_bpftime_load_unmodified():
+    files = [*Path(BPFTIME, "example/gpu").rglob("*.bpf.c"), *Path(BPFTIME, "benchmark/gpu").rglob("*.bpf.c")]
+    assert len(files) >= 22
+    for file in files:
+        text, found = file.read_text(), load(file)
+        declared = re.findall(r'^} (\w+) SEC\("\.maps"\)', text, re.MULTILINE)
+        assert {spec.name for spec in found.maps if spec.name[0] != "."} == set(declared)
+        written = re.findall(r'^SEC\("([^"]+)"\)\s+int (?:BPF_KPROBE\()?(\w+)', text, re.MULTILINE)
+        assert {(program.section, program.name) for program in found.programs} == set(written)
+        for program in found.programs:
+            assert sections.is_gpu(program) == program.section.startswith(("kprobe/", "kretprobe/"))
+            used = {reference.map for reference in references(program.functions[0])}
+            assert used <= {spec.name for spec in found.maps}
 
 
 NUMBERS = st.sampled_from([0, 1, 0xFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 64) - 1])

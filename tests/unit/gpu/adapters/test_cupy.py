@@ -90,6 +90,16 @@ def test_a_raw_kernel_made_within_the_cell_runs_rewritten_within_it_and_plain_af
     assert (first.shared_bytes, first.stream) == (8, 3)
 
 
+def test_a_program_still_says_how_it_was_to_be_compiled(gpu, fenced):
+    with attached(fenced):
+        program = gpu.compiler._NVRTCProgram(SOURCE, "a.cu", method="cubin")
+        program.src += gpu.compiler._kernel_cache_backend._token
+        cubin, _ = program.compile(("-arch=sm_80",))
+    assert program.method == "cubin"
+    assert cubin.startswith(b"\x7fELF")
+    assert len(fenced.sources) == 1
+
+
 def test_the_disk_cache_gets_what_it_would_have_got_without_a_cell(gpu, fenced):
     with attached(fenced):
         cupy.RawKernel(SOURCE, "add")((1,), (1,), ())

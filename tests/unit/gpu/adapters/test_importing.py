@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 
 import pytest
@@ -45,6 +45,26 @@ def test_an_import_after_the_end_is_not_reported(folder):
         pass
     importlib.import_module("made_for_the_import")
     assert seen == []
+
+
+def test_a_module_that_is_found_within_the_cell_and_run_after_it_is_not_reported(folder):
+    (folder / "made_for_the_import.py").write_text("")
+    seen = []
+    with on_import(["made_for_the_import"], seen.append):
+        spec = importlib.util.find_spec("made_for_the_import")
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert seen == []
+
+
+def test_a_module_that_is_run_twice_is_reported_once(folder):
+    (folder / "made_for_the_import.py").write_text("")
+    seen = []
+    with on_import(["made_for_the_import"], seen.append):
+        spec = importlib.util.find_spec("made_for_the_import")
+        loader = spec.loader
+        for _ in range(2):
+            loader.exec_module(importlib.util.module_from_spec(spec))
+    assert seen == ["made_for_the_import"]
 
 
 def test_an_import_that_fails_is_not_reported_and_can_be_repeated(folder):

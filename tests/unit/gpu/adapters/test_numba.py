@@ -263,9 +263,13 @@ class TestOnTheCpuDevice:
 
     def test_numbas_tables_have_nothing_of_the_cell(self, recorder, device):
         out = np.zeros(11)
+        context = cuda.descriptor.cuda_target.target_context
+        before = len(context._defns)
         with attached(recorder, device):
             everything[1, 1](out, True, 1, 2, 3.0, 4.0, 5j, (6, 7), (1, (2.0, (3,))))
             assert square.overloads
+            assert len(context._defns) > before
+        assert len(context._defns) == before
         assert out[10] == 16
         assert not square.overloads
         assert not everything.overloads

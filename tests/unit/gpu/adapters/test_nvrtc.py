@@ -221,6 +221,18 @@ class TestBindings:
         assert within != before
         assert cubin() == before
 
+    def test_nothing_is_kept_of_a_program_that_is_destroyed(self, bindings, compiled, recorder):
+        from accel_magic.gpu.adapters.nvrtc_bindings import _Programs
+
+        _, program = bindings.nvrtcCreateProgram(SOURCE.encode(), b"user.cu", 0, None, None)
+        bindings.nvrtcCompileProgram(program, 1, [b"-arch=sm_80"])
+        programs = _Programs(bindings, recorder)
+        functions = programs.functions()
+        assert functions["nvrtcGetPTXSize"](program)[1] == len(recorder.sources[0].ptx) + 1
+        assert len(programs._texts) == 1
+        functions["nvrtcDestroyProgram"](program)
+        assert programs._texts == {}
+
     def test_a_program_that_did_not_compile_is_left_to_the_bindings(self, bindings, compiled, recorder):
         _, program = bindings.nvrtcCreateProgram(b"x", b"user.cu", 0, None, None)
         bindings.nvrtcCompileProgram(program, 0, [])

@@ -154,7 +154,7 @@ def test_a_kernel_is_rewritten_once_and_launched_often(kernels, altering, device
     with attached(altering, device):
         for _ in range(3):
             kernels.histogram[(2,)](np.zeros(256, np.int32), np.zeros(4, np.int32), 256, BLOCK=128)
-        kernels.row_sums[(1,)](x, out, (1.0, 0.0), 256, BLOCK=256)
+        kernels.row_sums[(1,)](x, 256, out, (1.0, 0.0), 256)
     assert [source.names for source in altering.sources] == [("histogram",), ("row_sums",)]
     assert len(altering.launches) == 4
 
@@ -190,29 +190,54 @@ def test_atomics_count_exactly(kernels, recorder, device):
 def test_heuristics_and_tuples_work(kernels, recorder, device):
     x, out = numbers(3 * 100).reshape(3, 100), np.zeros(3, np.float32)
     with attached(recorder, device):
-        kernels.guided[(3,)](x, out, (2.0, 5.0), 100)
+        kernels.guided[(3,)](x, out=out, pair=(2.0, 5.0), columns=100)
     assert np.array_equal(out, x.sum(axis=1) * 2 + 5)
 
 
 def test_the_autotuner_takes_its_first_configuration_and_forgets_it(kernels, recorder, device):
-    x, out = numbers(500), np.full(500, 9, np.float32)
+    values, counts = np.arange(500, dtype=np.int32) % 7, np.full(7, 9, np.int32)
     with attached(recorder, device):
-        kernels.tuned[lambda meta: (triton.cdiv(500, meta["BLOCK"]),)](x, x, out, 500, 1.0)
-    assert np.array_equal(out, x + x)
-    assert [launch.grid for launch in recorder.launches] == [(8, 1, 1)]
+        kernels.tuned[lambda meta: (triton.cdiv(500, meta["BLOCK"]),)](values, counts, 500)
+    assert np.array_equal(counts, np.bincount(values))
+    assert [(launch.grid, launch.block) for launch in recorder.launches] == [((8, 1, 1), (128, 1, 1))]
     assert kernels.tuned.cache == {}
     assert "do_bench" not in vars(kernels.tuned)
 
 
 def test_nothing_of_the_simulated_device_is_left_in_tritons_memory(kernels, recorder, device):
     before = dict(kernels.add.device_caches)
+    assert -1 not in before
     out = np.zeros(128, np.float32)
     with attached(recorder, device):
         held = kernels.add[(1,)](out, out, out, 128, 1.0, BLOCK=128)
     assert dict(kernels.add.device_caches) == before
     assert held.module is None
-    free = device.allocate(1 << 20)
-    assert device.view(free, 1 << 20).sum() == 0
+
+
+def test_nothing_that_was_compiled_for_a_gpu_within_the_cell_is_left_in_tritons_memory(kernels, recorder, monkeypatch):
+    def do_compile(function, key, _signature, device, *_):
+        function.device_caches[device][0][key] = "kernel"
+        function.device_caches[device][1]["spelled " + key] = key
+
+    monkeypatch.setattr(triton.runtime.jit.JITFunction, "_do_compile", do_compile)
+    monkeypatch.setattr(kernels.add, "device_caches", {0: ({}, {}, "target")})
+    kernels.add._do_compile("before", {}, 0)
+    with attached(recorder):
+        kernels.add._do_compile("within", {}, 0)
+        assert set(kernels.add.device_caches[0][0]) == {"before", "within"}
+    assert kernels.add.device_caches == {0: ({"before": "kernel"}, {"spelled before": "before"}, "target")}
+
+
+def test_scratch_memory_that_triton_asks_for_is_there_for_every_block_and_given_back(device):
+    from accel_magic.gpu.adapters.triton_cpu import _Launcher
+
+    metadata = SimpleNamespace(global_scratch_size=100, profile_scratch_size=0)
+    launcher = _Launcher(device, None, (), metadata)
+    with launcher._scratch([None, None], 6) as (scratch, profile):
+        assert device.view(scratch, 600).size == 600
+        assert profile == 0
+    with pytest.raises(AccelMagicError):
+        device.view(scratch, 1)
 
 
 def test_arrays_that_share_memory_share_it_on_the_device(kernels, recorder, device):

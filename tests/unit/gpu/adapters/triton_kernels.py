@@ -33,7 +33,7 @@ def histogram(values, counts, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def row_sums(x, out, pair, columns, BLOCK: tl.constexpr):
+def row_sums(x, BLOCK: tl.constexpr, out, pair, columns):
     row = tl.program_id(0)
     place = tl.arange(0, BLOCK)
     values = tl.load(x + row * columns + place, mask=place < columns, other=0)
@@ -48,7 +48,7 @@ def out_of_bounds(x, BLOCK: tl.constexpr):
 tuned = triton.autotune(
     configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128}, num_warps=2)],
     key=["n"],
-    reset_to_zero=["out"],
-)(add)
+    reset_to_zero=["counts"],
+)(histogram)
 
 guided = triton.heuristics({"BLOCK": lambda given: triton.next_power_of_2(given["columns"])})(row_sums)

@@ -108,13 +108,16 @@ def everywhere(probe: ProbeCode) -> list[tuple[Attach, ProbeCode]]:
     return [(Attach(where, operations=EVERY_OPERATION), probe) for where in Where]
 
 
-def run(text, kernel, arguments, attaches=(), *, grid=(1, 1, 1), block=(32, 1, 1), shared=0, **options) -> Ran:
+def run(
+    text, kernel, arguments, attaches=(), *, grid=(1, 1, 1), block=(32, 1, 1), shared=0, change=str, **options
+) -> Ran:
     """Run a kernel on the CPU device with the recorder in it; arrays among the arguments are copied there and back."""
     device = Device(1 << 28)
     room = 1 << 15
     base = device.allocate(32 * (room + 1))
     device.copy_in(base, np.zeros(32 * (room + 1), np.uint8))
-    injection = inject(text, [(attach, recorder(base, room)) for attach in attaches], **options)
+    probe = ProbeCode("accel_record", change(recorder(base, room).text))
+    injection = inject(text, [(attach, probe) for attach in attaches], **options)
     addresses = [device.allocate(one.nbytes) if isinstance(one, np.ndarray) else 0 for one in arguments]
     for address, one in zip(addresses, arguments, strict=True):
         if address:

@@ -168,9 +168,7 @@ def test_atomics_are_told_with_their_space(ptx):
     values = np.arange(64, dtype=np.uint32) * 7
     counts, total, whole = np.zeros(65, np.uint32), np.zeros(1, np.uint64), np.zeros(1, np.float32)
     atomics = Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC}))
-    ran = ptx.run(
-        ptx.sample("kernels"), "atomics", [counts, total, whole, values], [atomics], block=(64, 1, 1)
-    )
+    ran = ptx.run(ptx.sample("kernels"), "atomics", [counts, total, whole, values], [atomics], block=(64, 1, 1))
 
     at_counts, at_total, at_whole, _ = ran.addresses
     assert len(ran.at(space=SHARED, size=4)) == 64
@@ -183,9 +181,7 @@ def test_atomics_are_told_with_their_space(ptx):
 def test_copies_to_shared_memory_tell_the_global_address(ptx):
     tiles = np.random.default_rng(5).random(4 * 128 * 3, dtype=np.float32)
     copies = Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY}))
-    ran = ptx.run(
-        ptx.sample("async_copy"), "async_copy", [tiles, np.zeros_like(tiles), 3], [copies], block=(128, 1, 1)
-    )
+    ran = ptx.run(ptx.sample("async_copy"), "async_copy", [tiles, np.zeros_like(tiles), 3], [copies], block=(128, 1, 1))
 
     base = ran.addresses[0]
     assert {one.address for one in ran.records} == {base + 16 * i for i in range(3 * 128)}
@@ -264,3 +260,29 @@ def test_triton_kernels_tell_masked_accesses_only_where_the_mask_holds(ptx):
         told = {one.address for one in ran.at(operation=operation) if base <= one.address < base + 4096}
         assert told == {base + 4 * i for i in range(n)}
     np.testing.assert_array_equal(ran.outputs[2][:n], (x + y)[:n])
+
+
+@pytest.mark.parametrize(
+    ("read", "register", "expected"),
+    [
+        ("ld.param.b8", "%rs1", lambda base: base >> 8 & 0xFF),
+        ("ld.param.s8", "%r8", lambda base: (base >> 8 & 0xFF) - (0x100 if base >> 8 & 0x80 else 0) & 0xFFFFFFFF),
+        ("ld.param.b32", "%r8", lambda base: base >> 8 & 0xFFFFFFFF),
+        ("ld.param.u16", "%rd2", lambda base: base >> 8 & 0xFFFF),
+    ],
+)
+def test_parts_of_parameters_are_taken_as_loads_would(ptx, read, register, expected):
+    arguments = [floats(32), floats(32), np.zeros(32, np.float32), 32]
+    bits = {"%rs": 16, "%r8": 32, "%rd": 64}[register[:3]]
+    widened = f"mov.b64 %rd1, {register};" if bits == 64 else f"cvt.u64.u{bits} %rd1, {register};"
+    lines = f"{read} {register}, [accel_record_param_0+1];\n{widened}"
+
+    def partly(code):
+        return code.replace("ld.param.b64 \t%rd1, [accel_record_param_0];", lines)
+
+    stores = Attach(Where.MEMORY, operations=frozenset({Operation.STORE}))
+    ran = ptx.run(ptx.sample("kernels"), "vector_add", arguments, [stores], change=partly)
+
+    assert {one.thread: one.address for one in ran.records} == {
+        i: expected(ran.addresses[2] + 4 * i) for i in range(32)
+    }

@@ -270,7 +270,9 @@ OPERAND = st.one_of(
     NAME.map("!{}".format),
     st.lists(NAME, max_size=3).map(lambda items: "(" + ",".join(items) + ")"),
 )
-OPCODE = st.sampled_from(["mov.u32", "ld.global.v4.f32", "bar.sync", "cp.async.bulk.shared::cluster.global", "ret", "new"])
+OPCODE = st.sampled_from(
+    ["mov.u32", "ld.global.v4.f32", "bar.sync", "cp.async.bulk.shared::cluster.global", "ret", "new"]
+)
 GUARD = st.sampled_from(["", "@%p1", "@!p"])
 
 
@@ -286,7 +288,10 @@ def statements(draw, depth=2):
     if kind == "declaration":
         return f".reg .b32 %r<{draw(st.integers(1, 9))}>, x;{blank}", ("declaration", None)
     if kind == "directive":
-        return draw(st.sampled_from(['.pragma "no; {";', ".loc 1 2 3\n", ".branchtargets a, b;"])) + blank, ("directive", None)
+        return draw(st.sampled_from(['.pragma "no; {";', ".loc 1 2 3\n", ".branchtargets a, b;"])) + blank, (
+            "directive",
+            None,
+        )
     guard, opcode = draw(GUARD), draw(OPCODE)
     operands = draw(st.lists(OPERAND, max_size=4))
     between = draw(BLANK) if operands else ""

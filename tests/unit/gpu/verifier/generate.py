@@ -59,6 +59,8 @@ class Dialect:
     fields: tuple = ((0, 8), (8, 4), (12, 4), (16, 4), (28, 4), (32, 8), (32, 4))
     data: tuple = ((".rodata", 16), (".bss", 32))
     left_out: tuple = ()
+    operations: tuple = tuple(OPERATIONS)
+    moves: tuple = (Alu.ADD, Alu.ADD, Alu.ADD, Alu.SUB)
 
 
 class Writer:
@@ -163,7 +165,7 @@ class Writer:
     def arithmetic(self):
         left = self.a_number()
         kind = self.random.choice((isa.ALU64, isa.ALU))
-        operation = self.random.choice(OPERATIONS)
+        operation = self.random.choice(self.dialect.operations)
         if operation == Alu.NEG:
             self.put(kind | Alu.NEG, left)
             return
@@ -188,7 +190,7 @@ class Writer:
         way = self.random.randrange(4)
         if way == 0:
             self.put(kind | Alu.AND, register, imm=self.random.choice((1, 3, 4, 7, 8, 15, 24, 60, 255)))
-        elif way == 1:
+        elif way == 1 and Alu.MOD in self.dialect.operations:
             self.put(kind | Alu.MOD, register, imm=self.random.choice((2, 3, 4, 8, 16, 13)))
         elif way == 2:
             self.put(kind | Alu.RSH, register, imm=(64 if kind == isa.ALU64 else 32) - self.random.randrange(1, 6))
@@ -285,7 +287,7 @@ class Writer:
                 guard = self.put(kind | condition, 2, imm=imm)
             elif self.likely(0.85):
                 guard = self.put(kind | condition, register, imm=imm)
-            self.put(isa.ALU64 | self.random.choice((Alu.ADD, Alu.ADD, Alu.ADD, Alu.SUB)) | 8, 0, register)
+            self.put(isa.ALU64 | self.random.choice(self.dialect.moves) | 8, 0, register)
         self.touch(0, size, offset)
         if guard is not None:
             self.land(guard)

@@ -178,23 +178,42 @@ def test_a_loop_that_all_lanes_leave_together_leaves_what_it_counted_alike():
 
 
 def test_an_exit_that_only_some_lanes_come_by_lets_them_leave_at_different_times():
+    """What a helper gives is alike in each round; after the loop it is of different rounds."""
     known = known_of("""
         call 511
         mov r6, r0
-        mov r1, 0
-        mov r2, 9
+        mov r7, 0
     head:
-        add r1, 1
-        jgt r6, r1, skip
-        jgt r2, 3, end
+        add r7, 1
+        call 608
+        mov r8, r0
+        jgt r6, r7, skip
+        jgt r8, 3, end
     skip:
-        jlt r1, 8, head
+        jlt r7, 8, head
     end:
-        mov r0, r1
+        mov r0, r8
         exit
     """)
 
+    assert known.states[0, 6].registers[8].level is Level.BLOCK
     assert at_end(known).level is Level.LANE
+
+
+def test_masks_are_alike_only_where_the_lanes_of_a_warp_are_together():
+    known = known_of("""
+        call 600
+        mov r6, r0
+        call 511
+        jgt r0, 3, end
+        call 600
+        mov r7, r0
+    end:
+        exit
+    """)
+
+    assert known.states[0, 2].registers[6].level is Level.WARP
+    assert known.states[0, 5].registers[0].level is Level.LANE
 
 
 def test_values_that_meet_after_a_branch_differ_as_its_condition_does():

@@ -1,7 +1,10 @@
 # Where numba_smooth.ptx comes from: numba-cuda 0.30, `python numba_kernels.py` (no GPU needed).
 import numpy as np, warnings
-warnings.simplefilter('ignore')
+
+warnings.simplefilter("ignore")
 from numba import cuda, float32, types
+
+
 def smooth(x, out):
     i = cuda.grid(1)
     tile = cuda.shared.array(128, float32)
@@ -10,5 +13,7 @@ def smooth(x, out):
     if 0 < cuda.threadIdx.x < 127 and i < out.size:
         out[i] = (tile[cuda.threadIdx.x - 1] + tile[cuda.threadIdx.x] + tile[cuda.threadIdx.x + 1]) / 3
     cuda.atomic.add(out, 0, 1.0)
-t,_=cuda.compile_ptx(smooth,(float32[:],float32[:]),cc=(8,0))
-open("numba_smooth.ptx","w").write(t)
+
+
+t, _ = cuda.compile_ptx(smooth, (float32[:], float32[:]), cc=(8, 0))
+open("numba_smooth.ptx", "w").write(t)

@@ -1,0 +1,330 @@
+"""GPU programs around kernels on the simulated device: counts against what the kernels were told to do."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import accel_magic
+from accel_magic.errors import MachineError, ProbeError, ProgramError, TraceStateError
+from accel_magic.gpu.adapters import nvrtc
+from accel_magic.gpu.tools import TOOLS
+
+SOURCE = r"""
+extern "C" __global__ void add(const float *a, const float *b, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i] + b[i];
+}
+extern "C" __global__ void cube(int *out) {
+    int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] += 1;
+}
+extern "C" __global__ void strided(const float *in, float *out, int stride) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = in[i * stride];
+}
+__device__ __noinline__ int mixed(int v) { for (int k = 0; k < 5; k++) v = v * 1664525 + 1013904223; return v; }
+extern "C" __global__ void thirds(int *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i % 3 == 0) out[i] = mixed(i);
+}
+extern "C" __global__ void reduced(const int *in, int *out) {
+    __shared__ int part[128];
+    part[threadIdx.x] = in[blockIdx.x * 128 + threadIdx.x];
+    __syncthreads();
+    for (int step = 64; step; step /= 2) {
+        if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) atomicAdd(out, part[0]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    ptx = nvrtc.compile(SOURCE)
+    return lambda name: nvrtc.CpuKernel(ptx, name)
+
+
+def traced(*tools, run, **options):
+    with accel_magic.gputrace(*tools, **options) as trace:
+        run()
+    return trace.result
+
+
+def floats(count):
+    return np.arange(count, dtype=np.float32)
+
+
+def test_every_thread_of_a_grid_of_three_dimensions_is_counted_once_per_launch(kernel):
+    grid, block = (3, 2, 2), (8, 5, 2)
+    out = np.zeros(12 * 80, np.int32)
+
+    def run():
+        for _ in range(3):
+            kernel("cube")[grid, block](out)
+
+    result = traced("threadhist", "kernelcount", run=run)
+
+    threads = result.tools["threadhist"]
+    assert threads["thread"].tolist() == list(range(960))
+    assert set(threads["runs"]) == {3}
+    assert (threads["cycles"] > 0).all()
+    assert threads["block"].tolist() == [thread // 80 for thread in range(960)]
+    # 80 threads are three warps, the last of them half full.
+    counts = result.tools["kernelcount"][["launches", "warps", "threads"]]
+    assert counts.values.tolist() == [[3, 3 * 12 * 3, 3 * 960]]
+    assert (out == 3).all()
+
+
+def test_threads_beyond_the_room_of_a_map_are_lost_exactly(kernel):
+    out = np.zeros(256, np.int32)
+
+    result = traced("threadhist", run=lambda: kernel("cube")[2, 128](out), threads=100)
+
+    assert result.tools["threadhist"]["thread"].tolist() == list(range(100))
+    assert result.lost == 2 * 156  # at the entry and at the exit
+    assert "312 lost" in repr(result)
+    assert (out == 1).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 8, 33])
+def test_sectors_are_those_that_the_addresses_of_a_warp_touch(kernel, stride):
+    count = 128
+    given = floats(count * stride)
+
+    result = traced("memtrace", run=lambda: kernel("strided")[2, 64](given, floats(count), stride))
+
+    table = result.tools["memtrace"].set_index("operation")
+    addresses = 4 * stride * np.arange(count)  # allocations begin at a sector
+    warps = [len(set(warp // 32)) for warp in addresses.reshape(-1, 32)]
+    load, store = table.loc["load"], table.loc["store"]
+    assert (load["requests"], load["lanes"], load["sectors"]) == (4, 128, sum(warps))
+    assert (store["requests"], store["lanes"], store["sectors"]) == (4, 128, 16)
+    assert (load["line"], load["space"], load["bytes"]) == (13, "global", 4)
+
+
+def test_a_branch_splits_the_one_warp_at_the_edge(kernel):
+    n = 1000
+
+    result = traced("branchdiv", run=lambda: kernel("add")[8, 128](floats(n), floats(n), floats(n), n))
+
+    (row,) = result.tools["branchdiv"].to_dict("records")
+    assert (row["name"], row["line"], row["warps"], row["split"], row["lanes"]) == ("add", 4, 32, 1, 1024)
+    assert row["taken"] in (n, 1024 - n)  # the compiler may turn the condition round
+
+
+def test_calls_of_a_device_function_are_counted_in_every_lane_that_makes_them(kernel):
+    out = np.zeros(256, np.int32)
+
+    result = traced("funclat", run=lambda: kernel("thirds")[2, 128](out))
+
+    (row,) = result.tools["funclat"].to_dict("records")
+    assert "mixed" in row["name"]
+    assert row["calls"] == len(range(0, 256, 3))
+    assert row["cycles"] == row["calls"] * row["mean"] > 0
+
+
+def test_every_thread_leaves_and_every_warp_and_block_is_placed_once(kernel):
+    def run():
+        for _ in range(2):
+            kernel("cube")[(2, 3), 40](np.zeros(240, np.int32))
+
+    result = traced("kernelretsnoop", "warpmap", "blocktime", run=run)
+
+    exits, warps, blocks = (result.tools[name] for name in ("kernelretsnoop", "warpmap", "blocktime"))
+    each = list(itertools.product(range(2), range(240)))
+    assert sorted(zip(exits["launch"], exits["thread"], strict=True)) == each
+    assert (exits["lane"] == exits["thread"] % 40 % 32).all()
+    assert sorted(zip(warps["launch"], warps["block"], warps["warp"], warps["lanes"], strict=True)) == [
+        (launch, block, warp, lanes) for launch in range(2) for block in range(6) for warp, lanes in enumerate((32, 8))
+    ]
+    assert sorted(zip(blocks["launch"], blocks["block"], strict=True)) == list(itertools.product(range(2), range(6)))
+    assert (blocks["start_ns"] < blocks["end_ns"]).all()
+    homes = warps.groupby(["launch", "block"])["sm"].agg(["min", "max"]).reset_index()
+    both = blocks.merge(homes, on=["launch", "block"])
+    assert (both["sm"] == both["min"]).all()
+    assert (both["sm"] == both["max"]).all()
+
+
+def test_launches_begin_after_they_were_asked_for_and_within_their_call(kernel):
+    def run():
+        for n in (32, 64, 96):
+            kernel("add")[1, n](floats(n), floats(n), floats(n), n)
+
+    result = traced("launchlate", run=run)
+
+    launches, late = result.launches, result.tools["launchlate"]
+    assert launches["block_x"].tolist() == [32, 64, 96]
+    assert late["launch"].tolist() == [0, 1, 2]
+    assert (late["late_ns"] >= 2000).all()  # what the model takes for a launch
+    assert (launches["time_ns"].diff().dropna() > 0).all()
+    assert (launches["device_ns"] > 0).all()
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_kernels_compute_the_same_with_each_tool_as_without(kernel, tool):
+    rng = np.random.default_rng(5)
+    numbers, n = rng.integers(-1000, 1000, 512, dtype=np.int32), 300
+    a, b = rng.random(n, np.float32), rng.random(n, np.float32)
+
+    def run():
+        summed, total, mixed = np.zeros(n, np.float32), np.zeros(1, np.int32), np.zeros(256, np.int32)
+        kernel("add")[5, 64](a, b, summed, n)
+        kernel("reduced")[4, 128](numbers, total)
+        kernel("thirds")[2, 128](mixed)
+        return summed, total, mixed
+
+    results = []
+    traced(tool, run=lambda: results.append(run()))
+
+    for ours, plain in zip(results[0], run(), strict=True):
+        assert ours.tobytes() == plain.tobytes()
+    assert np.array_equal(results[0][0], a + b)
+    assert results[0][1][0] == numbers.sum()
+
+
+def test_only_kernels_that_are_asked_for_are_traced(kernel):
+    def run():
+        kernel("cube")[1, 32](np.zeros(32, np.int32))
+        kernel("thirds")[1, 32](np.zeros(32, np.int32))
+
+    result = traced("kernelcount", run=run, kernel="thi*")
+
+    assert result.tools["kernelcount"]["name"].tolist() == ["thirds"]
+    kernels = result.kernels.set_index("name")
+    assert (kernels.loc["cube", "reason"], kernels.loc["cube", "launches"]) == ("not asked for", 1)
+    assert kernels.loc["thirds", "instrumented"]
+
+
+SHARED_COUNT = """\
+#include "accel_gpu.h"
+
+GPU_MAP(count, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 1);
+
+SEC("gpu/entry")
+int enter(struct gpu_ctx *ctx)
+{
+    u32 key = 0;
+    u64 *value = bpf_map_lookup_elem(&count, &key);
+
+    if (value)
+        *value += 1;
+    return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
+"""
+
+
+def test_a_plain_update_of_a_shared_value_loses_no_count_and_is_reported(kernel, tmp_path):
+    path = tmp_path / "mine.bpf.c"
+    path.write_text(SHARED_COUNT)
+
+    result = traced(str(path), run=lambda: kernel("cube")[4, 96](np.zeros(384, np.int32)))
+
+    assert result.maps["count"]["value"].tolist() == [384]
+    assert any("mine.bpf.c:12" in finding and "atomic" in finding for finding in result.recording.findings)
+
+
+def test_per_warp_a_program_runs_once_for_each_warp(kernel, tmp_path):
+    path = tmp_path / "mine.bpf.c"
+    path.write_text(SHARED_COUNT)
+
+    result = traced(str(path), run=lambda: kernel("cube")[4, 80](np.zeros(320, np.int32)), per="warp")
+
+    assert result.maps["count"]["value"].tolist() == [12]
+
+
+def test_programs_print_from_the_device(kernel, tmp_path):
+    path = tmp_path / "prints.bpf.c"
+    text = SHARED_COUNT.replace(
+        "    if (value)\n        *value += 1;\n", '    bpf_printk("thread %u", (u32)gpu_thread_number());\n'
+    )
+    path.write_text(
+        text.replace("    u64 *value = bpf_map_lookup_elem(&count, &key);\n", "").replace("    u32 key = 0;\n", "")
+    )
+
+    result = traced(str(path), run=lambda: kernel("cube")[1, 4](np.zeros(4, np.int32)))
+
+    assert sorted(line.split("thread ")[-1].strip() for line in result.printed) == ["0", "1", "2", "3"]
+
+
+def test_an_unsafe_program_is_refused_with_its_line_and_nothing_is_attached(tmp_path):
+    path = tmp_path / "unsafe.bpf.c"
+    path.write_text(SHARED_COUNT.replace("    if (value)\n", ""))
+
+    with pytest.raises(ProgramError, match=r"(?s)unsafe\.bpf\.c:11.*null") as caught, accel_magic.gputrace(str(path)):
+        pytest.fail("the block must not run")
+
+    assert caught.value.fix
+    with accel_magic.gputrace("kernelcount"):
+        pass
+
+
+def test_a_wrong_name_says_which_tools_there_are():
+    with pytest.raises(ProbeError, match="did you mean threadhist"), accel_magic.gputrace("threadhits"):
+        pass
+    with pytest.raises(ProbeError, match="no such file"), accel_magic.gputrace("nowhere/mine.bpf.c"):
+        pass
+    with pytest.raises(ProbeError, match="twice"), accel_magic.gputrace("threadhist", "threadhist"):
+        pass
+
+
+def test_an_error_in_the_block_keeps_what_was_traced_and_lets_the_next_trace_begin(kernel):
+    trace = accel_magic.gputrace("kernelcount")
+    with pytest.raises(ZeroDivisionError), trace:
+        kernel("cube")[1, 32](np.zeros(32, np.int32))
+        1 / 0  # noqa: B018
+    assert trace.result.recording.outcome == "error"
+    assert trace.result.tools["kernelcount"]["threads"].tolist() == [32]
+
+    trace = accel_magic.gputrace("kernelcount")
+    with pytest.raises(KeyboardInterrupt), trace:
+        raise KeyboardInterrupt
+    assert trace.result.recording.outcome == "interrupted"
+    assert accel_magic.last is trace.result
+
+
+def test_traces_do_not_nest(kernel):
+    with accel_magic.gputrace("kernelcount") as outer:
+        with pytest.raises(TraceStateError), accel_magic.gputrace("threadhist"):
+            pass
+        kernel("cube")[1, 32](np.zeros(32, np.int32))
+
+    assert outer.result.tools["kernelcount"]["threads"].tolist() == [32]
+
+
+def test_after_a_trace_kernels_run_without_programs(kernel):
+    cube = kernel("cube")
+    traced("kernelcount", run=lambda: cube[1, 32](np.zeros(32, np.int32)))
+
+    result = traced("kernelcount", run=lambda: None)
+    cube[1, 32](np.zeros(32, np.int32))
+
+    assert len(result.launches) == len(result.tools["kernelcount"]) == 0
+
+
+def test_a_kernel_that_faults_is_named_and_the_partial_result_is_kept(kernel):
+    trace = accel_magic.gputrace("kernelcount")
+    with pytest.raises(accel_magic.AccelMagicError, match="strided"), trace:
+        kernel("strided")[1, 32](floats(8), floats(32), 1 << 20)
+
+    assert trace.result.recording.outcome == "error"
+
+
+def test_without_an_nvidia_driver_cuda_is_refused_with_the_way_out():
+    with pytest.raises(MachineError, match="--device cpu"), accel_magic.gputrace("kernelcount", device="cuda"):
+        pass
+    with accel_magic.gputrace("kernelcount"):
+        pass
+
+
+def test_without_clang_the_fix_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCEL_MAGIC_CLANG", "no-such-clang")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    with pytest.raises(MachineError, match="clang"), accel_magic.gputrace("kernelcount"):
+        pass

@@ -1,0 +1,15 @@
+// The key is the block's own, but all its threads store.
+#include "simt.h"
+
+SHARED(ends, u64, 1024);
+
+SEC("gpu/exit")
+int probe(struct gpu_ctx *ctx)
+{
+	u32 key = gpu_block_number();
+	u64 *end = bpf_map_lookup_elem(&ends, &key);
+
+	if (end)
+		*end = gpu_globaltimer(); // refuse: racy-update at this line
+	return 0;
+}
