@@ -21,7 +21,7 @@ SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-
 .PHONY: help demo test lint bench notebooks recordings screenshots clean
 
 help:
-	@echo 'make demo         set up and run the quickstart and the NPU lab headless (live where possible; else recordings)'
+	@echo 'make demo         set up and run the quickstart, the NPU lab and gputrace headless (live where possible; else recordings)'
 	@echo 'make test         set up and run every check: ruff, mypy, pytest'
 	@echo 'make lint         ruff and mypy only'
 	@echo 'make bench        benchmarks beside bpftrace and BCC (as root)'
@@ -33,7 +33,7 @@ help:
 demo: $(STAMPS)/demo
 	@tools/packages --optional $(DEMO_PACKAGES)
 	@tools/tracefs
-	@$(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb notebooks/npu_lab.ipynb build/demo
+	@$(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb notebooks/npu_lab.ipynb notebooks/gputrace.ipynb build/demo
 
 test: lint
 	@tools/packages $(TEST_PACKAGES)

@@ -147,6 +147,7 @@ def checks() -> tuple[Check, ...]:
         *(_package(name) for name in _PACKAGES),
         *(_driver(name, device) for name, device in _DRIVERS.items()),
         _device_nodes(),
+        _gputrace(),
     )
 
 
@@ -286,6 +287,18 @@ def _pid_namespace() -> Check:
         "not the initial one (a container): the kernel programs see the host's process ids, not the ones shown here"
     )
     return Check("PID namespace", "warning", detail, "start the container with --pid=host")
+
+
+def _gputrace() -> Check:
+    """Check what `%%gputrace` needs; `%%ktrace` works without."""
+    from accel_magic.gpu import requirements
+
+    found = requirements.look()
+    if found.missing:
+        what = "; ".join(dict.fromkeys(what for what, _ in found.missing))
+        fix = "; ".join(dict.fromkeys(fix for _, fix in found.missing))
+        return Check("%%gputrace", "info", f"does not work: {what}", fix)
+    return Check("%%gputrace", "ok", f"works, on the CPU device (simulated): {', '.join(found.there)}")
 
 
 def _python() -> Check:

@@ -50,6 +50,8 @@ _ERROR = re.compile(
 )
 # Names of warnings, which standard it is, and advice for programs in the kernel.
 _NOISE = re.compile(r"( \[-W[^\]]*\]|; ISO C.*|\. [A-Z].*|\.)\s*$")
+# LLVM's own name of a called function.
+_NODE = re.compile(r"\s*(?:to )?0x[0-9a-f]+: i64 = GlobalAddress<[^@]*@\w+> 0, \S+:\d+:\d+\s*")
 _FIXES = (
     (r"'([^']+)' file not found", "put its folder on the include path, or leave the #include out"),
     (
@@ -59,7 +61,10 @@ _FIXES = (
     (r"stack limit", "keep at most 512 bytes in local variables: move large ones into a map"),
     (r"function '__\w+[sdt]f\d?' is not", "compute with integers: eBPF has no floating point"),
     (r"function 'mem\w+' is not", "copy or fill at most 1024 bytes at once, of a size that is known when compiling"),
-    (r"stack arguments|too many arg", "pass at most 5 arguments, more of them in a struct through a pointer"),
+    (
+        r"stack arguments|too many arg|pass by value",
+        "pass at most 5 arguments, more of them in a struct through a pointer",
+    ),
 )
 
 
@@ -258,7 +263,7 @@ def _compile_error(messages: str, folder: Path, name: str) -> ProgramError:
     """Make an error of what clang writes: the first one with its source line, then the others."""
     errors: dict[tuple[str, int, str], str] = {}
     for match in _ERROR.finditer(messages):
-        file, message = match["file"].removeprefix("./"), _NOISE.sub("", match["message"])
+        file, message = match["file"].removeprefix("./"), _NOISE.sub("", _NODE.sub("", match["message"]))
         errors.setdefault((file, int(match["line"]), message), f"{file}:{match['line']}:{match['column']}: {message}")
     if not errors:
         return ProgramError(

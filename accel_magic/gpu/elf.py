@@ -116,8 +116,8 @@ def read_elf(data: bytes, source: str) -> Elf:
     try:
         file = _opened(data)
         sections = tuple(_sections(file, data))
-        symbols = tuple(_symbols(file, sections, len(data)))
-        return Elf(sections, symbols, dict(_relocations(file, sections, symbols, len(data))))
+        symbols = tuple(_symbols(file, sections))
+        return Elf(sections, symbols, dict(_relocations(file, sections, symbols)))
     except _RefusedError as error:
         raise _error(source, str(error)) from None
     except _DAMAGED as error:
@@ -158,12 +158,10 @@ def _sections(file: ELFFile, data: bytes) -> Iterator[Section]:
         yield Section(str(section.name), code, bool(flags & _ALLOCATED), size, content)
 
 
-def _symbols(file: ELFFile, sections: tuple[Section, ...], most: int) -> Iterator[Symbol]:
+def _symbols(file: ELFFile, sections: tuple[Section, ...]) -> Iterator[Symbol]:
     table = file.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
         raise _RefusedError("it has no symbols (was it stripped?)")
-    if table["sh_size"] > most:
-        raise _RefusedError(f"its table of symbols claims {table['sh_size']} bytes")
     for symbol in table.iter_symbols():
         where, info = symbol["st_shndx"], symbol["st_info"]
         section = where if isinstance(where, int) else None
@@ -180,7 +178,7 @@ def _symbols(file: ELFFile, sections: tuple[Section, ...], most: int) -> Iterato
 
 
 def _relocations(
-    file: ELFFile, sections: tuple[Section, ...], symbols: tuple[Symbol, ...], most: int
+    file: ELFFile, sections: tuple[Section, ...], symbols: tuple[Symbol, ...]
 ) -> Iterator[tuple[int, tuple[Relocation, ...]]]:
     for section in file.iter_sections():
         if not isinstance(section, RelocationSection):
@@ -191,8 +189,6 @@ def _relocations(
             continue  # of debug information
         if section.is_RELA():
             raise _RefusedError("its relocations are not as clang makes them (RELA)")
-        if section["sh_size"] > most:
-            raise _RefusedError(f"{section.name} claims {section['sh_size']} bytes")
         yield number, tuple(_relocation(entry, symbols) for entry in section.iter_relocations())
 
 

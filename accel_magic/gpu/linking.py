@@ -172,21 +172,18 @@ def _referring(unit: Unit, instruction: Instruction | None, relocation: elf.Relo
             f"it reads {symbol.name}, which this object does not define",
             "use variables of the same file: those of the kernel are not on a GPU",
         )
-    offset = symbol.value + _signed(instruction.imm)
+    offset = symbol.value + instruction.imm
     if name := unit.maps.get((symbol.section, offset)):
         return replace(instruction, imm=0, reference=MapReference(name))
-    if symbol.section in unit.data:
+    section = unit.file.sections[symbol.section]
+    if symbol.section in unit.data and offset < section.size:
         _need_plain_data(unit, symbol.section)
         return replace(instruction, imm=0, reference=DataReference(unit.data[symbol.section], offset))
-    if unit.file.sections[symbol.section].code:
+    if section.code:
         raise _MissingError(
             f"it takes the address of function {_function_at(unit, symbol, offset)}", "call it, or write a loop"
         )
     raise damaged(unit.source, f"{symbol.name} + {offset} is neither a map nor a global variable")
-
-
-def _signed(imm: int) -> int:
-    return imm - (imm >> 63 << 64)
 
 
 def _function_at(unit: Unit, symbol: elf.Symbol, offset: int) -> str:

@@ -45,6 +45,11 @@ def recording_of(
     printed = [line for each in shared for line in map_views.printed(each.printed())]
     lost_prints = sum(int(each.losses()[-1]) for each in shared)
     notes = [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
+    notes += [
+        f"{program.name} ({program.section}) was not attached: of an object only the programs for the GPU run"
+        for each in shared
+        for program in each.source.cpu
+    ]
     return GpuRecording(
         sources=tuple(each.source.name for each in shared),
         device=memory.name,

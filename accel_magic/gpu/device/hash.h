@@ -167,10 +167,16 @@ PART u64 hash_delete(const struct accel_map *map, const u8 *key) {
   u32 hash = hash_of(map, key);
   struct search seen = search(map, key, hash, NOWHERE);
   if (seen.found == NOWHERE) return failed(ENOENT);
+  GLOBAL u32 *state = slot_state(map, seen.found);
   u32 full = (hash & ~STATE) | FULL;
-  if (!swap32(slot_state(map, seen.found), &full, (hash & ~STATE) | BUSY)) return failed(ENOENT);
+  if (!swap32(state, &full, (hash & ~STATE) | BUSY)) return failed(ENOENT);
+  // Deleted by another thread, and the slot is that of a key with the same hash by now.
+  if (!same_key(map, seen.found, key)) {
+    set32(state, full);
+    return failed(ENOENT);
+  }
   // Before the key can be put in again: else it might find no room for what was just deleted.
   add64(&((GLOBAL struct hash_head *)map->base)->entries, ONE_DELETED);
-  set32(slot_state(map, seen.found), GONE);
+  set32(state, GONE);
   return 0;
 }

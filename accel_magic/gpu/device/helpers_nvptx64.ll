@@ -279,40 +279,50 @@ define internal fastcc i64 @hash_delete(ptr nocapture noundef readonly %0, ptr n
 
 8:                                                ; preds = %2
   %9 = tail call fastcc i64 @failed(i32 noundef 2) #31
-  br label %27
+  br label %32
 
 10:                                               ; preds = %2
+  %11 = tail call fastcc ptr addrspace(1) @slot_state(ptr noundef %0, i64 noundef %6) #31
   call void @llvm.lifetime.start.p0(i64 4, ptr nonnull %3) #33
-  %11 = and i32 %4, -4
-  %12 = or disjoint i32 %11, 2
-  store i32 %12, ptr %3, align 4
-  %13 = tail call fastcc ptr addrspace(1) @slot_state(ptr noundef %0, i64 noundef %6) #31
-  %14 = or disjoint i32 %11, 1
-  %15 = call fastcc i32 @swap32(ptr addrspace(1) noundef %13, ptr noundef nonnull %3, i32 noundef %14) #31
+  %12 = and i32 %4, -4
+  %13 = or disjoint i32 %12, 2
+  store i32 %13, ptr %3, align 4
+  %14 = or disjoint i32 %12, 1
+  %15 = call fastcc i32 @swap32(ptr addrspace(1) noundef %11, ptr noundef nonnull %3, i32 noundef %14) #31
   %16 = icmp eq i32 %15, 0
   br i1 %16, label %17, label %19
 
 17:                                               ; preds = %10
   %18 = tail call fastcc i64 @failed(i32 noundef 2) #31
-  br label %25
+  br label %30
 
 19:                                               ; preds = %10
-  %20 = getelementptr inbounds i8, ptr %0, i64 16
-  %21 = load i64, ptr %20, align 8
-  %22 = inttoptr i64 %21 to ptr addrspace(1)
-  %23 = tail call fastcc i64 @add64(ptr addrspace(1) noundef %22, i64 noundef 4294967295) #31
-  %24 = tail call fastcc ptr addrspace(1) @slot_state(ptr noundef %0, i64 noundef %6) #31
-  tail call fastcc void @set32(ptr addrspace(1) noundef %24, i32 noundef 3) #31
-  br label %25
+  %20 = tail call fastcc i32 @same_key(ptr noundef %0, i64 noundef %6, ptr noundef %1) #31
+  %21 = icmp eq i32 %20, 0
+  br i1 %21, label %22, label %25
 
-25:                                               ; preds = %19, %17
-  %26 = phi i64 [ 0, %19 ], [ %18, %17 ]
+22:                                               ; preds = %19
+  %23 = load i32, ptr %3, align 4
+  tail call fastcc void @set32(ptr addrspace(1) noundef %11, i32 noundef %23) #31
+  %24 = tail call fastcc i64 @failed(i32 noundef 2) #31
+  br label %30
+
+25:                                               ; preds = %19
+  %26 = getelementptr inbounds i8, ptr %0, i64 16
+  %27 = load i64, ptr %26, align 8
+  %28 = inttoptr i64 %27 to ptr addrspace(1)
+  %29 = tail call fastcc i64 @add64(ptr addrspace(1) noundef %28, i64 noundef 4294967295) #31
+  tail call fastcc void @set32(ptr addrspace(1) noundef %11, i32 noundef 3) #31
+  br label %30
+
+30:                                               ; preds = %25, %22, %17
+  %31 = phi i64 [ 0, %25 ], [ %24, %22 ], [ %18, %17 ]
   call void @llvm.lifetime.end.p0(i64 4, ptr nonnull %3) #33
-  br label %27
+  br label %32
 
-27:                                               ; preds = %25, %8
-  %28 = phi i64 [ %9, %8 ], [ %26, %25 ]
-  ret i64 %28
+32:                                               ; preds = %30, %8
+  %33 = phi i64 [ %9, %8 ], [ %31, %30 ]
+  ret i64 %33
 }
 
 define dso_local noundef i64 @accel_helper_5(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import ProgramError
@@ -33,25 +34,26 @@ def verify(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", 
     """
     if mode == "off":
         return Verdict(instructions=_instructions(program))
+    verdict = judge(program, maps, mode=mode, per=per)
+    if verdict.errors:
+        raise refusal(program, verdict.errors)
+    return verdict
+
+
+def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
+    """Say all that is found, and refuse nothing: for reports. Takes what `verify` takes.
+
+    Where memory is not safe, or a loop has no end, nothing is said about threads.
+    """
     safe = safety.analyse(program, maps)
-    _refuse(program, judged(safe.findings, mode))
+    findings = judged(safe.findings, mode)
+    known = Verdict(findings, frozenset(), safe.facts.pointers, safe.facts.stack_bytes, _instructions(program))
+    if known.errors:
+        return known
     uniform = uniformity.analyse(program, maps, safe.graphs, safe.facts, per)
     loads, stores, notes = promotion.promoted(uniform)
-    findings = judged(ordered(program, [*safe.findings, *simt.findings(uniform, stores), *notes]), mode)
-    _refuse(program, findings)
-    return Verdict(
-        findings,
-        promoted=loads,
-        pointers=safe.facts.pointers,
-        stack_bytes=safe.facts.stack_bytes,
-        instructions=_instructions(program),
-    )
-
-
-def _refuse(program: Program, findings: Sequence[Finding]) -> None:
-    refused = [finding for finding in findings if finding.severity == "error"]
-    if refused:
-        raise refusal(program, refused)
+    found = [*findings, *judged([*simt.findings(uniform, stores), *notes], mode)]
+    return replace(known, findings=ordered(program, found), promoted=loads)
 
 
 def refusal(program: Program, findings: Sequence[Finding]) -> ProgramError:

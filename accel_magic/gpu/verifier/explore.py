@@ -212,7 +212,7 @@ class Exploration:
         for visit in (*islice(reversed(alike), _LOOK_BACK), *islice(reversed(here), _LOOK_BACK)):
             if not merging.covers(visit.state, state, live):
                 continue
-            if not visit.pending or place in self.widened:
+            if not visit.pending or self._within_widened(state, slot):
                 return None
             if merging.covers(state, visit.state, live):
                 raise StuckError(self._loop_around(state, slot))
@@ -224,6 +224,12 @@ class Exploration:
             self._suspect(here, place)
         alike.append(visit)
         return visit
+
+    def _within_widened(self, state: State, slot: int) -> bool:
+        """Whether a loop around an instruction is known not to end in time: its rounds may then cover each other."""
+        return bool(self.widened) and any(
+            (function, loop.head) in self.widened for _, function, loop in self._loops_around(state, slot)
+        )
 
     def _forget(self, state: State, place: Place) -> None:
         """Take the values out of registers that decide nothing any more."""

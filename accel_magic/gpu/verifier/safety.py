@@ -74,9 +74,11 @@ def _explore(prepared: Plan) -> tuple[Exploration, list[Finding]]:
         if stuck.suspected and stuck.loop is not None and _may_end(prepared, stuck.loop, widened, trusted):
             trusted |= {stuck.loop}
             continue
-        found.append(_endless(prepared, stuck.loop))
         if stuck.loop is None or stuck.loop in widened or len(widened) >= _MOST_LOOPS:
+            message = f"more than {MOST_STEPS} instructions lie on the paths through this program"
+            found.append(finding(RULES["too-complex"], prepared.program, stuck.loop or (0, 0), message))
             return exploration, found
+        found.append(_endless(prepared, stuck.loop))
         widened |= {stuck.loop}
 
 
@@ -127,10 +129,7 @@ def _stuck_in(exploration: Exploration) -> StuckError | None:
     return None
 
 
-def _endless(prepared: Plan, loop: Place | None) -> Finding:
-    if loop is None:
-        message = f"more than {MOST_STEPS} instructions lie on the paths through this program"
-        return finding(RULES["too-complex"], prepared.program, (0, 0), message)
+def _endless(prepared: Plan, loop: Place) -> Finding:
     place, head = loop
     body = next(one.body for one in prepared.graphs[place].loops if one.head == head)
     # The jump back carries the line of the loop's condition or increment, mostly.

@@ -2,7 +2,12 @@
 
 Races are judged within one launch, and for each instruction by itself: a value is a thread's own when its key is the
 thread's number, or when only one thread of the grid (or of the block that the key numbers) comes to the instruction.
-Grids are taken to have fewer than 2^32 threads.
+Grids are taken to have fewer than 2^32 threads. That a key differs from lane to lane is no proof that each has its own:
+a plain store is then a warning instead of an error, and an update of a whole entry is left to the program. Values of
+which all threads store the same are no race.
+
+Errors refuse a program in strict mode, the default: its counts would be wrong, or the kernel could hang. Programs that
+were written for other tools and race run with `--verify warn`; what can be promoted is promoted in both modes.
 """
 
 from __future__ import annotations

@@ -228,6 +228,29 @@ def test_common_errors_say_what_to_do_instead(body, what, fix):
     assert fix in caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (
+            "u64 f(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)",
+            "f(c->size, c->site, c->space, c->kernel, c->active, c->launch)",
+        ),
+        ("u64 f(struct large large)", "f((struct large){{c->size, c->site, c->kernel}})"),
+    ],
+)
+def test_too_many_or_too_large_arguments_are_named_without_the_compilers_internals(function, call):
+    text = f"""\
+#include "accel_gpu.h"
+struct large {{ u64 words[4]; }};
+__noinline {function} {{ barrier(); return 1; }}
+SEC("gpu/exit") int g(struct gpu_ctx *c) {{ return {call}; }}
+"""
+    with pytest.raises(ProgramError) as caught:
+        clang.compile_program(text)
+    assert "0x" not in str(caught.value)
+    assert caught.value.fix.startswith("pass at most 5 arguments")
+
+
 def test_a_header_that_is_not_there_is_named():
     with pytest.raises(ProgramError, match=r"program\.bpf\.c:1:10: 'absent\.h' file not found") as caught:
         clang.compile_program("#include <absent.h>\n")

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import clang, sections
+from accel_magic.gpu import clang, linking, sections
 from accel_magic.gpu.elf import read_elf
 from accel_magic.gpu.isa import CALL, CALL_LOCAL, DataReference, MapReference, encode
+from accel_magic.gpu.model import SourceLine
 from accel_magic.gpu.objects import load, load_object
 
 BPFTIME = os.environ.get("ACCEL_MAGIC_BPFTIME", "")
@@ -330,6 +331,84 @@ def test_a_stripped_object_is_refused(everything):
     with pytest.raises(ProgramError) as caught:
         load_object(bytes(data))
     assert caught.value.why == "it has no symbols (was it stripped?)"
+
+
+def test_a_linked_program_is_refused(everything):
+    data = bytearray(everything.data)
+    struct.pack_into("<H", data, 16, 2)  # ET_EXEC
+    with pytest.raises(ProgramError) as caught:
+        load_object(bytes(data))
+    assert caught.value.why == "it is no object but linked (ET_EXEC)"
+
+
+def test_relocations_of_another_kind_are_refused(everything):
+    data = bytearray(everything.data)
+    start, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+    for at in range(start, start + size * count, size):
+        if struct.unpack_from("<I", data, at + 4)[0] == 9:  # SHT_REL becomes SHT_RELA
+            struct.pack_into("<I", data, at + 4, 4)
+            struct.pack_into("<Q", data, at + 56, 24)
+    with pytest.raises(ProgramError) as caught:
+        load_object(bytes(data))
+    assert caught.value.why == "its relocations are not as clang makes them (RELA)"
+
+
+def test_static_maps_are_told_apart():
+    text = """
+        #define MAP(name) static struct { __uint(type, 2); __type(key, u32); __type(value, u64); } name SEC(".maps")
+        MAP(a);
+        MAP(b);
+        SEC("gpu/exit") int f(void *ctx)
+        {
+            u32 key = 0;
+            bpf_map_delete_elem(&a, &key);
+            return bpf_map_delete_elem(&b, &key);
+        }
+        """
+    assert references(compiled(text).programs[0].functions[0]) == [MapReference("a"), MapReference("b")]
+
+
+def test_a_call_into_the_middle_of_a_function_is_refused(everything):
+    data, (start, _) = bytearray(everything.data), areas(everything.data)[".text"]
+    assert data[start : start + 8] == bytes.fromhex("8510000002000000")  # of shared: scaled begins two slots further on
+    data[start + 4] = 3
+    with pytest.raises(ProgramError, match="the object is damaged") as caught:
+        load_object(bytes(data))
+    assert caught.value.why == "a call at 0 of section .text goes to no function"
+
+
+def test_a_reference_beyond_the_end_of_data_is_refused(everything):
+    data, (start, size) = bytearray(everything.data), areas(everything.data)["gpu/exit"]
+    at = data.index(bytes.fromhex("6112080000000000"), start, start + size) - 16  # before the load of hits[2]
+    struct.pack_into("<I", data, at + 4, 12)
+    with pytest.raises(ProgramError, match="the object is damaged") as caught:
+        load_object(bytes(data))
+    assert caught.value.why == ".bss + 12 is neither a map nor a global variable"
+
+
+def test_slots_before_the_first_known_line_of_their_function_have_none():
+    first, none, last = SourceLine("a", 3), SourceLine("a", 0), SourceLine("a", 9)
+    known = [(0, first), (16, none), (24, last), (40, first)]
+    assert linking._lines(known, 8, 4) == (None, None, last, last)
+
+
+def test_a_function_that_reaches_beyond_its_section_is_refused(everything):
+    data, (start, size) = bytearray(everything.data), areas(everything.data)[".symtab"]
+    for at in range(start, start + size, 24):
+        if struct.unpack_from("<Q", data, at + 16)[0] == 8 * 17:  # third has 17 slots
+            struct.pack_into("<Q", data, at + 16, 8 * 18)
+    with pytest.raises(ProgramError, match="the object is damaged") as caught:
+        load_object(bytes(data))
+    assert caught.value.why == "third has 144 bytes at 0 of section gpu/memory/matmul*"
+
+
+def test_a_file_that_claims_sections_without_end_is_refused_at_once(everything):
+    data = bytearray(everything.data)
+    (table,) = struct.unpack_from("<Q", data, 40)
+    struct.pack_into("<HH", data, 58, 0, 0)  # entries of no size; as many as the first section says
+    struct.pack_into("<Q", data, table + 32, 1 << 40)
+    with pytest.raises(ProgramError, match="no eBPF object"):
+        load_object(bytes(data))
 
 
 def test_a_symbol_of_a_section_that_is_not_there_is_refused(everything):

@@ -71,7 +71,7 @@ def test_an_array_that_may_only_be_read_must_not_change(device):
 
 
 def test_after_an_error_nothing_is_copied_back_and_all_memory_is_free(device):
-    array, addresses = np.zeros(4), []
+    array = np.zeros(4)
     with pytest.raises(ZeroDivisionError), copied(device, [array, np.ones(3)]) as addresses:
         device.view(addresses[0], 8)[:] = 1
         raise ZeroDivisionError

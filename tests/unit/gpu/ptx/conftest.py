@@ -135,7 +135,7 @@ def run(
     return Ran([Record(*map(int, row)) for row in rows], outputs, [one for one in addresses if one], injection)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def ptx():
     """The functions of this file: tests cannot import from each other."""
 

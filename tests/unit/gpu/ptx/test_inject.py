@@ -152,14 +152,8 @@ def test_parameters_that_are_not_read_cost_nothing(ptx):
 
 def test_addresses_are_computed_from_what_the_instruction_names(ptx):
     registers = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .b32 tile[4];"
-    body = "\n".join(
-        [
-            "ld.shared.u32 %r1, [%r2+8];",
-            "ld.shared.u32 %r1, [tile+4];",
-            "ld.u32 %r1, [tile];",
-            "st.global.u32 [64], %r1;",
-            "ret;",
-        ]
+    body = (
+        "ld.shared.u32 %r1, [%r2+8];\nld.shared.u32 %r1, [tile+4];\nld.u32 %r1, [tile];\nst.global.u32 [64], %r1;\nret;"
     )
     injection = inject(kernel(body, registers), [(MEMORY, ptx.recorder())])
     code = re.sub(r"\s+", " ", injection.text)
@@ -191,8 +185,7 @@ def test_addresses_are_computed_from_what_the_instruction_names(ptx):
             (Operation.ASYNC_COPY, Space.GLOBAL, 64),
         ),
         (
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-            " [%r1], [%rd1, {%r2, %r3}], [%r4];",
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile [%r1], [%rd1, {%r2, %r3}], [%r4];",
             (Operation.ASYNC_COPY, Space.GENERIC, 0),
         ),
     ],
@@ -235,7 +228,10 @@ def order(ptx, body, where=MEMORY):
 
 
 def test_a_chain_that_carries_is_left_whole(ptx):
-    body = "add.cc.u32 %r1, %r2, %r3;\nld.global.u32 %r4, [%rd1];\naddc.cc.u32 %r5, %r4, 0;\nadd.u32 %r7, %r7, 1;\naddc.u32 %r6, 0, 0;\nret;"
+    body = (
+        "add.cc.u32 %r1, %r2, %r3;\nld.global.u32 %r4, [%rd1];\naddc.cc.u32 %r5, %r4, 0;\n"
+        "add.u32 %r7, %r7, 1;\naddc.u32 %r6, 0, 0;\nret;"
+    )
     assert order(ptx, body) == ["add.cc.u32", "ld.global.u32", "addc.cc.u32", "add.u32", "addc.u32", "*", "ret"]
 
 

@@ -7,7 +7,7 @@ from accel_magic.gpu import isa
 from accel_magic.gpu.helpers import MapType
 from accel_magic.gpu.isa import Alu, Jump
 from accel_magic.gpu.model import Function, MapSpec, Program
-from accel_magic.gpu.verifier import findings, simt, verify
+from accel_magic.gpu.verifier import findings, judge, simt, verify
 from tests.unit.gpu.verifier.compiled import compiled, marked, names, text
 from tests.unit.gpu.verifier.lane_programs import alu, atomic, call, handle, load, put, store
 
@@ -150,3 +150,11 @@ def test_a_store_races_unless_all_threads_store_the_same(helper, ruled):
 def test_memory_that_is_not_safe_is_refused_before_races_are_looked_for():
     with pytest.raises(ProgramError, match="uninitialised-register"):
         judged([alu(Alu.MOV, 0, src=3), isa.Instruction(isa.EXIT)])
+
+
+def test_a_report_can_be_had_of_a_program_that_is_refused():
+    loaded = compiled("simt_unsafe", "swap_of_two_values")
+
+    verdict = judge(loaded.programs[0], loaded.maps)
+
+    assert [(each.rule, each.line.line) for each in verdict.errors] == [("lost-update", 19), ("lost-update", 18)]

@@ -1,8 +1,8 @@
-# Where numba_smooth.ptx comes from: numba-cuda 0.30, `python numba_kernels.py` (no GPU needed).
-import numpy as np, warnings
+"""Where numba_smooth.ptx comes from: numba-cuda 0.30, `python numba_kernels.py` (no GPU needed)."""
 
-warnings.simplefilter("ignore")
-from numba import cuda, float32, types
+from pathlib import Path
+
+from numba import cuda, float32
 
 
 def smooth(x, out):
@@ -15,5 +15,5 @@ def smooth(x, out):
     cuda.atomic.add(out, 0, 1.0)
 
 
-t, _ = cuda.compile_ptx(smooth, (float32[:], float32[:]), cc=(8, 0))
-open("numba_smooth.ptx", "w").write(t)
+ptx, _ = cuda.compile_ptx(smooth, (float32[:], float32[:]), cc=(8, 0))
+Path("numba_smooth.ptx").write_text(ptx)

@@ -1,11 +1,15 @@
-# Where triton_*.ptx come from: Triton 3.9, `python triton_kernels.py` (no GPU needed).
-import triton, triton.language as tl
-from triton.compiler import ASTSource
+"""Where triton_*.ptx come from: Triton 3.9, `python triton_kernels.py` (no GPU needed)."""
+
+from pathlib import Path
+
+import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 
 @triton.jit
-def matmul(a, b, c, n, BLOCK: tl.constexpr):
+def matmul(a, b, c, n, BLOCK: tl.constexpr):  # noqa: N803
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     y = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     k = tl.arange(0, 32)
@@ -18,34 +22,21 @@ def matmul(a, b, c, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):
+def add(x, y, out, n, BLOCK: tl.constexpr):  # noqa: N803
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
 
 
-D = ""
-for cc in (80, 90):
-    k = triton.compile(
-        ASTSource(
-            fn=matmul,
-            signature={"a": "*fp16", "b": "*fp16", "c": "*fp32", "n": "i32", "BLOCK": "constexpr"},
-            constexprs={"BLOCK": 64},
-            attrs={
-                (0,): [["tt.divisibility", 16]],
-                (1,): [["tt.divisibility", 16]],
-                (2,): [["tt.divisibility", 16]],
-                (3,): [["tt.divisibility", 16]],
-            },
-        ),
-        target=GPUTarget("cuda", cc, 32),
+def save(name, function, types, block, *, capability, attributes=None):
+    source = ASTSource(
+        fn=function, signature={**types, "BLOCK": "constexpr"}, constexprs={"BLOCK": block}, attrs=attributes or {}
     )
-    open(D + f"triton_matmul_sm{cc}.ptx", "w").write(k.asm["ptx"])
-k = triton.compile(
-    ASTSource(
-        fn=add,
-        signature={"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"},
-        constexprs={"BLOCK": 1024},
-    ),
-    target=GPUTarget("cuda", 80, 32),
-)
-open(D + "triton_add.ptx", "w").write(k.asm["ptx"])
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32))
+    Path(f"{name}.ptx").write_text(compiled.asm["ptx"])
+
+
+HALVES = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "n": "i32"}
+for capability in (80, 90):
+    divisible = {(place,): [["tt.divisibility", 16]] for place in range(4)}
+    save(f"triton_matmul_sm{capability}", matmul, HALVES, 64, capability=capability, attributes=divisible)
+save("triton_add", add, {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}, 1024, capability=80)
