@@ -65,7 +65,8 @@ class SimulatedMemory:
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy (size,) bytes from the device."""
-        return self.device.view(address, size).copy()
+        content: NDArray[np.uint8] = self.device.view(address, size).copy()
+        return content
 
     def free(self, address: int) -> None:
         """Give memory back."""

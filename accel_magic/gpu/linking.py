@@ -91,9 +91,7 @@ def link(unit: Unit, place: Place) -> Linked:
         except _MissingError as missing:
             problems.append(_problem(unit, symbol.name, lines[slot], missing))
     if relocations:
-        raise damaged(
-            unit.source, f"{symbol.name} refers to {next(iter(relocations.values())).symbol.name} in no instruction"
-        )
+        raise _unknown(unit, next(iter(relocations.values())))
     return Linked(Function(symbol.name, tuple(code), lines), callees, tuple(problems))
 
 
@@ -140,6 +138,8 @@ def _callee(unit: Unit, call: Place, instruction: Instruction, relocation: elf.R
     target = (number, at + SLOT * (instruction.imm + 1))
     if relocation is not None:
         symbol = relocation.symbol
+        if relocation.type != elf.OF_CALL:
+            raise _unknown(unit, relocation)
         if symbol.section is None:
             raise _no_function(symbol.name)
         target = (symbol.section, symbol.value + SLOT * (instruction.imm + 1))
@@ -164,9 +164,7 @@ def _referring(unit: Unit, instruction: Instruction | None, relocation: elf.Relo
     """Give a wide load what it refers to."""
     symbol = relocation.symbol
     if instruction is None or not instruction.wide or relocation.type != elf.OF_ADDRESS:
-        raise damaged(
-            unit.source, f"a relocation of type {relocation.type} refers to {symbol.name} at {relocation.offset}"
-        )
+        raise _unknown(unit, relocation)
     if symbol.section is None:
         raise _MissingError(
             f"it reads {symbol.name}, which this object does not define",
@@ -184,6 +182,11 @@ def _referring(unit: Unit, instruction: Instruction | None, relocation: elf.Relo
             f"it takes the address of function {_function_at(unit, symbol, offset)}", "call it, or write a loop"
         )
     raise damaged(unit.source, f"{symbol.name} + {offset} is neither a map nor a global variable")
+
+
+def _unknown(unit: Unit, relocation: elf.Relocation) -> ProgramError:
+    what = f"a relocation of type {relocation.type} refers to {relocation.symbol.name}"
+    return damaged(unit.source, f"{what} at {relocation.offset}, where there is nothing of the kind")
 
 
 def _function_at(unit: Unit, symbol: elf.Symbol, offset: int) -> str:

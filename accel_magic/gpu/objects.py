@@ -103,7 +103,7 @@ def _global_data(file: elf.Elf, described: btf.Btf) -> Iterator[tuple[int, MapSp
     """Go through the sections of global variables: (number, an array with one value)."""
     for number, section in enumerate(file.sections):
         of_data = any(section.name == name or section.name.startswith(f"{name}.") for name in _DATA)
-        if not of_data or not section.allocated or section.code or not section.size:
+        if not of_data or not section.allocated or not section.size:
             continue
         layout = btf_layouts.variables(described, section.name, section.size)
         yield (

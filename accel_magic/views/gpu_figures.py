@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
+from accel_magic.analysis.gpu.common import LANES, by_place
 from accel_magic.errors import ProbeError
 from accel_magic.views.format import count_text, duration_text, exact_text, ratio_text, shortened
 from accel_magic.views.names import readable
@@ -101,7 +102,7 @@ def _launches(table: pd.DataFrame) -> Any:
     rows = table.head(MOST_MARKS)
     plot = new_plot("Launches: until the first instruction, and running")
     parts = (
-        ("until the first instruction", rows["late_ns"].clip(lower=0), PALETTE[1]),
+        ("until it begins", rows["late_ns"].clip(lower=0), PALETTE[1]),
         ("kernel", rows["device_ns"].fillna(0).astype("float64"), PALETTE[0]),
     )
     drawn, left = [], np.zeros(len(rows))
@@ -126,27 +127,27 @@ def _launches(table: pd.DataFrame) -> Any:
         left = right
     hover(plot, [bars for _, (bars,) in drawn], [("kernel", "@kernel"), ("@what", "@text")])
     _from_zero(plot.xaxis, plot.x_range, float(left.max()), duration_text)
+    label(plot.yaxis, linear_ticks(float(rows["launch"].max())), count_text)
     plot.yaxis.axis_label = "launch"
     legend(plot, drawn)
     return plot
 
 
 def _accesses(table: pd.DataFrame) -> Any:
-    """Sectors per request beside the fewest that would do, the costliest places first."""
-    rows = table.head(TOP_ROWS)
-    names = [f"{row.operation} {_place(row)}" for row in rows.itertuples()]
+    """Sectors per request beside the fewest that would do, the costliest lines first; shared memory has none."""
+    outside = table[table["space"] != "shared"]
+    sums = by_place(outside if len(outside) else table, ["operation"], ["sectors", "requests", "fewest"])
+    rows = sums.head(TOP_ROWS)
     tips = [
         ("kernel", [readable(str(name)) for name in rows["name"]]),
-        ("sectors per request", [ratio_text(value) for value in rows["per_request"]]),
+        ("sectors per request", [ratio_text(value) for value in rows["sectors"] / rows["requests"]]),
         ("fewest", [ratio_text(value) for value in rows["fewest"] / rows["requests"]]),
         ("requests", [exact_text(int(value)) for value in rows["requests"]]),
     ]
-    plot = _bars("Sectors per request (light: the fewest that would do)", names, rows["per_request"].to_numpy(), tips)
-    plot.add_glyph(
-        ColumnDataSource({"row": list(range(len(rows))), "fewest": rows["fewest"] / rows["requests"]}),
-        HBar(y="row", right="fewest", height=0.3, fill_color="white", fill_alpha=0.75, line_color=None),
-    )
-    return plot
+    names = [f"{row['operation']} {row['place']}" for row in rows.to_dict("records")]
+    lengths = (rows["sectors"] / rows["requests"]).to_numpy()
+    plot = _bars("Sectors per request (light: the fewest that would do)", names, lengths, tips)
+    return _inner(plot, (rows["fewest"] / rows["requests"]).to_numpy())
 
 
 def _blocks(table: pd.DataFrame) -> Any:
@@ -181,13 +182,15 @@ def _blocks(table: pd.DataFrame) -> Any:
 
 
 def _warps(table: pd.DataFrame) -> Any:
-    counts = table.groupby("sm")["lanes"].agg(["size", "sum"]).reset_index()
-    names = [f"SM {int(sm)}" for sm in counts["sm"].head(TOP_ROWS)]
+    """Lanes of each multiprocessor's warps, and which of them threads fill."""
+    counts = table.groupby("sm")["lanes"].agg(["size", "sum"]).reset_index().head(TOP_ROWS)
     tips = [
-        ("warps", [exact_text(int(value)) for value in counts["size"].head(TOP_ROWS)]),
-        ("lanes in use", [exact_text(int(value)) for value in counts["sum"].head(TOP_ROWS)]),
+        ("warps", [exact_text(int(value)) for value in counts["size"]]),
+        ("lanes in use", [exact_text(int(value)) for value in counts["sum"]]),
     ]
-    return _bars("Warps per multiprocessor", names, counts["size"].head(TOP_ROWS).to_numpy(), tips)
+    names = [f"SM {int(sm)}" for sm in counts["sm"]]
+    plot = _bars("Lanes per multiprocessor (light: in use)", names, LANES * counts["size"].to_numpy(), tips)
+    return _inner(plot, counts["sum"].to_numpy())
 
 
 def _counts(table: pd.DataFrame) -> Any:
@@ -211,13 +214,14 @@ def _functions(table: pd.DataFrame) -> Any:
 
 
 def _branches(table: pd.DataFrame) -> Any:
-    rows = table.head(TOP_ROWS)
-    names = [f"{shortened(readable(str(row.name)), 14)} {_place(row)}" for row in rows.itertuples()]
+    rows = by_place(table, [], ["warps", "split"]).assign(share=lambda sums: 100 * sums["split"] / sums["warps"])
+    rows = rows.sort_values("share", ascending=False, kind="stable").head(TOP_ROWS)
     tips = [
         ("warps that reach it", [exact_text(int(value)) for value in rows["warps"]]),
         ("split", [exact_text(int(value)) for value in rows["split"]]),
     ]
-    return _bars("Warps split by each branch, %", names, 100 * rows["share"].to_numpy(), tips)
+    names = [f"{shortened(readable(row['name']), 14)} {row['place']}" for row in rows.to_dict("records")]
+    return _bars("Warps split by each branch, %", names, rows["share"].to_numpy(), tips)
 
 
 FIGURES: Final[Mapping[str, Callable[[pd.DataFrame], Any]]] = MappingProxyType(
@@ -282,7 +286,7 @@ def _histograms(table: pd.DataFrame, column: str, title: str, axis: str, text: C
 
 def _bars(title: str, names: Sequence[str], lengths: NDArray[Any], tips: Sequence[tuple[str, Sequence[str]]]) -> Any:
     """Draw a horizontal bar for each row, from the top."""
-    highest = max(float(np.max(lengths)), 1e-9)
+    highest = max(float(np.max(lengths)), 1.0)
     plot = new_plot(title, x_range=(0, highest * 1.05), y_range=(max(len(names), 4) - 0.4, -0.6))
     rows = list(range(len(names)))
     data: dict[str, Any] = {
@@ -310,5 +314,10 @@ def _from_zero(axis: Any, range_: Any, highest: float, text: Callable[[float], s
     label(axis, linear_ticks(highest), text)
 
 
-def _place(row: Any) -> str:
-    return f"{str(row.file).rpartition('/')[2]}:{row.line}" if row.file else f"place {row.site}"
+def _inner(plot: Any, lengths: NDArray[Any]) -> Any:
+    """Draw a light bar inside each bar."""
+    plot.add_glyph(
+        ColumnDataSource({"row": list(range(len(lengths))), "length": lengths}),
+        HBar(y="row", right="length", height=0.3, fill_color="white", fill_alpha=0.75, line_color=None),
+    )
+    return plot

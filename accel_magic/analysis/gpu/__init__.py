@@ -45,7 +45,7 @@ def diagnose(result: GpuResult) -> Findings:
 
 
 def _finding(rule: Rule, told: Told) -> Finding:
-    shown = {name: readable(value) if name == "name" else value for name, value in told.items()}
+    shown = {name: readable(str(value)) if name == "name" else value for name, value in told.items()}
     return Finding(
         id=rule.id,
         severity=rule.severity,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.analysis.gpu.common import LANES
+from accel_magic.analysis.gpu.common import LANES, by_place
 from accel_magic.analysis.gpu.tables import SECTOR
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def launches_dominate(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Ite
 
 def accesses_scattered(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
     """Lines whose requests touch many more sectors than their bytes need; shared memory has banks instead."""
-    sums = _by_place(table[table["space"].isin(_IN_SECTORS)], ["operation"], _MEMORY_SUMS)
+    sums = by_place(table[table["space"].isin(_IN_SECTORS)], ["operation"], _MEMORY_SUMS)
     for row in sums.to_dict("records"):
         ratio = float(row["sectors"]) / max(float(row["fewest"]), 1.0)
         if ratio >= rule.threshold and row["requests"] >= _FEWEST_REQUESTS:
@@ -139,7 +139,7 @@ def function_dominates(table: pd.DataFrame, rule: Rule, result: GpuResult) -> It
 
 def branches_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
     """Lines whose branches split many of the warps that reach them."""
-    for row in _by_place(table, [], ["warps", "split"]).to_dict("records"):
+    for row in by_place(table, [], ["warps", "split"]).to_dict("records"):
         share = float(row["split"]) / float(row["warps"])
         if share >= rule.threshold and row["warps"] >= _FEWEST_WARPS:
             yield {
@@ -149,15 +149,6 @@ def branches_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iter
                 "warps": int(row["warps"]),
                 "split": int(row["split"]),
             }
-
-
-def _by_place(table: pd.DataFrame, more: list[str], sums: list[str]) -> pd.DataFrame:
-    """Add up what the compiler made of one line, the largest first."""
-    file = table["file"].str.rpartition("/")[2]
-    line = file + ":" + table["line"].astype("str")
-    place = line.where(table["file"] != "", "place " + table["site"].astype("str"))
-    grouped = table.assign(place=place).groupby(["name", "place", *more], observed=True)[sums].sum().reset_index()
-    return grouped.sort_values(sums[0], ascending=False, kind="stable")
 
 
 CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuResult], Iterator[Told]]]] = MappingProxyType(

@@ -59,3 +59,12 @@ def popcount(masks: pd.Series) -> NDArray[np.int64]:
     octets = np.ascontiguousarray(masks.to_numpy(np.uint32)).view(np.uint8).reshape(-1, 4)
     bits: NDArray[np.int64] = np.unpackbits(octets, axis=1).sum(axis=1, dtype=np.int64)
     return bits
+
+
+def by_place(table: pd.DataFrame, more: list[str], sums: list[str]) -> pd.DataFrame:
+    """Add up what the compiler made of one line, the largest first."""
+    file = table["file"].str.rpartition("/")[2]
+    line = file + ":" + table["line"].astype("str")
+    place = line.where(table["file"] != "", "place " + table["site"].astype("str"))
+    grouped = table.assign(place=place).groupby(["name", "place", *more], observed=True)[sums].sum().reset_index()
+    return grouped.sort_values(sums[0], ascending=False, kind="stable")

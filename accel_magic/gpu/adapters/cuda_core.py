@@ -46,7 +46,7 @@ class CudaCoreAdapter:
         if core is None:
             return "cuda.core is not imported"
         names = absent(core, _NEEDED)
-        return f"cuda.core has no {names}; cuda.core 1.0 to 1.2 have them" if names else ""
+        return f"cuda.core has no {names}; cuda.core 1.2 has them" if names else ""
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:

@@ -47,7 +47,7 @@ class InductorAdapter:
             return ""
         import_module("torch._inductor.utils")
         names = absent(torch, _NEEDED)
-        return f"PyTorch {torch.__version__} has no {names}; PyTorch 2.9 to 2.13 have them" if names else ""
+        return f"PyTorch {torch.__version__} has no {names}; PyTorch 2.13 has them" if names else ""
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:

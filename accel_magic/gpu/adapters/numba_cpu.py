@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.adapters import Observer
     from accel_magic.gpu.adapters.simulated import Array, Device
 
-_CAPABILITY: Final = divmod(int(ARCH.removeprefix("sm_")), 10)
+_CAPABILITY: Final = (int(ARCH[3:]) // 10, int(ARCH[3:]) % 10)
 _OPTIONS: Final = ("fastmath", "opt", "launch_bounds")
 """Options of `cuda.jit` that the compiler takes too."""
 _REFUSED: Final = (
@@ -52,7 +52,7 @@ def simulated(cuda: Any, device: Device, observer: Observer) -> Iterator[None]:
     Of `numba.cuda`'s functions for memory those work that make arrays and copy them; the others raise ProbeError.
     """
     cell = _Cell(cuda, device, observer)
-    capability = type("SimulatedDevice", (), {"compute_capability": _CAPABILITY, "name": CPU_DEVICE.encode()})()
+    gpu = SimulatedGpu(getattr(device, "multiprocessors", 1))
     dispatcher = cuda.dispatcher.CUDADispatcher
     compile_device = dispatcher.compile_device
 
@@ -66,7 +66,8 @@ def simulated(cuda: Any, device: Device, observer: Observer) -> Iterator[None]:
         (dispatcher, "compile", method(cell.declare)),
         (dispatcher, "disable_compile", lambda _self, _disabled=True: None),
         (dispatcher, "compile_device", device_function),
-        (cuda.dispatcher, "get_current_device", lambda: capability),
+        *((owner, "get_current_device", lambda: gpu) for owner in (cuda, cuda.dispatcher)),
+        (cuda, "select_device", lambda _number=0: gpu),
         (cuda.dispatcher.ForAll, "__call__", _for_all),
         (cuda.dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0),  # advice for a GPU
         *((cuda, name, function) for name, function in Memory(device).functions().items()),
@@ -95,6 +96,19 @@ def _for_all(self: Any, *arguments: Any) -> None:
     if self.ntasks:
         block = self.thread_per_block or _FORALL_BLOCK
         self.dispatcher[math.ceil(self.ntasks / block), block, self.stream, self.sharedmem](*arguments)
+
+
+@dataclass(frozen=True)
+class SimulatedGpu:
+    """What `cuda.get_current_device()` gives within the cell: the limits of compute capability 8.0."""
+
+    MULTIPROCESSOR_COUNT: int
+    MAX_THREADS_PER_BLOCK: int = 1024
+    MAX_SHARED_MEMORY_PER_BLOCK: int = 48 << 10
+    WARP_SIZE: int = 32
+    compute_capability: tuple[int, int] = _CAPABILITY
+    name: bytes = CPU_DEVICE.encode()
+    id: int = 0
 
 
 @dataclass(frozen=True)

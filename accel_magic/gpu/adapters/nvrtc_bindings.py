@@ -41,7 +41,7 @@ class NvrtcAdapter:
         if nvrtc is None:
             return "cuda.bindings.nvrtc is not imported"
         names = absent(nvrtc, _NEEDED)
-        return f"cuda.bindings.nvrtc has no {names}; cuda-bindings 12 and 13 have them" if names else ""
+        return f"cuda.bindings.nvrtc has no {names}; cuda-bindings 13 has them" if names else ""
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:

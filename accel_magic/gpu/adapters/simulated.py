@@ -38,6 +38,10 @@ class Ran(Protocol):
     def number(self) -> int:
         """The device's own number of the launch."""
 
+    @property
+    def printed(self) -> Sequence[str]:
+        """What the kernel printed."""
+
 
 class Device(Protocol):
     """What adapters need of `accel_magic.gpu.simt.Device`."""
@@ -81,6 +85,7 @@ def run(
     """
     observer.launching(launch)
     ran = device.launch(module, launch.kernel, launch.grid, launch.block, arguments, launch.shared_bytes)
+    sys.stdout.write("".join(ran.printed))  # as a GPU's driver does it
     observer.launched(replace(launch, returned_ns=time.monotonic_ns(), device_ns=ran.duration_ns, number=ran.number))
 
 

@@ -15,6 +15,7 @@
 // mixture of two; and a thread that still writes through the pointer of an entry that was deleted may write into the slot's
 // next one, as in the kernel. Counts are not lost by either: the pointer of a key stays the same until it is deleted, so
 // adding atomically through it is exact. A program creates the entry with zero and BPF_NOEXIST, then looks up and adds.
+// And a key looks absent for a moment when another of the same hash was deleted twice and it took that slot in between.
 #pragma once
 
 enum { EMPTY = 0, BUSY = 1, FULL = 2, GONE = 3, STATE = 3 };

@@ -77,7 +77,7 @@ def _call_helper(out: Emitter, number: int) -> None:
     helper = HELPERS.get(number)
     if helper is None:
         raise ProgramError(
-            f"{out.function.name}: slot {out.slot} calls helper {number}, which programs on a GPU do not have",
+            f"{out.where} calls helper {number}, which programs on a GPU do not have",
             why="the kernel's helpers work on the kernel's own state",
             fix="use the helpers of accel_gpu.h",
         )
@@ -91,7 +91,7 @@ def _call_local(out: Emitter, place: int) -> None:
     functions = out.around.program.functions
     if not 0 < place < len(functions):
         raise ProgramError(
-            f"{out.function.name}: slot {out.slot} calls function {place}, "
+            f"{out.where} calls function {place}, "
             f"but the program can call only its functions 1 to {len(functions) - 1}",
             fix="load the object again: its calls do not fit its functions",
         )
@@ -111,7 +111,7 @@ def _call_register(out: Emitter, instruction: Instruction) -> None:
     origin = out.state[instruction.dst]
     if origin.kind is not Kind.NUMBER or origin.offset is None:
         raise ProgramError(
-            f"{out.function.name}: slot {out.slot} calls through r{instruction.dst}, whose value is not known here",
+            f"{out.where} calls through r{instruction.dst}, whose value is not known here",
             why="there are no calls through pointers on a GPU",
             fix="call the function by its name",
         )

@@ -109,12 +109,16 @@ class Emitter:
         offset = origin.offset + displacement
         return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
+    @property
+    def where(self) -> str:
+        """The instruction that is being lowered, for errors: its function, slot and source line."""
+        line = self.function.lines[self.slot] if self.slot < len(self.function.lines) else None
+        return f"{self.function.name}: slot {self.slot}" + (f" ({line.file}:{line.line})" if line else "")
+
     def unknown(self, instruction: Instruction) -> ProgramError:
         """Make the error for an instruction that eBPF does not have."""
-        line = self.function.lines[self.slot] if self.slot < len(self.function.lines) else None
-        where = f" ({line.file}:{line.line})" if line else ""
         return ProgramError(
-            f"{self.function.name}: slot {self.slot}{where}: no instruction of eBPF ISA version 4: "
+            f"{self.where} is no instruction of eBPF ISA version 4: "
             f"opcode 0x{instruction.opcode:02x}, offset {instruction.offset}, immediate {instruction.imm}",
             why="programs are translated from what RFC 9669 defines, without the legacy packet instructions",
             fix="compile with clang -target bpf -mcpu=v4 or lower",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from accel_magic.gpu.model import Function
 
 _JUMPS = frozenset({isa.JMP, isa.JMP32})
+_WRITE_FIRST = frozenset({isa.LD, isa.LDX, isa.ALU, isa.ALU64})
+_FRAME = 10
 _NO_JUMPS = frozenset({isa.CALL, isa.CALLX, isa.EXIT})
 
 
@@ -63,7 +65,7 @@ def flow_of(function: Function) -> Flow:
     """Follow control from the first slot.
 
     Raises:
-        ProgramError: A path leaves the function, or goes into the middle of an instruction.
+        ProgramError: A path leaves the function or goes into the middle of an instruction, or there is no such register.
 
     """
     found: dict[int, tuple[int, ...]] = {}
@@ -74,11 +76,28 @@ def flow_of(function: Function) -> Flow:
         if slot in found:
             continue
         instruction = instruction_at(function, slot)
+        _check_registers(function, slot, instruction)
         found[slot] = _successors(slot, instruction)
         waiting += found[slot]
         if is_jump(instruction):
             leaders |= set(found[slot])
     return Flow(found, frozenset(leaders))
+
+
+def _check_registers(function: Function, slot: int, instruction: Instruction) -> None:
+    if max(instruction.dst, instruction.src) > _FRAME or _FRAME in _written(instruction):
+        raise ProgramError(
+            f"{function.name}: slot {slot} uses r{max(instruction.dst, instruction.src)} as no program can",
+            why="there are the registers r0 to r10, and r10, the frame's end, is only read",
+            fix="compile with clang -target bpf",
+        )
+
+
+def _written(instruction: Instruction) -> tuple[int, ...]:
+    if instruction.kind in _WRITE_FIRST:
+        return (instruction.dst,)
+    fetches = instruction.kind == isa.STX and instruction.mode == isa.MODE_ATOMIC and instruction.imm & isa.FETCH
+    return (instruction.src,) if fetches else ()
 
 
 def _successors(slot: int, instruction: Instruction) -> tuple[int, ...]:

@@ -34,7 +34,8 @@ def address(out: Emitter, register: int, access: Instruction) -> Address:
     """Work out the address register + offset of an access as precisely as it is known."""
     origin, displacement = out.state[register], access.offset
     hint = out.around.pointers.get((out.place, out.slot), "")
-    private = origin.kind in (Kind.STACK, Kind.CONTEXT) or hint in ("stack", "context")
+    shared = origin.kind is Kind.GLOBAL or hint == "map"
+    private = not shared and (origin.kind in (Kind.STACK, Kind.CONTEXT) or hint in ("stack", "context"))
     _note_context(out, origin, access, hint)
     align = origin.alignment(displacement)
     root = out.root(origin, displacement)
@@ -47,7 +48,6 @@ def address(out: Emitter, register: int, access: Instruction) -> Address:
     if root is not None:
         return Address(f"ptr {root}", align, private)
     traits = out.around.traits
-    shared = origin.kind is Kind.GLOBAL or hint == "map"
     # Numbers are the same in global memory and in general; a thread's own memory has numbers of its own.
     kind = f"ptr addrspace({traits.global_})" if shared and traits.global_ else "ptr"
     pointer = out.value(f"inttoptr i64 {out.read(register)} to {kind}")
@@ -87,7 +87,7 @@ def _referred(out: Emitter, instruction: Instruction) -> int:
     place = out.around.places.get(reference.map)
     if place is None:
         raise ProgramError(
-            f"{out.function.name}: slot {out.slot} refers to the map `{reference.map}`, which the object does not have",
+            f"{out.where} refers to the map `{reference.map}`, which the object does not have",
             fix="declare it in the `.maps` section",
         )
     match reference:

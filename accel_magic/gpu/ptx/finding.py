@@ -11,7 +11,7 @@ from accel_magic.gpu.ptx.accesses import Access, access
 from accel_magic.gpu.ptx.lexer import WORD
 from accel_magic.gpu.ptx.model import Directive, Instruction, Label, Module, Scope, instructions, walk
 from accel_magic.gpu.ptx.regions import moved
-from accel_magic.gpu.ptx.registers import Names, of_function, of_module, of_scope
+from accel_magic.gpu.ptx.registers import Names, of_function, of_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,19 +59,19 @@ class Places:
     left: tuple[str, ...]
 
 
-def find(module: Module, function: Function, kinds: frozenset[Where]) -> Places:
+def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Places:
     """Find the places of some kinds in a function, in the order of the text.
 
     Args:
-        module: The function's module.
         function: It has a body.
+        variables: Names of its module.
         kinds: Which are wanted.
 
     """
     body = function.body
     if body is None:
         return Places((), ())
-    names = of_scope(body, of_function(function, of_module(module)))
+    names = of_scope(body, of_function(function, variables))
     later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER} else {}
     found: list[Found] = []
     left: list[str] = []

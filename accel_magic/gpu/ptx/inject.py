@@ -20,6 +20,7 @@ from accel_magic.gpu.ptx.finding import Found, find, reachable
 from accel_magic.gpu.ptx.lexer import Text
 from accel_magic.gpu.ptx.model import Directive, Function
 from accel_magic.gpu.ptx.parser import parse
+from accel_magic.gpu.ptx.registers import of_module
 from accel_magic.gpu.ptx.report import SEVERAL_KERNELS, Injection, KernelReport, Site, site
 from accel_magic.gpu.ptx.template import Template, prepare
 from accel_magic.gpu.ptx.values import Values, values
@@ -154,6 +155,7 @@ class _Places:
 
     def __init__(self, module: Module, uses: Mapping[str, frozenset[str]], probes: Sequence[_Probe]) -> None:
         self.module, self.uses = module, uses
+        self._variables = of_module(module)
         self.plans = {function.name: self._plan(function, probes) for function in module.functions}
 
     def of(self, kernel: str) -> list[_Chosen]:
@@ -165,7 +167,7 @@ class _Places:
         here = [probe for probe in probes if _goes_into(probe.attach, function, users)]
         if not here:
             return _Plan((), ())
-        places = find(self.module, function, frozenset(probe.attach.where for probe in here))
+        places = find(function, self._variables, frozenset(probe.attach.where for probe in here))
         chosen = (
             _Chosen(found, tuple(probe for probe in here if _goes_to(probe.attach, found))) for found in places.found
         )

@@ -33,7 +33,9 @@ _INSTRUCTION: Final = re.compile(
 )
 _LABEL: Final = re.compile(rf"(?P<name>{IDENTIFIER})\s*:(?!:)")
 _DIRECTIVE: Final = re.compile(r"\.[A-Za-z_]\w*|@@\w+")
-_FUNCTION: Final = re.compile(rf"(?:\.(?:visible|extern|weak|common)(?:{TRIVIA.pattern})?)?\.(?:entry|func)\b", re.DOTALL)
+_FUNCTION: Final = re.compile(
+    rf"(?:\.(?:visible|extern|weak|common)(?:{TRIVIA.pattern})?)?\.(?:entry|func)\b", re.DOTALL
+)
 _LINKAGE: Final = frozenset({".visible", ".extern", ".weak", ".common"})
 _VARIABLE: Final = frozenset({".reg", ".global", ".const", ".shared", ".local", ".param", ".tex", ".sreg"}) | _LINKAGE
 _SHORT: Final = {

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.verifier import liveness, merging
+from accel_magic.gpu.verifier import liveness, merging, stack
 from accel_magic.gpu.verifier.cfg import calls
 from accel_magic.gpu.verifier.findings import MOST_STEPS, Breach
 from accel_magic.gpu.verifier.run import DONE, Run
@@ -16,7 +16,7 @@ from accel_magic.gpu.verifier.steps import step_of
 from accel_magic.gpu.verifier.values import ANYTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from accel_magic.gpu.isa import Instruction
     from accel_magic.gpu.model import MapSpec, Program
@@ -63,6 +63,7 @@ class Visit:
         slot: Where.
         before: The visit that its path came through last.
         depth: How many visits its path came through.
+        finished: The visits at the same place all of whose paths are at their end; it joins them then.
         pending: Paths from here that are not at their end yet.
 
     """
@@ -71,6 +72,7 @@ class Visit:
     slot: int
     before: Visit | None
     depth: int
+    finished: list[Visit] = field(repr=False)
     pending: int = 1
 
 
@@ -84,6 +86,7 @@ class Plan:
         meeting: Of each function the slots where states are compared.
         live: Of each function and slot the registers that are read later.
         decisive: Likewise those that decide something.
+        stack: Likewise the bytes of the stack that are read later.
 
     """
 
@@ -94,6 +97,7 @@ class Plan:
     meeting: Sequence[frozenset[int]]
     live: Sequence[Mapping[int, int]]
     decisive: Sequence[Mapping[int, int]]
+    stack: Sequence[Mapping[int, int]]
 
 
 def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -> Plan:
@@ -112,6 +116,7 @@ def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -
         ],
         [liveness.live(graph) for graph in graphs],
         [liveness.decisive(graph, returns_number=place == 0) for place, graph in enumerate(graphs)],
+        [liveness.stack(graph) for graph in graphs],
     )
 
 
@@ -146,7 +151,7 @@ class Exploration:
     history: dict[Place, list[Seen]] = field(default_factory=dict)
     forgot: bool = False
     blended: bool = False
-    _visits: dict[tuple[Chain, Place], list[Visit]] = field(default_factory=dict)
+    _visits: dict[tuple[Chain, Place], tuple[list[Visit], list[Visit]]] = field(default_factory=dict)
     _alike: dict[tuple[Chain, Place, tuple[int, ...]], list[Visit]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -207,22 +212,23 @@ class Exploration:
         ]
         if self.forgetful:
             self._forget(state, place)
-        here = self._visits.setdefault((state.chain, place), [])
+        here, finished = self._visits.setdefault((state.chain, place), ([], []))
         alike = self._alike.setdefault((state.chain, place, _signature(state, live[-1])), [])
-        for visit in (*islice(reversed(alike), _LOOK_BACK), *islice(reversed(here), _LOOK_BACK)):
+        soft = self._within_widened(state, slot)
+        for visit in (*_latest(alike), *_latest(here if soft else finished)):
             if not merging.covers(visit.state, state, live):
                 continue
-            if not visit.pending or self._within_widened(state, slot):
+            if not visit.pending or soft:
                 return None
             if merging.covers(state, visit.state, live):
                 raise StuckError(self._loop_around(state, slot))
         rounds = [visit for visit in here if visit.pending] if place in self.widened else []
-        state = _widened(rounds[-1].state, state, live) if rounds else self._blended(state, live, here, alike)
-        visit = Visit(state, slot, before, before.depth + 1 if before else 0)
+        state = _widened(rounds[-1].state, state, live) if rounds else self._blended(state, live, finished, alike)
+        visit = Visit(state, slot, before, before.depth + 1 if before else 0, finished)
         here.append(visit)
+        alike.append(visit)
         if len(here) % _SUSPICIOUS == 0 and place not in self.trusted | self.widened:
             self._suspect(here, place)
-        alike.append(visit)
         return visit
 
     def _within_widened(self, state: State, slot: int) -> bool:
@@ -232,23 +238,29 @@ class Exploration:
         )
 
     def _forget(self, state: State, place: Place) -> None:
-        """Take the values out of registers that decide nothing any more."""
-        registers = state.frame.registers
+        """Take the values out of registers that decide nothing any more, and all out of stack that is not read."""
+        frame = state.frame
+        kept = self.plan.stack[place[0]][place[1]]
+        if frame.written & ~kept:
+            frame.written &= kept
+            frame.cells = {at: cell for at, cell in frame.cells.items() if not stack.bytes_mask(at, cell.size) & ~kept}
+            self.forgot = True
+        registers = frame.registers
         for register in _bits(self.plan.live[place[0]][place[1]] & ~self.plan.decisive[place[0]][place[1]]):
             if registers[register].kind == "scalar" and registers[register] is not ANYTHING:
                 registers[register] = ANYTHING
                 self.forgot = True
 
-    def _blended(self, state: State, live: Sequence[int], here: list[Visit], alike: list[Visit]) -> State:
+    def _blended(self, state: State, live: Sequence[int], finished: list[Visit], alike: list[Visit]) -> State:
         """Give the state to go on with: joined with one that was here before where that is wanted."""
         if not self.forgetful:
             return state
-        finished = [visit for visit in alike[-_WIDEN_AFTER:] if not visit.pending]
-        if len(finished) < _JOIN_AFTER and len(here) >= _CROWD:
-            finished = [visit for visit in here[-_WIDEN_AFTER:] if not visit.pending]
-        if len(finished) < _JOIN_AFTER:
+        others = [visit for visit in alike[-_WIDEN_AFTER:] if not visit.pending]
+        if len(others) < _JOIN_AFTER and len(finished) >= _CROWD:
+            others = finished[-_WIDEN_AFTER:]
+        if len(others) < _JOIN_AFTER:
             return state
-        both = merging.joined(finished[-1].state, state, live, widening=len(finished) >= _WIDEN_AFTER)
+        both = merging.joined(others[-1].state, state, live, widening=len(others) >= _WIDEN_AFTER)
         if both is None:
             return state
         self.blended = True
@@ -262,7 +274,7 @@ class Exploration:
 
     def _longest_loop(self) -> Place | None:
         """Find the loop that has gone round most often on the longest path; None where there is no loop."""
-        everything = (visit for visits in self._visits.values() for visit in visits)
+        everything = (visit for here, _ in self._visits.values() for visit in here)
         last = max(everything, key=lambda visit: visit.depth, default=None)
         if last is None:
             return None
@@ -297,6 +309,7 @@ def _finish(visit: Visit | None) -> None:
         visit.pending -= 1
         if visit.pending:
             return
+        visit.finished.append(visit)
         visit = visit.before
 
 
@@ -322,6 +335,10 @@ def _rounds(chain: Chain, loop: Loop, visit: Visit | None) -> int:
             count += visit.slot == loop.head
         visit = visit.before
     return count
+
+
+def _latest(visits: list[Visit]) -> Iterator[Visit]:
+    return islice(reversed(visits), _LOOK_BACK)
 
 
 def _signature(state: State, mask: int) -> tuple[int, ...]:

@@ -64,7 +64,8 @@ class Facts:
     Attributes:
         registers: Before each instruction that is reached.
         stack: What was stored in the function's own stack as one piece, by the offset of its first byte from r10
-            (negative), before each instruction that is reached. Pieces that differ in place between paths are left out.
+            (negative), before each instruction that is reached. Left out are pieces that differ in place between paths,
+            and pieces that are not read any more.
         pointers: As in `Verdict`.
         stack_bytes: As in `Verdict`.
 

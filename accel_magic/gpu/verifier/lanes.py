@@ -133,12 +133,7 @@ def merge(values: Sequence[Value], meeting: Version, split: Split) -> Value:
     first = values[0]
     if all(value is first or value == first for value in values):
         return first
-    # A value that only comes around a loop unchanged is the one that came in.
-    others = {value.version for value in values} - {meeting}
-    same = len(others) == 1
-    if same:
-        values = [value for value in values if value.version != meeting]
-        first = values[0]
+    same = all(value.version == first.version for value in values)
     mixed = mix(values, first.version if same else meeting)
     parts = {(value.parts, value.negative) for value in values}
     constants = {value.constant for value in values}

@@ -1,4 +1,4 @@
-"""Which registers are read, and which ones decide anything, from each instruction of a function on."""
+"""Which registers and bytes of stack are read, and which registers decide anything, from each instruction on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.verifier.cfg import Cfg
 
+_REGISTERS = 0x3FF
+_FRAME = 10
+_KEPT = 6
+_REACH = 64
+"""Bytes that are taken to be read from an address on."""
+_WHOLE = (1 << isa.STACK_SIZE) - 1
 _ARGUMENTS = 0b111110
 _AFTER_CALL = 0b111111
 
@@ -23,7 +29,7 @@ def live(cfg: Cfg) -> Mapping[int, int]:
 
     Bit n stands for rn. r10 is left out: it never changes.
     """
-    return _backwards(cfg, _read_before)
+    return _backwards(cfg, lambda instruction, after: _read_before(instruction, after) & _REGISTERS)
 
 
 def decisive(cfg: Cfg, *, returns_number: bool) -> Mapping[int, int]:
@@ -38,11 +44,75 @@ def decisive(cfg: Cfg, *, returns_number: bool) -> Mapping[int, int]:
 
     """
     at_exit = 0 if returns_number else 1
-    return _backwards(cfg, lambda instruction, after: _decides_before(instruction, after, at_exit))
+    return _backwards(cfg, lambda instruction, after: _decides_before(instruction, after, at_exit) & _REGISTERS)
+
+
+def stack(cfg: Cfg) -> Mapping[int, int]:
+    """Give the bytes of the function's own stack that may be read later, before each reachable slot.
+
+    Bit n stands for the byte at offset n - 512 from r10. It is an estimate for speed, as `decisive` is: what is read
+    through an address is taken to lie within some bytes from where the address points.
+    """
+    addressed = _addressed(cfg)
+    return _backwards(cfg, lambda instruction, after: _stack_before(instruction, after) | addressed)
+
+
+def _addressed(cfg: Cfg) -> int:
+    """Give the bytes around addresses that stay in registers over calls: they may be read anywhere."""
+    found = 0
+    for slot in cfg.reachable:
+        instruction = cfg.code[slot]
+        if instruction is not None and _takes_address(instruction) and instruction.dst >= _KEPT:
+            found |= _span(_moved_by(cfg.code, slot, instruction.dst))
+    return found
+
+
+def _stack_before(instruction: isa.Instruction, after: int) -> int:
+    if instruction.kind == isa.LDX and instruction.src == _FRAME:
+        return after | _bytes(instruction.offset, instruction.size)
+    if instruction.kind in (isa.ST, isa.STX) and instruction.dst == _FRAME:
+        touched = _bytes(instruction.offset, instruction.size)
+        return after | touched if instruction.mode == isa.MODE_ATOMIC else after & ~touched
+    if (
+        instruction.kind == isa.ALU64
+        and instruction.operation == isa.Alu.ADD
+        and -isa.STACK_SIZE <= instruction.imm < 0
+    ):
+        # After a copy of r10, mostly: it cannot be seen from here, and bytes too many do no harm.
+        return after | _span(instruction.imm)
+    return after
+
+
+def _takes_address(instruction: isa.Instruction) -> bool:
+    return (
+        instruction.kind == isa.ALU64
+        and instruction.operation == isa.Alu.MOV
+        and instruction.from_register
+        and instruction.src == _FRAME
+    )
+
+
+def _moved_by(code: isa.Code, slot: int, register: int) -> int:
+    """Give the constant that is added to an address right after it is taken; the stack's start where there is none."""
+    following = code[slot + 1] if slot + 1 < len(code) else None
+    if following is None or following.opcode != isa.ALU64 | isa.Alu.ADD or following.dst != register:
+        return -isa.STACK_SIZE
+    return following.imm
+
+
+def _span(offset: int) -> int:
+    size = isa.STACK_SIZE if offset == -isa.STACK_SIZE else _REACH
+    return _bytes(offset, size)
+
+
+def _bytes(offset: int, size: int) -> int:
+    if offset < -isa.STACK_SIZE:
+        return 0
+    return ((1 << size) - 1) << (offset + isa.STACK_SIZE) & _WHOLE
 
 
 def _backwards(cfg: Cfg, before_of: Callable[[isa.Instruction, int], int]) -> dict[int, int]:
-    """Follow sets of registers against the flow until nothing changes."""
+    """Follow sets against the flow until nothing changes."""
     found = dict.fromkeys(cfg.reachable, 0)
     work = deque(reversed(cfg.order))
     waiting = set(work)
@@ -55,7 +125,7 @@ def _backwards(cfg: Cfg, before_of: Callable[[isa.Instruction, int], int]) -> di
         after = 0
         for to in cfg.successors[slot]:
             after |= found[to] if to != END else 0
-        before = before_of(instruction, after) & 0x3FF
+        before = before_of(instruction, after)
         if before != found[slot]:
             found[slot] = before
             news = [source for source in cfg.predecessors[slot] if source not in waiting]

@@ -45,6 +45,7 @@ _NOEXIST: Final = 1
 _WHOLE_BLOCKS: Final = frozenset({Where.ENTRY, Where.BARRIER})
 """Places that all threads of a block come to together."""
 _ATOMIC_FIX: Final = "use `__sync_fetch_and_add(value, n)`, or a per-thread map"
+_SIZE_FIX: Final = "atomics exist for 4 and 8 bytes at a multiple of their size: use such a field, or a per-thread map"
 
 _TABLE: Final = (
     Rule(
@@ -267,18 +268,18 @@ _EFFECTS: Final[Mapping[str, Callable[[Uniformity, Place, Helper], Iterable[_Sai
 def _store(uniformity: Uniformity, place: Place, instruction: Instruction) -> Iterator[_Said]:
     registers = uniformity.states[place].registers
     value = registers[instruction.src] if instruction.kind == isa.STX else number(instruction.imm, (place[1], -1))
-    yield from _written(uniformity, place, instruction.dst, value)
+    yield from _written(uniformity, place, instruction.dst, value, fix="" if instruction.size >= 4 else _SIZE_FIX)
 
 
-def _written(uniformity: Uniformity, place: Place, register: int, value: Value) -> Iterator[_Said]:
-    """Judge a store of a value through a register."""
+def _written(uniformity: Uniformity, place: Place, register: int, value: Value, *, fix: str = "") -> Iterator[_Said]:
+    """Judge a store of a value through a register; `fix` is what makes it atomic where it is not the rule's."""
     world, state = uniformity.world, uniformity.states[place]
     fact = world.fact(place, register)
     pointer = state.registers[register]
     if not shared(world, fact) or alone(state.pins, pointer.own):
         return
     if _reads(world, value, fact.map):
-        yield "lost-update", f"{fact.map} was read before, and others may have written since", "", ""
+        yield "lost-update", f"{fact.map} was read before, and others may have written since", fix, ""
     elif value.level > Level.GRID:
         severity = "warning" if pointer.place is Level.LANE else ""
         yield "racy-update", f"{_who(state)} store different values to {fact.map}", "", severity

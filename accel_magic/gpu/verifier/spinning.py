@@ -35,7 +35,7 @@ def waits(uniformity: Uniformity) -> Iterator[tuple[Place, str]]:
                     and name not in trying
                     and _is_fixed(uniformity, place, loop)
                 ):
-                    yield place, f"the loop ends only when another thread changes {name}"
+                    yield place, f"the loop waits for another thread to change {name}"
 
 
 def _deciding(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[Place]:

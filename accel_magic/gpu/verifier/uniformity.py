@@ -149,14 +149,17 @@ class _Function:
     place: int
     cfg: Cfg
     states: dict[int, State] = field(default_factory=dict)
+    entering: dict[int, State] = field(default_factory=dict)
     edges: dict[tuple[int, int], State] = field(default_factory=dict)
     branches: dict[int, Branch] = field(default_factory=dict)
     divergence: Divergence = field(default_factory=Divergence)
     entries: dict[Place, tuple[State, Split, Level]] = field(default_factory=dict)
     returned: Value | None = None
+    moved: bool = False
 
     def __post_init__(self) -> None:
         self.shape = Shape(self.cfg)
+        self.rank = {slot: at for at, slot in enumerate(self.cfg.order)}
 
     def entry_split(self) -> Split:
         """How the callers' threads were split already."""
@@ -178,7 +181,7 @@ class _Function:
 
     def run(self, functions: Sequence[_Function]) -> bool:
         """Go once over the function in order; tell whether anything changed."""
-        changed = False
+        changed = self.moved = False
         for slot in self.cfg.order:
             state = self._state_before(slot)
             if state is None or (self.place, slot) not in self.world.facts.registers:
@@ -186,7 +189,7 @@ class _Function:
             changed |= self.states.get(slot) != state
             self.states[slot] = state
             changed |= self._step(slot, state, functions)
-        return self._judge_branches() | changed | self._judge_return()
+        return self._judge_branches() | self._judge_return() | changed | self.moved
 
     def give_up(self) -> None:
         """Take everything to differ between lanes."""
@@ -198,10 +201,25 @@ class _Function:
         self.branches = {slot: Branch(apart, apart.level) for slot in self.cfg.branches}
 
     def _state_before(self, slot: int) -> State | None:
-        found = [self.edges[edge] for source in self.cfg.predecessors[slot] if (edge := (source, slot)) in self.edges]
+        """State before an instruction; None while no path leads there.
+
+        What comes around a loop is put to what comes into it only when that is settled, so that values which pass
+        through a loop unchanged are never taken for made in it; from then on what is known there only grows.
+        """
+        split = self.divergence.meetings.get(slot, TOGETHER)
+        sources = [source for source in self.cfg.predecessors[slot] if (source, slot) in self.edges]
+        ahead = [self.edges[source, slot] for source in sources if self.rank[source] < self.rank[slot]]
         if slot == self.cfg.order[0]:
-            found += [state for state, *_ in self.entries.values()]
-        return meet(found, slot, self.divergence.meetings.get(slot, TOGETHER)) if found else None
+            ahead += [state for state, *_ in self.entries.values()]
+        if not ahead:
+            return None
+        entering = meet(ahead, slot, split)
+        around = [self.edges[source, slot] for source in sources if self.rank[source] >= self.rank[slot]]
+        if not around or self.entering.get(slot) != entering:
+            self.moved |= bool(around)
+            self.entering[slot] = entering
+            return entering
+        return meet([entering, *around, self.states[slot]], slot, split)
 
     def _step(self, slot: int, state: State, functions: Sequence[_Function]) -> bool:
         """Put the states after an instruction on its edges; tell whether a function is called otherwise than before."""

@@ -215,8 +215,9 @@ class Item(NamedTuple):
 class Generator:
     """Random programs, the same for the same seed."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, *, context=""):
         self.random = random.Random(seed)
+        self.context = context  # the map that stands for the context, where a program's context is none of its choice
 
     def number(self):
         return self.random.choice((*_INTERESTING, self.random.randint(-(1 << 31), (1 << 31) - 1)))
@@ -385,7 +386,11 @@ class Generator:
 
     def function(self, name, length, functions, *, main):
         """Write a function: set everything, do something, and (the main one) tell all registers through the context."""
-        start = [Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, _CONTEXT_REGISTER, 1)] if main else []
+        given_context = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, _CONTEXT_REGISTER, 1)
+        if self.context:
+            reference = DataReference(self.context, 0)
+            given_context = Instruction(isa.LD_IMM64, _CONTEXT_REGISTER, reference=reference)
+        start = [given_context] if main else []
         given = () if main else _SCRATCH
         for place, register in enumerate(one for one in _FREE if one not in given):
             load = Instruction(isa.LDX | isa.MODE_MEM | 0x18, register, _CONTEXT_REGISTER, 8 * place)

@@ -1,6 +1,7 @@
 """LLVM IR to code for GPUs: PTX that assembles, with nothing left over."""
 
 import io
+import random
 import re
 import shutil
 import struct
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from accel_magic.errors import ProgramError
@@ -22,6 +24,7 @@ import ebpf
 
 pytest.importorskip("llvmlite")
 from accel_magic.gpu.codegen import to_amdgpu, to_ptx, to_spirv
+from accel_magic.gpu.host import compile_programs
 
 MAPS = (MapSpec("counts", 1502, 4, 16, 16), MapSpec("names", 1501, 8, 8, 64), MapSpec("ring", 27, 0, 0, 4096))
 PLACEMENT = Placement((0x7000_0000_1000, 0x7000_0000_4000, 0x7000_0001_0000), 64, 0x7000_0000_2000, 0x7000_0000_3000)
@@ -193,6 +196,16 @@ def test_functions_of_the_program_are_inlined_with_their_frames():
     assert ".local" not in text
 
 
+def test_a_large_function_that_is_called_often_is_still_inlined():
+    large = "\n".join(f"mul %r1, {2 * number + 3}\nxor %r1, {number}\narsh %r1, 3" for number in range(300))
+    calls = "mov %r6, 0\n" + "mov %r1, %r6\ncall local large\nadd %r6, %r0\n" * 3
+    text = to_ptx(
+        ir(f"{calls}lddw %r1, data:counts+0\nstxdw [%r1], %r6\nexit\nlarge:\n{large}\nmov %r0, %r1\nexit")
+    ).text
+    assert text.count(".func") == 1
+    assert not re.search(r"\bcall\b", text)
+
+
 def test_ir_without_a_probe_is_refused():
     with pytest.raises(ProgramError, match="defines no probe"):
         to_ptx("define i64 @other() { ret i64 0 }")
@@ -203,14 +216,14 @@ def test_a_function_that_nobody_defines_is_named():
         to_ptx(ir(COUNT).replace("@accel_helper_1(", "@accel_helper_999("))
 
 
-def test_a_small_program_is_translated_in_well_under_the_150_ms_of_translation_and_injection():
+def test_a_small_program_is_translated_in_47_ms_of_processor_time():
     to_ptx(ir(COUNT))
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         to_ptx(ir(COUNT))
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.075
+        times.append(time.process_time() - start)
+    assert min(times) < 0.047
 
 
 def test_generated_programs_assemble(tmp_path):
@@ -272,3 +285,86 @@ def test_what_the_other_targets_lack_is_named(target, text, named):
 def test_where_llvm_gives_up_for_another_target_this_process_goes_on():
     with pytest.raises(ProgramError, match="cannot be compiled for spirv"):
         to_spirv(for_other(Target.SPIRV, COUNT).replace("atomicrmw add", "atomicrmw udec_wrap"))
+
+
+class Simulated:
+    """Probes run as kernels of their own on the CPU device (simulated), with maps in its memory."""
+
+    def __init__(self, *maps):
+        simt = pytest.importorskip("accel_magic.gpu.simt")
+        self.device, self.maps = simt.Device(1 << 24), maps
+        self.bytes = {spec.name: spec.value_size * spec.max_entries for spec in maps}
+        self.at = {name: self.device.allocate(size) for name, size in self.bytes.items()}
+        self.losses = self.device.allocate(64)
+        self.placement = Placement(tuple(self.at.values()), 128, self.losses, self.device.allocate(64))
+
+    def run(self, program, grid=1, block=1, arguments=(0,) * 6, **options):
+        code = to_ptx(lower(program, self.maps, self.placement, target=Target.NVPTX, **options), "sm_80")
+        module = self.device.load(code.text.replace(".visible .func", ".visible .entry"))
+        self.device.launch(module, code.name, grid, block, arguments)
+
+    def content(self, name, kind="<u8"):
+        return self.device.copy_out(self.at[name], self.bytes[name]).view(kind)
+
+
+@pytest.mark.parametrize(("per", "counted"), [("thread", 2 * 40), ("warp", 2 * 2)])
+def test_on_the_simulated_device_a_counter_is_exact_per_thread_and_per_warp(per, counted):
+    device = Simulated(MapSpec("counts", 2, 4, 16, 16))
+    device.run(ebpf.program(COUNT, "probe"), grid=2, block=40, per=per)
+    assert device.content("counts")[7] == counted
+    assert device.content("counts").sum() == counted
+
+
+def test_on_the_simulated_device_each_warp_tells_its_mask_and_the_fields_of_the_context():
+    device = Simulated(MapSpec("seen", 2, 4, 16, 2))
+    text = """
+        mov %r6, %r1
+        mov %r1, %r10
+        add %r1, -8
+        mov %r2, %r10
+        add %r2, -16
+        mov %r3, %r10
+        add %r3, -24
+        call 505
+        ldxdw %r1, [%r10-8]
+        rsh %r1, 5
+        lsh %r1, 4
+        lddw %r2, data:seen+0
+        add %r2, %r1
+        ldxw %r3, [%r6+28]
+        stxw [%r2], %r3
+        ldxw %r3, [%r6+20]
+        stxw [%r2+4], %r3
+        ldxdw %r3, [%r6+0]
+        stxdw [%r2+8], %r3
+        mov %r0, 0
+        exit
+    """
+    device.run(ebpf.program(text, "probe"), block=40, arguments=(0x123456789A, 4, 1, 2, 77, 3), per="warp")
+    assert device.content("seen", "<u4").tolist() == [0xFFFFFFFF, 77, 0x3456789A, 0x12, 0xFF, 77, 0x3456789A, 0x12]
+
+
+@pytest.mark.parametrize("promoted", [True, False])
+def test_on_the_simulated_device_only_a_promoted_update_keeps_every_count(promoted):
+    device = Simulated(MapSpec("counts", 2, 4, 8, 1))
+    text = "lddw %r1, data:counts+0\nldxdw %r2, [%r1]\nadd %r2, 1\nstxdw [%r1], %r2\nmov %r0, 0\nexit"
+    device.run(ebpf.program(text, "probe"), grid=3, block=64, promoted=frozenset({(0, 2)} if promoted else ()))
+    (counted,) = device.content("counts").tolist()
+    assert counted == 192 if promoted else counted < 192
+
+
+def test_generated_programs_do_the_same_on_the_simulated_device_as_on_this_cpu():
+    device = Simulated(MapSpec(ebpf.DATA, 2, 4, ebpf.DATA_SIZE, 1), MapSpec(".bss", 2, 4, ebpf.CONTEXT_SIZE, 1))
+    memory = {name: np.zeros(size // 8, np.uint64) for name, size in device.bytes.items()}
+    placement = Placement(tuple(each.ctypes.data for each in memory.values()), 1, 0, 0)
+    generator, bits = ebpf.Generator(3, context=".bss"), random.Random(3)
+    programs = [generator.program(f"p{number}") for number in range(40)]
+    compiled = compile_programs(programs, device.maps, placement, probes=False, level=1).programs
+    for program, host in zip(programs, compiled, strict=True):
+        for name, each in memory.items():
+            each[:] = np.frombuffer(bits.randbytes(device.bytes[name]), np.uint64)
+            device.device.copy_in(device.at[name], each)
+        host.run()
+        device.run(program)
+        for name, each in memory.items():
+            assert device.content(name).tolist() == each.tolist(), (program.name, name)

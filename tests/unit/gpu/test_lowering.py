@@ -1,5 +1,6 @@
 """eBPF to LLVM IR: exact results of single instructions, what is refused, and what is known of addresses."""
 
+import random
 import re
 import sys
 import threading
@@ -207,7 +208,7 @@ WIDE = Instruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
         (raw(Instruction(isa.JA, offset=-3), LEAVE), r"slot -2, which is outside"),
         (raw(Instruction(isa.JA32, imm=1 << 20), LEAVE), r"slot 1048577, which is outside"),
         (raw(Instruction(isa.JA, offset=1), WIDE, None, LEAVE), r"slot 2, which is the second half"),
-        (raw(Instruction(0x20), LEAVE), r"probe.bpf.c:12.*no instruction of eBPF ISA version 4: opcode 0x20"),
+        (raw(Instruction(0x20), LEAVE), r"probe.bpf.c:12.*is no instruction of eBPF ISA version 4: opcode 0x20"),
         (raw(Instruction(0xFF), LEAVE), r"no instruction"),
         (raw(Instruction(isa.LD_IMM64, 1, 3), None, LEAVE), r"no instruction"),
         (raw(Instruction(isa.Alu.END | isa.ALU, imm=24), LEAVE), r"immediate 24"),
@@ -221,7 +222,10 @@ WIDE = Instruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
         (raw(Instruction(isa.STX | isa.MODE_ATOMIC | 0x18, 10, 0, -8, 0x20), LEAVE), r"immediate 32"),
         (raw(Instruction(isa.STX | isa.MODE_MEMSX | 0x18, 10, 0, -8), LEAVE), r"no instruction"),
         (raw(Instruction(isa.ST | isa.MODE_ATOMIC, 10, 0, -8), LEAVE), r"no instruction"),
-        (raw(Instruction(isa.CALL, imm=12), LEAVE), r"calls helper 12, which programs on a GPU do not have"),
+        (
+            raw(Instruction(isa.CALL, imm=12), LEAVE),
+            r"slot 0 \(probe.bpf.c:12\) calls helper 12, which programs on a GPU do not have",
+        ),
         (raw(Instruction(isa.CALL, src=1, imm=1), LEAVE), r"calls function 1, but"),
         (raw(Instruction(isa.CALL, src=2, imm=1), LEAVE), r"no instruction"),
         (raw(Instruction(isa.CALLX, 2), LEAVE), r"calls through r2, whose value is not known"),
@@ -378,6 +382,7 @@ def test_a_promoted_update_is_one_atomic_operation_with_the_same_results(text):
     "text",
     [
         "ldxdw %r2, [%r1]\nmul %r2, 3\nstxdw [%r1], %r2\nmov %r0, 0",
+        "ldxdw %r2, [%r1]\nmov %r3, %r2\nadd %r3, 1\nadd %r2, 5\nstxdw [%r1], %r3\nmov %r0, 0",
         "ldxdw %r2, [%r1]\nadd %r2, %r2\nstxdw [%r1], %r2\nmov %r0, 0",
         "ldxdw %r2, [%r1]\nadd %r2, 1\nadd %r2, 1\nstxdw [%r1], %r2\nmov %r0, 0",
         "ldxdw %r2, [%r1]\nadd32 %r2, 1\nstxdw [%r1], %r2\nmov %r0, 0",
@@ -451,3 +456,26 @@ def test_only_what_a_program_looks_at_is_put_into_the_context():
 def test_the_mask_is_of_all_lanes_that_came_by_also_when_only_their_leader_runs():
     text = ir("ldxw %r2, [%r1+28]\nmov %r0, 0\nexit", per="warp")
     assert text.index("call i64 @accel_helper_600") < text.index("call i64 @accel_helper_601") < text.index("run:")
+
+
+def test_whatever_the_bytes_are_there_is_ir_that_llvm_accepts_or_a_program_error():
+    from accel_magic.gpu import llvm
+    from accel_magic.gpu.conformance import program_of
+
+    generator, bits = ebpf.Generator(11), random.Random(11)
+    accepted = refused = 0
+    for number in range(400):
+        code = bytearray(ebpf.flat(generator.program("p"), 0))
+        for _ in range(bits.randrange(1, 3)):
+            # Opcodes and registers more than the rest.
+            at = 8 * bits.randrange(len(code) // 8) + bits.choice((0, 0, 1, 2, 4, bits.randrange(8)))
+            code[at] = bits.choice((bits.randrange(256), code[at] ^ 1 << bits.randrange(8)))
+        try:
+            text = lower(program_of(bytes(code)), (), Placement((), 1, 0, 0), target=bits.choice(list(Target)))
+        except ProgramError as error:
+            refused += 1
+            assert error.fix, number
+            continue
+        llvm.parse(text)
+        accepted += 1
+    assert min(accepted, refused) > 50

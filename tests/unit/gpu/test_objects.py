@@ -341,6 +341,17 @@ def test_a_linked_program_is_refused(everything):
     assert caught.value.why == "it is no object but linked (ET_EXEC)"
 
 
+def test_sections_of_data_with_one_name_are_refused(everything):
+    data = bytearray(everything.data)
+    start, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+    names = [section.name for section in read_elf(everything.data, "everything").sections]
+    assert len(names) == count
+    heads = {name: start + size * number for number, name in enumerate(names)}
+    data[heads[".bss"] : heads[".bss"] + 4] = data[heads[".data"] : heads[".data"] + 4]
+    with pytest.raises(ProgramError, match=r"the object has 2 maps called \.data"):
+        load_object(bytes(data))
+
+
 def test_relocations_of_another_kind_are_refused(everything):
     data = bytearray(everything.data)
     start, size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
@@ -375,6 +386,45 @@ def test_a_call_into_the_middle_of_a_function_is_refused(everything):
     with pytest.raises(ProgramError, match="the object is damaged") as caught:
         load_object(bytes(data))
     assert caught.value.why == "a call at 0 of section .text goes to no function"
+
+
+@pytest.mark.parametrize(
+    ("place", "form", "value", "why"),
+    [
+        (0, "<Q", 8 * 6, "type 1 refers to limit at 48"),  # where a plain load is
+        (0, "<Q", 8 * 4 + 4, "type 1 refers to limit at 36"),  # within the wide load
+        (8, "<I", 2, "type 2 refers to limit at 32"),
+    ],
+)
+def test_relocations_where_nothing_can_refer_to_anything_are_refused(place, form, value, why, everything):
+    data, (start, size) = bytearray(everything.data), areas(everything.data)[".rel.text"]
+    assert (size, struct.unpack_from("<QI", data, start)) == (16, (32, 1))
+    struct.pack_into(form, data, start + place, value)
+    with pytest.raises(ProgramError, match="the object is damaged") as caught:
+        load_object(bytes(data))
+    assert caught.value.why == f"a relocation of {why}, where there is nothing of the kind"
+
+
+def test_a_call_is_relocated_as_a_call(everything):
+    data, (start, _) = bytearray(everything.data), areas(everything.data)[".relgpu/memory/matmul*"]
+    kinds = [struct.unpack_from("<I", data, start + 16 * at + 8)[0] for at in range(3)]
+    assert kinds == [1, 1, 10]
+    struct.pack_into("<I", data, start + 32 + 8, 1)
+    with pytest.raises(ProgramError, match="the object is damaged") as caught:
+        load_object(bytes(data))
+    assert caught.value.why.startswith("a relocation of type 1 refers to .text at 120")
+
+
+def test_one_functions_use_of_kernel_types_is_not_anothers():
+    text = """
+        struct task_struct { int pid; } __attribute__((preserve_access_index));
+        static __noinline int before(u64 value) { barrier_var(value); return value; }
+        static __noinline int kernel(struct task_struct *task) { return task->pid; }
+        static __noinline int after(u64 value) { barrier_var(value); return value + 1; }
+        SEC("kprobe/do_exit") int cpu(void *ctx) { return kernel(ctx); }
+        SEC("gpu/exit") int gpu(struct gpu_ctx *ctx) { return before(ctx->size) + after(ctx->site); }
+        """
+    assert {program.name for program in compiled(text).programs} == {"cpu", "gpu"}
 
 
 def test_a_reference_beyond_the_end_of_data_is_refused(everything):

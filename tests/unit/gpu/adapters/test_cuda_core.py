@@ -158,7 +158,7 @@ def test_all_names_come_back_after_an_error(user, core, marking):
 
 def test_another_version_is_refused_by_what_it_lacks(core):
     del core.launch
-    assert CudaCoreAdapter().missing() == "cuda.core has no launch; cuda.core 1.0 to 1.2 have them"
+    assert CudaCoreAdapter().missing() == "cuda.core has no launch; cuda.core 1.2 has them"
 
 
 def test_with_the_simulated_device_nothing_is_changed(user, recorder, device):
@@ -170,3 +170,26 @@ def test_with_the_simulated_device_nothing_is_changed(user, recorder, device):
 def test_the_installed_cuda_core_is_as_expected():
     pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     assert CudaCoreAdapter().missing() == ""
+
+
+@pytest.mark.parametrize("target", ["ptx", "cubin"])
+def test_the_installed_cuda_core_compiles_rewritten_ptx(recorder, monkeypatch, target):
+    real = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    program = pytest.importorskip("cuda.core._program")
+    # All that compiling wants of the driver.
+    monkeypatch.setattr(program, "driver_version", lambda *_: (13, 5, 0))
+    source = 'extern "C" __global__ void add(int *x) { x[0] += 1; } template <class T> __global__ void fill(T *x) {}'
+    recorder.change = lambda ptx: ptx.replace("ret;", "membar.sys; ret;")
+
+    def compile_it():
+        options = real.ProgramOptions(arch="sm_90", name="mine")
+        return real.Program(source, "c++", options).compile(target, name_expressions=("fill<int>",))
+
+    before = compile_it()
+    with attached(recorder):
+        within = compile_it()
+    after = compile_it()
+    assert bytes(after.code) == bytes(before.code) != bytes(within.code)
+    assert (within.name, within.symbol_mapping) == (before.name, before.symbol_mapping)
+    (kernels,) = [source.names for source in recorder.sources]
+    assert set(kernels) == {"add", before.symbol_mapping["fill<int>"].decode()}

@@ -89,7 +89,27 @@ def beyond(out):
     out[1000000] = 1
 
 
+@cuda.jit
+def report(values):
+    i = cuda.threadIdx.x
+    print("value", i, values[i])
+
+
 class TestOnTheCpuDevice:
+    def test_what_a_kernel_prints_is_printed(self, recorder, device, capsys):
+        with attached(recorder, device):
+            report[1, 3](np.array([4, 5, 6]))
+        assert capsys.readouterr().out == "value 0 4\nvalue 1 5\nvalue 2 6\n"
+
+    def test_the_device_says_that_it_is_simulated(self, recorder, device):
+        with attached(recorder, device):
+            gpu = cuda.get_current_device()
+            assert cuda.is_available()
+            assert cuda.select_device(0) is gpu
+        assert gpu.name == b"CPU device (simulated)"
+        assert gpu.compute_capability == (8, 0)
+        assert device.multiprocessors == gpu.MULTIPROCESSOR_COUNT
+
     def test_arrays_are_added(self, recorder, device):
         x = np.arange(1000, dtype=np.float32)
         out = np.zeros(1000, np.float32)

@@ -99,6 +99,13 @@ def test_all_of_tritons_settings_come_back_after_an_error(kernels, recorder, dev
         assert state() == before
 
 
+def test_kernels_that_triton_interprets_are_reported(recorder, monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with attached(recorder):
+        assert triton.knobs.runtime.add_stages_inspection_hook is None
+    assert recorder.skips["Triton"].endswith("unset TRITON_INTERPRET")
+
+
 def test_the_users_own_inspection_hook_is_called_too(kernels, altering, monkeypatch):
     called = []
 

@@ -251,6 +251,15 @@ def test_matrix_instructions_between_fence_and_wait_are_left_together(ptx):
     assert order(ptx, body) == expected
 
 
+def test_where_two_such_runs_overlap_the_place_is_behind_both(ptx):
+    body = (
+        "wgmma.fence.sync.aligned;\nld.global.u32 %r1, [%rd1];\nadd.cc.u32 %r1, %r2, %r3;\n"
+        "wgmma.wait_group.sync.aligned 0;\naddc.u32 %r5, %r4, 0;\nret;"
+    )
+    names = ["wgmma.fence.sync.aligned", "ld.global.u32", "add.cc.u32", "wgmma.wait_group.sync.aligned", "addc.u32"]
+    assert order(ptx, body) == [*names, "*", "ret"]
+
+
 def test_a_calls_arguments_stay_with_the_call(ptx):
     call = (
         ".param .b32 given; .param .b32 taken;\nst.param.b32 [given], %r1;\nld.global.u32 %r2, [%rd1];\n"

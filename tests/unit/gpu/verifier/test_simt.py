@@ -1,9 +1,12 @@
 """SIMT rules: unsafe programs are refused at the right line, safe ones are accepted without a word."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import isa
+from accel_magic.gpu import isa, objects, sections
 from accel_magic.gpu.helpers import MapType
 from accel_magic.gpu.isa import Alu, Jump
 from accel_magic.gpu.model import Function, MapSpec, Program
@@ -107,6 +110,13 @@ def test_a_finding_names_the_line_where_threads_part():
     assert "they part in line 7" in only[1].message
 
 
+@pytest.mark.parametrize("name", ["count_in_two_bytes", "misaligned_count"])
+def test_a_value_that_no_atomic_can_change_is_told_to_be_made_one(name):
+    ((_, found),) = found_in("simt_unsafe", name)
+
+    assert "atomics exist for 4 and 8 bytes" in found.fix
+
+
 COUNTS = MapSpec("counts", MapType.GPU_ARRAY, 4, 8, 4)
 
 
@@ -158,3 +168,33 @@ def test_a_report_can_be_had_of_a_program_that_is_refused():
     verdict = judge(loaded.programs[0], loaded.maps)
 
     assert [(each.rule, each.line.line) for each in verdict.errors] == [("lost-update", 19), ("lost-update", 18)]
+
+
+PEERS = os.environ.get("ACCEL_MAGIC_BPFTIME", "")
+RACY = {
+    ("cuda-counter", "cuda__probe"),
+    ("cuda-counter", "cuda__retprobe"),
+    ("gpu_shared_map", "cuda__retprobe"),
+    ("host_map_test", "cuda__probe"),
+    ("rocm-counter", "probe"),
+    ("rocm-counter", "retprobe"),
+    ("threadscheduling", "cuda__probe_threadscheduling"),
+    ("threadscheduling_dynamic_hook", "cuda__probe_threadscheduling"),
+}
+"""Programs of another project that lose counts: by folder and function."""
+
+
+@pytest.mark.skipif(not PEERS, reason="ACCEL_MAGIC_BPFTIME names no checkout of bpftime")
+def test_programs_of_others_run_with_warnings_and_those_that_lose_counts_are_not_accepted_silently():
+    warned = {}
+    for path in sorted(Path(PEERS).glob("example/gpu/*/*.bpf.c")):
+        loaded = objects.load(path)
+        for program in loaded.programs:
+            if sections.is_gpu(program):
+                verdict = verify(program, loaded.maps, mode="warn")
+                warned[path.parent.name, program.name] = {
+                    each.rule for each in verdict.findings if each.severity == "warning" and each.rule in simt.RULES
+                }
+
+    assert len(warned) >= 22
+    assert {name for name, rules in warned.items() if rules} == RACY
