@@ -16,7 +16,7 @@ if __package__ in (None, ""):  # run as a script
 
 from typing import TYPE_CHECKING
 
-from benchmarks import consume, cost, lab, notebook, npu, report
+from benchmarks import consume, cost, gpu, lab, notebook, npu, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,8 @@ GROUPS = {
     "lab": lab.attaching,
     "lab-cold": lab.cold,
     "npu": npu.analysing,
+    "gpu": gpu.translating,
+    "gpu-simulated": gpu.simulating,
 }
 
 

@@ -172,13 +172,12 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
     clang = find_clang()
     is_text = isinstance(source, str) and "\n" in source
     with _text_file(str(source), Path(name).name) if is_text else contextlib.nullcontext(Path(source)) as path:
-        text = read_source(path)
-        flags = [*_FLAGS, f"-mcpu={clang.cpu}", *_folders(include, quoted=Path.cwd() if is_text else None)]
-        run = _Run(clang.path, flags, path)
-        # What the text becomes with its headers, comments kept since source lines go into the object.
-        whole = run.output("-E", "-C")
-        parts = [clang.version, *_FLAGS, clang.cpu, path.name]
-        key = hashlib.sha256(b"\0".join([*(part.encode() for part in parts), text, whole])).hexdigest()
+        _need_source(path)
+        options = [*_FLAGS, f"-mcpu={clang.cpu}", *_target()]
+        run = _Run(clang.path, [*options, *_folders(include, quoted=Path.cwd() if is_text else None)], path)
+        # The text and its headers word for word, for source lines go into the object too.
+        whole = run.output("-E", "-frewrite-includes")
+        key = hashlib.sha256(b"\0".join([*(part.encode() for part in (clang.version, *options)), whole])).hexdigest()
         cached = cache_folder() / f"{key}.o"
         with contextlib.suppress(OSError):
             return cached.read_bytes()
@@ -195,22 +194,23 @@ def _text_file(text: str, name: str) -> Iterator[Path]:
         yield path
 
 
-def read_source(path: Path) -> bytes:
-    """Read a program's file.
-
-    Raises:
-        ProgramError: It is not there, no file, larger than 1 MiB, or may not be read.
-
-    """
+def _need_source(path: Path) -> None:
+    """Refuse what is not there, is no file, is larger than 1 MiB, or may not be read."""
     why = f"it has more than {_LARGEST >> 20} MiB"
     try:
         with path.open("rb") as file:
-            text = file.read(_LARGEST + 1)
-        if len(text) <= _LARGEST:
-            return text
+            if len(file.read(_LARGEST + 1)) <= _LARGEST:
+                return
     except OSError as error:
         why = error.strerror or str(error)
     raise ProgramError(f"the program {path} cannot be read", why=why, fix="name a C file, e.g. count.bpf.c")
+
+
+def _target() -> Iterator[str]:
+    """Say which registers programs for the CPU will find."""
+    machine = platform.machine()
+    if machine in _ARCHITECTURES:
+        yield f"-D__TARGET_ARCH_{_ARCHITECTURES[machine]}"
 
 
 def _folders(include: Sequence[str | Path], quoted: Path | None) -> Iterator[str]:
@@ -218,11 +218,8 @@ def _folders(include: Sequence[str | Path], quoted: Path | None) -> Iterator[str
         yield f"-iquote{quoted}"
     for folder in [*include, *header_folders()]:
         yield f"-I{Path(folder).absolute()}"
-    machine = platform.machine()
-    if machine in _ARCHITECTURES:
-        yield f"-D__TARGET_ARCH_{_ARCHITECTURES[machine]}"
     # <linux/types.h> includes <asm/types.h>, which Debian keeps in a folder that clang does not search for eBPF.
-    yield f"-idirafter/usr/include/{machine}-linux-gnu"
+    yield f"-idirafter/usr/include/{platform.machine()}-linux-gnu"
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class TritonAdapter:
         names = absent(triton, _NEEDED)
         if not names and triton.knobs.runtime.interpret:
             return "Triton interprets its kernels in Python and compiles none: unset TRITON_INTERPRET"
-        return f"Triton {triton.__version__} has no {names}; Triton 3.5 to 3.9 have them" if names else ""
+        return f"Triton {triton.__version__} has no {names}; Triton 3.6 to 3.9 have them" if names else ""
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:

@@ -65,7 +65,7 @@ def flow_of(function: Function) -> Flow:
     """Follow control from the first slot.
 
     Raises:
-        ProgramError: A path leaves the function or goes into the middle of an instruction, or there is no such register.
+        ProgramError: A path leaves the function or goes into the middle of an instruction, or a register is misused.
 
     """
     found: dict[int, tuple[int, ...]] = {}

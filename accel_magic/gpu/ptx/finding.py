@@ -36,6 +36,7 @@ class Found:
         function: The function it lies in.
         at: Offset of the instruction; of an entry or the end of a function where the code goes.
         put: Offset where the code goes; behind `at` where that is within a run that must not be cut.
+        head: Offset behind the opening brace of the function's body: where declarations can go.
         names: What can be named there.
         instruction: None at an entry and at a function's end.
         access: Of a memory operation.
@@ -46,6 +47,7 @@ class Found:
     function: Function
     at: int
     put: int
+    head: int
     names: Names
     instruction: Instruction | None = None
     access: Access | None = None
@@ -75,10 +77,11 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
     later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER} else {}
     found: list[Found] = []
     left: list[str] = []
+    head = body.start + 1
     entry, end = _kinds_of(function)
     if entry in kinds:
         at = first_code(body)
-        found.append(Found(entry, function, at, at, names))
+        found.append(Found(entry, function, at, at, head, names))
     for instruction, known in _instructions(body, names):
         try:
             kind, what = _kind(instruction, function)
@@ -87,9 +90,9 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
             continue
         if kind in kinds and kind is not None:
             put = later.get(instruction.start, instruction.start)
-            found.append(Found(kind, function, instruction.start, put, known, instruction, what))
+            found.append(Found(kind, function, instruction.start, put, head, known, instruction, what))
     if end in kinds and _falls_through(body):
-        found.append(Found(end, function, body.end - 1, body.end - 1, names))
+        found.append(Found(end, function, body.end - 1, body.end - 1, head, names))
     return Places(tuple(found), tuple(left))
 
 

@@ -80,6 +80,8 @@ def inject(
 ) -> Injection:
     """Put programs into a module's kernels and into the device functions that these use.
 
+    A device function is one for all kernels that use it: copies in it run for those too that are not traced.
+
     Args:
         text: The module's PTX.
         probes: What goes where; at the same place they run in this order.
@@ -229,11 +231,7 @@ def _put(edits: _Edits, chosen: _Chosen, number: int, kernel: int) -> None:
     used = frozenset[str]().union(*(probe.template.uses for probe in chosen.probes))
     later = found.put != found.at
     here = values(found, number, kernel, tag=edits.tag, uses=used, saved=str(number) if later else "")
-    body = found.function.body
-    if body is None:
-        message = "a place lies in a function without a body"
-        raise AssertionError(message)
-    head = edits.heads[body.start + 1]
+    head = edits.heads[found.head]
     head += [probe.template.local for probe in chosen.probes if probe.template.local]
     declared = [f".reg .{kind} {name};" for kind, name in here.registers]
     if later:

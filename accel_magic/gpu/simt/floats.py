@@ -83,7 +83,11 @@ def add(a: Array, b: Array, mode: str = "rn") -> Array:
             narrow(to_odd(*two_sum(a.astype(np.float64), b.astype(np.float64))), a.dtype, mode), a, b, mode
         )
     value, error = two_sum(a, b)
-    return _signed_zero(directed(value, np.where(np.isfinite(value), error, 0.0), mode), a, b, mode)
+    over = np.isinf(value) & np.isfinite(a) & np.isfinite(b)
+    away = value > 0 if mode == "rp" else value < 0 if mode == "rm" else False
+    largest = np.copysign(np.finfo(np.float64).max, value)
+    value = np.where(over & ~np.asarray(away), largest, value)
+    return _signed_zero(directed(value, np.where(over | ~np.isfinite(value), 0.0, error), mode), a, b, mode)
 
 
 def _signed_zero(total: Array, a: Array, b: Array, mode: str) -> Array:
@@ -114,9 +118,11 @@ def square_root(a: Array, mode: str = "rn") -> Array:
     value = np.sqrt(a)
     if mode == "rn":
         return value
-    wide, error = two_product(value.astype(np.float64), value.astype(np.float64))
-    rest = np.where(np.isfinite(value), (a.astype(np.float64) - wide) - error, 0.0)
-    return directed(value, rest, mode)
+    # The rest's sign decides; powers of four that are taken out keep the square from overflowing.
+    half = np.frexp(a.astype(np.float64))[1] // 2
+    root, square = np.ldexp(value.astype(np.float64), -half), np.ldexp(a.astype(np.float64), -2 * half)
+    wide, error = two_product(root, root)
+    return directed(value, np.where(np.isfinite(value), (square - wide) - error, 0.0), mode)
 
 
 def fused(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:

@@ -93,7 +93,7 @@ def _instruction(uniformity: Uniformity, place: Place) -> Instruction:
 
 def _note(uniformity: Uniformity, store: Place, update: Update) -> Finding:
     world = uniformity.world
-    name = world.fact(store, _instruction(uniformity, store).dst).map
+    name = world.fact(store, _instruction(uniformity, store).dst).map or "a map's value"
     operation = Alu(_instruction(uniformity, (store[0], update.change)).operation).name.lower()
     message = f"the update of {name} runs as an atomic {operation} of {update.size} bytes"
     return finding(PROMOTED, world.program, store, message)

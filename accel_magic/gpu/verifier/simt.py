@@ -276,13 +276,18 @@ def _written(uniformity: Uniformity, place: Place, register: int, value: Value, 
     world, state = uniformity.world, uniformity.states[place]
     fact = world.fact(place, register)
     pointer = state.registers[register]
-    if not shared(world, fact) or alone(state.pins, pointer.own):
+    if alone(state.pins, pointer.own):
         return
+    if fact.kind == "unset" and value.level > Level.GRID:
+        yield "racy-update", f"{_who(state)} store different values to what may be shared", "", "warning"
+    if not shared(world, fact):
+        return
+    name = fact.map or "a map's value"
     if _reads(world, value, fact.map):
-        yield "lost-update", f"{fact.map} was read before, and others may have written since", fix, ""
+        yield "lost-update", f"{name} was read before, and others may have written since", fix, ""
     elif value.level > Level.GRID:
         severity = "warning" if pointer.place is Level.LANE else ""
-        yield "racy-update", f"{_who(state)} store different values to {fact.map}", "", severity
+        yield "racy-update", f"{_who(state)} store different values to {name}", "", severity
 
 
 def _who(state: State) -> str:

@@ -147,6 +147,35 @@ def test_a_change_of_a_header_compiles_again(tmp_path, monkeypatch):
     assert steps() == ["-E", "-c", "-E", "-c", "-E"]
 
 
+def test_source_lines_are_those_of_the_text_though_the_same_object_was_made_of_another(tmp_path):
+    header = "{}#define SEVEN 7\nstatic __noinline u64 deep(u64 v)\n{{\nbarrier_var(v);\nreturn v * {}; // {}\n}}\n"
+    lines = []
+    for blank, value, comment in (("", "7", "a"), ("", "SEVEN", "a"), ("", "SEVEN", "b"), ("\n", "SEVEN", "b")):
+        (tmp_path / "mine.h").write_text(header.format(blank, value, comment))
+        program = 'SEC("gpu/exit") int f(struct gpu_ctx *c) { return deep(c->site); }'
+        text = f'#include "accel_gpu.h"\n#include "mine.h"\n{program}\n'
+        (program,) = objects.load_object(clang.compile_program(text, include=[tmp_path])).programs
+        lines += sorted({(line.line, line.text) for line in program.functions[-1].lines if "return" in line.text})
+    assert lines == [
+        (5, "return v * 7; // a"),
+        (5, "return v * SEVEN; // a"),
+        (5, "return v * SEVEN; // b"),
+        (6, "return v * SEVEN; // b"),
+    ]
+
+
+def test_other_options_or_another_version_compile_again(monkeypatch):
+    text = '#include "accel_gpu.h"\nSEC("gpu/exit") int f(struct gpu_ctx *c) { return c->size + c->size; }\n'
+    first = clang.compile_program(text)
+    monkeypatch.setattr(clang, "_FLAGS", tuple("-O0" if flag == "-O2" else flag for flag in clang._FLAGS))
+    assert clang.compile_program(text) != first
+    kept = len(list(clang.cache_folder().iterdir()))
+    other = clang.Clang(clang.find_clang().path, "1.2.3", clang.find_clang().cpu)
+    monkeypatch.setattr(clang, "find_clang", lambda: other)
+    clang.compile_program(text)
+    assert len(list(clang.cache_folder().iterdir())) == kept + 1
+
+
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")

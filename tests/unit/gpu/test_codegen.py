@@ -197,8 +197,8 @@ def test_functions_of_the_program_are_inlined_with_their_frames():
 
 
 def test_a_large_function_that_is_called_often_is_still_inlined():
-    large = "\n".join(f"mul %r1, {2 * number + 3}\nxor %r1, {number}\narsh %r1, 3" for number in range(300))
-    calls = "mov %r6, 0\n" + "mov %r1, %r6\ncall local large\nadd %r6, %r0\n" * 3
+    large = "\n".join(f"mul %r1, {2 * number + 3}\nxor %r1, {number}\narsh %r1, 3" for number in range(400))
+    calls = "ldxdw %r6, [%r1]\n" + "mov %r1, %r6\ncall local large\nadd %r6, %r0\n" * 3
     text = to_ptx(
         ir(f"{calls}lddw %r1, data:counts+0\nstxdw [%r1], %r6\nexit\nlarge:\n{large}\nmov %r0, %r1\nexit")
     ).text

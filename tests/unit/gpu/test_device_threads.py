@@ -22,7 +22,7 @@ SPECS = (
     spec(MapType.GPU_HASH, entries=8),
     spec(MapType.GPU_HASH, entries=100),
     spec(MapType.RINGBUF, key=0, value=0, entries=4096),
-    spec(MapType.GPU_RINGBUF, entries=1024),
+    spec(MapType.GPU_RINGBUF, entries=1 << 15),
 )
 
 

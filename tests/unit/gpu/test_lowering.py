@@ -463,19 +463,22 @@ def test_whatever_the_bytes_are_there_is_ir_that_llvm_accepts_or_a_program_error
     from accel_magic.gpu.conformance import program_of
 
     generator, bits = ebpf.Generator(11), random.Random(11)
-    accepted = refused = 0
-    for number in range(400):
+    accepted, refused = 0, []
+    for _ in range(400):
         code = bytearray(ebpf.flat(generator.program("p"), 0))
+        for at in range(0, len(code), 8):
+            if code[at] == isa.LD_IMM64:
+                code[at + 1] &= 15  # plain numbers instead of addresses in maps
         for _ in range(bits.randrange(1, 3)):
-            # Opcodes and registers more than the rest.
             at = 8 * bits.randrange(len(code) // 8) + bits.choice((0, 0, 1, 2, 4, bits.randrange(8)))
             code[at] = bits.choice((bits.randrange(256), code[at] ^ 1 << bits.randrange(8)))
         try:
             text = lower(program_of(bytes(code)), (), Placement((), 1, 0, 0), target=bits.choice(list(Target)))
         except ProgramError as error:
-            refused += 1
-            assert error.fix, number
+            refused.append(error)
             continue
         llvm.parse(text)
         accepted += 1
-    assert min(accepted, refused) > 50
+    assert accepted > 50
+    assert len(refused) > 50
+    assert all(error.fix for error in refused)

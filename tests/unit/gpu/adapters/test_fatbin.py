@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import struct
@@ -7,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.adapters import fatbin
@@ -117,6 +120,20 @@ def test_a_damaged_cubin_is_told():
     broken = data[:at] + b"\x7fELF" + b"\xff" * 200 + data[at + 204 :]
     with pytest.raises(ProgramError, match="the GPU code for sm_80 is damaged"):
         fatbin.kernels(fatbin.parse(broken))
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    mode=st.sampled_from(sorted(MODES)), changes=st.dictionaries(st.integers(0, 2151), st.integers(0, 255), min_size=1)
+)
+def test_any_damage_ends_in_a_typed_error_or_none(mode, changes):
+    data = bytearray((SAMPLES / f"two_kernels_{mode}.fatbin").read_bytes())
+    for at, value in changes.items():
+        data[at] = value
+    with contextlib.suppress(ProgramError):
+        for image in (image for container in fatbin.parse(bytes(data)) for image in container.images):
+            image.data()
+            image.kernels()
 
 
 def test_a_file_without_gpu_code_is_refused(tmp_path):

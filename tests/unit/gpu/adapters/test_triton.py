@@ -116,7 +116,8 @@ def test_the_users_own_inspection_hook_is_called_too(kernels, altering, monkeypa
     monkeypatch.setattr(triton.knobs.runtime, "add_stages_inspection_hook", own)
     with attached(altering):
         compiled(kernels)
-    assert called == [False, True]
+    # Triton 3.6 asks for the hook's key only where it launches.
+    assert called == ([True] if triton.__version__.startswith("3.6.") else [False, True])
     assert len(altering.sources) == 1
     assert triton.knobs.runtime.add_stages_inspection_hook is own
 

@@ -12,7 +12,7 @@ from accel_magic.gpu.places import EVERY_OPERATION, Attach, Where
 from accel_magic.gpu.ptx import ProbeCode, inject, parse
 from accel_magic.gpu.ptx import inject as module_function
 from accel_magic.gpu.ptx.inject import SEVERAL_KERNELS
-from accel_magic.gpu.ptx.model import Function, Scope, walk
+from accel_magic.gpu.ptx.model import Function, Label, Scope, walk
 
 MEMORY = Attach(Where.MEMORY, operations=EVERY_OPERATION)
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -53,6 +53,32 @@ def test_as_many_places_are_found_as_were_counted_by_hand(ptx, file, name):
     found = tuple(inject(text, [(Attach(where, name), ptx.recorder())]).kernels for where in kinds)
     sites = tuple(next(one.sites for one in kernels if one.name == name) for kernels in found)
     assert sites == COUNTS[file, name]
+
+
+# What `cuobjdump -sass` (CUDA 13) shows of the same modules assembled for sm_80, where the assembler neither merges nor
+# splits accesses.
+MACHINE_CODE = {
+    ("kernels", "vector_add"): "LDG LDG STG",
+    ("kernels", "matmul"): "LDG LDG STS STS LDS LDS STG",
+    ("kernels", "reduce"): "LDG ATOMG",
+    ("kernels", "early_returns"): "LDG STG STG",
+    ("kernels", "vectors"): "LDG LDG STG STG",
+    ("kernels", "atomics"): "STS LDG ATOMS ATOMG ATOMG ATOMG ATOMG LDS",
+    ("kernels", "carries"): "LDG LDG LDG STG STG STG",
+    ("kernels", "jumps"): "LDG STG STG STG STG STG STG STG ATOMG",
+    ("kernels", "spaces"): "STL " * 8 + "LDL LDL STS LD ST STG ATOMG",
+    ("triton_add", "add"): "LDG " * 16 + "STG " * 8,
+    ("numba_smooth", "*smooth*"): "LD STS LDS LDS LDS ST ATOMG",
+}
+SUFFIXES = {Space.GENERIC: "", Space.GLOBAL: "G", Space.SHARED: "S", Space.LOCAL: "L"}
+WORDS = {Operation.LOAD: "LD", Operation.STORE: "ST", Operation.ATOMIC: "ATOM"}
+
+
+@pytest.mark.parametrize(("file", "name"), MACHINE_CODE)
+def test_memory_operations_are_those_of_the_machine_code(ptx, file, name):
+    injection = inject(ptx.sample(file), [(Attach(Where.MEMORY, name, EVERY_OPERATION), ptx.recorder())])
+    found = [f"{WORDS[site.operation]}{SUFFIXES[site.space]}" for site in injection.sites]
+    assert sorted(found) == sorted(MACHINE_CODE[file, name].split())
 
 
 def test_the_kernels_own_text_is_all_kept_in_order(ptx):
@@ -140,6 +166,13 @@ def test_one_probe_at_several_kinds_of_places_shares_its_stack_and_variables(ptx
     assert len(re.findall(r"\.global .*unused_text", injection.text)) == 1
     assert len(re.findall(r"\.local .*__local_depot0", injection.text)) == 1
     assert len(injection.sites) > 10
+
+
+def test_no_label_of_a_kernel_is_there_twice(ptx):
+    for name in ptx.samples:
+        for function in parse(inject(ptx.sample(name), ptx.everywhere(ptx.recorder())).text).functions:
+            labels = [item.name for item in walk(function.body) if isinstance(item, Label)]
+            assert len(set(labels)) == len(labels)
 
 
 def test_parameters_that_are_not_read_cost_nothing(ptx):

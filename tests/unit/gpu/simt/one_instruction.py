@@ -13,7 +13,11 @@ DTYPES = {
     "pred": np.uint32,
     "f32": np.float32,
     "f64": np.float64,
-    **{f"{kind}{bits}": np.dtype(f"{'u' if kind != 's' else 'i'}{bits // 8}").type for kind in "sub" for bits in (8, 16, 32, 64)},
+    **{
+        f"{kind}{bits}": np.dtype(f"{'u' if kind != 's' else 'i'}{bits // 8}").type
+        for kind in "sub"
+        for bits in (8, 16, 32, 64)
+    },
 }
 
 
@@ -37,7 +41,9 @@ def text(template, results, sources):
         if kind == "pred":
             lines += ["ld.global.u32 %t2, [%a0];", f"setp.ne.u32 %s{i}, %t2, 0;"]
         else:
-            lines.append(f"ld.global.b{_bits(kind)} %s{i}, [%a0];" if kind[0] != "s" else f"ld.global.{kind} %s{i}, [%a0];")
+            lines.append(
+                f"ld.global.b{_bits(kind)} %s{i}, [%a0];" if kind[0] != "s" else f"ld.global.{kind} %s{i}, [%a0];"
+            )
     lines += [line + ";" for line in template.format(**names).split(";") if line.strip()]
     for i, kind in enumerate(results):
         lines.append(f"ld.param.u64 %a0, [p{len(sources) + i}];")
@@ -65,7 +71,7 @@ def run(template, results, sources, *values):
         dtype = DTYPES[kind]
         padded = np.zeros(blocks * 256, dtype)
         if column is not None:
-            padded[:count] = np.asarray(column).astype(dtype) if np.asarray(column).dtype.kind == "f" else to(column, dtype)
+            padded[:count] = column if isinstance(column, np.ndarray) else to(column, dtype)
         address = _DEVICE.allocate(padded.nbytes)
         _DEVICE.copy_in(address, padded)
         addresses.append(address)

@@ -26,7 +26,9 @@ def integer(kind):
     bits = int(kind[1:])
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind[0] == "s" else (0, 2**bits - 1)
     edges = [value for value in (low, low + 1, -1, 0, 1, 2, 31, 32, 33, 63, 64, high - 1, high) if low <= value <= high]
-    return RANDOM.choice([RANDOM.choice(edges), RANDOM.randint(low, high), max(low, RANDOM.getrandbits(RANDOM.randint(1, bits - 1)))])
+    return RANDOM.choice(
+        [RANDOM.choice(edges), RANDOM.randint(low, high), max(low, RANDOM.getrandbits(RANDOM.randint(1, bits - 1)))]
+    )
 
 
 def rows(*kinds):
@@ -166,14 +168,20 @@ def test_upper_halves_of_products_and_sums_of_products_are_exact(kind):
     values = rows(kind, kind, kind)
     pairs = [row[:2] for row in values]
     check(f"mul.hi.{kind} {{d0}}, {{s0}}, {{s1}}", kind, [kind] * 2, lambda a, b: a * b >> bits, pairs)
-    check(f"mad.hi.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [kind] * 3, lambda a, b, c: (a * b >> bits) + c, values)
+    check(
+        f"mad.hi.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [kind] * 3, lambda a, b, c: (a * b >> bits) + c, values
+    )
     for name, model in TERNARY.items():
         check(f"{name}.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [kind] * 3, model, values)
     if bits < 64:
         wide = f"{kind[0]}{2 * bits}"
         check(f"mul.wide.{kind} {{d0}}, {{s0}}, {{s1}}", wide, [kind] * 2, lambda a, b: a * b, pairs)
         check(
-            f"mad.wide.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", wide, [kind, kind, wide], lambda a, b, c: a * b + c, values
+            f"mad.wide.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}",
+            wide,
+            [kind, kind, wide],
+            lambda a, b, c: a * b + c,
+            values,
         )
 
 
@@ -256,8 +264,16 @@ def test_bits_are_counted_found_and_moved(kind):
             lambda a, t=t: -1 if bfind(a, t) < 0 else bits - 1 - bfind(a, t),
             signed,
         )
-        fields = [(wrap(a, t), x & 127, y & 127) for a, _, x, y in values] + [(wrap(a, t), x, y) for a, _, x, y in values]
-        check(f"bfe.{t} {{d0}}, {{s0}}, {{s1}}, {{s2}}", t, [t, "u32", "u32"], lambda a, x, y, t=t: bfe(a, x, y, t), fields)
+        fields = [(wrap(a, t), x & 127, y & 127) for a, _, x, y in values] + [
+            (wrap(a, t), x, y) for a, _, x, y in values
+        ]
+        check(
+            f"bfe.{t} {{d0}}, {{s0}}, {{s1}}, {{s2}}",
+            t,
+            [t, "u32", "u32"],
+            lambda a, x, y, t=t: bfe(a, x, y, t),
+            fields,
+        )
     inserts = [(a, c, x & 127, y & 127) for a, c, x, y in values]
     check(
         f"bfi.{b} {{d0}}, {{s0}}, {{s1}}, {{s2}}, {{s3}}",
@@ -284,6 +300,7 @@ def test_shifts_by_the_width_or_more_leave_nothing_or_the_sign(bits):
 @pytest.mark.parametrize("table", [0, 1, 0x96, 0xE8, 0xCA, 0x6A, 255])
 def test_three_operand_logic_follows_its_truth_table(table):
     values = rows("u32", "u32", "u32")
+
     def model(a, b, c):
         return sum((table >> (4 * (a >> i & 1) + 2 * (b >> i & 1) + (c >> i & 1)) & 1) << i for i in range(32))
 
@@ -368,7 +385,11 @@ def test_dot_products_of_bytes_and_halves_respect_both_signs():
 def test_integers_convert_by_cutting_extending_or_saturating(source):
     values = rows(source)
     for target in ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"):
-        low, high = (0, 2 ** int(target[1:]) - 1) if target[0] == "u" else (-(2 ** (int(target[1:]) - 1)), 2 ** (int(target[1:]) - 1) - 1)
+        low, high = (
+            (0, 2 ** int(target[1:]) - 1)
+            if target[0] == "u"
+            else (-(2 ** (int(target[1:]) - 1)), 2 ** (int(target[1:]) - 1) - 1)
+        )
         # A narrow result is extended to its register: look at all of it through 32 bits at least.
         seen = target if int(target[1:]) >= 32 else f"{target[0]}32"
         check(f"cvt.{target}.{source} {{d0}}, {{s0}}", seen, [source], lambda a, t=target: wrap(a, t), values)
@@ -422,7 +443,9 @@ def test_comparisons_give_their_predicate_and_its_opposite(kind):
 def test_selection_follows_a_predicate_or_a_sign():
     values = rows("u32", "u32", "u32")
     columns = [*zip(*values, strict=True)]
-    (got,) = run("selp.b32 {d0}, {s0}, {s1}, {s2}", ["u32"], ["u32", "u32", "pred"], *columns[:2], [c & 1 for c in columns[2]])
+    (got,) = run(
+        "selp.b32 {d0}, {s0}, {s1}, {s2}", ["u32"], ["u32", "u32", "pred"], *columns[:2], [c & 1 for c in columns[2]]
+    )
     assert got.tolist() == [a if c & 1 else b for a, b, c in values]
     (got,) = run("slct.u32.s32 {d0}, {s0}, {s1}, {s2}", ["u32"], ["u32", "u32", "s32"], *columns)
     assert got.tolist() == [a if c < 2**31 else b for a, b, c in values]

@@ -92,7 +92,7 @@ class Writer:
             self.spoil()
         return self.code
 
-    def put(self, opcode, dst=0, src=0, offset=0, imm=0, reference=None):
+    def put(self, opcode, dst=0, src=0, offset=0, *, imm=0, reference=None):
         self.code.append(Instruction(opcode, dst, src, offset, imm, reference))
         if opcode == isa.LD_IMM64:
             self.code.append(None)
@@ -303,7 +303,7 @@ class Writer:
             self.put(isa.ST | isa.MODE_MEM | SIZE_CODE[size], base, offset=offset, imm=self.an_immediate())
         elif size >= 4:
             imm = self.random.choice((0, isa.FETCH, 0x40, 0x51, isa.XCHG))
-            self.put(isa.STX | isa.MODE_ATOMIC | SIZE_CODE[size], base, self.a_number(), offset, imm)
+            self.put(isa.STX | isa.MODE_ATOMIC | SIZE_CODE[size], base, self.a_number(), offset, imm=imm)
 
     def context(self):
         if self.place:

@@ -47,6 +47,16 @@ class Activation:
 
 
 @dataclass
+class Arguments:
+    """What a helper's earlier arguments were, for the later ones."""
+
+    map: object = None
+    key: bytes = b""
+    memory: int = 0
+    size: int = 0
+
+
+@dataclass
 class Machine:
     """One run of a program with random map contents, context and helper results.
 
@@ -269,43 +279,53 @@ class Machine:
 
     def help(self, helper):
         """Use each argument as its helper would, and make up a result."""
-        spec = key = memory = None
-        size = 0
+        seen = Arguments()
         for register, wanted in enumerate(helper.arguments, 1):
-            if wanted is Arg.ANY and helper.effect == "print":
-                continue
-            value = self.get(register)
-            if wanted is Arg.MAP:
-                spec = self.by_handle.get(value)
-                if spec is None:
-                    raise FaultError("what should be a map is none")
-            elif wanted is Arg.KEY:
-                key = self.read(value, spec.key_size)
-            elif wanted is Arg.VALUE:
-                self.read(value, spec.value_size)
-            elif wanted is Arg.OUT8:
-                if value % 8:
-                    raise FaultError("misaligned output of a helper")
-                self.write(value, self.number().to_bytes(8, "little"))
-            elif wanted is Arg.MEMORY:
-                memory = value
-            elif wanted is Arg.SIZE:
-                if value >> 29:
-                    raise FaultError("a huge size")
-                if value:
-                    self.read(memory, value)
-            elif wanted is Arg.SIZE_CONST:
-                size = value
-            elif wanted is Arg.RECORD:
-                self.give_back(value)
-            elif wanted is Arg.TEXT:
-                while self.read(value, 1) != b"\0":
-                    value += 1
+            if wanted is not Arg.ANY or helper.effect != "print":
+                USES[wanted](self, self.get(register), seen)
         if helper.result is Result.VALUE_OR_NULL:
-            return self.look_up(spec, key)
+            return self.look_up(seen.map, seen.key)
         if helper.result is Result.RECORD_OR_NULL:
-            return self.reserve(spec, size)
+            return self.reserve(seen.map, seen.size)
         return self.number()
+
+    def use_map(self, value, seen):
+        seen.map = self.by_handle.get(value)
+        if seen.map is None:
+            raise FaultError("what should be a map is none")
+
+    def use_key(self, value, seen):
+        seen.key = self.read(value, seen.map.key_size)
+
+    def use_value(self, value, seen):
+        self.read(value, seen.map.value_size)
+
+    def use_output(self, value, _seen):
+        if value % 8:
+            raise FaultError("misaligned output of a helper")
+        self.write(value, self.number().to_bytes(8, "little"))
+
+    def use_memory(self, value, seen):
+        seen.memory = value
+
+    def use_size(self, value, seen):
+        if value >> 29:
+            raise FaultError("a huge size")
+        if value:
+            self.read(seen.memory, value)
+
+    def use_constant(self, value, seen):
+        seen.size = value
+
+    def use_record(self, value, _seen):
+        self.give_back(value)
+
+    def use_text(self, value, _seen):
+        while self.read(value, 1) != b"\0":
+            value += 1
+
+    def use_anything(self, _value, _seen):
+        """Look at nothing."""
 
     def look_up(self, spec, key):
         if spec.type in HASHES and (spec.name, key) not in self.values and self.random.random() < 0.4:
@@ -336,6 +356,22 @@ class Machine:
         if kind < 0.7:
             return self.random.choice((1 << 31, 1 << 32, 1 << 63, 0, M64, M32)) + self.random.randrange(-2, 3) & M64
         return self.random.getrandbits(self.random.randrange(1, 65))
+
+
+USES = {
+    Arg.MAP: Machine.use_map,
+    Arg.KEY: Machine.use_key,
+    Arg.VALUE: Machine.use_value,
+    Arg.OUT8: Machine.use_output,
+    Arg.MEMORY: Machine.use_memory,
+    Arg.SIZE: Machine.use_size,
+    Arg.SIZE_CONST: Machine.use_constant,
+    Arg.RECORD: Machine.use_record,
+    Arg.TEXT: Machine.use_text,
+    Arg.ANY: Machine.use_anything,
+    Arg.CONTEXT: Machine.use_anything,
+    Arg.POINTER: Machine.use_anything,
+}
 
 
 def sign(value, bits):

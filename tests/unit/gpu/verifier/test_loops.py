@@ -1,4 +1,4 @@
-"""Loops end after a number of rounds that can be followed; others are found, and what is in them is checked all the same."""
+"""Loops end after a number of rounds that can be followed; others are found, and what is in them is checked too."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ LOOKUP = (
 """r6 becomes a value of 64 bytes. Ten slots."""
 
 
-@pytest.mark.parametrize("rounds", [1, 63, 64, 65, 1000, 20_000])
+@pytest.mark.parametrize("rounds", [1, 63, 64, 65, 5000])
 def test_a_loop_with_a_constant_limit_is_followed_to_its_end(rounds):
     assert rules(move(0), add(0, 1), when(Jump.JLT, 0, rounds, -2), EXIT) == []
 

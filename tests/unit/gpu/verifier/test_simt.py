@@ -150,6 +150,16 @@ def test_the_result_of_an_atomic_that_is_stored_back_is_a_lost_update():
     assert [each.rule for each in judged(looked_up(*use)).findings] == ["lost-update"]
 
 
+def test_a_store_to_the_stack_or_a_shared_value_is_warned_of():
+    """Which of both it is depends on the path."""
+    use = [alu(Alu.MOV, 6, src=0), call(511), isa.Instruction(isa.JMP | Jump.JEQ, 0, offset=2, imm=3)]
+    use += [alu(Alu.MOV, 6, src=10), alu(Alu.ADD, 6, imm=-16), store(6, 0, 0)]
+
+    verdict = judged(looked_up(*use))
+
+    assert [(each.rule, each.severity, each.slot) for each in verdict.findings] == [("racy-update", "warning", 12)]
+
+
 @pytest.mark.parametrize(("helper", "ruled"), [(14, []), (608, ["racy-update"]), (511, ["racy-update"])])
 def test_a_store_races_unless_all_threads_store_the_same(helper, ruled):
     verdict = judged(looked_up(alu(Alu.MOV, 6, src=0), call(helper), store(6, 0, 0)))

@@ -1,0 +1,121 @@
+"""Programs inside GPU kernels, without a GPU: translating and injecting them, and running them simulated."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.gpu import assemble, maps, programs
+from accel_magic.gpu.adapters import nvrtc
+from accel_magic.gpu.compiled import compile_probes
+from accel_magic.gpu.ptx import inject
+from accel_magic.gpu.simt import Device
+from benchmarks.arithmetic import Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.gpu.placement import Placement
+    from accel_magic.gpu.programs import Source
+
+ARCH = "sm_80"
+MATMUL = r"""
+#define TILE 16
+extern "C" __global__ void matmul(const float *a, const float *b, float *c, int n) {
+    __shared__ float left[TILE][TILE], right[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int t = 0; t < n / TILE; t++) {
+        left[threadIdx.y][threadIdx.x] = a[row * n + t * TILE + threadIdx.x];
+        right[threadIdx.y][threadIdx.x] = b[(t * TILE + threadIdx.y) * n + column];
+        __syncthreads();
+        for (int k = 0; k < TILE; k++) sum += left[threadIdx.y][k] * right[k][threadIdx.x];
+        __syncthreads();
+    }
+    c[row * n + column] = sum;
+}
+"""
+TRANSLATED = ("kernelcount", "threadhist", "memtrace")
+BAR_S = 0.150
+
+
+def translating(*, quick: bool) -> Iterator[Measured]:
+    """From a verified program and a kernel's PTX to the PTX that runs, beside assembling the kernel alone."""
+    ptx = nvrtc.compile(MATMUL, arch=ARCH)
+    rounds = 3 if quick else 9
+    for tool in TRANSLATED:
+        sources = programs.load((tool,))
+        plan = maps.plan_memory(sources[0].object.maps, 1024, limit=1 << 32)
+        pairs = [(sources[0], maps.placement(plan, 1 << 44, 1 << 45))]
+
+        instrumented = partial(_instrumented, ptx, pairs)
+        instrumented()
+        assemble.assemble(ptx, ARCH)
+        ours, theirs = [], []
+        for _ in range(rounds):
+            ours.append(_took(instrumented))
+            theirs.append(_took(lambda: assemble.assemble(ptx, ARCH)))
+        yield Measured(
+            f"gpu-{tool}",
+            f"translate {tool} and put it into a tiled matmul, warm",
+            "s",
+            tuple(ours),
+            "assembling the kernel alone (nvJitLink or ptxas)",
+            tuple(theirs),
+            "value",
+            BAR_S,
+        )
+
+
+def simulating(*, quick: bool) -> Iterator[Measured]:
+    """A kernel on the simulated device with each tool, beside the same kernel there without."""
+    rounds, n = (2, 32) if quick else (5, 64)
+    ptx = nvrtc.compile(MATMUL, arch=ARCH)
+    a = np.random.default_rng(1).random((n, n), np.float32)
+    for tool in TRANSLATED:
+        ours, theirs = [], []
+        for _ in range(rounds):
+            ours.append(_simulated(ptx, a, tool))
+            theirs.append(_simulated(ptx, a, ""))
+        yield Measured(
+            f"sim-{tool}",
+            f"a matmul of {n} x {n} on the CPU device (simulated) with {tool}",
+            "s",
+            tuple(ours),
+            "the same without a program",
+            tuple(theirs),
+            "ratio",
+        )
+
+
+def _instrumented(ptx: str, pairs: list[tuple[Source, Placement]]) -> str:
+    return inject(ptx, compile_probes(pairs, ARCH)).text
+
+
+def _took(work: object) -> float:
+    start = time.perf_counter()
+    work()  # type: ignore[operator]
+    return time.perf_counter() - start
+
+
+def _simulated(ptx: str, a: np.ndarray, tool: str) -> float:
+    device, n = Device(), len(a)
+    text = ptx
+    if tool:
+        sources = programs.load((tool,))
+        plan = maps.plan_memory(sources[0].object.maps, 1 << 14, limit=1 << 32)
+        bases = (device.allocate(max(plan.device_bytes, 1)), device.allocate(max(plan.host_bytes, 1)))
+        text = inject(ptx, compile_probes([(sources[0], maps.placement(plan, *bases))], ARCH)).text
+    module = device.load(text)
+    addresses = [device.allocate(a.nbytes) for _ in range(3)]
+    for address in addresses[:2]:
+        device.copy_in(address, a)
+    took = _took(lambda: device.launch(module, "matmul", (n // 16, n // 16), (16, 16), [*addresses, np.int32(n)]))
+    product = device.copy_out(addresses[2], a.nbytes).view(np.float32).reshape(n, n)
+    if not np.allclose(product, a @ a, rtol=1e-4):
+        message = f"the product is wrong with {tool or 'no program'}"
+        raise AssertionError(message)
+    return took
