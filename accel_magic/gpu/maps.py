@@ -26,7 +26,7 @@ Content = bytes
 ALIGNMENT: Final = 256
 """Of every map, in bytes: what allocations on a device have at least."""
 HEAD: Final = 64
-"""Bytes before the slots of a hash (u32 entries, u32 deletions) and before the data of a ring (u64 reserved, u64 consumed)."""
+"""Bytes before the slots of a hash (u32 entries, u32 deletions) and the data of a ring (u64 reserved, u64 consumed)."""
 SLOT_HEAD: Final = 8
 """Bytes before a hash slot's key: u32 state and upper bits of the hash."""
 RECORD_HEAD: Final = 24

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu import objects, sections
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.gpu.verifier import verify
+from accel_magic.gpu.verifier import judge, verify
 from accel_magic.kernel.compiler import bpf_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from accel_magic.gpu.model import BpfObject, Per, Program
     from accel_magic.gpu.places import Attach
@@ -52,7 +52,9 @@ class Source:
     cpu: tuple[Program, ...]
 
 
-def load(names: Sequence[str], *, per: Per | None = None, verify_mode: Verify | None = None) -> tuple[Source, ...]:
+def load(
+    names: Sequence[str], *, per: Per | None = None, verify_mode: Verify | None = None, refuse: bool = True
+) -> tuple[Source, ...]:
     """Compile and verify tools and files.
 
     Args:
@@ -61,6 +63,7 @@ def load(names: Sequence[str], *, per: Per | None = None, verify_mode: Verify | 
         verify_mode: `strict` refuses programs with findings that are errors; `warn` only those that could touch foreign
             memory; `off` none. None: `strict` for C of the user's and for tools, `warn` for compiled objects, which
             may be older than the rules.
+        refuse: Whether a program that is refused is an error; else its verdict says so.
 
     Raises:
         ProbeError: No such tool or file, or one of them twice.
@@ -70,7 +73,7 @@ def load(names: Sequence[str], *, per: Per | None = None, verify_mode: Verify | 
     """
     if len(set(names)) < len(names):
         raise ProbeError("the same program was named twice", fix="name each once")
-    return tuple(_load(name, per, verify_mode) for name in names)
+    return tuple(_load(name, per, verify_mode, verify if refuse else judge) for name in names)
 
 
 def path_of(name: str) -> Path:
@@ -92,7 +95,7 @@ def path_of(name: str) -> Path:
     )
 
 
-def _load(name: str, per: Per | None, mode: Verify | None) -> Source:
+def _load(name: str, per: Per | None, mode: Verify | None, judged: Callable[..., Verdict]) -> Source:
     path = path_of(name)
     found = objects.load(path)
     if mode is None:
@@ -104,7 +107,7 @@ def _load(name: str, per: Per | None, mode: Verify | None) -> Source:
             cpu.append(program)
             continue
         runs = per or attach.per or "thread"
-        verdict = verify(program, found.maps, mode=mode, per=runs)
+        verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
     if not gpu:
         raise ProgramError(

@@ -62,10 +62,11 @@ def drain_shared(raw: NDArray[np.uint8], wanted: int) -> NDArray[np.uint8]:
     reserved_consumed = raw[:16].view("<u8")
     data = raw[HEAD:]
     chunks = []
-    for _ in range(2):  # up to the ring's end, and from its beginning
+    # Up to the ring's end, behind which all is zero, and from its beginning.
+    for _ in range(2):
         reserved, consumed = (int(position) for position in reserved_consumed)
         start = consumed % size
-        chunk = _complete(data[start : start + reserved - consumed], size - start)
+        chunk = _complete(data[start : start + reserved - consumed])
         # The order matters: a header must be zero before a device may see that there is room again.
         data[start : start + len(chunk)] = 0
         reserved_consumed[1] = consumed + len(chunk)
@@ -73,13 +74,12 @@ def drain_shared(raw: NDArray[np.uint8], wanted: int) -> NDArray[np.uint8]:
     return np.concatenate(chunks)
 
 
-def _complete(region: NDArray[np.uint8], room: int) -> NDArray[np.uint8]:
-    """Copy the complete records at the start of a region that is being written; they begin within `room` bytes."""
+def _complete(region: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Copy the complete records at the start of a region that is being written, up to the first header that is zero."""
     seen = region.copy()
     starts, _ = record_starts(seen)
     heads = seen.view("<u4")[::2][starts // 8]
-    usable = (heads != 0) & (starts < room)
-    count = len(starts) if usable.all() else int(usable.argmin())
+    count = len(starts) if heads.all() else int((heads == 0).argmax())
     if not count:
         return np.empty(0, np.uint8)
     # Data are complete when their header is, so they are read after it.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from accel_magic.gpu.devices import DeviceName, Memory
+    from accel_magic.gpu.dry_run import GpuDryRun
     from accel_magic.gpu.model import Per
     from accel_magic.gpu.programs import Source, Verify
     from accel_magic.gpu.result import GpuResult
@@ -110,6 +111,16 @@ class GpuTrace:
         """
         self._sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
         return self._sources
+
+    def examine(self) -> GpuDryRun:
+        """Compile the programs and say what the verifier thinks of them, also of those that it refuses.
+
+        Raises as `prepare` does, but for programs that are refused.
+        """
+        from accel_magic.gpu.dry_run import GpuDryRun
+
+        sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify, refuse=False)
+        return GpuDryRun.of(sources, self.options.threads)
 
     def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
         """Put the maps on the device and watch the frameworks from now on; `show` receives samples from a thread."""

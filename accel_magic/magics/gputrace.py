@@ -53,9 +53,7 @@ class GpuTrace(TracedCells):
         given = {**{name: value for name, value in defaults.items() if value}, **chosen.given}
         trace = gpu.GpuTrace(chosen.programs, gpu.GpuOptions(**given), save=common.save)
         if common.dry_run:
-            from accel_magic.views.gpu_dry_run import GpuDryRun
-
-            return GpuDryRun.of(trace.prepare())
+            return trace.examine()
         return self.trace_cell(request, trace, _rows(trace) if live else None)
 
 

@@ -71,8 +71,16 @@ class Image:
         return data
 
     def text(self) -> str:
-        """The text of a PTX image."""
-        return self.data().rstrip(b"\0").decode()
+        """The text of a PTX image.
+
+        Raises:
+            ProgramError: It is damaged.
+
+        """
+        try:
+            return self.data().rstrip(b"\0").decode()
+        except UnicodeDecodeError as error:
+            raise ProgramError(f"The PTX for sm_{self.arch} is damaged", why=str(error)) from error
 
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels in it."""
@@ -245,5 +253,5 @@ def _damage_of(what: str) -> Iterator[None]:
 
     try:
         yield
-    except (ELFError, AttributeError, UnicodeDecodeError, ValueError) as error:
+    except (ELFError, AttributeError, OverflowError, ValueError) as error:
         raise ProgramError(f"{what} is damaged", why=f"as an ELF file it cannot be read: {error}") from error

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from accel_magic.gpu.ptx.model import Declaration, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from accel_magic.gpu.ptx.model import Function, Module
-
-_NUMBERED: Final = re.compile(r"(.*?)(\d+)$")
 
 
 @dataclass(frozen=True)
@@ -33,17 +30,25 @@ class Names:
 
     def find(self, name: str) -> tuple[str, str] | None:
         """Give (space, type) of a name; None if it is not declared."""
-        numbered = _NUMBERED.match(name)
         scope: Names | None = self
         while scope is not None:
             if name in scope.single:
                 return scope.single[name]
-            if numbered and numbered[1] in scope.ranges:
-                count, kind = scope.ranges[numbered[1]]
-                if int(numbered[2]) < count:
+            for prefix, number in _splits(name) if scope.ranges else ():
+                count, kind = scope.ranges.get(prefix, (0, ""))
+                if number < count:
                     return "reg", kind
             scope = scope.outer
         return None
+
+
+def _splits(name: str) -> Iterator[tuple[str, int]]:
+    """Cut a name into a prefix and a number in all ways: `%r12` is `%r` 12 or `%r1` 2."""
+    digits = len(name) - len(name.rstrip("0123456789"))
+    for count in range(digits, 0, -1):
+        number = name[-count:]
+        if number[0] != "0" or count == 1:
+            yield name[:-count], int(number)
 
 
 def of_module(module: Module) -> Names:

@@ -54,6 +54,8 @@ class Blocks:
         self._next = 0
         self._total = state.shape.grid[0] * state.shape.grid[1] * state.shape.grid[2]
         self._free_at = np.full(state.shape.slots, start, np.int64)
+        self._begun_at = self._free_at.copy()
+        self._typical = 0
         self._busy = np.zeros(state.shape.slots, np.bool_)
         self._changing = [
             (name, state.registers[number])
@@ -66,12 +68,15 @@ class Blocks:
         ended = self._busy & (state.live == 0)
         if ended.any():
             clocks = state.clock.reshape(state.shape.slots, -1).max(1)
+            self._typical = int(np.median(clocks[ended] - self._begun_at[ended]))
             self._free_at[ended] = clocks[ended]
             self.end = max(self.end, int(clocks[ended].max()))
             self._busy[ended] = False
         free = np.flatnonzero(~self._busy)
         if self._next == self._total or 2 * len(free) < len(self._busy):
             return
+        # A place that is free much later than others is left to itself: they have time for another block until then.
+        free = free[self._free_at[free] <= self._free_at[free].min() + self._typical]
         order = free[np.argsort(self._free_at[free], kind="stable")][: self._total - self._next]
         self._begin(state, order)
 
@@ -79,6 +84,7 @@ class Blocks:
         state.block_number[chosen] = np.arange(self._next, self._next + len(chosen))
         self._next += len(chosen)
         self._busy[chosen] = True
+        self._begun_at[chosen] = self._free_at[chosen]
         state.live[chosen] = state.shape.threads
         mine = np.zeros(state.shape.slots, np.bool_)
         mine[chosen] = True

@@ -186,7 +186,7 @@ def _nearest(exact: Fraction, dtype: Any) -> Any:
     try:
         wide = exact.numerator / exact.denominator  # Python divides integers with one rounding
     except OverflowError:
-        return dtype(math.copysign(math.inf, exact))
+        return dtype(math.inf if exact > 0 else -math.inf)
     if dtype is np.float64:
         return dtype(wide)
     error = 0.0 if math.isinf(wide) else float((exact > Fraction(wide)) - (exact < Fraction(wide)))

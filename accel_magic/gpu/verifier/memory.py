@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu import context, isa
+from accel_magic.gpu.helpers import HASHES
 from accel_magic.gpu.isa import STACK_SIZE
 from accel_magic.gpu.verifier import stack
 from accel_magic.gpu.verifier.domain import constant, sign_extended, unsigned_below
@@ -264,8 +265,11 @@ def _aligned(run: Run, base: Value, offset: int, size: int) -> bool:
 
 
 def value_alignment(spec: MapSpec) -> int:
-    """Bytes that the address of every value of a map is a multiple of: values lie side by side, the first one at 8."""
-    return min(8, spec.value_size & -spec.value_size)
+    """Give the bytes that the address of every value of a map is a multiple of.
+
+    A hash rounds its slots up to 8; values of other maps lie side by side, the first one at 8.
+    """
+    return 8 if spec.type in HASHES else min(8, spec.value_size & -spec.value_size)
 
 
 def _name(base: Value) -> str:

@@ -406,7 +406,7 @@ WORDS = st.one_of(
 EDITS = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), WORDS), min_size=1, max_size=6)
 
 
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300, deadline=None)
 @given(edits=EDITS, extended=EDITS | st.none(), end=st.floats(0, 1) | st.none())
 def test_damaged_descriptions_give_an_error_of_ours_or_a_result(everything, edits, extended, end):
     data, lines = everything

@@ -328,3 +328,20 @@ def test_without_clang_the_fix_is_named(monkeypatch, tmp_path):
 
     with pytest.raises(MachineError, match="clang"), accel_magic.gputrace("kernelcount"):
         pass
+
+
+def test_a_dry_run_reports_also_what_is_refused_and_shows_the_ptx_of_what_is_not(tmp_path):
+    from accel_magic.gpu.trace import GpuOptions, GpuTrace
+
+    path = tmp_path / "unsafe.bpf.c"
+    path.write_text(SHARED_COUNT.replace("    if (value)\n", ""))
+
+    refused = repr(GpuTrace((str(path),), GpuOptions()).examine())
+    accepted = GpuTrace(("threadhist",), GpuOptions(threads=1000)).examine()
+
+    assert "unsafe.bpf.c:11" in refused
+    assert "null-not-checked" in refused
+    assert ".version" not in refused
+    assert "192,000" in repr(accepted)  # 8 kernels, 24 bytes, 1,000 threads
+    assert set(accepted.code) == {"threadhist_begin", "threadhist_end"}
+    assert all("define" in ir and ".func" in ptx for ir, ptx in accepted.code.values())

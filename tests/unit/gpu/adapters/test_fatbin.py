@@ -114,6 +114,13 @@ def test_a_damaged_compressed_image_is_told(mode):
         fatbin.parse(broken)[0].images[1].text()
 
 
+def test_ptx_that_is_no_text_is_told():
+    data = (SAMPLES / "two_kernels_none.fatbin").read_bytes()
+    broken = data.replace(b".visible", b".vis\xffble")
+    with pytest.raises(ProgramError, match="The PTX for sm_80 is damaged"):
+        fatbin.kernels(fatbin.parse(broken))
+
+
 def test_a_damaged_cubin_is_told():
     data = (SAMPLES / "two_kernels_none.fatbin").read_bytes()
     at = data.index(b"\x7fELF")
@@ -122,10 +129,12 @@ def test_a_damaged_cubin_is_told():
         fatbin.kernels(fatbin.parse(broken))
 
 
+# Headers are where damage does most: of the container and its first image, and of what is in that.
+PLACES = st.one_of(st.integers(0, 144), st.integers(0, 2151))
+
+
 @settings(deadline=None, max_examples=300)
-@given(
-    mode=st.sampled_from(sorted(MODES)), changes=st.dictionaries(st.integers(0, 2151), st.integers(0, 255), min_size=1)
-)
+@given(mode=st.sampled_from(sorted(MODES)), changes=st.dictionaries(PLACES, st.integers(0, 255), min_size=1))
 def test_any_damage_ends_in_a_typed_error_or_none(mode, changes):
     data = bytearray((SAMPLES / f"two_kernels_{mode}.fatbin").read_bytes())
     for at, value in changes.items():

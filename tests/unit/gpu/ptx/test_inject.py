@@ -8,6 +8,7 @@ import pytest
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.context import Operation, Space
+from accel_magic.gpu.model import SourceLine
 from accel_magic.gpu.places import EVERY_OPERATION, Attach, Where
 from accel_magic.gpu.ptx import ProbeCode, inject, parse
 from accel_magic.gpu.ptx import inject as module_function
@@ -124,6 +125,13 @@ def test_functions_are_found_through_pointers_too(ptx):
     assert [site.function for site in injection.sites] == ["twice", "thrice"]
 
 
+def test_functions_whose_address_lies_in_a_variable_are_found(ptx):
+    function = ".func kept()\n{\nret;\n}\n.func alone()\n{\nret;\n}\n.global .u64 table[1] = {kept};\n"
+    text = kernel("ret;").replace(".visible", function + ".visible")
+    injection = inject(text, [(Attach(Where.FUNCTION), ptx.recorder())])
+    assert [site.function for site in injection.sites] == ["kept"]
+
+
 @pytest.mark.parametrize("pattern", ["_Z7doubled*", "doubled", "doubled(*)", "doub*"])
 def test_functions_are_named_mangled_or_as_in_c(ptx, pattern):
     injection = inject(ptx.sample("kernels"), [(Attach(Where.FUNCTION, pattern), ptx.recorder())])
@@ -173,6 +181,39 @@ def test_no_label_of_a_kernel_is_there_twice(ptx):
         for function in parse(inject(ptx.sample(name), ptx.everywhere(ptx.recorder())).text).functions:
             labels = [item.name for item in walk(function.body) if isinstance(item, Label)]
             assert len(set(labels)) == len(labels)
+
+
+def test_a_program_without_a_place_leaves_no_trace_in_the_module(ptx):
+    newer = ptx.recorder().text.replace(".version 6.3", ".version 8.3").replace("accel_record", "unused")
+    probes = [(MEMORY, ptx.recorder()), (Attach(Where.BARRIER), ProbeCode("unused", newer))]
+    injection = inject(kernel("ld.global.u32 %r1, [%rd1];\nret;"), probes)
+    assert parse(injection.text).version == (8, 0)
+    assert injection.text.count("unused_text") == 1
+
+
+def test_code_that_no_line_stands_for_has_no_source(ptx):
+    body = ".loc 1 7 3\nld.global.u32 %r1, [%rd1];\n.loc 1 0 3\nld.global.u32 %r1, [%rd1];\nret;"
+    injection = inject(kernel(body) + '.file 1 "mine.cu"\n', [(MEMORY, ptx.recorder())])
+    assert [site.source for site in injection.sites] == [SourceLine("mine.cu", 7, 3), None]
+
+
+def test_of_nested_inlining_the_innermost_and_the_outermost_line_are_told(ptx):
+    body = (
+        ".loc 1 7 3\n.loc 2 5 1, function_name $x, inlined_at 1 7 3\n"
+        ".loc 2 9 2, function_name $y+16, inlined_at 2 5 1\nld.global.u32 %r1, [%rd1];\nret;"
+    )
+    files = '.file 1 "mine.cu"\n.file 2 "library.h"\n'
+    (site,) = inject(kernel(body) + files, [(MEMORY, ptx.recorder())]).sites
+    assert (site.source, site.inlined) == (SourceLine("mine.cu", 7, 3), SourceLine("library.h", 9, 2))
+
+
+def test_a_range_of_registers_ends_where_it_says(ptx):
+    registers = ".reg .b32 %r<3>; .reg .b64 %r1<4>; .reg .pred %p<2>;"
+    body = "ld.shared.u32 %r2, [%r2];\nld.shared.u32 %r2, [%r13];\nret;"
+    code = inject(kernel(body, registers), [(MEMORY, ptx.recorder())]).text
+    assert "cvt.u64.u32 %ax_address, %r2;" in code
+    assert "%ax_address, %r13;" not in code
+    assert "mov.b64 %ax0_rd1, %r13;" in code
 
 
 def test_parameters_that_are_not_read_cost_nothing(ptx):

@@ -184,3 +184,25 @@ def test_generic_pointers_of_one_warp_reach_shared_global_and_local_memory(bench
     (out,) = bench.run("functions", "generic_pointers", 1, 32, np.zeros(64, np.int32))
     expected = [101 + i if i % 3 == 0 else 201 + i if i % 3 == 1 else i % 4 + 2 for i in range(32)]
     assert out[:32].tolist() == expected
+
+
+def test_a_matrix_product_that_triton_compiled_uses_tensor_cores_and_async_copies(bench):
+    a, b = (RANDOM.integers(-8, 9, shape).astype(np.float16) for shape in ((64, 128), (128, 96)))
+    out = np.zeros((64, 96), np.float32)
+    module = bench.module("triton_matmul")
+    *_, got = bench.run_module(module, "tr_matmul", (2, 3), 128, a, b, out, 64, 96, 128, 0, 0, shared=16384)
+    assert np.array_equal(got, a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_a_matrix_product_that_numba_compiled_takes_its_arrays_as_structs(bench):
+    a, b = RANDOM.integers(-8, 9, (2, 32, 32)).astype(np.float32)
+    module = bench.module("numba_matmul")
+    (kernel,) = module.kernels
+    given = []
+    for array in (a, b, np.zeros_like(a)):
+        address = bench.device.allocate(array.nbytes)
+        bench.device.copy_in(address, array)
+        given.append([0, 0, array.size, array.itemsize, address, *array.shape, *array.strides])
+    bench.device.launch(module, kernel, (2, 2), (16, 16), [value for struct in given for value in struct])
+    got = bench.device.copy_out(given[2][4], a.nbytes).view(np.float32).reshape(32, 32)
+    assert np.array_equal(got, a @ b)

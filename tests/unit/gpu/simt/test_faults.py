@@ -1,4 +1,4 @@
-"""What a kernel may not do: the fault names the instruction, its line, the address, and the first thread that did it."""
+"""What a kernel may not do: the fault names the instruction, its line, the address, and the first thread."""
 
 from __future__ import annotations
 
@@ -62,8 +62,10 @@ def bench_source():
         ("mov.u32 %r1, 0x100000;\nld.shared.u32 %r2, [%r1];", "out of bounds (shared", "0 bytes of shared", 0),
         ("mov.b64 %rd1, 64;\nld.local.u32 %r2, [%rd1];", "out of bounds (local", "0 bytes of local", 0),
         (
-            "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd1, %r1, 64;\nld.param.u64 %rd2, [a];\nadd.u64 %rd2, %rd2, %rd1;\n"
-            "atom.global.add.u32 %r3, [%rd2], 1;",
+            (
+                "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd1, %r1, 64;\nld.param.u64 %rd2, [a];\n"
+                "add.u64 %rd2, %rd2, %rd1;\natom.global.add.u32 %r3, [%rd2], 1;"
+            ),
             "write of 4 bytes",
             "beyond the allocation",
             16,
@@ -224,3 +226,16 @@ def test_memory_is_given_out_without_overlap_and_only_as_much_as_there_is():
         device.free(first)
     assert device.allocate(64) == first
     assert not device.copy_out(first, 64).any()
+
+
+def test_an_access_that_straddles_an_allocations_end_is_found_among_accesses_to_several():
+    device = Device(1 << 20)
+    first, second = device.allocate(128), device.allocate(6)
+    body = (
+        "ld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [b];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 9;\n"
+        "selp.u64 %rd3, %rd2, %rd1, %p1;\nld.global.u32 %r2, [%rd3+4];"
+    )
+    error = fault(body, first, second, device=device, parameters=".param .u64 a, .param .u64 b")
+    assert error.thread == (9, 0, 0)
+    assert error.address == second + 4
+    assert "ends 2 bytes beyond the allocation of 6 bytes" in error.why

@@ -120,7 +120,7 @@ def prmt(a, b, selector, mode=""):
     return value
 
 
-def dot(a, b, c, first, second, size, shift=0):
+def dot(a, b, c, *, first, second, size, shift=0):
     def cut(x, i, bits, signed):
         x = x >> bits * i & 2**bits - 1
         return x - 2**bits if signed and x >> bits - 1 else x
@@ -223,7 +223,8 @@ def test_carry_chains_add_subtract_and_multiply_numbers_of_twice_the_width(bits)
     columns = list(zip(*values, strict=True))
     for name, model in (("add", lambda a, b: a + b), ("sub", lambda a, b: a - b)):
         low, high, carry = run(
-            f"{name}.cc.{kind} {{d0}}, {{s0}}, {{s2}};{name}c.cc.{kind} {{d1}}, {{s1}}, {{s3}};{name}c.{kind} {{d2}}, {{s3}}, {{s3}}",
+            f"{name}.cc.{kind} {{d0}}, {{s0}}, {{s2}};{name}c.cc.{kind} {{d1}}, {{s1}}, {{s3}};"
+            f"{name}c.{kind} {{d2}}, {{s3}}, {{s3}}",
             [kind] * 3,
             [kind] * 4,
             *columns,
@@ -368,7 +369,7 @@ def test_dot_products_of_bytes_and_halves_respect_both_signs():
                 f"dp4a.{first}.{second} {{d0}}, {{s0}}, {{s1}}, {{s2}}",
                 total,
                 ["u32", "u32", total],
-                lambda a, b, c, f=first, s=second: dot(a, b, c, f, s, 4),
+                lambda a, b, c, f=first, s=second: dot(a, b, c, first=f, second=s, size=4),
                 numbers,
             )
             for half, shift in (("lo", 0), ("hi", 2)):
@@ -376,7 +377,9 @@ def test_dot_products_of_bytes_and_halves_respect_both_signs():
                     f"dp2a.{half}.{first}.{second} {{d0}}, {{s0}}, {{s1}}, {{s2}}",
                     total,
                     ["u32", "u32", total],
-                    lambda a, b, c, f=first, s=second, shift=shift: dot(a, b, c, f, s, 2, shift),
+                    lambda a, b, c, f=first, s=second, shift=shift: dot(
+                        a, b, c, first=f, second=s, size=2, shift=shift
+                    ),
                     numbers,
                 )
 

@@ -214,6 +214,27 @@ def test_conditions_on_64_and_32_bits_give_the_range_of_an_index():
     assert limits(found[0]) == (0, 0xFFFFFFFF00000009)
 
 
+ORDERS = [one for one in TRUTH if one not in (Jump.JNE, Jump.JSET)]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("condition", ORDERS, ids=lambda one: one.name)
+def test_a_condition_on_a_range_leaves_exactly_the_range_that_fits(condition, bits, taken):
+    by_sign = condition in (Jump.JSGT, Jump.JSGE, Jump.JSLT, Jump.JSLE)
+    numbers = range(-10, 11) if by_sign else range(21)
+    known = constant(numbers[0])
+    for number in numbers:
+        known = domain.join(known, constant(number))
+    found = assume(condition, bits, known, constant(4), taken=taken)
+    mask = (1 << bits) - 1
+    fit = [one for one in numbers if TRUTH[condition](one & mask, 4, sign(one, bits), 4) == taken]
+    if condition == Jump.JEQ and not taken:
+        fit = list(numbers)  # one number inside a range cannot be left out
+    known_range = found[0].wide if bits == 64 else found[0].half
+    assert (known_range.smin, known_range.smax) == (min(fit), max(fit))
+
+
 def test_a_signed_test_against_both_ends_bounds_a_number_from_both_sides():
     low = assume(Jump.JSGE, 64, UNKNOWN, constant(0), taken=True)[0]
     assert limits(assume(Jump.JSLT, 64, low, constant(4), taken=True)[0]) == (0, 3)

@@ -1,0 +1,75 @@
+"""What `%%gputrace --dry-run` shows: the verifier's report, where programs would go, and what they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from accel_magic.gpu.compiled import code_of
+from accel_magic.gpu.verifier import budget
+from accel_magic.gpu.verifier.report import render
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from accel_magic.gpu.programs import Source
+
+
+@dataclass(frozen=True)
+class GpuDryRun:
+    """Programs as they would be put into kernels; nothing was attached.
+
+    Attributes:
+        places: Where each program would go, one line each.
+        reports: What the verifier found in each.
+        code: LLVM IR and PTX of each program that is not refused, by its name.
+        arch: What they were compiled for.
+
+    """
+
+    places: tuple[str, ...]
+    reports: tuple[str, ...]
+    code: dict[str, tuple[str, str]]
+    arch: str
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], threads: int, arch: str = "sm_80") -> GpuDryRun:
+        """Compile the programs of some sources, as if their maps lay at made-up addresses.
+
+        Args:
+            sources: Judged, not necessarily accepted.
+            threads: Threads that per-thread maps have room for.
+            arch: What to compile for.
+
+        """
+        places = [
+            f"{each.program.name}: {each.attach.where.value} of {each.attach.name}, per {each.per}"
+            for source in sources
+            for each in source.gpu
+        ]
+        places += [f"{program.name}: {program.section}, on the CPU" for source in sources for program in source.cpu]
+        reports = [
+            render(each.program, each.verdict, map_bytes=budget.map_bytes(source.object.maps, threads))
+            for source in sources
+            for each in source.gpu
+        ]
+        accepted = [source for source in sources if not any(each.verdict.errors for each in source.gpu)]
+        return cls(tuple(places), tuple(reports), code_of(accepted, arch), arch)
+
+    def _headline(self) -> str:
+        count = len(self.reports)
+        return f"dry run: {count} program{'s' * (count != 1)} for {self.arch}; nothing was attached"
+
+    def __repr__(self) -> str:
+        code = [f"{name}\n{ir}\n{ptx}" for name, (ir, ptx) in self.code.items()]
+        return "\n\n".join(["\n".join([self._headline(), *self.places]), *self.reports, *code])
+
+    def _repr_html_(self) -> str:
+        body = "\n\n".join(["\n".join(self.places), *self.reports])
+        code = [
+            f"<details><summary>{escape(name)}, {what}</summary><pre>{escape(text)}</pre></details>"
+            for name, both in self.code.items()
+            for what, text in zip(("LLVM IR", "PTX"), both, strict=True)
+        ]
+        return f"<div><b>{escape(self._headline())}</b><pre>{escape(body)}</pre>{''.join(code)}</div>"

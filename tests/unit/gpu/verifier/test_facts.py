@@ -1,0 +1,248 @@
+"""What the verifier tells the other analyses about registers, stack and accesses."""
+
+from __future__ import annotations
+
+from accel_magic.gpu import isa
+from accel_magic.gpu.helpers import MapType
+from accel_magic.gpu.isa import Alu, DataReference, Instruction, Jump, MapReference
+from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.verifier import safety
+from accel_magic.gpu.verifier.facts import RegisterFact
+
+MAPS = (
+    MapSpec("items", MapType.GPU_ARRAY, 4, 64, 8),
+    MapSpec("odd", MapType.GPU_ARRAY, 4, 12, 8),
+    MapSpec("hashed", MapType.GPU_HASH, 4, 12, 8),
+    MapSpec("ring", MapType.RINGBUF, 0, 0, 4096),
+    MapSpec(".bss", MapType.ARRAY, 4, 32, 1),
+)
+EXIT = Instruction(isa.EXIT)
+STORE = isa.STX | isa.MODE_MEM | 0x18
+LOAD = isa.LDX | isa.MODE_MEM | 0x18
+
+
+def move(dst, imm=0, *, src=None):
+    if src is None:
+        return Instruction(isa.ALU64 | Alu.MOV, dst, imm=imm)
+    return Instruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, dst, src)
+
+
+def add(dst, imm):
+    return Instruction(isa.ALU64 | Alu.ADD, dst, imm=imm)
+
+
+def lookup(name):
+    """Nine slots: r0 becomes a value that is not null."""
+    return (
+        Instruction(isa.ST | isa.MODE_MEM, 10, offset=-4, imm=3),
+        Instruction(isa.LD_IMM64, 1, 1, reference=MapReference(name)),
+        None,
+        move(2, src=10),
+        add(2, -4),
+        Instruction(isa.CALL, imm=1),
+        Instruction(isa.JMP | Jump.JNE, 0, offset=2),
+        move(0),
+        EXIT,
+    )
+
+
+def analyse(*code, others=()):
+    functions = [Function(f"f{place}", tuple(one), (None,) * len(one)) for place, one in enumerate((code, *others))]
+    return safety.analyse(Program("judged", "gpu/exit", tuple(functions)), MAPS)
+
+
+def broken(*code):
+    return [found.rule for found in analyse(*code).findings if found.severity == "error"]
+
+
+def test_registers_are_known_by_kind_map_and_range():
+    said = analyse(*lookup("items"), add(0, 8), Instruction(LOAD, 0, 0, 8), EXIT)
+    assert said.findings == ()
+    registers = said.facts.registers
+    assert registers[0, 0][1] == RegisterFact()  # the context is not read here
+    assert registers[0, 3][1] == RegisterFact("map", "items")
+    assert registers[0, 5][2] == RegisterFact("stack", low=-4, high=-4)
+    assert registers[0, 6][0] == RegisterFact("value_or_null", "items")
+    assert registers[0, 9][0] == RegisterFact("value", "items")
+    assert registers[0, 10][0] == RegisterFact("value", "items", 8, 8)
+    assert registers[0, 11][0] == RegisterFact("scalar", "", -(1 << 63), (1 << 63) - 1)
+    assert registers[0, 11][10] == RegisterFact("stack")
+    assert said.facts.pointers == {(0, 0): "stack", (0, 10): "map"}
+    assert said.facts.stack_bytes == 8
+
+
+def test_facts_join_what_the_paths_bring():
+    code = (
+        Instruction(isa.LDX | isa.MODE_MEM, 6, 1, 8),
+        move(0, 5),
+        Instruction(isa.JMP | Jump.JGT, 6, offset=1, imm=9),
+        move(0, 2),
+        Instruction(STORE, 10, 0, -8),
+        Instruction(isa.LDX | isa.MODE_MEM, 0, 10, -8),
+        EXIT,
+    )
+    facts = analyse(*code).facts
+    assert facts.registers[0, 0][1] == RegisterFact("context")
+    assert facts.registers[0, 2][6] == RegisterFact("scalar", "", 0, 0xFFFFFFFF)
+    assert (facts.registers[0, 4][0].low, facts.registers[0, 4][0].high) in ((2, 5), (-(1 << 63), (1 << 63) - 1))
+    assert facts.pointers[0, 0] == "context"
+
+
+def test_stack_facts_say_what_a_piece_holds():
+    code = (*lookup("items"), Instruction(STORE, 10, 0, -16), Instruction(LOAD, 6, 10, -16), move(0), EXIT)
+    facts = analyse(*code).facts
+    assert facts.stack[0, 10] == {
+        -16: RegisterFact("value", "items"),
+        -4: RegisterFact("scalar", "", 3, 3),
+    }
+
+
+def test_a_pointer_to_the_callers_stack_names_its_owner():
+    code = (
+        Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8, imm=7),
+        move(1, src=10),
+        add(1, -8),
+        Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1),
+        EXIT,
+    )
+    said = analyse(*code, others=[(Instruction(LOAD, 0, 1), EXIT)])
+    assert said.facts.registers[1, 0][1] == RegisterFact("stack", "", -8, -8, frame=0, depth=1)
+    result = said.facts.registers[0, 4][0]
+    assert result.kind == "scalar"
+    assert result.low <= 7 <= result.high
+
+
+def test_an_access_of_stack_on_one_path_and_of_a_map_on_another_has_no_pointer_kind():
+    code = (
+        Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8, imm=7),
+        Instruction(isa.LDX | isa.MODE_MEM, 6, 1, 8),
+        move(2, src=10),
+        add(2, -8),
+        Instruction(isa.JMP | Jump.JEQ, 6, offset=2),
+        Instruction(isa.LD_IMM64, 2, 2, reference=DataReference(".bss", 4)),
+        None,
+        Instruction(LOAD, 0, 2),
+        EXIT,
+    )
+    said = analyse(*code)
+    assert said.findings == ()
+    assert (0, 7) not in said.facts.pointers
+
+
+def test_one_instruction_does_not_read_the_context_on_some_paths_only():
+    code = (
+        Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8, imm=7),
+        Instruction(isa.LDX | isa.MODE_MEM, 6, 1, 8),
+        Instruction(isa.JMP | Jump.JEQ, 6, offset=2),
+        move(1, src=10),
+        add(1, -8),
+        Instruction(LOAD, 0, 1),
+        EXIT,
+    )
+    assert broken(*code) == ["mixed-pointers"]
+
+
+def test_a_wide_atomic_on_12_byte_values_is_aligned_in_a_hash_only():
+    def atomic(name):
+        return broken(*lookup(name), move(1, 1), Instruction(isa.STX | isa.MODE_ATOMIC | 0x18, 0, 1), move(0), EXIT)
+
+    assert atomic("hashed") == []
+    assert atomic("odd") == ["misaligned-atomic"]
+
+
+def test_a_part_of_a_spilled_address_cannot_be_read_and_an_overwritten_one_is_gone():
+    spill = (*lookup("items"), Instruction(STORE, 10, 0, -16))
+    half = Instruction(isa.LDX | isa.MODE_MEM, 1, 10, -16)
+    over = Instruction(isa.ST | isa.MODE_MEM, 10, offset=-16)
+    assert broken(*spill, half, move(0), EXIT) == ["pointer-leak"]
+    assert broken(*spill, over, Instruction(LOAD, 1, 10, -16), move(0), EXIT) == ["uninitialised-stack"]
+    assert broken(*spill, over, half, move(0), EXIT) == []
+
+
+def test_the_range_of_a_number_is_known_in_its_copies():
+    copies = (
+        *lookup("items"),
+        move(6, src=0),
+        Instruction(isa.CALL, imm=5),
+        move(7, src=0),
+        Instruction(STORE, 10, 0, -16),
+        Instruction(isa.JMP | Jump.JGT, 0, offset=3, imm=56),
+        Instruction(LOAD, 8, 10, -16),
+        Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 6, 8),
+        Instruction(LOAD, 1, 6),
+        move(0),
+        EXIT,
+    )
+    assert broken(*copies) == []
+    assert broken(*[one if one != copies[13] else move(1) for one in copies]) == ["out-of-bounds-value"]
+
+
+def test_a_null_check_counts_for_copies_of_the_same_lookup_only():
+    def two(tested):
+        return broken(
+            *lookup("items"),
+            move(6, src=0),
+            *lookup("items")[:6],
+            move(7, src=0),
+            Instruction(isa.JMP | Jump.JEQ, tested, offset=1),
+            Instruction(LOAD, 1, 7),
+            move(0),
+            EXIT,
+        )
+
+    assert two(7) == two(0) == []
+    assert two(6) == ["null-not-checked"]
+
+
+def byte_at(base, offset):
+    return Instruction(isa.LDX | isa.MODE_MEM | 0x10, 0, base, offset)
+
+
+def test_the_first_and_the_last_byte_are_inside_and_those_beside_them_are_not():
+    def value(offset):
+        return broken(*lookup("odd"), byte_at(0, offset), move(0), EXIT)
+
+    def data(offset):
+        wide = Instruction(isa.LD_IMM64, 1, 2, reference=DataReference(".bss", 30))
+        return broken(wide, None, byte_at(1, offset), move(0), EXIT)
+
+    def stack(offset):
+        return broken(Instruction(isa.ST | isa.MODE_MEM | 0x10, 10, offset=offset), move(0), EXIT)
+
+    assert [value(at) for at in (-1, 0, 11, 12)] == [["out-of-bounds-value"], [], [], ["out-of-bounds-value"]]
+    assert [data(at) for at in (-31, -30, 1, 2)] == [["out-of-bounds-value"], [], [], ["out-of-bounds-value"]]
+    assert [stack(at) for at in (-513, -512, -1, 0)] == [["out-of-bounds-stack"], [], [], ["out-of-bounds-stack"]]
+
+
+def test_an_atomic_changes_what_is_known_of_the_stack():
+    code = (
+        *lookup("items"),
+        Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-16),
+        move(1, 800),
+        Instruction(isa.STX | isa.MODE_ATOMIC | 0x18, 10, 1, -16),
+        Instruction(LOAD, 1, 10, -16),
+        Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 0, 1),
+        Instruction(LOAD, 0, 0),
+        EXIT,
+    )
+    assert broken(*code) == ["out-of-bounds-value"]
+    assert broken(*[one for one in code if one is None or one.opcode != isa.STX | isa.MODE_ATOMIC | 0x18]) == []
+
+
+def test_what_was_found_to_be_null_is_the_number_zero():
+    code = (*lookup("items")[:6], Instruction(isa.JMP | Jump.JEQ, 0, offset=1), move(0, 1), EXIT)
+    assert broken(*code) == []
+
+
+def test_what_a_helper_writes_on_one_path_is_not_written_on_the_other():
+    outputs = [one for number, at in ((1, -8), (2, -16), (3, -24)) for one in (move(number, src=10), add(number, at))]
+    code = (
+        Instruction(isa.CALL, imm=5),
+        Instruction(isa.JMP | Jump.JEQ, 0, offset=7),
+        *outputs,
+        Instruction(isa.CALL, imm=505),
+        Instruction(LOAD, 0, 10, -16),
+        EXIT,
+    )
+    assert broken(*code) == ["uninitialised-stack"]
+    assert broken(code[0], move(0), *code[2:]) == []
