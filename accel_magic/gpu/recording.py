@@ -24,7 +24,7 @@ KERNELS: Final = {
     "file": "str",
     "line": "int32",
 }
-"""Columns of `GpuRecording.kernels`: one row per kernel seen; `kernel` is its number, -1 for one not compiled here."""
+"""Columns of `GpuRecording.kernels`: one row per kernel seen; `kernel` is its number, -1 if not compiled here."""
 
 LAUNCHES: Final = {
     "device_launch": "Int64",

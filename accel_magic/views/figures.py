@@ -9,10 +9,10 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
 
 from accel_magic.errors import ProbeError
+from accel_magic.names import readable
 from accel_magic.traces import buckets
 from accel_magic.traces.rates import check_timed, point_labels, rates
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
-from accel_magic.views.names import readable
 from accel_magic.views.plotting import (
     LABEL_WIDTH,
     PALETTE,

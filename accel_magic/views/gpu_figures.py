@@ -10,8 +10,8 @@ from bokeh.models import ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
 from accel_magic.analysis.gpu.common import LANES, by_place
 from accel_magic.errors import ProbeError
+from accel_magic.names import readable
 from accel_magic.views.format import count_text, duration_text, exact_text, ratio_text, shortened
-from accel_magic.views.names import readable
 from accel_magic.views.plotting import (
     LABEL_WIDTH,
     PALETTE,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.names import readable
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live_npu import Item, NpuHistory
-from accel_magic.views.names import readable
 from accel_magic.views.row import Row
 
 if TYPE_CHECKING:

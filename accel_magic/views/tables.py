@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from accel_magic.names import readable
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text
-from accel_magic.views.names import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
 from accel_magic.analysis.gpu.checks import CHECKS
 from accel_magic.analysis.gpu.rules import RULES
 from accel_magic.analysis.gpu.tables import TABLES
-from accel_magic.views.names import readable
+from accel_magic.names import readable
 
 if TYPE_CHECKING:
     import pandas as pd

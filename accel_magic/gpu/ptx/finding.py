@@ -23,6 +23,7 @@ _NO_BARRIER: Final = frozenset({"warp", "arrive"})
 """`bar.warp.sync` is about one warp, `bar.arrive` does not wait."""
 _ENDS: Final = frozenset({"bra", "brx", "ret", "exit", "trap"})
 _JUMPS: Final = frozenset({"bra", "brx"})
+_LEAVE: Final = frozenset({"ret", "exit"})
 _NAMES: Final = frozenset({"call", "mov", "cvta", "st"})
 """Instructions that may name a function."""
 
@@ -40,6 +41,8 @@ class Found:
         names: What can be named there.
         instruction: None at an entry and at a function's end.
         access: Of a memory operation.
+        leaves: Of a branch that leads straight out of the kernel: `ret` or `exit`, with which the code is to end. Lanes
+            that take it would else wait at the kernel's end for those that do not.
 
     """
 
@@ -51,6 +54,7 @@ class Found:
     names: Names
     instruction: Instruction | None = None
     access: Access | None = None
+    leaves: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
     if entry in kinds:
         at = first_code(body)
         found.append(Found(entry, function, at, at, head, names))
+    ways_out = _ways_out(body) if function.entry and Where.EXIT in kinds else {}
     for instruction, known in _instructions(body, names):
         try:
             kind, what = _kind(instruction, function)
@@ -91,6 +96,9 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
         if kind in kinds and kind is not None:
             put = later.get(instruction.start, instruction.start)
             found.append(Found(kind, function, instruction.start, put, head, known, instruction, what))
+        if instruction.opcode[0] == "bra" and (leaves := ways_out.get(instruction.operand_text.strip())):
+            at = instruction.start
+            found.append(Found(Where.EXIT, function, at, at, head, known, instruction, leaves=leaves))
     if end in kinds and _falls_through(body):
         found.append(Found(end, function, body.end - 1, body.end - 1, head, names))
     return Places(tuple(found), tuple(left))
@@ -106,6 +114,20 @@ def _instructions(scope: Scope, names: Names) -> Iterator[tuple[Instruction, Nam
             yield item, names
         elif isinstance(item, Scope):
             yield from _instructions(item, of_scope(item, names))
+
+
+def _ways_out(body: Scope) -> dict[str, str]:
+    """Labels right before the end of the kernel, with the instruction there."""
+    found: dict[str, str] = {}
+    labels: list[str] = []
+    for item in walk(body):
+        if isinstance(item, Label):
+            labels.append(item.name)
+        elif isinstance(item, Instruction):
+            if item.opcode[0] in _LEAVE and item.predicate is None:
+                found.update(dict.fromkeys(labels, item.opcode[0]))
+            labels = []
+    return found
 
 
 def _kind(instruction: Instruction, function: Function) -> tuple[Where | None, Access | None]:

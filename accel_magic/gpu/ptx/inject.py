@@ -185,7 +185,7 @@ def _named(pattern: str, name: str) -> bool:
     """Whether a glob means a symbol, as it is or as C++ reads it, with its parameters or without."""
     if pattern == "*" or fnmatchcase(name, pattern):
         return True
-    from accel_magic.views.names import readable
+    from accel_magic.names import readable
 
     shown = readable(name)
     return fnmatchcase(shown, pattern) or fnmatchcase(shown.partition("(")[0], pattern)
@@ -248,6 +248,8 @@ def _copies(edits: _Edits, chosen: _Chosen, here: Values, first: Sequence[str]) 
     """Write a place's copies, within the guard."""
     copies = [probe.template.copy(next(edits.copies), here.values) for probe in chosen.probes]
     code = ["{", *first, *copies, "}"] if first else copies
+    if chosen.found.leaves:
+        code = [*code, f"{chosen.found.leaves};"]
     if here.guard:
         skip = f"${edits.tag}_{next(edits.copies)}_skip"
         opposite = here.guard[1:] if here.guard[0] == "!" else f"!{here.guard}"

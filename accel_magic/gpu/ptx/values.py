@@ -147,7 +147,9 @@ class _Maker:
     def guard(self, found: Found) -> str:
         instruction = found.instruction
         # All lanes that come to a conditional branch are at it, those too that do not take it.
-        if instruction is None or instruction.predicate is None or instruction.opcode[0] == "bra":
+        if instruction is None or instruction.predicate is None:
+            return ""
+        if found.where is Where.BRANCH and instruction.opcode[0] == "bra":
             return ""
         name = instruction.predicate.name
         if self._saved:

@@ -41,7 +41,7 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 def to_odd(value: Array, error: Array) -> Array:
     """Round value + error to odd: of the two float64 around an inexact sum, the one whose last bit is 1."""
     value = np.asarray(value, np.float64)
-    move = (error != 0) & np.isfinite(value) & ((value.view(np.uint64) & 1) == 0)
+    move = (error != 0) & np.isfinite(value) & ((value.view(np.uint64) & np.uint64(1)) == 0)
     if not move.any():
         return value
     return np.where(move, np.nextafter(value, np.where(error > 0, np.inf, -np.inf)), value)

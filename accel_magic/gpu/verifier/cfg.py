@@ -109,26 +109,6 @@ class Cfg:
         order = _reverse_post_order(END, lambda slot: self.predecessors[slot])
         return _immediate_dominators(order, lambda slot: self.successors[slot] if slot != END else ())
 
-    @cached_property
-    def dominators(self) -> Mapping[int, int]:
-        """Nearest slot that every path from slot 0 to a slot must pass; slot 0 has none."""
-        return _immediate_dominators(self.order, lambda slot: self.predecessors[slot])
-
-    @cached_property
-    def controls(self) -> Mapping[int, frozenset[int]]:
-        """Branches that decide whether a slot is reached: control dependence, direct ones only."""
-        found: dict[int, set[int]] = {slot: set() for slot in self.reachable}
-        for branch in self.branches:
-            stop = self.post_dominators.get(branch)
-            for to in set(self.successors[branch]):
-                at: int | None = to
-                while at is not None and at not in (stop, END):
-                    if branch in found[at]:
-                        break
-                    found[at].add(branch)
-                    at = self.post_dominators.get(at)
-        return {slot: frozenset(branches) for slot, branches in found.items()}
-
     def between(self, branch: int) -> frozenset[int]:
         """Slots that lie on some path from a branch to its post-dominator, neither of them included."""
         stop = self.post_dominators.get(branch, END)

@@ -33,16 +33,17 @@ def parts(module):
             yield module.text[item.start : item.end]
 
 
-# By hand, from the listing of each kernel: memory operations, barriers, conditional branches, ways out.
+# By hand, from the listing of each kernel: memory operations, barriers, conditional branches, ways out
+# (returns, and branches straight to one).
 COUNTS = {
-    ("kernels", "vector_add"): (3, 0, 1, 1),
-    ("kernels", "reduce"): (2, 0, 2, 1),
+    ("kernels", "vector_add"): (3, 0, 1, 2),
+    ("kernels", "reduce"): (2, 0, 2, 2),
     ("kernels", "vectors"): (4, 0, 0, 1),
     ("kernels", "carries"): (6, 0, 0, 1),
     ("kernels", "spaces"): (8 + 2 + 1 + 2 + 2, 1, 0, 1),
-    ("kernels", "atomics"): (8, 2, 2, 1),
+    ("kernels", "atomics"): (8, 2, 2, 2),
     ("forms", "forms"): (9, 1, 2, 2),
-    ("async_copy", "async_copy"): (4, 2, 3, 1),
+    ("async_copy", "async_copy"): (4, 2, 3, 2),
     ("triton_add", "add"): (24, 0, 0, 1),
 }
 

@@ -115,6 +115,35 @@ def test_a_thread_that_ends_within_a_device_function_is_told(ptx):
     assert ended == set(range(1, 32, 2))
 
 
+def test_lanes_that_branch_to_the_end_leave_there_and_do_not_wait_for_the_others(ptx):
+    text = """
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry early(.param .u64 early_param_0)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<4>;
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, 0;
+	setp.gt.u32 %p1, %r1, 3;
+	@%p1 bra $END;
+$AGAIN:
+	add.u32 %r2, %r2, 1;
+	setp.lt.u32 %p2, %r2, 1000;
+	@%p2 bra $AGAIN;
+$END:
+	ret;
+}
+"""
+    ran = ptx.run(text, "early", [np.zeros(1, np.int32)], [Attach(Where.EXIT)])
+
+    sites = ran.injection.sites
+    assert [site.instruction for site in sites] == ["@%p1 bra $END;", "ret;"]
+    by_site = {site.number: {one.thread for one in ran.at(site=site.number)} for site in sites}
+    assert by_site == {0: set(range(4, 32)), 1: {0, 1, 2, 3}}
+
+
 def test_the_end_of_a_body_without_a_return_is_an_exit(ptx):
     text = """
 .version 7.0

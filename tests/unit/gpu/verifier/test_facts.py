@@ -246,3 +246,55 @@ def test_what_a_helper_writes_on_one_path_is_not_written_on_the_other():
     )
     assert broken(*code) == ["uninitialised-stack"]
     assert broken(code[0], move(0), *code[2:]) == []
+
+
+INDEXED = (
+    Instruction(isa.JMP | Jump.JGT, 8, offset=2, imm=56),
+    Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 6, 7),
+    Instruction(LOAD, 1, 6),
+    move(0),
+    EXIT,
+)
+"""Tests r8, then uses r7 as the index."""
+
+
+def test_a_test_of_the_lower_half_says_nothing_of_the_whole():
+    start = (*lookup("items"), move(6, src=0), Instruction(isa.CALL, imm=5), move(7, src=0))
+    half = Instruction(isa.ALU | Alu.MOV | isa.SOURCE_X, 8, 7)
+    assert broken(*start, move(8, src=7), *INDEXED) == []
+    assert broken(*start, half, *INDEXED) == ["out-of-bounds-value"]
+
+
+def test_numbers_that_are_equal_on_one_path_are_not_so_on_the_other():
+    start = (*lookup("items"), move(6, src=0), Instruction(isa.CALL, imm=5), move(9, src=0))
+    code = (
+        *start,
+        Instruction(isa.CALL, imm=5),
+        move(7, src=0),
+        Instruction(isa.JMP | Jump.JEQ, 9, offset=2),
+        move(8, src=7),
+        Instruction(isa.JA, offset=2),
+        Instruction(isa.CALL, imm=5),
+        move(8, src=0),
+        *INDEXED,
+    )
+    assert broken(*code) == ["out-of-bounds-value"]
+
+
+def test_a_null_check_of_a_copy_on_one_path_is_none_of_another_lookup_on_the_other():
+    second = (*lookup("items")[:6], move(8, src=0))
+    code = (
+        Instruction(isa.CALL, imm=5),
+        move(9, src=0),
+        *lookup("items")[:6],
+        move(7, src=0),
+        Instruction(isa.JMP | Jump.JEQ, 9, offset=2),
+        move(8, src=7),
+        Instruction(isa.JA, offset=len(second)),
+        *second,
+        Instruction(isa.JMP | Jump.JEQ, 8, offset=1),
+        Instruction(LOAD, 1, 7),
+        move(0),
+        EXIT,
+    )
+    assert broken(*code) == ["null-not-checked"]

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from accel_magic.views import names
-from accel_magic.views.names import readable
+from accel_magic import names
+from accel_magic.names import readable
 
 
 @pytest.mark.parametrize(
