@@ -1,12 +1,13 @@
 """C++ functions under the names that people gave them: `ov::InferRequest::infer()` for `_ZN2ov12InferRequest5inferEv`.
 
-Only for showing. Data frames keep the symbol, which is what a probe is written with.
+For showing, and for what users write. Data frames keep the symbol, which is what a probe is written with.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,14 @@ def readable(text: str) -> str:
     A symbol that cannot be read stays as it is, and so do all of them where there is no C++ runtime library.
     """
     return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
+
+
+def means(pattern: str, symbol: str) -> bool:
+    """Whether a glob means a symbol, as it is or as C++ reads it, with its parameters or without."""
+    if pattern == "*" or fnmatchcase(symbol, pattern):
+        return True
+    shown = _demangled(symbol).removeprefix("void ")  # of a template the symbol holds the result's type too
+    return fnmatchcase(shown, pattern) or fnmatchcase(shown.partition("(")[0], pattern)
 
 
 @cache

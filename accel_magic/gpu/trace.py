@@ -8,7 +8,6 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from accel_magic import api, machine, session
@@ -19,6 +18,7 @@ from accel_magic.gpu.instrument import Instrumenter
 from accel_magic.gpu.live import Feed, GpuSample
 from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
+from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class GpuOptions:
     """What can be asked of a GPU trace besides its programs; each is an option of `%%gputrace` too.
 
     Attributes:
-        kernel: Glob of the kernels to trace, by their names in PTX.
+        kernel: Glob of the kernels to trace, by their names in PTX or as C++ reads them.
         per: `thread` or `warp`, instead of what the programs say.
         verify: `strict`, `warn` or `off`; None: strict for C, warn for compiled objects.
         device: `cpu` for the simulated device, `cuda` for an NVIDIA GPU.
@@ -154,7 +154,7 @@ class GpuTrace:
             feed.start()
 
     def _wanted(self, name: str) -> bool:
-        return fnmatchcase(name, self.options.kernel)
+        return means(self.options.kernel, name)
 
     def _sample(self) -> GpuSample:
         instrumenter = self._instrumenter

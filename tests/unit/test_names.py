@@ -56,3 +56,21 @@ def test_full_names_are_those_of_binutils():
     told = subprocess.run(["c++filt", *symbols], capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert [names._demangled(symbol) for symbol in symbols] == told
+
+
+@pytest.mark.parametrize(
+    ("pattern", "symbol", "meant"),
+    [
+        ("*", "anything", True),
+        ("_Z9vectorAdd*", "_Z9vectorAddPKfS0_Pf", True),
+        ("vectorAdd", "_Z9vectorAddPKfS0_Pf", True),
+        ("vectorAdd(float const*, *", "_Z9vectorAddPKfS0_Pf", True),
+        ("scale<float>", "_Z5scaleIfEvPT_", True),
+        ("scale*", "_Z5scaleIfEvPT_", True),
+        ("vector", "_Z9vectorAddPKfS0_Pf", False),
+        ("VectorAdd", "_Z9vectorAddPKfS0_Pf", False),
+        ("add*", "add_kernel", True),
+    ],
+)
+def test_a_glob_means_a_symbol_as_it_is_and_as_it_reads(pattern, symbol, meant):
+    assert names.means(pattern, symbol) is meant

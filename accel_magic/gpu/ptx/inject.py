@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +23,7 @@ from accel_magic.gpu.ptx.registers import of_module
 from accel_magic.gpu.ptx.report import SEVERAL_KERNELS, Injection, KernelReport, Site, site
 from accel_magic.gpu.ptx.template import Template, prepare
 from accel_magic.gpu.ptx.values import Values, values
+from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,18 +177,9 @@ class _Places:
 
 
 def _goes_into(attach: Attach, function: Function, kernels: Sequence[str]) -> bool:
-    names = [function.name] if attach.where in _IN_FUNCTIONS else kernels
-    return any(_named(attach.name, name) for name in names)
-
-
-def _named(pattern: str, name: str) -> bool:
-    """Whether a glob means a symbol, as it is or as C++ reads it, with its parameters or without."""
-    if pattern == "*" or fnmatchcase(name, pattern):
-        return True
-    from accel_magic.names import readable
-
-    shown = readable(name)
-    return fnmatchcase(shown, pattern) or fnmatchcase(shown.partition("(")[0], pattern)
+    if attach.where not in _IN_FUNCTIONS:
+        return any(means(attach.name, kernel) for kernel in kernels)
+    return means(attach.name, function.name) and any(means(attach.kernels, kernel) for kernel in kernels)
 
 
 def _goes_to(attach: Attach, found: Found) -> bool:
