@@ -28,11 +28,13 @@ class SeenKernel:
     Attributes:
         report: What was put into it.
         source: Where it came from; its text is the original.
+        text: The module with programs in it.
 
     """
 
     report: KernelReport
     source: KernelSource
+    text: str
 
 
 @dataclass
@@ -86,7 +88,7 @@ class Instrumenter:
                 # The user's kernel must run all the same.
                 self.seen.skipped.update(dict.fromkeys(kernel.names, str(error).replace("\n", ";")))
                 return kernel.ptx
-            self.seen.kernels += [SeenKernel(report, kernel) for report in done.kernels]
+            self.seen.kernels += [SeenKernel(report, kernel, done.text) for report in done.kernels]
             self.seen.sites += done.sites
             return done.text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from accel_magic.gpu import map_views
-from accel_magic.gpu.recording import KERNELS, LAUNCHES, SITES, GpuRecording
+from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,6 +59,7 @@ def recording_of(
         duration_ns=end_ns - start_ns,
         threads=shared[0].plan.threads,
         kernels=_kernels(seen),
+        modules=_modules(seen),
         launches=_launches(seen, start_ns),
         sites=_sites(seen),
         maps=tuple(content for each in shared for content in each.contents()),
@@ -81,6 +82,7 @@ def _kernels(seen: Seen) -> pd.DataFrame:
     for launch in seen.launches:
         launches[launch.kernel] = launches.get(launch.kernel, 0) + 1
     rows: list[dict[str, Any]] = []
+    modules = _changed(seen)
     for kernel in seen.kernels:
         origin = kernel.source.origin
         rows.append(
@@ -88,6 +90,7 @@ def _kernels(seen: Seen) -> pd.DataFrame:
                 "kernel": kernel.report.number,
                 "name": kernel.report.name,
                 "framework": kernel.source.framework,
+                "module": modules.get(kernel.text, -1),
                 "instrumented": kernel.report.instrumented,
                 "sites": kernel.report.sites,
                 "launches": launches.get(kernel.report.name, 0),
@@ -101,6 +104,7 @@ def _kernels(seen: Seen) -> pd.DataFrame:
             "kernel": -1,
             "name": name,
             "framework": "",
+            "module": -1,
             "instrumented": False,
             "sites": 0,
             "launches": launches.get(name, 0),
@@ -111,6 +115,20 @@ def _kernels(seen: Seen) -> pd.DataFrame:
         for name, reason in seen.skipped.items()
     ]
     return frame_of(rows, KERNELS)
+
+
+def _changed(seen: Seen) -> dict[str, int]:
+    """Number the modules that programs were put into, by their new text."""
+    return {
+        text: number
+        for number, text in enumerate(dict.fromkeys(k.text for k in seen.kernels if k.text != k.source.ptx))
+    }
+
+
+def _modules(seen: Seen) -> pd.DataFrame:
+    sources = {kernel.text: kernel.source for kernel in seen.kernels}
+    rows = [{"arch": sources[text].arch, "before": sources[text].ptx, "after": text} for text in _changed(seen)]
+    return frame_of(rows, MODULES)
 
 
 def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:

@@ -17,6 +17,7 @@ KERNELS: Final = {
     "kernel": "int32",
     "name": "str",
     "framework": "str",
+    "module": "int32",
     "instrumented": "bool",
     "sites": "int64",
     "launches": "int64",
@@ -24,7 +25,11 @@ KERNELS: Final = {
     "file": "str",
     "line": "int32",
 }
-"""Columns of `GpuRecording.kernels`: one row per kernel seen; `kernel` is its number, -1 if not compiled here."""
+"""Columns of `GpuRecording.kernels`: one row per kernel seen; `kernel` is its number, -1 if not compiled here; `module`
+the row of its PTX in `GpuRecording.modules`, or -1."""
+
+MODULES: Final = {"arch": "str", "before": "str", "after": "str"}
+"""Columns of `GpuRecording.modules`: one row per PTX module that programs were put into: its text without and with."""
 
 LAUNCHES: Final = {
     "device_launch": "Int64",
@@ -94,6 +99,7 @@ class GpuRecording:
         duration_ns: From the start of the traced code to its end.
         threads: Threads of a grid that per-thread maps had room for.
         kernels: Frame with the columns KERNELS.
+        modules: Frame with the columns MODULES.
         launches: Frame with the columns LAUNCHES.
         sites: Frame with the columns SITES.
         maps: All maps of all programs.
@@ -114,6 +120,7 @@ class GpuRecording:
     duration_ns: int
     threads: int
     kernels: pd.DataFrame
+    modules: pd.DataFrame
     launches: pd.DataFrame
     sites: pd.DataFrame
     maps: tuple[MapContent, ...]

@@ -79,6 +79,22 @@ class GpuResult:
             found[content.source][content.spec.name] = frame
         return found
 
+    @cached_property
+    def resources(self) -> pd.DataFrame:
+        """What the programs cost each instrumented kernel that ran, as NVIDIA's assembler says; needs no GPU.
+
+        One row per kernel: `name`, and each of `registers`, `spills` (bytes stored and loaded), `stack` (bytes) and
+        `occupancy` (0..1, of the first launch's block) as NAME_before and NAME_after.
+
+        Raises:
+            MachineError: There is no assembler (nvJitLink or ptxas).
+            ProgramError: It does not read a module: its PTX is newer.
+
+        """
+        from accel_magic.gpu.costs import costs
+
+        return costs(self.recording)
+
     @property
     def printed(self) -> tuple[str, ...]:
         """Lines that programs printed on the device, in order."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
 from accel_magic.gpu.model import MapSpec
-from accel_magic.gpu.recording import KERNELS, LAUNCHES, SITES, GpuRecording, MapContent
+from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent
 from accel_magic.traces.c_layout import CLayout, Field
 from accel_magic.traces.files import destination, replacing
 
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 KEY: Final = b"accel_magic.gpu"
 """Metadata key by which a GPU recording is known."""
 VERSION: Final = 1
-_TABLES: Final[Mapping[str, Mapping[str, str]]] = {"kernels": KERNELS, "launches": LAUNCHES, "sites": SITES}
+_TABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    "kernels": KERNELS,
+    "modules": MODULES,
+    "launches": LAUNCHES,
+    "sites": SITES,
+}
 _TEXTS = ("device", "started", "outcome")
 _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")

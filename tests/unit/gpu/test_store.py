@@ -14,7 +14,7 @@ from accel_magic.gpu import store
 from accel_magic.gpu.helpers import MapType
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.recorded import frame_of
-from accel_magic.gpu.recording import KERNELS, LAUNCHES, SITES, GpuRecording, MapContent
+from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent
 from accel_magic.traces.c_layout import CLayout, Field
 
 
@@ -47,6 +47,7 @@ def recording():
         duration_ns=2_000_000,
         threads=1024,
         kernels=frame_of([row(KERNELS, kernel=0, name="add", instrumented=True, sites=2)], KERNELS),
+        modules=frame_of([{"arch": "sm_80", "before": "// a", "after": "// b"}], MODULES),
         launches=frame_of(launches, LAUNCHES),
         sites=frame_of([row(SITES, site=0, function="add", where="kernel entry")], SITES),
         maps=(MapContent("kernelcount", spec, raw, 3), MapContent("mine.bpf.c", data, raw[:8], 0)),
@@ -108,7 +109,7 @@ def changed(path, target, edit):
         lambda description: description.pop("device"),
         lambda description: description.update(outcome="great"),
         lambda description: description.update(threads="many"),
-        lambda description: description["checksums"].__setitem__(3, 0),
+        lambda description: description["checksums"].__setitem__(4, 0),
         lambda description: description["maps"].pop(),
         lambda description: description["maps"][0]["spec"].update(colour="red"),
         lambda description: description["maps"][1]["spec"].update(initial="no hex"),

@@ -345,3 +345,19 @@ def test_a_dry_run_reports_also_what_is_refused_and_shows_the_ptx_of_what_is_not
     assert "192,000" in repr(accepted)  # 8 kernels, 24 bytes, 1,000 threads
     assert set(accepted.code) == {"threadhist_begin", "threadhist_end"}
     assert all("define" in ir and ".func" in ptx for ir, ptx in accepted.code.values())
+
+
+def test_what_programs_cost_each_kernel_is_told_by_the_assembler(kernel, tmp_path):
+    def run():
+        kernel("add")[2, 64](floats(128), floats(128), floats(128), 128)
+        kernel("reduced")[1, 128](np.zeros(128, np.int32), np.zeros(1, np.int32))
+
+    result = traced("threadhist", run=run, save=tmp_path / "t.parquet")
+
+    costs = result.resources.set_index("name")
+    assert sorted(costs.index) == ["add", "reduced"]
+    assert (costs["registers_before"] < costs["registers_after"]).all()
+    assert (costs[["spills_before", "spills_after"]] == 0).all(axis=None)
+    assert ((costs["occupancy_before"] > 0) & (costs["occupancy_before"] <= 1)).all()
+    again = accel_magic.open(tmp_path / "t.parquet")
+    assert again.resources.equals(result.resources)
