@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.gpu.compiled import code_of
+from accel_magic.gpu.programs import with_budget
 from accel_magic.gpu.verifier import budget
 from accel_magic.gpu.verifier.report import render
 
@@ -43,6 +44,7 @@ class GpuDryRun:
             arch: What to compile for.
 
         """
+        sources = [with_budget(source, threads) for source in sources]
         places = [
             f"{each.program.name}: {each.attach.where.value} of {each.attach.name}, per {each.per}"
             for source in sources

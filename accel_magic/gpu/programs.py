@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu import objects, sections
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.gpu.verifier import judge, verify
+from accel_magic.gpu.verifier import budget, judge, verify
 from accel_magic.kernel.compiler import bpf_folder
 
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ class Source:
     object: BpfObject
     gpu: tuple[GpuProgram, ...]
     cpu: tuple[Program, ...]
+
+
+def with_budget(source: Source, threads: int) -> Source:
+    """Add to each verdict what the program takes too much of, with room for so many threads."""
+    return replace(source, gpu=tuple(replace(each, verdict=_budgeted(source, each, threads)) for each in source.gpu))
+
+
+def _budgeted(source: Source, each: GpuProgram, threads: int) -> Verdict:
+    more = budget.findings(each.program, source.object.maps, each.verdict, threads=threads)
+    return replace(each.verdict, findings=(*each.verdict.findings, *more))
 
 
 def load(

@@ -109,7 +109,8 @@ class GpuTrace:
             MachineError: clang, a package of the GPU extra, or the device is missing.
 
         """
-        self._sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
+        found = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
+        self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
         return self._sources
 
     def examine(self) -> GpuDryRun:

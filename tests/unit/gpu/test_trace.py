@@ -361,3 +361,16 @@ def test_what_programs_cost_each_kernel_is_told_by_the_assembler(kernel, tmp_pat
     assert ((costs["occupancy_before"] > 0) & (costs["occupancy_before"] <= 1)).all()
     again = accel_magic.open(tmp_path / "t.parquet")
     assert again.resources.equals(result.resources)
+
+
+def test_maps_that_take_much_memory_are_told_before_anything_runs():
+    from accel_magic.gpu.trace import GpuOptions, GpuTrace
+
+    report = repr(GpuTrace(("threadhist",), GpuOptions(threads=6 << 20)).examine())
+
+    assert f"{8 * 24 * 6 << 20:,}" in report
+    assert "map-memory" in report
+    with pytest.raises(ProgramError, match="threads"), accel_magic.gputrace("threadhist", threads=1 << 24):
+        pass
+    with accel_magic.gputrace("kernelcount"):
+        pass
