@@ -41,7 +41,7 @@ def parser() -> Parser:
     add("--kernel", metavar="GLOB", help="only kernels of this name, e.g. 'matmul*' (*)")
     add("--per", choices=("thread", "warp"), help="run programs in each thread, or in one lane of each warp")
     add("--verify", choices=("strict", "warn", "off"), help="what the verifier refuses (strict for C, warn for .o)")
-    add("--device", choices=("cuda", "cpu"), help="an NVIDIA GPU, or the simulated one; by default what there is")
+    add("--device", choices=("cuda", "cpu"), help="cpu: the CPU device (simulated), the only one so far")
     add("--threads", type=lines.count, metavar="N", help="threads of a grid that per-thread maps have room for")
     lines.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
     return result

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import Bool, CaselessStrEnum, Int, Unicode
+from traitlets import CaselessStrEnum, Int
 
 from accel_magic.magics.gpu_options import parse
-from accel_magic.magics.line import HelpRequested
-from accel_magic.magics.traced import Request, TracedCells, body_of, in_kernel
+from accel_magic.magics.traced import TracedCells
 
 
 @magics_class
 class GpuTrace(TracedCells):
     """Defaults of `%%gputrace`: `%config GpuTrace.device = "cpu"`."""
 
-    device = CaselessStrEnum(("", "cuda", "cpu"), "", help="--device; empty: what there is").tag(config=True)
+    device = CaselessStrEnum(("", "cuda", "cpu"), "", help="--device; empty: cpu").tag(config=True)
     threads = Int(0, help="--threads; 0: the default").tag(config=True)
-    live = Bool(True, help="show live counters in a notebook").tag(config=True)
-    replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
-        config=True
-    )
 
     @no_var_expand
     @output_can_be_silenced
@@ -30,18 +24,11 @@ class GpuTrace(TracedCells):
     def gputrace(self, line: str, cell: str | None = None) -> object:
         """Run programs inside the cell's GPU kernels. `%gputrace --help` lists tools and options."""
         __tracebackhide__ = True
-        try:
-            chosen = parse(line)
-        except HelpRequested as help_text:
-            print(help_text)
+        read = self.read("gputrace", parse, line, cell)
+        if read is None:
             return None
-        common = chosen.common
-        code = body_of("gputrace", cell, common)
-        live = in_kernel(self.shell) and (self.live if common.live is None else common.live)
-        if self.replay and common.replay is None:
-            suffix = f"-{common.output}" if common.output else ""
-            common = replace(common, replay=self.replay.replace("{output}", suffix))
-        request = Request("gputrace", line, code, common)
+        chosen, request, live = read
+        common = request.common
         if common.replay is not None:
             from accel_magic.gpu.playback import GpuReplay
 

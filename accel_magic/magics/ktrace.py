@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
+from traitlets import CaselessStrEnum, Float, Int, Unicode
 
 from accel_magic.api import Options, Trace
 from accel_magic.errors import ProbeError
-from accel_magic.magics.line import HelpRequested
 from accel_magic.magics.options import Line, parse
-from accel_magic.magics.traced import Request, TracedCells, body_of, in_kernel
+from accel_magic.magics.traced import Request, TracedCells
 from accel_magic.session import warm_up
 
 if TYPE_CHECKING:
@@ -28,10 +26,6 @@ class KTrace(TracedCells):
     scope = Unicode("", help="--scope; empty: by the kind of probe").tag(config=True)
     max_events = Int(0, help="--max-events; 0: the default of the mode").tag(config=True)
     buffer = Float(64.0, help="--buffer, MiB").tag(config=True)
-    live = Bool(True, help="show live counters in a notebook").tag(config=True)
-    replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
-        config=True
-    )
 
     def _options(self, line: Line) -> Options:
         defaults = {
@@ -48,18 +42,11 @@ class KTrace(TracedCells):
     def ktrace(self, line: str, cell: str | None = None) -> object:
         """Trace the cell. `%ktrace --help` lists probes and options."""
         __tracebackhide__ = True
-        try:
-            chosen = parse(line)
-        except HelpRequested as help_text:
-            print(help_text)
+        read = self.read("ktrace", parse, line, cell)
+        if read is None:
             return None
-        common = chosen.common
-        code = body_of("ktrace", cell, common)
-        live = in_kernel(self.shell) and (self.live if common.live is None else common.live)
-        if self.replay and common.replay is None:
-            suffix = f"-{common.output}" if common.output else ""
-            common = replace(common, replay=self.replay.replace("{output}", suffix))
-        request = Request("ktrace", line, code, common)
+        chosen, request, live = read
+        common = request.common
         if common.replay is not None:
             from accel_magic.playback import Replay
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics
 from IPython.display import display
+from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
 from accel_magic.api import outcome_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics.cell import Cell, compile_cell
+from accel_magic.magics.line import HelpRequested
 from accel_magic.views import ahead
 
 if TYPE_CHECKING:
@@ -42,7 +44,40 @@ class TracedCells(Magics, Configurable):
     What they trace with has the methods of `accel_magic.api.Trace`: prepare, attach, go, stop, abort.
     """
 
+    live = Bool(True, help="show live counters in a notebook").tag(config=True)
+    replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
+        config=True
+    )
+
     shell: Any
+
+    def read(
+        self, magic: str, parse: Callable[[str], Any], line: str, cell: str | None
+    ) -> tuple[Any, Request, bool] | None:
+        """Parse a line; returns it, the request, and whether a live row is wanted; None after `--help`.
+
+        Args:
+            magic: The magic's name.
+            parse: Gives a value with the common options as `common`.
+            line: As it was written.
+            cell: The cell's code; None of a line magic.
+
+        Raises:
+            ProbeError: A mistake on the line, or a line magic that would have to trace.
+
+        """
+        try:
+            chosen = parse(line)
+        except HelpRequested as help_text:
+            print(help_text)
+            return None
+        common = chosen.common
+        code = body_of(magic, cell, common)
+        live = in_kernel(self.shell) and (self.live if common.live is None else common.live)
+        if self.replay and common.replay is None:
+            suffix = f"-{common.output}" if common.output else ""
+            common = replace(common, replay=self.replay.replace("{output}", suffix))
+        return chosen, Request(magic, line, code, common), live
 
     def trace_cell(self, request: Request, trace: Any, make_row: Callable[[Any], Any] | None) -> object:
         """Trace the cell and return the result.
