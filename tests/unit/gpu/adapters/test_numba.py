@@ -404,8 +404,8 @@ class TestOnAGpu:
         with attached(recorder):
             kernel[1, 32](x)
         assert driver[0] == driver[1]
-        ((name, reason),) = recorder.skips.items()
-        assert "kernel" in name
+        # Other frameworks that are imported may be reported too.
+        (reason,) = [reason for name, reason in recorder.skips.items() if "kernel" in name]
         assert reason.startswith("Numba's linker does not take its PTX")
 
 
