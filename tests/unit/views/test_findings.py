@@ -55,7 +55,7 @@ def test_a_trace_with_nothing_to_tell_says_so_in_one_line():
 
 def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
     assert repr(Findings((finding(),), checked=("jobs-slow",))).splitlines() == [
-        "1 warning, 1 rules looked at",
+        "1 warning, 1 rule looked at",
         "",
         "WARNING  2 of 1,500 jobs took long  [jobs-slow]",
         "    slow 2, jobs 1,500, longest 200 ms, longest 133x, slow share 12.5 %",
@@ -84,7 +84,7 @@ def test_the_end_of_a_name_is_its_unit(name, value, shown):
 def test_the_headline_counts_by_severity():
     items = (finding("problem"), finding("warning"), finding("warning"), finding("note"))
 
-    assert repr(Findings(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rules looked at"
+    assert repr(Findings(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule looked at"
 
 
 def test_a_limit_of_one_occurrence_is_given_by_its_source_alone():
