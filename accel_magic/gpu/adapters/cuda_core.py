@@ -165,7 +165,7 @@ def _watched_launch(cell: _Cell, launch: Any) -> Any:
 
 def _name(kernel: Any) -> str:
     """The kernel's name in PTX, as the driver tells it since CUDA 12.3."""
-    from cuda.bindings import driver  # type: ignore[import-not-found,unused-ignore]
+    from cuda.bindings import driver
 
     error, name = driver.cuKernelGetName(kernel.handle)
     return "a kernel of cuda.core" if int(error) else bytes(name).decode()
