@@ -102,8 +102,14 @@ class GpuResult:
 
     @property
     def lost(self) -> int:
-        """Records and entries for which maps had no room; exact."""
-        return self.recording.lost
+        """Records and entries for which maps had no room, and what programs count in a variable `lost`; exact."""
+        counted = [
+            int(frame["lost"].iloc[0])
+            for source in self.recording.sources
+            for name, frame in self.maps_of(source).items()
+            if name.startswith(".bss") and "lost" in frame
+        ]
+        return self.recording.lost + sum(counted)
 
     @cached_property
     def tools(self) -> dict[str, pd.DataFrame]:

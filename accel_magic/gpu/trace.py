@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from accel_magic.traces.recording import Outcome
 
 DEFAULT_THREADS = 1 << 17
+_CHOICES = {
+    "per": (None, "thread", "warp"),
+    "verify": (None, "strict", "warn", "off"),
+    "device": ("cpu", "cuda"),
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,17 @@ class GpuOptions:
     verify: Verify | None = None
     device: DeviceName = "cpu"
     threads: int = DEFAULT_THREADS
+
+    def __post_init__(self) -> None:
+        """Check what was asked for. Raises ProbeError."""
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ProbeError(
+                    f"{name}={getattr(self, name)!r} is not known",
+                    fix=f"use one of {', '.join(filter(None, known))}",
+                )
+        if self.threads < 1:
+            raise ProbeError(f"threads={self.threads} leaves room for none", fix="use a positive number")
 
 
 class GpuTrace:
@@ -250,9 +266,9 @@ def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> Gpu
 def _simulated(name: DeviceName) -> Any:
     if name == "cuda":
         raise MachineError(
-            "there is no NVIDIA GPU here",
-            why="no driver library (libcuda.so.1) was found",
-            fix="--device cpu runs the kernels on the CPU device (simulated)",
+            "kernels on a GPU cannot be traced yet",
+            why="this version of accel_magic puts its maps on the CPU device (simulated) only",
+            fix="--device cpu runs the kernels there",
         )
     from accel_magic.gpu.simt import Device
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 _EXECUTABLE = 1  # PF_X
 _MOST_SECTIONS = 100_000
-# What pyelftools raises over damaged files.
-_DAMAGED = (
+DAMAGED = (
     ELFError,
     ConstructError,
     struct.error,
@@ -35,6 +34,7 @@ _DAMAGED = (
     TypeError,
     ValueError,
 )
+"""What pyelftools raises over damaged files."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def opened(path: Path) -> Iterator[Elf]:
         raise ProbeError(
             f"{path} cannot be read", why=os.strerror(error.errno) if error.errno else str(error)
         ) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         why = str(error) or type(error).__name__
         raise ProbeError(
             f"{path} is not a program or library, or is damaged",

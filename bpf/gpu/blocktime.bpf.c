@@ -26,7 +26,7 @@ struct {
 	__type(value, struct span);
 } spans SEC(".maps");
 
-u64 beyond; // warps of blocks past the end of the map
+u64 lost; // warps of blocks past the end of the map
 
 SEC("gpu.warp/entry")
 int begin(struct gpu_ctx *ctx)
@@ -35,7 +35,7 @@ int begin(struct gpu_ctx *ctx)
 	struct block *block = bpf_map_lookup_elem(&blocks, &key);
 
 	if (!block)
-		__sync_fetch_and_add(&beyond, 1);
+		__sync_fetch_and_add(&lost, 1);
 	else if (__sync_fetch_and_add(&block->warps, 1) == 0)
 		__sync_lock_test_and_set(&block->start, gpu_globaltimer());
 	return 0;

@@ -13,7 +13,7 @@ struct branch {
 
 GPU_MAP(branches, BPF_MAP_TYPE_GPU_ARRAY, u32, struct branch, SITES);
 
-u64 beyond; // warps at places past the end of the map
+u64 lost; // warps at places past the end of the map
 
 SEC("gpu/branch")
 int decide(struct gpu_ctx *ctx)
@@ -27,7 +27,7 @@ int decide(struct gpu_ctx *ctx)
 		return 0;
 	branch = bpf_map_lookup_elem(&branches, &site);
 	if (!branch) {
-		__sync_fetch_and_add(&beyond, 1);
+		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
 	__sync_fetch_and_add(&branch->warps, 1);

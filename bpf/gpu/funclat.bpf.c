@@ -18,7 +18,7 @@ struct calls {
 GPU_MAP(stacks, BPF_MAP_TYPE_PER_THREAD_ARRAY, u32, struct stack, 1);
 GPU_MAP(returns, BPF_MAP_TYPE_GPU_ARRAY, u32, struct calls, SITES); // by the place of the return
 
-u64 too_deep; // calls that were not timed
+u64 lost; // calls that were not timed: too deep, or at places past the end of the map
 
 SEC("gpu/function/*")
 int begin(struct gpu_ctx *ctx)
@@ -34,7 +34,7 @@ int begin(struct gpu_ctx *ctx)
 	if (depth < DEPTH)
 		mine->started[depth] = gpu_clock();
 	else
-		__sync_fetch_and_add(&too_deep, 1);
+		__sync_fetch_and_add(&lost, 1);
 	return 0;
 }
 
@@ -47,14 +47,18 @@ int end(struct gpu_ctx *ctx)
 	struct calls *calls = bpf_map_lookup_elem(&returns, &site);
 	u64 depth;
 
-	if (!mine || !calls)
+	if (!mine)
 		return 0;
 	depth = mine->depth - 1;
 	mine->depth = depth;
-	if (depth < DEPTH) {
-		__sync_fetch_and_add(&calls->calls, 1);
-		__sync_fetch_and_add(&calls->cycles, now - mine->started[depth]);
+	if (depth >= DEPTH)
+		return 0;
+	if (!calls) {
+		__sync_fetch_and_add(&lost, 1);
+		return 0;
 	}
+	__sync_fetch_and_add(&calls->calls, 1);
+	__sync_fetch_and_add(&calls->cycles, now - mine->started[depth]);
 	return 0;
 }
 

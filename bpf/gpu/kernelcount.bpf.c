@@ -11,13 +11,17 @@ struct count {
 
 GPU_MAP(kernels, BPF_MAP_TYPE_GPU_ARRAY, u32, struct count, KERNELS);
 
+u64 lost; // warps of kernels past the end of the map
+
 SEC("gpu.warp/entry")
 int begin(struct gpu_ctx *ctx)
 {
 	u32 kernel = ctx->kernel;
 	struct count *count = bpf_map_lookup_elem(&kernels, &kernel);
 
-	if (count) {
+	if (!count) {
+		__sync_fetch_and_add(&lost, 1);
+	} else {
 		__sync_fetch_and_add(&count->warps, 1);
 		__sync_fetch_and_add(&count->threads, __builtin_popcount(ctx->active));
 	}

@@ -13,17 +13,22 @@ struct first {
 
 GPU_MAP(launches, BPF_MAP_TYPE_GPU_ARRAY, u32, struct first, LAUNCHES);
 
+u64 lost; // warps of launches past the end of the map
+
 SEC("gpu.warp/entry")
 int begin(struct gpu_ctx *ctx)
 {
-	u32 key = ctx->launch % LAUNCHES;
+	u64 launch = ctx->launch;
+	u32 key = launch < LAUNCHES ? launch : LAUNCHES;
 	struct first *first = bpf_map_lookup_elem(&launches, &key);
 
-	if (!first)
+	if (!first) {
+		__sync_fetch_and_add(&lost, 1);
 		return 0;
+	}
 	if (__sync_fetch_and_add(&first->warps, 1) == 0) {
 		__sync_lock_test_and_set(&first->time, gpu_globaltimer());
-		__sync_lock_test_and_set(&first->launch, ctx->launch);
+		__sync_lock_test_and_set(&first->launch, launch);
 		__sync_lock_test_and_set(&first->kernel, ctx->kernel);
 	}
 	return 0;

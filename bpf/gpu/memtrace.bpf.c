@@ -13,7 +13,7 @@ struct access {
 
 GPU_MAP(accesses, BPF_MAP_TYPE_GPU_ARRAY, u32, struct access, SITES);
 
-u64 beyond; // requests of places past the end of the map
+u64 lost; // requests of places past the end of the map
 
 SEC("gpu/memory")
 int touch(struct gpu_ctx *ctx)
@@ -30,7 +30,7 @@ int touch(struct gpu_ctx *ctx)
 		sectors *= ctx->size / SECTOR;
 	access = bpf_map_lookup_elem(&accesses, &site);
 	if (!access) {
-		__sync_fetch_and_add(&beyond, 1);
+		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
 	__sync_fetch_and_add(&access->requests, 1);

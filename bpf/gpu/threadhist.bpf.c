@@ -12,6 +12,8 @@ struct work {
 
 GPU_MAP(threads, BPF_MAP_TYPE_PER_THREAD_ARRAY, u32, struct work, KERNELS);
 
+u64 lost; // entries and exits of kernels past the end of the map
+
 SEC("gpu/entry")
 int begin(struct gpu_ctx *ctx)
 {
@@ -20,6 +22,8 @@ int begin(struct gpu_ctx *ctx)
 
 	if (mine)
 		mine->started = gpu_clock();
+	else if (kernel >= KERNELS)
+		__sync_fetch_and_add(&lost, 1);
 	return 0;
 }
 
@@ -32,6 +36,8 @@ int end(struct gpu_ctx *ctx)
 	if (mine) {
 		mine->cycles += gpu_clock() - mine->started;
 		mine->runs += 1;
+	} else if (kernel >= KERNELS) {
+		__sync_fetch_and_add(&lost, 1);
 	}
 	return 0;
 }

@@ -315,7 +315,15 @@ def test_a_kernel_that_faults_is_named_and_the_partial_result_is_kept(kernel):
     assert trace.result.recording.outcome == "error"
 
 
-def test_without_an_nvidia_driver_cuda_is_refused_with_the_way_out():
+@pytest.mark.parametrize("wrong", [{"device": "npu"}, {"per": "block"}, {"verify": "maybe"}, {"threads": 0}])
+def test_an_option_that_is_not_known_is_refused_and_not_taken_for_another(wrong):
+    (name,) = wrong
+
+    with pytest.raises(ProbeError, match=name):
+        accel_magic.gputrace("kernelcount", **wrong)
+
+
+def test_a_gpu_is_refused_with_the_way_out():
     with pytest.raises(MachineError, match="--device cpu"), accel_magic.gputrace("kernelcount", device="cuda"):
         pass
     with accel_magic.gputrace("kernelcount"):
@@ -374,3 +382,22 @@ def test_maps_that_take_much_memory_are_told_before_anything_runs():
         pass
     with accel_magic.gputrace("kernelcount"):
         pass
+
+
+def test_kernels_past_the_end_of_a_tools_map_are_counted_as_lost():
+    many = "".join(f'extern "C" __global__ void k{n}(int *x) {{ x[threadIdx.x] = {n}; }}' for n in range(9))
+    ptx = nvrtc.compile(many)
+    x = np.zeros(64, np.int32)
+
+    def run():
+        nvrtc.CpuKernel(ptx, first)[1, 64](x)
+        nvrtc.CpuKernel(ptx, last)[1, 64](x)
+
+    first, last = "k0", "k8"
+    numbers = traced("kernelcount", run=run).kernels.set_index("name")["kernel"]
+    result = traced("threadhist", run=run)
+
+    past = [name for name in (first, last) if numbers[name] >= 8]
+    assert result.lost == 2 * 64 * len(past)
+    assert set(result.tools["threadhist"]["name"]) == {first, last} - set(past)
+    assert len(past) == 1
