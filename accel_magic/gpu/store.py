@@ -72,12 +72,22 @@ def load(path: str | Path) -> GpuRecording:
     """Read what `save` wrote.
 
     Raises:
-        RecordingError: The file is damaged, or a later version wrote it.
+        RecordingError: There is no such file, it is damaged or no GPU recording, or a later version wrote it.
 
     """
     place = Path(path).expanduser()
+    if not place.is_file():
+        raise RecordingError(
+            f"there is no recording at {path}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
+        )
     try:
         table = pq.read_table(place)
+        if KEY not in (table.schema.metadata or {}):
+            raise RecordingError(
+                f"{path} is not a recording of %%gputrace",
+                why="it is a Parquet file of something else",
+                fix="a recording of %%ktrace plays with %%ktrace --replay",
+            )
         description = json.loads((table.schema.metadata or {})[KEY])
         if description["version"] > VERSION:
             raise RecordingError(

@@ -138,3 +138,12 @@ def test_a_truncated_file_is_refused(recording, tmp_path):
 
     with pytest.raises(RecordingError):
         accel_magic.open(short)
+
+
+def test_a_file_that_is_not_there_or_of_something_else_is_not_called_damaged(tmp_path):
+    with pytest.raises(RecordingError, match="no such file"):
+        store.load(tmp_path / "nowhere.parquet")
+    other = tmp_path / "other.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(other)
+    with pytest.raises(RecordingError, match=r"%%ktrace --replay"):
+        store.load(other)
