@@ -5,16 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+
 from accel_magic.gpu.adapters import CPU_DEVICE
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from accel_magic.gpu.adapters import Launch
+    from accel_magic.gpu.maps import Memory as Kind
     from accel_magic.gpu.simt import Device as Simulated
 
 DeviceName = Literal["cuda", "cpu"]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a device's clock, which %globaltimer reads, lies on the host's CLOCK_MONOTONIC; both in ns.
+
+    Attributes:
+        device_ns: A moment on the device's clock.
+        host_ns: The same moment on the host's.
+        rate: Host nanoseconds for each of the device's.
+        error_ns: By how much a mapped time may be wrong, at most.
+
+    """
+
+    device_ns: int = 0
+    host_ns: int = 0
+    rate: float = 1.0
+    error_ns: int = 0
+
+    def to_host(self, device_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Map times of the device, int64 ns of any shape, to CLOCK_MONOTONIC."""
+        passed = device_ns - self.device_ns
+        return self.host_ns + passed + np.rint(passed * (self.rate - 1.0)).astype(np.int64)
 
 
 class Memory(Protocol):
@@ -28,17 +53,29 @@ class Memory(Protocol):
     def multiprocessors(self) -> int:
         """How many it has."""
 
-    def allocate(self, content: NDArray[np.uint8]) -> int:
-        """Reserve memory with this content; the address, a multiple of 256."""
+    def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:
+        """Reserve memory with this content; the address that kernels use, a multiple of 256."""
+
+    def share(self, descriptor: int, size: int) -> int:
+        """Map `size` bytes of a file that can be mapped shared (an mmapable BPF array), for kernels and `view`.
+
+        Its address, as kernels use it. The descriptor may be closed afterwards; `free` ends the sharing.
+        """
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
-        """Copy (size,) bytes from the device."""
+        """Copy (size,) bytes from the device without waiting for kernels that run."""
+
+    def view(self, address: int, size: int) -> NDArray[np.uint8] | None:
+        """(size,) bytes themselves, live, where the host can reach them (always of kind `host`), else None."""
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Give memory back, or stop sharing it."""
 
     def launching(self, launch: Launch) -> None:
         """Hear of a launch before it happens."""
+
+    def clock(self) -> Clock:
+        """Compare the clocks now."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +94,7 @@ class SimulatedMemory:
         """How many the model has."""
         return self.device.multiprocessors
 
-    def allocate(self, content: NDArray[np.uint8]) -> int:
+    def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:  # noqa: ARG002 - all of it is the host's
         """Reserve memory with this content; the address."""
         address = self.device.allocate(len(content))
         self.device.view(address, len(content))[:] = content
@@ -65,8 +102,11 @@ class SimulatedMemory:
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy (size,) bytes from the device."""
-        content: NDArray[np.uint8] = self.device.view(address, size).copy()
-        return content
+        return self.view(address, size).copy()
+
+    def view(self, address: int, size: int) -> NDArray[np.uint8]:
+        """(size,) bytes themselves, live."""
+        return self.device.view(address, size)
 
     def free(self, address: int) -> None:
         """Give memory back."""
@@ -75,3 +115,7 @@ class SimulatedMemory:
     def launching(self, launch: Launch) -> None:
         """Set the device's clock to the host's: kernels begin when they were asked for, or when the last one ended."""
         self.device.time_ns = max(self.device.time_ns, launch.time_ns)
+
+    def clock(self) -> Clock:
+        """Kernels are told the host's time: see `launching`."""
+        return Clock()

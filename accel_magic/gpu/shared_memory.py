@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.gpu.devices import Memory
+    from accel_magic.gpu.maps import Memory as Kind
     from accel_magic.gpu.maps import Plan, Region
     from accel_magic.gpu.placement import Placement
     from accel_magic.gpu.programs import Source
@@ -32,7 +33,7 @@ class Shared:
     plan: Plan
     memory: Memory
     placement: Placement
-    _blocks: dict[str, int]
+    _blocks: dict[Kind, int]
 
     @classmethod
     def allocate(cls, source: Source, memory: Memory, threads: int, pid_tgid: int) -> Shared:
@@ -44,15 +45,16 @@ class Shared:
 
         """
         plan = maps.plan_memory(source.object.maps, threads, limit=LIMIT)
-        blocks: dict[str, int] = {}
-        for kind, size in (("device", plan.device_bytes), ("host", plan.host_bytes)):
+        blocks: dict[Kind, int] = {}
+        sizes: tuple[tuple[Kind, int], ...] = (("device", plan.device_bytes), ("host", plan.host_bytes))
+        for kind, size in sizes:
             content = np.zeros(max(size, 1), np.uint8)
             for region in plan.maps:
                 if region.memory == kind and region.initial:
                     content[region.offset : region.offset + len(region.initial)] = np.frombuffer(
                         region.initial, np.uint8
                     )
-            blocks[kind] = memory.allocate(content)
+            blocks[kind] = memory.allocate(content, kind)
         placement = maps.placement(plan, blocks["device"], blocks["host"], pid_tgid)
         return cls(source, plan, memory, placement, blocks)
 
