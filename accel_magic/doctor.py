@@ -148,6 +148,7 @@ def checks() -> tuple[Check, ...]:
         *(_driver(name, device) for name, device in _DRIVERS.items()),
         _device_nodes(),
         _gputrace(),
+        _gputrace_device(),
     )
 
 
@@ -298,7 +299,21 @@ def _gputrace() -> Check:
         what = "; ".join(dict.fromkeys(what for what, _ in found.missing))
         fix = "; ".join(dict.fromkeys(fix for _, fix in found.missing))
         return Check("%%gputrace", "info", f"does not work: {what}", fix)
-    return Check("%%gputrace", "ok", f"works, on the CPU device (simulated): {', '.join(found.there)}")
+    works = f"works, on the CPU device (simulated): {', '.join(found.there)}"
+    if found.wanting:
+        wanting, fixes = zip(*found.wanting, strict=True)
+        return Check("%%gputrace", "info", "; ".join([works, *wanting]), "; ".join(fixes))
+    return Check("%%gputrace", "ok", works)
+
+
+def _gputrace_device() -> Check:
+    """Say which GPUs `%%gputrace` could use; the CPU device is always there."""
+    from accel_magic.gpu import requirements
+
+    gpus = requirements.look_for_gpus()
+    if gpus.found:
+        return Check("%%gputrace --device cuda", "ok", "; ".join(gpus.found))
+    return Check("%%gputrace --device cuda", "info", f"{gpus.why}; kernels run on the CPU device (simulated)", gpus.fix)
 
 
 def _python() -> Check:

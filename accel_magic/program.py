@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from accel_magic import api, session
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
-from accel_magic.kernel import features, map_reading, user_program
+from accel_magic.kernel import features, map_reading, places, user_program
 from accel_magic.traces import c_layout, maps_frames, reader
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from accel_magic.kernel.compiler import ProgramMap
     from accel_magic.kernel.map_reading import MapContent
-    from accel_magic.kernel.user_program import Place, UserProgram
+    from accel_magic.kernel.places import Place
+    from accel_magic.kernel.user_program import UserProgram
     from accel_magic.session import Show
     from accel_magic.traces.recording import Outcome
     from accel_magic.views.program import ProgramDryRun
@@ -159,7 +160,7 @@ class ProgramTrace:
                 fix=f"leave out {option} and do it in the program",
             )
         self.path = Path(path).expanduser()
-        self._bindings = user_program.parse_bindings(bindings)
+        self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
         self._attached = self._reading = False
         self._result: ProgramResult | None = None

@@ -87,12 +87,14 @@ class LiveSession:
     Args:
         plan: What to trace.
         show: Receives live samples from a thread, at most 5 times a second; None for no live display.
+        claims: Be the one running trace of the process; False where a trace of another kind is, and this a part of it.
 
     """
 
-    def __init__(self, plan: Plan, show: Show | None = None) -> None:
+    def __init__(self, plan: Plan, show: Show | None = None, *, claims: bool = True) -> None:
         self.plan = plan
         self._show = show
+        self._claims = claims
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
         self._owner = os.getpid()
@@ -105,7 +107,8 @@ class LiveSession:
 
     def start(self) -> None:
         """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
-        claim()
+        if self._claims:
+            claim()
         try:
             with uninterrupted() as pending:
                 self._attach()
@@ -144,6 +147,11 @@ class LiveSession:
         self._prepared = True
         shared.prepare(message, descriptors)
         self._control["recording"] = int(self.plan.records_events)
+
+    @property
+    def start_ns(self) -> int:
+        """CLOCK_MONOTONIC of `go`."""
+        return self._start_ns
 
     def go(self) -> None:
         """Count from here."""
@@ -230,7 +238,8 @@ class LiveSession:
         if self._prepared:
             self._prepared = False
             self._reader.drop()
-        release()
+        if self._claims:
+            release()
 
 
 def _histograms(attachment: Attachment, rows: int) -> Histograms:

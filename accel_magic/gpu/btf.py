@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.model import SourceLine
+from accel_magic.gpu.model import KernelField, SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,19 +51,22 @@ class Kind(IntEnum):
     ENUM64 = 19
 
 
-# 32-bit words that follow a type's head: so many, and so many for each of its members.
-_WORDS = {
-    Kind.INT: (1, 0),
-    Kind.ARRAY: (3, 0),
-    Kind.STRUCT: (0, 3),
-    Kind.UNION: (0, 3),
-    Kind.ENUM: (0, 2),
-    Kind.FUNC_PROTO: (0, 2),
-    Kind.VAR: (1, 0),
-    Kind.DATASEC: (0, 3),
-    Kind.DECL_TAG: (1, 0),
-    Kind.ENUM64: (0, 3),
+FIXED_WORDS: Final[Mapping[int, int]] = {
+    Kind.INT: 1,
+    Kind.ARRAY: 3,
+    Kind.VAR: 1,
+    Kind.DECL_TAG: 1,
 }
+"""32-bit words that follow a type's head."""
+MEMBER_WORDS: Final[Mapping[int, int]] = {
+    Kind.STRUCT: 3,
+    Kind.UNION: 3,
+    Kind.ENUM: 2,
+    Kind.FUNC_PROTO: 2,
+    Kind.DATASEC: 3,
+    Kind.ENUM64: 3,
+}
+"""And of each of its members."""
 _NAMED = {Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG}  # other names of a type
 _SIZED = {Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.FLOAT, Kind.DATASEC}
 
@@ -88,6 +91,15 @@ class Type:
     words: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class KernelType:
+    """A place to adapt, as it is written: number of the type here, indexes of members on the way, what is asked."""
+
+    number: int
+    path: str
+    asked: int
+
+
 @dataclass(frozen=True)
 class Btf:
     """Everything that an object says about itself; offsets are bytes within a section of code.
@@ -97,7 +109,8 @@ class Btf:
         types: By their numbers; 0 is void.
         lines: By section: (offset, line), in order of the offsets.
         functions: By section: (offset, name), likewise.
-        kernel_types: By section: (offset, type) of the places that a loader adapts to the kernel's structs (CO-RE).
+        kernel_types: By section: (offset, what is asked) of the places that a loader adapts to the kernel's structs
+            (CO-RE); `kernel_field` says it in names.
         text: Gives the text at an offset of the string table.
         known: Columns of types that were laid out before.
 
@@ -107,7 +120,7 @@ class Btf:
     types: tuple[Type, ...]
     lines: Mapping[str, tuple[tuple[int, SourceLine], ...]]
     functions: Mapping[str, tuple[tuple[int, str], ...]]
-    kernel_types: Mapping[str, tuple[tuple[int, str], ...]]
+    kernel_types: Mapping[str, tuple[tuple[int, KernelType], ...]]
     text: Callable[[int], str] = field(repr=False)
     known: dict[int, tuple[Field, ...]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -125,6 +138,27 @@ class Btf:
                 return found
             number = found.number
         raise damaged(self.source, f"type {number} is another name of itself")
+
+    def kernel_field(self, wanted: KernelType) -> KernelField:
+        """Say in names what a place asks of the kernel: members without a name are left out of the way to it."""
+        found, steps = self.resolved(wanted.number), list[str | int]()
+        root = found.name or self.type(wanted.number).name
+        try:
+            first, *indexes = [int(index) for index in wanted.path.split(":")]
+            if found.kind in (Kind.ENUM, Kind.ENUM64):
+                width = 2 if found.kind is Kind.ENUM else 3
+                steps.append(self.text(found.words[width * first]))
+            elif first:
+                steps.append(first)
+            for index in indexes:
+                name, number = ("", found.words[0])
+                if found.kind is not Kind.ARRAY:
+                    name, number = self.text(found.words[3 * index]), found.words[3 * index + 1]
+                steps += [index] if found.kind is Kind.ARRAY else [name] if name else []
+                found = self.resolved(number)
+        except (ValueError, IndexError):
+            raise damaged(self.source, f"there is no {wanted.path} in type {wanted.number}") from None
+        return KernelField(root.partition("___")[0], tuple(steps), wanted.asked)
 
     def size(self, number: int) -> int:
         """Bytes of a type."""
@@ -184,7 +218,9 @@ def parse(data: bytes, extended: bytes = b"", *, source: str = "the object") -> 
             read,
             lines=_by_section(_records(lines, 4, at), lambda words: _source_line(words, at)),
             functions=_by_section(_records(functions, 2, at), lambda words: _name(read, words[1])),
-            kernel_types=_by_section(_records(kernel_types, 4, at), lambda words: _name(read, words[1])),
+            kernel_types=_by_section(
+                _records(kernel_types, 4, at), lambda words: KernelType(words[1], at(words[2]), words[3])
+            ),
             text=at,
         )
 
@@ -223,8 +259,7 @@ def _types(data: bytes, at: Callable[[int], str]) -> Iterator[Type]:
         code, members = info >> 24 & 0x1F, info & 0xFFFF
         if not Kind.INT <= code <= Kind.ENUM64:
             raise _DamageError(f"types of kind {code} are not known")
-        fixed, each = _WORDS.get(Kind(code), (0, 0))
-        count = fixed + each * members
+        count = FIXED_WORDS.get(code, 0) + MEMBER_WORDS.get(code, 0) * members
         words = struct.unpack_from(f"<{count}I", data, position + 12)
         position += 12 + 4 * count
         yield Type(Kind(code), at(name), bool(info >> 31), number, words)

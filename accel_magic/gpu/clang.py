@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.compiler import bpf_folder
+from accel_magic.kernel.features import kernel_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ CHOSEN: Final = "ACCEL_MAGIC_CLANG"
 """Environment variable with the path or name of the clang to use."""
 _OLDEST = 14
 _FIRST_WITH_V4 = 18
+_KERNEL_WITH_V4 = (6, 6)
 _TIMEOUT_S = 60.0
 _MOST_CACHED = 500  # objects, of some 10 kB each
 _MOST_SHOWN = 5  # errors
@@ -38,7 +40,8 @@ _FLAGS = (
     "-fno-jump-tables",
     # Old versions of clang only warn, and leave a call to nowhere.
     "-Werror=implicit-function-declaration",
-    # File names in the object are relative to the program's folder: the same text gives the same bytes everywhere.
+    # File names in the object are relative to the program's folder: the same text gives the same bytes everywhere. So
+    # are those of our own headers, see `compile_program`.
     "-fdebug-compilation-dir=.",
     *("-fno-caret-diagnostics", "-fno-color-diagnostics"),
 )
@@ -70,7 +73,7 @@ _FIXES = (
 
 @dataclass(frozen=True)
 class Clang:
-    """A clang that compiles for eBPF: where it is, its version as it says, and the newest `-mcpu` that it has."""
+    """A clang that compiles for eBPF: where it is, its version, and the newest `-mcpu` that it and this kernel have."""
 
     path: str
     version: str
@@ -126,7 +129,9 @@ def _examined(path: str) -> Clang | str:
             return f"version {version[1]} was built without the BPF target"
     except (OSError, subprocess.SubprocessError) as error:
         return f"it does not run: {error}"
-    return Clang(path, version[1], "v4" if major >= _FIRST_WITH_V4 else "v3")
+    # Programs for the CPU are in the same object, and this kernel has to load them.
+    newest = major >= _FIRST_WITH_V4 and kernel_version() >= _KERNEL_WITH_V4
+    return Clang(path, version[1], "v4" if newest else "v3")
 
 
 def _output(path: str, option: str) -> str:
@@ -173,7 +178,7 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
     is_text = isinstance(source, str) and "\n" in source
     with _text_file(str(source), Path(name).name) if is_text else contextlib.nullcontext(Path(source)) as path:
         _need_source(path)
-        options = [*_FLAGS, f"-mcpu={clang.cpu}", *_target()]
+        options = [*_FLAGS, f"-mcpu={clang.cpu}", f"-fdebug-prefix-map={header_folders()[0]}=.", *_target()]
         run = _Run(clang.path, [*options, *_folders(include, quoted=Path.cwd() if is_text else None)], path)
         # The text and its headers word for word, for source lines go into the object too.
         whole = run.output("-E", "-frewrite-includes")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from accel_magic.gpu.simt import Device as Simulated
 
 DeviceName = Literal["cuda", "cpu"]
+_APART: Final = 10_000
+"""One part in so many is by how much two crystals differ at most: 100 ppm, the worst that is sold."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,23 @@ class Clock:
     def to_host(self, device_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map times of the device, int64 ns of any shape, to CLOCK_MONOTONIC."""
         passed = device_ns - self.device_ns
-        return self.host_ns + passed + np.rint(passed * (self.rate - 1.0)).astype(np.int64)
+        mapped: NDArray[np.int64] = self.host_ns + passed + np.rint(passed * (self.rate - 1.0)).astype(np.int64)
+        return mapped
+
+    def through(self, later: Clock) -> Clock:
+        """Lay a line through this comparison and a later one of the same clocks; between the two both errors hold.
+
+        Where the device's clock did not go on meanwhile, the error is by how much the two differ.
+        """
+        passed, host = later.device_ns - self.device_ns, later.host_ns - self.host_ns
+        error = max(self.error_ns, later.error_ns)
+        if passed <= 0:
+            return replace(self, error_ns=error + abs(host - passed))
+        return replace(self, rate=host / passed, error_ns=error)
+
+    def aged(self, host_ns: int) -> Clock:
+        """Widen the error for times up to `host_ns`: two clocks that nobody compared again run apart."""
+        return replace(self, error_ns=self.error_ns + max(host_ns - self.host_ns, 0) // _APART)
 
 
 class Memory(Protocol):
@@ -48,6 +66,10 @@ class Memory(Protocol):
     @property
     def name(self) -> str:
         """The device, in words."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is no GPU, and its times are a model's."""
 
     @property
     def multiprocessors(self) -> int:
@@ -74,8 +96,17 @@ class Memory(Protocol):
     def launching(self, launch: Launch) -> None:
         """Hear of a launch before it happens."""
 
+    def finish(self, stream: int) -> None:
+        """Wait until what was put into a stream has run; a stream that is being captured is left alone."""
+
+    def wait(self) -> bool:
+        """Wait for all kernels; False where an interrupt came first: they may still run, and their memory stays."""
+
     def clock(self) -> Clock:
         """Compare the clocks now."""
+
+    def elsewhere(self) -> str:
+        """Say why kernels that are loaded now, in this thread, do not reach this memory; '' where they do."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +121,11 @@ class SimulatedMemory:
         return CPU_DEVICE
 
     @property
+    def simulated(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def multiprocessors(self) -> int:
         """How many the model has."""
         return self.device.multiprocessors
@@ -100,13 +136,18 @@ class SimulatedMemory:
         self.device.view(address, len(content))[:] = content
         return address
 
+    def share(self, descriptor: int, size: int) -> int:
+        """Map `size` bytes of a file, live for kernels and `view`."""
+        return self.device.share(descriptor, size)
+
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy (size,) bytes from the device."""
         return self.view(address, size).copy()
 
     def view(self, address: int, size: int) -> NDArray[np.uint8]:
         """(size,) bytes themselves, live."""
-        return self.device.view(address, size)
+        seen: NDArray[np.uint8] = self.device.view(address, size)
+        return seen
 
     def free(self, address: int) -> None:
         """Give memory back."""
@@ -116,6 +157,17 @@ class SimulatedMemory:
         """Set the device's clock to the host's: kernels begin when they were asked for, or when the last one ended."""
         self.device.time_ns = max(self.device.time_ns, launch.time_ns)
 
+    def finish(self, stream: int) -> None:
+        """Nothing to do: a launch returns when its kernel has ended."""
+
+    def wait(self) -> bool:
+        """Nothing to do, likewise."""
+        return True
+
     def clock(self) -> Clock:
         """Kernels are told the host's time: see `launching`."""
         return Clock()
+
+    def elsewhere(self) -> str:
+        """All kernels run on this device."""
+        return ""

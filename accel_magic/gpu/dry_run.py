@@ -7,12 +7,13 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.gpu.compiled import code_of
+from accel_magic.gpu.host_programs.running import examined
 from accel_magic.gpu.programs import with_budget
 from accel_magic.gpu.verifier import budget
 from accel_magic.gpu.verifier.report import render
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from accel_magic.gpu.programs import Source
 
@@ -35,13 +36,20 @@ class GpuDryRun:
     arch: str
 
     @classmethod
-    def of(cls, sources: Sequence[Source], threads: int, arch: str = "sm_80") -> GpuDryRun:
+    def of(
+        cls,
+        sources: Sequence[Source],
+        threads: int,
+        arch: str = "sm_80",
+        bindings: Mapping[str, Sequence[str]] | None = None,
+    ) -> GpuDryRun:
         """Compile the programs of some sources, as if their maps lay at made-up addresses.
 
         Args:
             sources: Judged, not necessarily accepted.
             threads: Threads that per-thread maps have room for.
             arch: What to compile for.
+            bindings: Places of programs for the CPU, by program.
 
         """
         sources = [with_budget(source, threads) for source in sources]
@@ -50,7 +58,11 @@ class GpuDryRun:
             for source in sources
             for each in source.gpu
         ]
-        places += [f"{program.name}: {program.section}, on the CPU" for source in sources for program in source.cpu]
+        places += [
+            examined(source, program, (bindings or {}).get(program.name, ()))
+            for source in sources
+            for program in source.cpu
+        ]
         reports = [
             render(each.program, each.verdict, map_bytes=budget.map_bytes(source.object.maps, threads))
             for source in sources

@@ -78,7 +78,10 @@ array:
   %inside = icmp ult i32 %index, %entries
   %wide_index = zext i32 %index to i64
   %wide_size = zext i32 %size to i64
-  %distance = mul i64 %wide_index, %wide_size
+  %at_padding = getelementptr i8, ptr %one, i64 24
+  %padding = load i64, ptr %at_padding, align 8
+  %stride = add i64 %wide_size, %padding
+  %distance = mul i64 %wide_index, %stride
   %address = add i64 %base, %distance
   %found = select i1 %inside, i64 %address, i64 0
   ret i64 %found

@@ -55,6 +55,7 @@ class Result(Enum):
     NUMBER = "a number"
     VALUE_OR_NULL = "a pointer into a map's value, or null"
     RECORD_OR_NULL = "a pointer to a reserved record, or null"
+    NOTHING = "nothing: r0 is not set"
     NEVER = "it does not return"
 
 
@@ -124,8 +125,8 @@ _TABLE = (
         effect="output",
     ),
     Helper(131, "bpf_ringbuf_reserve", (Arg.MAP, Arg.SIZE_CONST, Arg.ANY), Result.RECORD_OR_NULL, Lanes.VARYING),
-    Helper(132, "bpf_ringbuf_submit", (Arg.RECORD, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, effect="output"),
-    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), Result.NUMBER, Lanes.UNIFORM),
+    Helper(132, "bpf_ringbuf_submit", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM, effect="output"),
+    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM),
     Helper(501, "gpu_puts", (Arg.TEXT,), Result.NUMBER, Lanes.UNIFORM, effect="print"),
     Helper(502, "gpu_globaltimer", (), Result.NUMBER, Lanes.VARYING),
     Helper(503, "gpu_block_idx", _XYZ, Result.NUMBER, Lanes.UNIFORM),
@@ -149,6 +150,8 @@ _TABLE = (
     Helper(608, "gpu_block_number", (), Result.NUMBER, Lanes.UNIFORM),  # row-major over the grid
     Helper(609, "gpu_barrier", (), Result.NUMBER, Lanes.UNIFORM, converges=True),  # all threads of the block
     Helper(610, "gpu_distinct", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),  # values in active lanes
+    # Passes of the banks of shared memory for (address, size) of the active lanes.
+    Helper(611, "gpu_bank_passes", (Arg.ANY, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, converges=True),
 )
 
 HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in _TABLE})

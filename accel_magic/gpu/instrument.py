@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.compiled import compile_probes
 from accel_magic.gpu.ptx import inject
+from accel_magic.gpu.ptx.report import KernelReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.places import Attach
     from accel_magic.gpu.programs import Source
     from accel_magic.gpu.ptx.probe import ProbeCode
-    from accel_magic.gpu.ptx.report import KernelReport, Site
+    from accel_magic.gpu.ptx.report import Site
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Seen:
     sites: list[Site] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    left_alone: list[SeenKernel] = field(default_factory=list)
+    """Kernels of native binaries that cannot be instrumented; they have no number."""
 
 
 class Instrumenter:
@@ -55,6 +58,8 @@ class Instrumenter:
         placements: Where each source's maps lie.
         wanted: Whether a kernel is to be traced, by its name in PTX.
         before: Called before each launch.
+        after: Called after each launch, with its number among all.
+        elsewhere: Says why a kernel that is loaded now would not reach the maps; '' where it does.
 
     """
 
@@ -63,19 +68,28 @@ class Instrumenter:
         sources: Sequence[Source],
         placements: Sequence[Placement],
         wanted: Callable[[str], bool],
+        *,
         before: Callable[[Launch], None],
+        after: Callable[[Launch, int], None],
+        elsewhere: Callable[[], str] = str,
     ) -> None:
         self.seen = Seen()
         self._sources = tuple(zip(sources, placements, strict=True))
         self._wanted = wanted
         self._before = before
+        self._after = after
+        self._elsewhere = elsewhere
         self._probes: dict[str, tuple[tuple[Attach, ProbeCode], ...]] = {}
         self._lock = threading.Lock()
+        self._counting = threading.Lock()
 
     def rewrite(self, kernel: KernelSource) -> str:
         """Give the PTX with the programs in it; the same text where nothing was put in."""
         with self._lock:
             try:
+                if reason := self._elsewhere():
+                    self.seen.skipped.update(dict.fromkeys(kernel.names, reason))
+                    return kernel.ptx
                 probes = self._compiled(kernel.arch)
                 done = inject(
                     kernel.ptx,
@@ -98,11 +112,49 @@ class Instrumenter:
 
     def launched(self, launch: Launch) -> None:
         """Remember a launch."""
-        self.seen.launches.append(launch)
+        with self._counting:
+            self.seen.launches.append(launch)
+            number = len(self.seen.launches) - 1
+        self._after(launch, number)
 
     def skipped(self, name: str, reason: str) -> None:
         """Remember why a kernel was not instrumented."""
         self.seen.skipped[name] = reason
+
+    def within(self, placements: Sequence[Placement]) -> Instrumenter:
+        """Give one for another process, where the maps lie elsewhere; what it sees is added to this one's."""
+        sources = [source for source, _ in self._sources]
+        other = Instrumenter(sources, placements, self._wanted, before=self._before, after=self._after)
+        other.seen, other._lock, other._counting = self.seen, self._lock, self._counting
+        return other
+
+    def heard(self, launch: Launch) -> None:
+        """Remember a launch of another process, some time after it."""
+        with self._counting:
+            self.seen.launches.append(launch)
+
+    def number(self, source: KernelSource, name: str) -> int | None:
+        """What programs read as `kernel` in a kernel of this module; None where it has none of this name."""
+        with self._lock:
+            found = (kernel.report for kernel in self.seen.kernels if kernel.source is source)
+            return next((report.number for report in found if report.name == name), None)
+
+    def left_alone(self, source: KernelSource, reason: str) -> None:
+        """Remember kernels that cannot be instrumented, and why."""
+        with self._lock:
+            self.seen.left_alone += [
+                SeenKernel(KernelReport(name, -1, instrumented=False, reason=reason, sites=0), source, source.ptx)
+                for name in source.names
+                if self._wanted(name)
+            ]
+
+    def withdrawn(self, source: KernelSource, reason: str) -> None:
+        """Take back that a module was instrumented: the device does not take it, and runs the original."""
+        with self._lock:
+            for at, kernel in enumerate(self.seen.kernels):
+                if kernel.source is source:
+                    report = replace(kernel.report, instrumented=False, reason=reason, sites=0)
+                    self.seen.kernels[at] = SeenKernel(report, source, source.ptx)
 
     def _compiled(self, arch: str) -> tuple[tuple[Attach, ProbeCode], ...]:
         if arch not in self._probes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.btf import Btf
     from accel_magic.gpu.isa import Instruction
-    from accel_magic.gpu.model import SourceLine
+    from accel_magic.gpu.model import KernelField, SourceLine
 
 Place = tuple[int, int]
 """Where something lies: a section's number, and bytes from its beginning."""
@@ -79,7 +79,9 @@ def link(unit: Unit, place: Place) -> Linked:
         raise damaged(unit.source, f"{symbol.name}: {error}") from None
     lines = _lines(unit.debug.lines.get(section.name, ()), start, len(code))
     callees: dict[int, Place] = {}
-    problems = list(_kernel_types(unit, symbol.name, section.name, range(start, end)))
+    fields = dict(_kernel_fields(unit, section.name, range(start, end)))
+    problems = [_kernel_type(unit, symbol.name, lines[slot], field) for slot, field in fields.items()]
+    missing: list[str] = []
     relocations = {at.offset: at for at in unit.file.relocations.get(number, ()) if start <= at.offset < end}
     for slot, instruction in enumerate(code):
         relocation = relocations.pop(start + SLOT * slot, None)
@@ -88,11 +90,13 @@ def link(unit: Unit, place: Place) -> Linked:
                 callees[slot] = _callee(unit, (number, start + SLOT * slot), instruction, relocation)
             elif relocation is not None:
                 code[slot] = _referring(unit, instruction, relocation)
-        except _MissingError as missing:
-            problems.append(_problem(unit, symbol.name, lines[slot], missing))
+        except _MissingError as error:
+            problems.append(_problem(unit, symbol.name, lines[slot], error))
+            missing.append(problems[-1].why)
     if relocations:
         raise _unknown(unit, next(iter(relocations.values())))
-    return Linked(Function(symbol.name, tuple(code), lines), callees, tuple(problems))
+    function = Function(symbol.name, tuple(code), lines, tuple(fields.items()), tuple(missing))
+    return Linked(function, callees, tuple(problems))
 
 
 def damaged(source: str, why: str) -> ProgramError:
@@ -122,14 +126,17 @@ def _lines(known: Sequence[tuple[int, SourceLine]], start: int, slots: int) -> t
     return tuple(named[count - 1][1] if count else None for count in after)
 
 
-def _kernel_types(unit: Unit, function: str, section: str, span: range) -> Iterator[ProgramError]:
-    lines = unit.debug.lines.get(section, ())
-    for at, name in unit.debug.kernel_types.get(section, ()):
+def _kernel_fields(unit: Unit, section: str, span: range) -> Iterator[tuple[int, KernelField]]:
+    """Slots of a function that depend on the running kernel's types."""
+    for at, wanted in unit.debug.kernel_types.get(section, ()):
         if at in span:
-            line = _lines(lines, at, 1)[0]
-            missing = f"it needs to know {name or 'a type'} of the running kernel (CO-RE)"
-            fix = "use only types of your own: no vmlinux.h with preserve_access_index"
-            yield _problem(unit, function, line, _MissingError(missing, fix))
+            yield (at - span.start) // SLOT, unit.debug.kernel_field(wanted)
+
+
+def _kernel_type(unit: Unit, function: str, line: SourceLine | None, field: KernelField) -> ProgramError:
+    missing = f"it needs to know {field.type or 'a type'} of the running kernel (CO-RE)"
+    fix = "use only types of your own: no vmlinux.h with preserve_access_index"
+    return _problem(unit, function, line, _MissingError(missing, fix))
 
 
 def _callee(unit: Unit, call: Place, instruction: Instruction, relocation: elf.Relocation | None) -> Place:

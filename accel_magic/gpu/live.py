@@ -6,8 +6,18 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.errors import AccelMagicError
+from accel_magic.gpu import map_views
+from accel_magic.gpu.shared_memory import PRINTS
+from accel_magic.gpu.tools import TOOLS
+from accel_magic.traces.c_layout import CLayout, columns
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from accel_magic.gpu.instrument import Seen
+    from accel_magic.gpu.live_maps import LiveMaps
+    from accel_magic.gpu.shared_memory import Shared
 
 EVERY_S: Final = 0.2
 
@@ -22,6 +32,10 @@ class GpuSample:
         kernels: Seen so far.
         instrumented: Of these.
         lost: Records and entries that maps had no room for.
+        records: (ring, records that the host has taken out of it so far).
+        lost_by: (map, of `lost`) of maps that lost any; what programs count themselves by the name of their source.
+        counted: (what, how many) of what tools count and is cheap to read.
+        device: What the kernels run on, in words.
 
     """
 
@@ -30,6 +44,53 @@ class GpuSample:
     kernels: int
     instrumented: int
     lost: int
+    records: tuple[tuple[str, int], ...] = ()
+    lost_by: tuple[tuple[str, int], ...] = ()
+    counted: tuple[tuple[str, int], ...] = ()
+    device: str = ""
+
+
+def sample_of(time_ns: int, seen: Seen, shared: Sequence[Shared], live: LiveMaps) -> GpuSample:
+    """Take a sample: reads the losses and a few small maps. Raises MachineError where the device does not answer."""
+    lost_by = [loss for each in shared for loss in _losses(each)]
+    return GpuSample(
+        time_ns=time_ns,
+        launches=len(seen.launches),
+        kernels=len(seen.kernels) + len(seen.skipped),
+        instrumented=sum(kernel.report.instrumented for kernel in tuple(seen.kernels)),
+        lost=sum(count for _, count in lost_by),
+        records=live.records(),
+        lost_by=tuple((name, count) for name, count in lost_by if count),
+        counted=tuple(found for each in shared for found in _counted(each)),
+    )
+
+
+def _losses(shared: Shared) -> list[tuple[str, int]]:
+    names = [*(spec.name for spec in shared.source.object.maps), PRINTS.name]
+    return [
+        *((name, int(lost)) for name, lost in zip(names, shared.losses(), strict=True)),
+        *((shared.source.name, total) for total in _sums(shared, ".bss", ("lost",))),
+    ]
+
+
+def _counted(shared: Shared) -> list[tuple[str, int]]:
+    tool = TOOLS.get(shared.source.name)
+    if tool is None or tool.live is None:
+        return []
+    return list(zip(tool.live.columns, _sums(shared, tool.live.map, tool.live.columns), strict=True))
+
+
+def _sums(shared: Shared, name: str, wanted: Sequence[str]) -> list[int]:
+    """Sums over all entries of an array of these columns of its values; [] where there is no such map or column."""
+    maps = shared.source.object.maps
+    number = next((number for number, spec in enumerate(maps) if spec.name == name), None)
+    if number is None or (layout := maps[number].value) is None:
+        return []
+    fields = [field for field in layout.fields if field.name in wanted]
+    if not fields:
+        return []
+    cells = map_views.rows_of(maps[number], shared.read(number))
+    return [int(values.sum()) for _, values in columns(cells, CLayout(tuple(fields), layout.size))]
 
 
 class Feed:
@@ -51,4 +112,8 @@ class Feed:
 
     def _run(self) -> None:
         while not self._ended.wait(EVERY_S):
-            self._show([self._sample()])
+            try:
+                sample = self._sample()
+            except AccelMagicError:  # a device that does not answer any more: the result tells
+                return
+            self._show([sample])

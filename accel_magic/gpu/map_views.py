@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.helpers import ARRAYS, HASHES, PER_THREAD, RINGS
+from accel_magic.gpu.helpers import ARRAYS, HASHES, PER_THREAD, RINGS, MapType
+from accel_magic.gpu.host_programs import tables
 from accel_magic.gpu.maps import HEAD, SLOT_HEAD, round_up, slot_bytes, slots
 from accel_magic.gpu.printing import print_records, printed
 from accel_magic.gpu.rings import drain, records, ring_records
@@ -23,7 +24,18 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.model import MapSpec
 
-__all__ = ["drain", "entries", "frame", "losses", "print_records", "printed", "records", "ring_records", "update"]
+__all__ = [
+    "drain",
+    "entries",
+    "frame",
+    "losses",
+    "print_records",
+    "printed",
+    "records",
+    "ring_records",
+    "steady",
+    "update",
+]
 
 _STATE: Final = 3
 _FULL: Final = 2
@@ -50,45 +62,115 @@ def entries(spec: MapSpec, raw: NDArray[np.uint8], threads: int, *, untouched: b
         ProgramError: It is a ring, or no map of GPU programs.
 
     """
-    value = spec.value if spec.value is not None else _guess(spec.value_size, "value")
     if spec.type in HASHES:
-        key = spec.key if spec.key is not None else _guess(spec.key_size, "key")
-        keys, values = _snapshot(spec, raw)
-        return map_frame(key, value, keys, values[:, None])
+        return entries_at(spec, np.empty(0, np.int64), _snapshot(spec, raw), threads)
     if spec.type not in ARRAYS | PER_THREAD:
         raise ProgramError(
             f"map {spec.name} has no entries",
             why=f"it is of type {spec.type}",
             fix="read its records" if spec.type in RINGS else "use a map type that GPU programs know",
         )
-    lanes = threads if spec.type in PER_THREAD else 1
-    table = raw[: spec.max_entries * lanes * spec.value_size].reshape(-1, spec.value_size)
+    table = rows_of(spec, raw[: spec.max_entries * _lanes(spec, threads) * spec.stride])
+    if untouched or spec.name.startswith("."):
+        return entries_at(spec, np.arange(len(table)), table, threads)
+    rows = np.flatnonzero(_nonzero(table))
+    return entries_at(spec, rows, table[rows], threads)
+
+
+def entries_at(spec: MapSpec, rows: NDArray[np.int64], cells: NDArray[np.uint8], threads: int) -> pd.DataFrame:
+    """Decode some rows of a map: a frame as of `entries`.
+
+    Args:
+        spec: Its declaration; no ring.
+        rows: (rows,) int64, their places in `rows_of`; of a hash not looked at.
+        cells: (rows, bytes) uint8; of a hash slots that are full.
+        threads: Threads that per-thread maps have room for.
+
+    """
+    value = spec.value if spec.value is not None else guessed(spec.value_size, "value")
+    if spec.type in HASHES:
+        key = spec.key if spec.key is not None else guessed(spec.key_size, "key")
+        value_at = value_offset(spec)
+        keys, values = cells[:, SLOT_HEAD : SLOT_HEAD + spec.key_size], cells[:, value_at : value_at + spec.value_size]
+        return map_frame(key, value, keys, values[:, None])
     if spec.name.startswith("."):
-        return pd.DataFrame(dict(columns(table, value)))
-    rows = np.arange(len(table)) if untouched else np.flatnonzero(_nonzero(table))
+        return pd.DataFrame(dict(columns(cells, value)))
+    lanes = _lanes(spec, threads)
     found: dict[str, Any] = {_key_name(spec): (rows // lanes).astype(np.uint32)}
     if spec.type in PER_THREAD:
         found["thread"] = rows % lanes
-    cells = table if untouched else table[rows]
     named = value.renamed(f"value_{field.name}" if field.name in found else field.name for field in value.fields)
     return pd.DataFrame(found | dict(columns(cells, named)))
 
 
+def rows_of(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """See a map that is no ring as a table, (rows, bytes) uint8: a row for each slot of a hash, else for each value."""
+    if spec.type in HASHES:
+        return raw[HEAD : HEAD + slots(spec) * slot_bytes(spec)].reshape(slots(spec), -1)
+    return raw.reshape(-1, spec.stride)[:, : spec.value_size]
+
+
+def key_count(spec: MapSpec) -> int:
+    """How many columns of a frame of entries are those of the key."""
+    if spec.type in HASHES:
+        return len(spec.key.fields) if spec.key is not None else 1
+    return 0 if spec.name.startswith(".") else 1 + (spec.type in PER_THREAD)
+
+
+def full(cells: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which slots of a hash, (slots, bytes) uint8, hold an entry."""
+    return np.asarray((_states(cells) & _STATE) == _FULL)
+
+
+def value_offset(spec: MapSpec) -> int:
+    """Bytes of a hash's slot before the value."""
+    return SLOT_HEAD + round_up(spec.key_size, 8)
+
+
 def frame(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> pd.DataFrame:
-    """Read any map at the end of a trace: entries, or what is left in a ring.
+    """Read any map of a recording: entries, or the records of a ring.
 
     Args:
         spec: Its declaration.
-        raw: (bytes,) uint8: the map; not changed.
+        raw: (bytes,) uint8: the map; of a ring what `drain` took out of it.
         threads: Threads that per-thread maps had room for.
 
     Returns:
-        As `entries`, per-thread maps without the rows of threads that wrote nothing; of a ring as `ring_records`.
+        As `entries`, per-thread maps without the rows of threads that wrote nothing. Of a ring as `records`, those of
+        threads' own rings by thread and then in order.
 
     """
-    if spec.type in RINGS:
-        return ring_records(spec, raw.copy(), threads)
-    return entries(spec, raw, threads, untouched=spec.type not in PER_THREAD)
+    if spec.used_by == "cpu" and spec.type not in ARRAYS:
+        return tables.frame(spec, raw)
+    if spec.type not in RINGS:
+        return entries(spec, raw, threads, untouched=spec.type not in PER_THREAD)
+    found = records(raw, spec.value)
+    if spec.type == MapType.GPU_RINGBUF:
+        # Each reading has all threads' records one behind the other.
+        found = found.sort_values("thread", kind="stable", ignore_index=True)
+    return found
+
+
+def steady(spec: MapSpec, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Leave out of a map what changed its key while it was copied from a running device.
+
+    Args:
+        spec: Its declaration; no ring.
+        first: (bytes,) uint8: a copy.
+        second: (bytes,) uint8: a later one.
+
+    Returns:
+        The second copy; of a hash without the slots that were not full, or another key's, in the first: a slot's key
+        and value are whole when its state is, but a copy may have read the state last.
+
+    """
+    if spec.type not in HASHES:
+        return second
+    result = second.copy()
+    key_end = SLOT_HEAD + spec.key_size
+    changed = (rows_of(spec, first)[:, :key_end] != rows_of(spec, result)[:, :key_end]).any(axis=1)
+    _states(rows_of(spec, result))[changed] = 0
+    return result
 
 
 def losses(raw: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -123,8 +205,8 @@ def update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes | int, value: bytes
             why=f"it has {spec.max_entries}",
             fix="raise its max_entries, or use a smaller key",
         )
-    table = raw[: len(raw) // (spec.max_entries * spec.value_size) * spec.max_entries * spec.value_size]
-    table.reshape(spec.max_entries, -1, spec.value_size)[index] = value_bytes
+    table = raw[: len(raw) // (spec.max_entries * spec.stride) * spec.max_entries * spec.stride]
+    table.reshape(spec.max_entries, -1, spec.stride)[index, :, : spec.value_size] = value_bytes
 
 
 def hash_of(key: bytes) -> int:
@@ -137,11 +219,15 @@ def hash_of(key: bytes) -> int:
     return result ^ result >> 13
 
 
-def _guess(size: int, name: str) -> CLayout:
+def guessed(size: int, name: str) -> CLayout:
     """Columns of what has no declared type: a number where its size is one's."""
     if size in _NUMBERS:
         return CLayout((Field(name, "integer", f"u{size}", 0, size),), size)
     return raw_layout(size, name)
+
+
+def _lanes(spec: MapSpec, threads: int) -> int:
+    return threads if spec.type in PER_THREAD else 1
 
 
 def _key_name(spec: MapSpec) -> str:
@@ -154,37 +240,30 @@ def _nonzero(table: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return np.asarray(table.view(f"<u{width}").any(axis=1))
 
 
-def _table(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The slots of a hash, (slots, bytes)."""
-    return raw[HEAD : HEAD + slots(spec) * slot_bytes(spec)].reshape(slots(spec), -1)
-
-
 def _states(table: NDArray[np.uint8]) -> NDArray[np.uint32]:
     states: NDArray[np.uint32] = table[:, :4].view("<u4")[:, 0]
     return states
 
 
-def _snapshot(spec: MapSpec, raw: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Copy the keys and values of a hash's full slots; those of a slot that changes meanwhile are copied again.
+def _snapshot(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Copy a hash's full slots, (entries, bytes); those that change meanwhile are copied again.
 
     A slot that was never the same before and after a copy belongs to keys that come and go, and is left out.
     """
-    table = _table(spec, raw)
+    table = rows_of(spec, raw)
     states = _states(table)
     cells = np.empty((0, table.shape[1]), np.uint8)
     pending = np.arange(len(table))
     for _ in range(_ATTEMPTS):
+        pending = pending[full(table[pending, :4])]
         before = states[pending]
-        full = (before & _STATE) == _FULL
-        pending, before = pending[full], before[full]
         copied = table[pending]
-        same = states[pending] == before
+        same = (states[pending] == before) & ((before & _STATE) == _FULL)
         cells = np.concatenate([cells, copied[same]])
         pending = pending[~same]
         if not len(pending):
             break
-    value_at = SLOT_HEAD + round_up(spec.key_size, 8)
-    return cells[:, SLOT_HEAD : SLOT_HEAD + spec.key_size], cells[:, value_at : value_at + spec.value_size]
+    return cells
 
 
 def _bytes_of(spec: MapSpec, what: str, given: bytes | int, size: int) -> bytes:
@@ -202,13 +281,13 @@ def _bytes_of(spec: MapSpec, what: str, given: bytes | int, size: int) -> bytes:
 
 
 def _hash_update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes, value: NDArray[np.uint8]) -> None:
-    table = _table(spec, raw)
+    table = rows_of(spec, raw)
     states = _states(table)
     number = hash_of(key)
     order = (number + np.arange(len(table))) % len(table)
     stored = np.frombuffer(key, np.uint8)
     same = (table[:, SLOT_HEAD : SLOT_HEAD + spec.key_size] == stored).all(axis=1) & ((states & _STATE) == _FULL)
-    value_at = SLOT_HEAD + round_up(spec.key_size, 8)
+    value_at = value_offset(spec)
     if same.any():
         slot = int(same.argmax())
     else:

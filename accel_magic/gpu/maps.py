@@ -13,7 +13,7 @@ from accel_magic.gpu.helpers import ARRAYS, HASHES, PER_THREAD, MapType
 from accel_magic.gpu.placement import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from accel_magic.gpu.model import MapSpec
 
@@ -71,9 +71,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Region:
-    """A part of the block of one kind of memory."""
+    """A part of a block: of one kind of memory, or of a map that lies apart (`block_of`)."""
 
-    memory: Memory
+    memory: str
     offset: int
     bytes: int
     initial: Content = b""
@@ -143,7 +143,7 @@ def own_ring_bytes(spec: MapSpec) -> int:
 
 _BYTES: Final[Mapping[int, Callable[[MapSpec, int], int]]] = {
     **dict.fromkeys(HASHES, lambda spec, _: HEAD + slots(spec) * slot_bytes(spec)),
-    **dict.fromkeys(ARRAYS, lambda spec, _: spec.max_entries * spec.value_size),
+    **dict.fromkeys(ARRAYS, lambda spec, _: spec.max_entries * spec.stride),
     **dict.fromkeys(PER_THREAD, lambda spec, threads: spec.max_entries * threads * spec.value_size),
     MapType.RINGBUF: lambda spec, _: ring_bytes(spec.max_entries),
     MapType.GPU_RINGBUF: lambda spec, threads: threads * own_ring_bytes(spec),
@@ -166,13 +166,19 @@ def layout_of(spec: MapSpec, threads: int) -> Layout:
     return Layout(_BYTES[spec.type](spec, threads), ALIGNMENT, memory, spec.initial or b"")
 
 
-def plan_memory(maps: Sequence[MapSpec], threads: int, *, limit: int) -> Plan:
+def block_of(name: str) -> str:
+    """Name the block of a map that lies apart; no kind of memory is called so."""
+    return f"map {name}"
+
+
+def plan_memory(maps: Sequence[MapSpec], threads: int, *, limit: int, apart: Collection[str] = frozenset()) -> Plan:
     """Give every map its place.
 
     Args:
         maps: In the order of their handles.
         threads: Threads that per-thread maps get room for.
         limit: Bytes of both kinds of memory that all of it may take.
+        apart: Names of maps that lie in blocks of their own: the kernel's.
 
     Raises:
         ProgramError: A declaration cannot be used, or all maps need more than the limit; names the largest one.
@@ -185,7 +191,11 @@ def plan_memory(maps: Sequence[MapSpec], threads: int, *, limit: int) -> Plan:
     ]
     ends: dict[Memory, int] = {"device": 0, "host": 0}
     regions = []
-    for layout in (*layouts, *shared):
+    names = [spec.name for spec in maps]
+    for name, layout in zip([*names, "", ""], (*layouts, *shared), strict=True):
+        if name in apart:
+            regions.append(Region(block_of(name), 0, layout.bytes))
+            continue
         offset = round_up(ends[layout.memory], layout.alignment)
         regions.append(Region(layout.memory, offset, layout.bytes, layout.initial))
         ends[layout.memory] = offset + layout.bytes
@@ -195,7 +205,9 @@ def plan_memory(maps: Sequence[MapSpec], threads: int, *, limit: int) -> Plan:
     return Plan(tuple(placed), losses, printk, threads, ends["device"], ends["host"])
 
 
-def placement(plan: Plan, base_device: int, base_host: int, pid_tgid: int = 0) -> Placement:
+def placement(
+    plan: Plan, base_device: int, base_host: int, pid_tgid: int = 0, apart: Mapping[str, int] | None = None
+) -> Placement:
     """Turn a plan into addresses.
 
     Args:
@@ -203,9 +215,10 @@ def placement(plan: Plan, base_device: int, base_host: int, pid_tgid: int = 0) -
         base_device: Address of the block in device memory.
         base_host: Address at which the device sees the block in host memory.
         pid_tgid: What `bpf_get_current_pid_tgid` answers.
+        apart: Addresses of the maps that lie apart, by the names of their blocks.
 
     """
-    bases: dict[Memory, int] = {"device": base_device, "host": base_host}
+    bases = {"device": base_device, "host": base_host, **(apart or {})}
     addresses = [bases[region.memory] + region.offset for region in (*plan.maps, plan.losses, plan.printk)]
     *maps, losses, printk = addresses
     return Placement(tuple(maps), plan.threads, losses, printk, pid_tgid)

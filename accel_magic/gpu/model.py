@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from accel_magic.gpu.isa import Code
     from accel_magic.traces.c_layout import CLayout
 
+Side = Literal["gpu", "cpu", "both"]
+"""Whose programs use a map."""
+
 Per = Literal["thread", "warp"]
 """Whether a program runs in every thread that comes by, or once for each warp, in its lowest active lane."""
 
@@ -23,13 +26,44 @@ class SourceLine:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KernelField:
+    """What an instruction asks of the running kernel's types (CO-RE).
+
+    Attributes:
+        type: Name of the struct, union or enum.
+        steps: Names of members, and indexes of array items, from there on; of an enum the name of its value.
+        asked: The kernel's enum bpf_core_relo_kind: offset, size, existence...
+
+    """
+
+    type: str
+    steps: tuple[str | int, ...]
+    asked: int
+
+    def __str__(self) -> str:
+        """As C has it: `task_struct.pid`, `rq.cpu[2]`."""
+        return self.type + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+
+
 @dataclass(frozen=True)
 class Function:
-    """One eBPF function: its instructions by slot, and the line that each slot comes from where that is known."""
+    """One eBPF function.
+
+    Attributes:
+        name: In C.
+        code: Its instructions by slot.
+        lines: The line that each slot comes from, where that is known.
+        kernel_fields: (slot, what it asks of the running kernel); programs for the CPU alone have any.
+        missing: What it refers to that its object does not define, likewise.
+
+    """
 
     name: str
     code: Code
     lines: tuple[SourceLine | None, ...]
+    kernel_fields: tuple[tuple[int, KernelField], ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +80,8 @@ class MapSpec:
         initial: Content of the first value at the start: global data. None for zeros.
         key: Columns of a key; None where the declaration gives only a size.
         value: Columns of a value, likewise.
+        used_by: Whose programs use it: a map of the CPU's programs is the kernel's, also where both sides see it.
+        rounded: Whether values of an array begin at multiples of 8 bytes, as the kernel has them.
 
     """
 
@@ -58,6 +94,13 @@ class MapSpec:
     initial: bytes | None = None
     key: CLayout | None = None
     value: CLayout | None = None
+    used_by: Side = "gpu"
+    rounded: bool = False
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one value of an array to the next."""
+        return -(-self.value_size // 8) * 8 if self.rounded else self.value_size
 
     @property
     def read_only(self) -> bool:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu.context import Operation
+from accel_magic.gpu.context import Operation, Space
 
 if TYPE_CHECKING:
     from accel_magic.gpu.model import Per
 
 EVERY_OPERATION = frozenset({Operation.LOAD, Operation.STORE, Operation.ATOMIC, Operation.ASYNC_COPY})
+EVERY_SPACE = frozenset(Space)
 
 
 class Where(Enum):
@@ -34,6 +35,7 @@ class Attach:
         where: The kind of place.
         name: Glob of the kernels it goes into, mangled or demangled; of device functions if `where` is one of theirs.
         operations: For MEMORY: which.
+        spaces: For MEMORY: where, as the instruction names it.
         kernels: For places of device functions: glob of the kernels whose modules' functions are meant.
         per: Whether it runs in each thread or once for each warp; None where the section does not say.
 
@@ -44,3 +46,4 @@ class Attach:
     operations: frozenset[Operation] = frozenset()
     kernels: str = "*"
     per: Per | None = None
+    spaces: frozenset[Space] = EVERY_SPACE

@@ -105,4 +105,5 @@ class GpuReplay:
             kernels=len(recording.kernels),
             instrumented=int(recording.kernels["instrumented"].sum()),
             lost=recording.lost if now == recording.duration_ns else 0,
+            device=recording.device,
         )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.gpu import objects, sections
+from accel_magic.gpu import objects, prebuilt, sections
+from accel_magic.gpu.host_programs.sides import split
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, judge, verify
 from accel_magic.kernel.compiler import bpf_folder
+from accel_magic.kernel.places import is_binding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.model import BpfObject, Per, Program
+    from accel_magic.gpu.model import BpfObject, MapSpec, Per, Program
     from accel_magic.gpu.places import Attach
     from accel_magic.gpu.verifier.findings import Verdict
 
@@ -40,9 +42,11 @@ class Source:
 
     Attributes:
         name: The tool's name, or the file's.
-        object: All of it.
+        object: All of it; its maps are those that a GPU sees.
         gpu: Its programs for the GPU.
-        cpu: Its programs for the kernel engine.
+        cpu: Its programs for the CPU.
+        kernel_maps: Maps that are the kernel's alone.
+        refused: Programs for the CPU that cannot run beside those for the GPU, and why, by name.
 
     """
 
@@ -50,6 +54,8 @@ class Source:
     object: BpfObject
     gpu: tuple[GpuProgram, ...]
     cpu: tuple[Program, ...]
+    kernel_maps: tuple[MapSpec, ...] = ()
+    refused: Mapping[str, ProgramError] = field(default_factory=dict)
 
 
 def with_budget(source: Source, threads: int) -> Source:
@@ -78,12 +84,18 @@ def load(
     Raises:
         ProbeError: No such tool or file, or one of them twice.
         ProgramError: It does not compile, or the verifier refuses it.
-        MachineError: There is no clang.
+        MachineError: There is no clang, and a program is C that did not come compiled.
 
     """
     if len(set(names)) < len(names):
         raise ProbeError("the same program was named twice", fix="name each once")
-    return tuple(_load(name, per, verify_mode, verify if refuse else judge) for name in names)
+    return tuple(_load(name, per, verify_mode, refuse=refuse) for name in names)
+
+
+def without_bindings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tell names of tools and files from bindings of programs for the CPU (`on_launch=uprobe:cuda:cuLaunchKernel`)."""
+    bindings = tuple(word for word in words if is_binding(word) and not Path(word).expanduser().is_file())
+    return tuple(word for word in words if word not in bindings), bindings
 
 
 def path_of(name: str) -> Path:
@@ -105,27 +117,36 @@ def path_of(name: str) -> Path:
     )
 
 
-def _load(name: str, per: Per | None, mode: Verify | None, judged: Callable[..., Verdict]) -> Source:
+def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> Source:
     path = path_of(name)
-    found = objects.load(path)
+    compiled = prebuilt.object_of(name) if name in TOOLS else None
+    found = objects.load(path) if compiled is None else objects.load_object(compiled, path.name)
     if mode is None:
         mode = "warn" if path.suffix == ".o" else "strict"
-    gpu, cpu = [], []
-    for program in found.programs:
-        attach = sections.attach_of(program)
-        if attach is None:
-            cpu.append(program)
-            continue
+    attaches = {program.name: sections.attach_of(program) for program in found.programs}
+    cpu = tuple(program for program in found.programs if attaches[program.name] is None)
+    own = [program for program in found.programs if attaches[program.name] is not None]
+    if not found.programs:
+        raise ProgramError(
+            f"{path.name} has no program for the GPU",
+            why="it has no section of one",
+            fix='name the place in the section: SEC("gpu/entry")',
+        )
+    sides = split(found.maps, own, cpu)
+    if refuse and mode == "strict":
+        for error in sides.refused.values():
+            raise error
+    found = replace(found, maps=sides.device)
+    judged = verify if refuse else judge
+    gpu = []
+    for program in own:
+        attach = attaches[program.name]
+        assert attach is not None  # noqa: S101 - it is not for the CPU
         runs = per or attach.per or "thread"
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
-    if not gpu:
-        raise ProgramError(
-            f"{path.name} has no program for the GPU",
-            why=f"its sections are {', '.join(program.section for program in found.programs) or 'none'}",
-            fix='name the place in the section: SEC("gpu/entry")',
-        )
-    return Source(name if name in TOOLS else path.name, found, tuple(gpu), tuple(cpu))
+    called = name if name in TOOLS else path.name
+    return Source(called, found, tuple(gpu), cpu, sides.kernel, sides.refused)
 
 
 def _named(program: Program, path: Path) -> Program:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from accel_magic.gpu import map_views
 from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from accel_magic.gpu.devices import Memory
+    from accel_magic.gpu.devices import Clock, Memory
+    from accel_magic.gpu.host_api.trace import HostCalls
+    from accel_magic.gpu.host_programs.running import HostPrograms
     from accel_magic.gpu.instrument import Seen
+    from accel_magic.gpu.live_maps import LiveMaps
+    from accel_magic.gpu.native.process import Traced
     from accel_magic.gpu.shared_memory import Shared
     from accel_magic.traces.recording import Outcome
 
@@ -21,35 +27,48 @@ if TYPE_CHECKING:
 def recording_of(
     seen: Seen,
     shared: Sequence[Shared],
+    live: LiveMaps,
+    on_cpu: HostPrograms,
     memory: Memory,
     *,
     started: str,
     start_ns: int,
     end_ns: int,
     outcome: Outcome,
+    calls: HostCalls,
     machine: dict[str, str],
+    clock: Clock,
+    notes: Sequence[str] = (),
+    processes: Sequence[Traced] = (),
 ) -> GpuRecording:
     """Read everything from the device and put it together.
 
     Args:
         seen: Kernels, places and launches.
         shared: The memory of each source.
+        live: What was read of it so far; stopped.
+        on_cpu: The programs on the CPU; detached.
         memory: The device.
         started: When, ISO 8601.
         start_ns: The same, CLOCK_MONOTONIC.
         end_ns: The end, likewise.
         outcome: How the traced code ended.
+        calls: What was seen of the driver's calls.
         machine: Description of the machine.
+        clock: How the device's clock lies on the host's.
+        notes: What the user should know of the device.
+        processes: Native binaries with programs in their kernels.
 
     """
-    printed = [line for each in shared for line in map_views.printed(each.printed())]
+    for each in shared:
+        each.salvage()
+    contents, printed = (*live.contents(), *on_cpu.contents()), live.printed()
     lost_prints = sum(int(each.losses()[-1]) for each in shared)
-    notes = [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
-    notes += [
-        f"{program.name} ({program.section}) was not attached: of an object only the programs for the GPU run"
-        for each in shared
-        for program in each.source.cpu
-    ]
+    told = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
+    told += [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
+    told += [*on_cpu.told(), *live.notes(), *calls.notes, *(note for each in processes for note in each.notes)]
+    own = (replace(content, pid=os.getpid()) for content in contents)
+    launches = _launches(seen, start_ns)
     return GpuRecording(
         sources=tuple(each.source.name for each in shared),
         device=memory.name,
@@ -60,10 +79,10 @@ def recording_of(
         threads=shared[0].plan.threads,
         kernels=_kernels(seen),
         modules=_modules(seen),
-        launches=_launches(seen, start_ns),
+        launches=launches,
         sites=_sites(seen),
-        maps=tuple(content for each in shared for content in each.contents()),
-        printed=tuple(printed),
+        maps=(*own, *(content for each in processes for content in each.contents)),
+        printed=(*printed, *(line for each in processes for line in each.printed)),
         findings=tuple(
             f"{finding.where}: {finding.message} ({finding.fix})"
             for each in shared
@@ -72,19 +91,37 @@ def recording_of(
             if finding.rule != "unreachable-code"
         ),
         outcome=outcome,
-        notes=tuple(notes),
+        notes=tuple(told),
+        history=live.over_time(start_ns),
+        api=_api(calls, launches, start_ns),
+        api_lost=calls.lost,
+        api_off=calls.off,
         machine=machine,
+        clock=clock,
     )
 
 
+def _api(calls: HostCalls, launches: pd.DataFrame, start_ns: int) -> pd.DataFrame | None:
+    if calls.frame is None:
+        return None
+    from accel_magic.gpu.host_api.matching import matched
+
+    return matched(calls.frame.assign(time_ns=calls.frame["time_ns"] - start_ns), launches, complete=not calls.lost)
+
+
+def _exact_to(clock: Clock) -> list[str]:
+    if not clock.error_ns:
+        return []
+    return [f"times of the device are exact to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]
+
+
+
 def _kernels(seen: Seen) -> pd.DataFrame:
-    launches: dict[str, int] = {}
-    for launch in seen.launches:
-        launches[launch.kernel] = launches.get(launch.kernel, 0) + 1
+    launches = Counter((launch.pid, launch.kernel_number, launch.kernel) for launch in seen.launches)
     rows: list[dict[str, Any]] = []
     modules = _changed(seen)
-    for kernel in seen.kernels:
-        origin = kernel.source.origin
+    for kernel in (*seen.kernels, *seen.left_alone):
+        origin, pid = kernel.source.origin, kernel.source.pid
         rows.append(
             {
                 "kernel": kernel.report.number,
@@ -93,10 +130,11 @@ def _kernels(seen: Seen) -> pd.DataFrame:
                 "module": modules.get(kernel.text, -1),
                 "instrumented": kernel.report.instrumented,
                 "sites": kernel.report.sites,
-                "launches": launches.get(kernel.report.name, 0),
-                "reason": kernel.report.reason,
+                "launches": sum(launches[pid, number, kernel.report.name] for number in (None, kernel.report.number)),
+                "reason": kernel.report.reason or "; ".join(f"left alone: {one}" for one in kernel.report.left),
                 "file": origin.file if origin else "",
                 "line": origin.line if origin else 0,
+                "pid": pid or os.getpid(),
             }
         )
     rows += [
@@ -107,10 +145,11 @@ def _kernels(seen: Seen) -> pd.DataFrame:
             "module": -1,
             "instrumented": False,
             "sites": 0,
-            "launches": launches.get(name, 0),
+            "launches": launches[0, None, name],
             "reason": reason,
             "file": "",
             "line": 0,
+            "pid": os.getpid(),
         }
         for name, reason in seen.skipped.items()
     ]
@@ -132,11 +171,13 @@ def _modules(seen: Seen) -> pd.DataFrame:
 
 
 def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:
-    numbers = {kernel.report.name: kernel.report.number for kernel in seen.kernels}
+    numbers = {(kernel.source.pid, kernel.report.name): kernel.report.number for kernel in seen.kernels}
     rows = [
         {
             "device_launch": launch.number,
-            "kernel": numbers.get(launch.kernel, -1),
+            "kernel": numbers.get((launch.pid, launch.kernel), -1)
+            if launch.kernel_number is None
+            else launch.kernel_number,
             "name": launch.kernel,
             "framework": launch.framework,
             **{f"grid_{axis}": size for axis, size in zip("xyz", launch.grid, strict=True)},
@@ -146,6 +187,7 @@ def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:
             "time_ns": launch.time_ns - start_ns,
             "host_ns": launch.returned_ns - launch.time_ns,
             "device_ns": launch.device_ns,
+            "pid": launch.pid or os.getpid(),
         }
         for launch in seen.launches
     ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu import map_views
+import pandas as pd
+
+from accel_magic.gpu import map_history, map_views, processes
+from accel_magic.gpu.recording import API, names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas as pd
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
@@ -39,7 +41,8 @@ class GpuResult:
     def kernels(self) -> pd.DataFrame:
         """One row per kernel seen: number, name, framework, whether it was instrumented, at how many sites, launches.
 
-        `reason` says why a kernel was not instrumented; `file` and `line` say where its source begins, where known.
+        `reason` says why a kernel was not instrumented, or what in it was left alone and why; `file` and `line` say
+        where its source begins, where known.
         """
         return self.recording.kernels
 
@@ -47,6 +50,23 @@ class GpuResult:
     def launches(self) -> pd.DataFrame:
         """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA."""
         return self.recording.launches
+
+    @cached_property
+    def api(self) -> pd.DataFrame:
+        """One row per call of the CUDA driver by this process and its children, in order of time.
+
+        Empty where they were not recorded: `api_off` says why. Columns: `time_ns` since the start,
+        `duration_ns`, `pid`, `tid`, `name`, `kind`, `kernel`, grid, block, `shared_bytes`, `stream`, `bytes`,
+        `direction`, `waits` (for the device; NA: it may), `result`, `launch` (row of `launches`).
+        """
+        if self.recording.api is None:
+            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in API.items()})
+        return self.recording.api
+
+    @property
+    def api_off(self) -> str:
+        """Why the driver's calls were not recorded; '' where they were."""
+        return self.recording.api_off
 
     @property
     def sites(self) -> pd.DataFrame:
@@ -58,13 +78,28 @@ class GpuResult:
         """The programs' maps by name (`TOOL.NAME` where two tools have one of that name): one row per entry.
 
         Columns are those of key and value; of a per-thread map `thread` besides (row-major over the grid), rows that
-        hold only zeros left out; of a ring buffer the records.
+        hold only zeros left out; of a ring buffer the records. Where programs ran in the kernels of several processes
+        each of them has maps of its own: the first column is then `pid`.
         """
-        names = [content.spec.name for content in self.recording.maps]
+        declared = list(dict.fromkeys((content.source, content.spec.name) for content in self.recording.maps))
         return {
-            name if names.count(name) == 1 else f"{source}.{name}": frame
-            for source in self.recording.sources
-            for name, frame in self.maps_of(source).items()
+            title: self.maps_of(source)[name]
+            for title, (source, name) in zip(names_of(declared), declared, strict=True)
+        }
+
+    @cached_property
+    def history(self) -> dict[str, pd.DataFrame]:
+        """Maps over time, by the names that they have in `maps`; those that were read with `--every` or `--by-launch`.
+
+        By time: `time_ns` since the start and the map's columns, one row per reading and entry. By launch: `launch` (a
+        row of `launches`, -1 outside of them) and `time_ns` (after it), one row per launch and entry that it changed,
+        with differences for numbers.
+        """
+        declared = list(dict.fromkeys((content.source, content.spec.name) for content in self.recording.maps))
+        named = dict(zip(declared, names_of(declared), strict=True))
+        return {
+            named[each.source, each.spec.name]: map_history.frame(each, self.recording.threads)
+            for each in self.recording.history
         }
 
     def maps_of(self, source: str) -> dict[str, pd.DataFrame]:
@@ -74,10 +109,19 @@ class GpuResult:
     @cached_property
     def _frames(self) -> dict[str, dict[str, pd.DataFrame]]:
         found: dict[str, dict[str, pd.DataFrame]] = {source: {} for source in self.recording.sources}
-        for content in self.recording.maps:
+        parts: dict[tuple[str, str], dict[int, pd.DataFrame]] = {}
+        for content in processes.chosen(self.recording):
             frame = map_views.frame(content.spec, content.raw, self.recording.threads)
-            found[content.source][content.spec.name] = frame
+            parts.setdefault((content.source, content.spec.name), {})[content.pid] = frame
+        for (source, name), frames in parts.items():
+            found[source][name] = processes.together(frames)
         return found
+
+    @cached_property
+    def by_process(self) -> dict[int, GpuResult]:
+        """The part of each process in whose kernels programs ran, by its number; of one process all of this."""
+        parts = processes.apart(self.recording)
+        return {pid: self if part is self.recording else GpuResult(part) for pid, part in parts.items()}
 
     @cached_property
     def resources(self) -> pd.DataFrame:
@@ -104,7 +148,7 @@ class GpuResult:
     def lost(self) -> int:
         """Records and entries for which maps had no room, and what programs count in a variable `lost`; exact."""
         counted = [
-            int(frame["lost"].iloc[0])
+            int(frame["lost"].sum())
             for source in self.recording.sources
             for name, frame in self.maps_of(source).items()
             if name.startswith(".bss") and "lost" in frame
@@ -127,8 +171,10 @@ class GpuResult:
     def figure(self, kind: str = "") -> Model:
         """Build a Bokeh figure of a tool; '' for the first that was asked for.
 
+        `timeline` shows host calls, launches, kernels and blocks on one axis of time.
+
         Raises:
-            ProbeError: That tool was not traced with.
+            ProbeError: That tool was not traced with, or it saw nothing.
 
         """
         from accel_magic.views.gpu_figures import figure

@@ -56,6 +56,21 @@ def drain(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> NDArray[np.uin
     return drain_shared(raw, spec.max_entries)
 
 
+def filled(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> float:
+    """How full a live ring is, 0..1; of threads' own rings the fullest. Arguments as of `drain`."""
+    if spec.type != MapType.GPU_RINGBUF:
+        reserved, consumed = (int(position) for position in raw[:16].view("<u8"))
+        return (reserved - consumed) / ring_size(spec.max_entries)
+    ends = raw[: threads * own_ring_bytes(spec)].reshape(threads, -1)[:, :16].view("<u8")
+    return int((ends[:, 1] - ends[:, 0]).max()) / spec.max_entries
+
+
+def count(data: NDArray[np.uint8]) -> int:
+    """How many records there are in what `drain` returned, those that programs discarded left out."""
+    starts, _ = record_starts(data)
+    return len(starts) - int(discarded(data.view("<u4")[::2][starts // 8]).sum())
+
+
 def drain_shared(raw: NDArray[np.uint8], wanted: int) -> NDArray[np.uint8]:
     """Take out of a ring for all threads, of `wanted` bytes as declared, what is complete; like `drain`."""
     size = ring_size(wanted)
@@ -94,23 +109,27 @@ def _record_bytes(heads: NDArray[np.uint32]) -> NDArray[np.int64]:
 def _drain_own(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> NDArray[np.uint8]:
     rings = raw[: threads * own_ring_bytes(spec)].reshape(threads, -1)
     heads, tails = (rings[:, at : at + 8].view("<u8")[:, 0] for at in (0, 8))
-    waiting = (tails - heads).astype(np.int64)
-    thread = np.repeat(np.arange(threads), waiting)
-    turn = np.arange(len(thread)) - np.repeat(np.cumsum(waiting) - waiting, waiting)
-    place = (heads[thread].astype(np.int64) + turn) % spec.max_entries
+    active = np.flatnonzero(tails != heads)
+    begun = heads[active]
+    waiting = (tails[active] - begun).astype(np.int64)
+    number = np.repeat(np.arange(len(active)), waiting)
+    turn = np.arange(len(number)) - np.repeat(np.cumsum(waiting) - waiting, waiting)
+    place = (begun[number].astype(np.int64) + turn) % spec.max_entries
     records = rings[:, OWN_HEAD:].reshape(threads, spec.max_entries, own_record_bytes(spec))
     states = records[:, :, :4].view("<u4")[:, :, 0]
-    state = states[thread, place]
+    state = states[active[number], place]
     # Of each thread up to the first that is not ready.
     unready = np.flatnonzero(~(state & _READY).astype(bool))
-    first = np.full(threads, spec.max_entries)
-    np.minimum.at(first, thread[unready], turn[unready])
-    taken = turn < first[thread]
-    thread, place, state = thread[taken], place[taken], state[taken] & ~_READY
+    first = np.full(len(active), spec.max_entries)
+    np.minimum.at(first, number[unready], turn[unready])
+    taken = turn < first[number]
+    number, place, state = number[taken], place[taken], state[taken] & ~_READY
+    thread = active[number]
+    # Data are complete when their state is, so they are read after it.
     chunk = _as_shared(records[thread, place], thread, state)
     # The order matters: a record must not look ready before a device may write it again.
     states[thread, place] = 0
-    heads += np.bincount(thread, minlength=threads).astype(np.uint64)
+    heads[active] = begun + np.bincount(number, minlength=len(active)).astype(np.uint64)
     return chunk
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.context import Operation
-from accel_magic.gpu.places import EVERY_OPERATION, Attach, Where
+from accel_magic.gpu.context import Operation, Space
+from accel_magic.gpu.places import EVERY_OPERATION, EVERY_SPACE, Attach, Where
 from accel_magic.probes.globs import matcher, near
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _OURS = {
     "gpu/entry": Attach(Where.ENTRY),
     "gpu/exit": Attach(Where.EXIT),
     "gpu/memory": Attach(Where.MEMORY, operations=EVERY_OPERATION),
+    "gpu/shared": Attach(Where.MEMORY, operations=EVERY_OPERATION, spaces=frozenset({Space.SHARED})),
+    "gpu/unshared": Attach(Where.MEMORY, operations=EVERY_OPERATION, spaces=EVERY_SPACE - {Space.SHARED}),
     "gpu/load": Attach(Where.MEMORY, operations=frozenset({Operation.LOAD})),
     "gpu/store": Attach(Where.MEMORY, operations=frozenset({Operation.STORE})),
     "gpu/atomic": Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC})),

@@ -17,13 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
+from accel_magic.gpu import map_history
+from accel_magic.gpu.devices import Clock
 from accel_magic.gpu.model import MapSpec
-from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent
+from accel_magic.gpu.recording import API, KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent, MapHistory
 from accel_magic.traces.c_layout import CLayout, Field
 from accel_magic.traces.files import destination, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
@@ -39,7 +41,10 @@ _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
 _TEXTS = ("device", "started", "outcome")
 _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")
+_BEFORE_API: Final = {"recorded": False, "lost": 0, "off": "an older accel_magic made the recording"}
 _OUTCOMES = ("ok", "error", "interrupted")
+_LATER: Final = {"pid": 0}
+"""Columns that the first recordings had not, at the end of their tables."""
 
 
 def save(recording: GpuRecording, path: str | Path) -> Path:
@@ -52,14 +57,22 @@ def save(recording: GpuRecording, path: str | Path) -> Path:
     target = destination(path)
     content = {name: _table_bytes(getattr(recording, name)) for name in _TABLES}
     contents = list(content.values()) + [each.raw.tobytes() for each in recording.maps]
-    kinds = list(content) + ["map"] * len(recording.maps)
+    contents += [map_history.packed(each) for each in recording.history]
+    contents += [] if recording.api is None else [_table_bytes(recording.api)]
+    kinds = list(content) + ["map"] * len(recording.maps) + ["history"] * len(recording.history)
+    kinds += ["api"] * (len(contents) - len(kinds))
     names = [""] * len(content) + [each.spec.name for each in recording.maps]
+    names += [each.spec.name for each in recording.history]
+    names += [""] * (len(contents) - len(names))
     description = {
         "version": VERSION,
         **{name: getattr(recording, name) for name in (*_TEXTS, *_NUMBERS)},
         **{name: list(getattr(recording, name)) for name in _LISTS},
         "machine": recording.machine,
+        "clock": asdict(recording.clock),
         "maps": [_map_description(each) for each in recording.maps],
+        "history": [_history_description(each, recording) for each in recording.history],
+        "api": {"recorded": recording.api is not None, "lost": recording.api_lost, "off": recording.api_off},
         "checksums": [zlib.crc32(each) for each in contents],
     }
     table = pa.table({"kind": kinds, "name": names, "content": pa.array(contents, pa.large_binary())})
@@ -96,7 +109,7 @@ def load(path: str | Path) -> GpuRecording:
                 fix="pip install --upgrade accel-magic",
             )
         return _recording(table, description)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RecordingError(
             f"{path} is damaged", why=reason, fix="copy or download the file again, or record again"
@@ -118,7 +131,11 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
     if description["outcome"] not in _OUTCOMES:
         raise ValueError(f"the outcome {description['outcome']!r} is not known")
     frames = {name: _table_of(each, columns) for (name, columns), each in zip(_TABLES.items(), contents, strict=False)}
+    host = description.get("api", _BEFORE_API)
+    api = _table_of(contents.pop(), API) if host["recorded"] else None
     raws = contents[len(_TABLES) :]
+    maps = [_map_of(each, raw) for each, raw in zip(description["maps"], raws, strict=False)]
+    histories = zip(description.get("history", []), raws[len(description["maps"]) :], strict=True)
     plain: dict[str, Any] = {
         **{name: str(description[name]) for name in _TEXTS},
         **{name: int(description[name]) for name in _NUMBERS},
@@ -127,9 +144,20 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
     }
     return GpuRecording(
         **plain,
-        maps=tuple(_map_of(each, raw) for each, raw in zip(description["maps"], raws, strict=True)),
+        maps=tuple(maps),
+        history=tuple(_history_of(each, data, maps) for each, data in histories),
+        api=api,
+        api_lost=int(host["lost"]),
+        api_off=str(host["off"]),
         machine={str(name): str(value) for name, value in description["machine"].items()},
+        clock=_clock_of(description.get("clock", {})),
     )
+
+
+def _clock_of(description: Mapping[str, Any]) -> Clock:
+    """Read a clock; recordings of the first version have none: their device's was the host's."""
+    whole = {name: int(description.get(name, 0)) for name in ("device_ns", "host_ns", "error_ns")}
+    return Clock(**whole, rate=float(description.get("rate", 1.0)))
 
 
 def _table_bytes(frame: pd.DataFrame) -> bytes:
@@ -143,6 +171,7 @@ def _table_bytes(frame: pd.DataFrame) -> bytes:
 def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
     with pa.ipc.open_stream(data) as reader:
         frame: pd.DataFrame = reader.read_all().to_pandas()
+    frame = frame.assign(**{name: value for name, value in _LATER.items() if name in columns and name not in frame})
     if list(frame.columns) != list(columns):
         raise ValueError(f"a table has the columns {', '.join(map(str, frame.columns))}")
     return frame.astype(dict(columns))
@@ -151,7 +180,7 @@ def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
 def _map_description(content: MapContent) -> dict[str, Any]:
     spec = asdict(content.spec)
     spec["initial"] = None if content.spec.initial is None else content.spec.initial.hex()
-    return {"source": content.source, "lost": content.lost, "spec": spec}
+    return {"source": content.source, "lost": content.lost, "pid": content.pid, "spec": spec}
 
 
 def _map_of(description: Mapping[str, Any], raw: bytes) -> MapContent:
@@ -159,7 +188,30 @@ def _map_of(description: Mapping[str, Any], raw: bytes) -> MapContent:
     initial = spec.pop("initial")
     key, value = (_layout_of(spec.pop(name)) for name in ("key", "value"))
     declared = MapSpec(**spec, initial=None if initial is None else bytes.fromhex(initial), key=key, value=value)
-    return MapContent(str(description["source"]), declared, np.frombuffer(raw, np.uint8), int(description["lost"]))
+    lost, pid = int(description["lost"]), int(description.get("pid", 0))
+    return MapContent(str(description["source"]), declared, np.frombuffer(raw, np.uint8), lost, pid)
+
+
+def _history_description(history: MapHistory, recording: GpuRecording) -> dict[str, Any]:
+    declared = [(each.source, each.spec) for each in recording.maps]
+    return {
+        "map": declared.index((history.source, history.spec)),
+        "readings": len(history.time_ns),
+        "by_launch": history.launch is not None,
+        "bytes": len(history.first),
+    }
+
+
+def _history_of(description: Mapping[str, Any], data: bytes, maps: Sequence[MapContent]) -> MapHistory:
+    content = maps[description["map"]]
+    return map_history.unpacked(
+        content.source,
+        content.spec,
+        int(description["readings"]),
+        data,
+        by_launch=bool(description["by_launch"]),
+        size=int(description["bytes"]),
+    )
 
 
 def _layout_of(description: Mapping[str, Any] | None) -> CLayout | None:

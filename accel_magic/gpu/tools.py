@@ -11,22 +11,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A small array of a tool, and the columns of its values whose sums tell what was counted so far."""
+
+    map: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool: its name, what it shows in one line, and the rule of `analysis.gpu` that looks at it."""
+    """One tool: its name, what it shows in one line, and what the live row shows of its counts while it runs."""
 
     name: str
     shows: str
+    live: Counted | None = None
 
 
 _TABLE = (
     Tool("threadhist", "work per thread: how often it ran, and for how many cycles; imbalance"),
     Tool("kernelretsnoop", "when each thread left its kernel; divergence within warps"),
     Tool("launchlate", "from the host's launch to the first instruction"),
-    Tool("memtrace", "memory accesses by place: bytes, lanes, sectors per request; coalescing"),
+    Tool(
+        "memtrace",
+        "memory accesses by place: bytes, lanes, sectors per request; coalescing; bank conflicts of shared memory",
+        Counted("accesses", ("requests",)),
+    ),
     Tool("blocktime", "when each block ran, and where; load balance"),
     Tool("warpmap", "which multiprocessor and slot each warp had"),
-    Tool("kernelcount", "how many warps and threads ran each kernel"),
-    Tool("funclat", "time in device functions"),
+    Tool("kernelcount", "how many warps and threads ran each kernel", Counted("kernels", ("warps", "threads"))),
+    Tool("funclat", "time in device functions", Counted("returns", ("calls",))),
     Tool("branchdiv", "divergent branches by place in the source"),
 )
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in _TABLE})

@@ -6,18 +6,26 @@ import os
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from accel_magic import api, machine, session
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.gpu import adapters, programs
-from accel_magic.gpu.devices import SimulatedMemory
+from accel_magic.gpu.devices import Clock
+from accel_magic.gpu.history import History, check_every
+from accel_magic.gpu.host_api.trace import HostTrace
+from accel_magic.gpu.host_programs.places import check_bindings
+from accel_magic.gpu.host_programs.running import HostPrograms
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.live import Feed, GpuSample
+from accel_magic.gpu.live import Feed, GpuSample, sample_of
+from accel_magic.gpu.live_maps import LiveMaps
 from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
+from accel_magic.gpu.targets import opened, target
+from accel_magic.kernel.places import parse_bindings
 from accel_magic.names import means
 
 if TYPE_CHECKING:
@@ -25,19 +33,26 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.gpu.devices import DeviceName, Memory
+    import pandas as pd
+
+    from accel_magic.gpu.adapters import Launch
+    from accel_magic.gpu.devices import Memory
     from accel_magic.gpu.dry_run import GpuDryRun
+    from accel_magic.gpu.host_api.trace import HostApiMode
     from accel_magic.gpu.model import Per
+    from accel_magic.gpu.native.process import Traced
     from accel_magic.gpu.programs import Source, Verify
     from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.shared_memory import Shared
+    from accel_magic.gpu.targets import Asked, Target
     from accel_magic.traces.recording import Outcome
 
 DEFAULT_THREADS = 1 << 17
 _CHOICES = {
     "per": (None, "thread", "warp"),
     "verify": (None, "strict", "warn", "off"),
-    "device": ("cpu", "cuda"),
+    "host_api": ("auto", "on", "off"),
+    "device": ("auto", "cuda", "cpu"),
 }
 
 
@@ -49,16 +64,25 @@ class GpuOptions:
         kernel: Glob of the kernels to trace, by their names in PTX or as C++ reads them.
         per: `thread` or `warp`, instead of what the programs say.
         verify: `strict`, `warn` or `off`; None: strict for C, warn for compiled objects.
-        device: `cpu` for the simulated device, `cuda` for an NVIDIA GPU.
+        device: `cuda` for an NVIDIA GPU, `cpu` for the simulated device, `auto` for a GPU where there is one.
+        gpu: Which GPU, as its driver counts; None for that of the current context, else the first.
         threads: Threads of a grid that per-thread maps have room for.
+        every: Read the maps every so many seconds while kernels run, for `GpuResult.history`; None: only at the end.
+        by_launch: Read them after each launch instead, which is waited for.
+        host_api: Record the driver's calls of this process and its children too: `on`, `off`, or `auto`: where the
+            kernel can be traced and there is a driver.
 
     """
 
     kernel: str = "*"
     per: Per | None = None
     verify: Verify | None = None
-    device: DeviceName = "cpu"
+    device: Asked = "auto"
+    gpu: int | None = None
     threads: int = DEFAULT_THREADS
+    every: float | None = None
+    by_launch: bool = False
+    host_api: HostApiMode = "auto"
 
     def __post_init__(self) -> None:
         """Check what was asked for. Raises ProbeError."""
@@ -70,20 +94,26 @@ class GpuOptions:
                 )
         if self.threads < 1:
             raise ProbeError(f"threads={self.threads} leaves room for none", fix="use a positive number")
+        check_every(self.every)
+        if self.every is not None and self.by_launch:
+            raise ProbeError("maps are read by time or by launch, not both", fix="leave out every or by_launch")
 
 
 class GpuTrace:
     """GPU programs around a block: `prepare`, `attach`, `go`, `stop`, or all of it as a context manager.
 
     Args:
-        names: Names of tools, or files of the user's programs.
+        names: Names of tools, or files of the user's programs, and bindings of programs for the CPU.
         options: What is asked for.
         save: Write the result to this Parquet file.
 
     """
 
     def __init__(self, names: tuple[str, ...], options: GpuOptions, *, save: str | Path | None = None) -> None:
-        self.names = names
+        self.names, bindings = programs.without_bindings(names)
+        if not self.names:
+            raise ProbeError("no GPU program was named", fix="name a tool or a file: threadhist, mine.bpf.c")
+        self._bindings = parse_bindings(bindings)
         self.options = options
         self.replayed = None
         self.imported = None
@@ -91,19 +121,30 @@ class GpuTrace:
         self._sources: tuple[Source, ...] = ()
         self._shared: list[Shared] = []
         self._memory: Memory | None = None
+        self._live: LiveMaps | None = None
+        self._history: History | None = None
         self._instrumenter: Instrumenter | None = None
+        self._host = HostTrace(options.host_api)
+        self._on_cpu = HostPrograms()
+        self._natives: Callable[[], tuple[Traced, ...]] = tuple
         self._undo = ExitStack()
         self._result: GpuResult | None = None
         self._started = ""
         self._start_ns = 0
+        self._clock = Clock()
 
     @property
     def machine(self) -> dict[str, str]:
         """Describe this machine, as the result will."""
         described = machine.describe()
-        if self.options.device == "cpu":
+        if self.device.simulated:
             described["simulated"] = adapters.CPU_DEVICE
         return described
+
+    @cached_property
+    def device(self) -> Target:
+        """What the kernels run on. Raises MachineError where a GPU was asked for and there is none."""
+        return target(self.options.device, self.options.gpu)
 
     @property
     def result(self) -> GpuResult:
@@ -125,7 +166,9 @@ class GpuTrace:
             MachineError: clang, a package of the GPU extra, or the device is missing.
 
         """
+        self.device  # noqa: B018 - what is missing is told before anything is compiled
         found = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
+        check_bindings(self._bindings, found)
         self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
         return self._sources
 
@@ -137,7 +180,8 @@ class GpuTrace:
         from accel_magic.gpu.dry_run import GpuDryRun
 
         sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify, refuse=False)
-        return GpuDryRun.of(sources, self.options.threads)
+        check_bindings(self._bindings, sources)
+        return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
 
     def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
         """Put the maps on the device and watch the frameworks from now on; `show` receives samples from a thread."""
@@ -154,16 +198,40 @@ class GpuTrace:
             raise
 
     def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
-        device = _simulated(self.options.device)
-        self._memory = memory = SimulatedMemory(device)
+        memory, device = self._undo.enter_context(opened(self.device))
+        self._memory = memory = self._host.start(memory, simulated=self.device.kind == "cpu")
+        self._undo.callback(self._host.abort)
+        self._clock = memory.clock()
         pid_tgid = os.getpid() << 32 | threading.get_native_id()
-        self._shared = allocate_all(self._sources, memory, self.options.threads, pid_tgid)
+        self._on_cpu = on_cpu = HostPrograms.load(self._sources, self._bindings, simulated=self.device.simulated)
+        self._undo.callback(on_cpu.close)
+        self._sources = on_cpu.settled(self._sources)
+        self._shared = allocate_all(self._sources, memory, self.options.threads, pid_tgid, on_cpu.descriptors)
         for shared in self._shared:
             self._undo.callback(shared.free)
+        if self.options.every is not None or self.options.by_launch:
+            self._history = History(self._shared, self.options.every)
+        self._live = live = LiveMaps(self._shared, self._history)
+        self._undo.callback(live.close)
+        live.start()
         placements = [shared.placement for shared in self._shared]
-        instrumenter = Instrumenter(self._sources, placements, self._wanted, memory.launching)
+        instrumenter = Instrumenter(
+            self._sources,
+            placements,
+            self._wanted,
+            before=self._launching,
+            after=self._launched,
+            elsewhere=memory.elsewhere,
+        )
         self._instrumenter = instrumenter
         self._undo.enter_context(adapters.attached(instrumenter, device))
+        if self.device.kind == "cuda":
+            from accel_magic.gpu.adapters.native import watched
+
+            self._natives = self._undo.enter_context(
+                watched(self._sources, self.options.threads, instrumenter, memory, on_cpu.descriptors)
+            )
+        on_cpu.attach()
         self._start_ns = time.monotonic_ns()
         if show is not None:
             feed = Feed(self._sample, show)
@@ -173,42 +241,81 @@ class GpuTrace:
     def _wanted(self, name: str) -> bool:
         return means(self.options.kernel, name)
 
+    def _launching(self, launch: Launch) -> None:
+        memory = self._memory
+        assert memory is not None  # noqa: S101 - kernels are watched after attach
+        memory.launching(launch)
+        if self._history is not None:
+            self._history.launching()
+
+    def _launched(self, launch: Launch, number: int) -> None:
+        if self._history is not None:
+            self._history.launched(number, launch.stream)
+
     def _sample(self) -> GpuSample:
-        instrumenter = self._instrumenter
+        instrumenter, live = self._instrumenter, self._live
         assert instrumenter is not None  # noqa: S101 - samples are taken while attached
-        seen = instrumenter.seen
-        return GpuSample(
-            time_ns=time.monotonic_ns() - self._start_ns,
-            launches=len(seen.launches),
-            kernels=len(seen.kernels) + len(seen.skipped),
-            instrumented=sum(kernel.report.instrumented for kernel in tuple(seen.kernels)),
-            lost=sum(int(shared.losses().sum()) for shared in self._shared),
-        )
+        assert live is not None  # noqa: S101 - likewise
+        sample = sample_of(time.monotonic_ns() - self._start_ns, instrumenter.seen, self._shared, live)
+        return replace(sample, device=self.device.name)
+
+    def maps_now(self) -> dict[str, pd.DataFrame]:
+        """Read the maps as they are now, without stopping kernels; inside the block, from any thread.
+
+        Returns:
+            Frames as those of `GpuResult.maps`, of this process's kernels; of a ring all records so far. Each entry is
+            whole; entries of one map may be of slightly different moments.
+
+        Raises:
+            TraceStateError: The trace is not running.
+            MachineError: The device does not answer any more.
+
+        """
+        if self._live is None:
+            raise TraceStateError(
+                "this trace has no maps yet", why="its block was not entered", fix="ask inside the `with` block"
+            )
+        return self._live.frames(self._on_cpu.contents())
 
     def go(self) -> None:
         """The traced code starts here."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns = time.monotonic_ns()
+        self._start_ns = self._host.go()
+        if self._live is not None:
+            self._live.go()
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
         """Take everything out, read the maps and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
         from accel_magic.gpu.result import GpuResult
 
         end_ns = time.monotonic_ns()
-        instrumenter, memory = self._instrumenter, self._memory
+        instrumenter, memory, live = self._instrumenter, self._memory, self._live
         assert instrumenter is not None  # noqa: S101 - after attach
+        assert live is not None  # noqa: S101 - after attach
         assert memory is not None  # noqa: S101 - after attach
         try:
+            with session.uninterrupted() as early:
+                calls = self._host.stop(outcome)  # before this tool waits for the device itself
+            ended = memory.wait()
             with session.uninterrupted() as pending:
+                self._on_cpu.detach()
+                processes = self._natives()
+                live.stop()
                 recording = recording_of(
                     instrumenter.seen,
                     self._shared,
+                    live,
+                    self._on_cpu,
                     memory,
                     started=self._started,
                     start_ns=self._start_ns,
                     end_ns=end_ns,
                     outcome=outcome,
+                    calls=calls,
                     machine=self.machine,
+                    clock=self._compared(memory, ended=ended),
+                    notes=self._about_the_device(ended=ended),
+                    processes=processes,
                 )
         finally:
             self.abort()
@@ -216,13 +323,27 @@ class GpuTrace:
         api.keep(result)
         if self._save is not None:
             result.to_parquet(self._save)
-        if pending:
+        if early or pending or self._host.interrupted or not ended:
             raise KeyboardInterrupt
         return result
+
+    def _compared(self, memory: Memory, *, ended: bool) -> Clock:
+        """Compare the clocks again; where the device does not answer any more, the first comparison has to do."""
+        try:
+            if ended:
+                return self._clock.through(memory.clock())
+        except MachineError:
+            pass
+        return self._clock.aged(time.monotonic_ns())
+
+    def _about_the_device(self, *, ended: bool) -> list[str]:
+        running = "kernels were still running when the maps were read; their memory is kept until this process ends"
+        return [*([] if ended else [running]), *([self.device.note] if self.device.note else [])]
 
     def abort(self) -> None:
         """Take everything out without a result; harmless when nothing is attached."""
         self._undo.close()
+        self._natives = tuple
         self._instrumenter = None
         self._shared = []
 
@@ -248,9 +369,11 @@ def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> Gpu
     ```
 
     Args:
-        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`).
+        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`); and places of
+            their programs for the CPU that do not say it themselves: `on_launch=uprobe:cuda:cuLaunchKernel`.
         save: Write the result to this Parquet file.
-        **options: Fields of `GpuOptions`: kernel, per, verify, device, threads.
+        **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
+                host_api.
 
     Raises:
         ProbeError: On entering: there is no such tool or file.
@@ -258,18 +381,4 @@ def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> Gpu
         MachineError: On entering: clang, a package of the GPU extra, or the device is missing.
 
     """
-    if not names:
-        raise ProbeError("no GPU program was named", fix="name a tool or a file: accel_magic.gputrace('threadhist')")
     return GpuTrace(names, GpuOptions(**options), save=save)
-
-
-def _simulated(name: DeviceName) -> Any:
-    if name == "cuda":
-        raise MachineError(
-            "kernels on a GPU cannot be traced yet",
-            why="this version of accel_magic puts its maps on the CPU device (simulated) only",
-            fix="--device cpu runs the kernels there",
-        )
-    from accel_magic.gpu.simt import Device
-
-    return Device()

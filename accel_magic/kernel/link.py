@@ -42,7 +42,9 @@ def relocate(code: bytes, descriptors: Mapping[int, int]) -> bytes:
     return bytes(linked)
 
 
-def load(kind: int, code: bytes, descriptors: Mapping[int, int], *, name: str, attach_type: int = 0) -> int:
+def load(
+    kind: int, code: bytes, descriptors: Mapping[int, int], *, name: str, attach_type: int = 0, licence: str = "GPL"
+) -> int:
     """Load one program and return its descriptor.
 
     Raises:
@@ -50,7 +52,9 @@ def load(kind: int, code: bytes, descriptors: Mapping[int, int], *, name: str, a
 
     """
     try:
-        return syscalls.prog_load(kind, relocate(code, descriptors), attach_type=attach_type, name=name)
+        return syscalls.prog_load(
+            kind, relocate(code, descriptors), attach_type=attach_type, name=name, licence=licence
+        )
     except syscalls.VerifierError as error:
         raise ProgramError(
             f"the kernel refused the program {name}: {error.strerror}",

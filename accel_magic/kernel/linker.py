@@ -81,12 +81,14 @@ class Linker:
     Args:
         code: Bytecode by program name.
         numbers: What the maps' numbers in the code stand for (see `accel_magic.kernel.link.relocate`).
+        licence: Of the code; the kernel keeps some helpers for those that are compatible with its own.
 
     """
 
-    def __init__(self, code: dict[str, bytes], numbers: dict[int, int]) -> None:
+    def __init__(self, code: dict[str, bytes], numbers: dict[int, int], licence: str = "GPL") -> None:
         self.code = code
         self.numbers = numbers
+        self.licence = licence
         self.programs = Descriptors()
         self.links = Descriptors()
         self.slow_links = Descriptors()
@@ -132,7 +134,9 @@ class Linker:
         """Descriptor of a loaded program, loaded on first use."""
         key = (name, attach_type)
         if key not in self.loaded:
-            fd = link.load(kind, self.code[name], self.numbers, name=name, attach_type=attach_type)
+            fd = link.load(
+                kind, self.code[name], self.numbers, name=name, attach_type=attach_type, licence=self.licence
+            )
             self.loaded[key] = self.programs.add(fd)
         return self.loaded[key]
 

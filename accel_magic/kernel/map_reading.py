@@ -29,6 +29,17 @@ _NO_BATCH = {errno.EINVAL, errno.EOPNOTSUPP, 524}
 
 
 @dataclass(frozen=True)
+class Described:
+    """A map to read: an open descriptor, its type and sizes."""
+
+    fd: int
+    type: int
+    entries: int
+    key_size: int
+    value_size: int
+
+
+@dataclass(frozen=True)
 class MapContent:
     """Elements of one map: `keys` (rows, key size) uint8, `values` (rows, CPUs or 1, value size) uint8."""
 
@@ -36,7 +47,7 @@ class MapContent:
     values: NDArray[np.uint8]
 
 
-def read(described: ProgramMap) -> MapContent:
+def read(described: ProgramMap | Described) -> MapContent:
     """Read every element. Raises OSError when the kernel refuses."""
     cpus = possible_cpus() if described.type in PERCPU else 1
     # Each CPU's value of a per-CPU map starts at a multiple of 8 bytes.
@@ -51,7 +62,7 @@ def read(described: ProgramMap) -> MapContent:
     return MapContent(keys, cells[:, :, : described.value_size])
 
 
-def _read_batches(described: ProgramMap, row: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _read_batches(described: ProgramMap | Described, row: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     cursor = ctypes.create_string_buffer(max(described.key_size, _SMALLEST_CURSOR))
     room = min(described.entries, _BATCH)
     keys, values = [], []
@@ -74,7 +85,7 @@ def _read_batches(described: ProgramMap, row: int) -> tuple[NDArray[np.uint8], N
     return np.concatenate(keys), np.concatenate(values)
 
 
-def _read_singly(described: ProgramMap, row: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _read_singly(described: ProgramMap | Described, row: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     keys, values = [], []
     key = None
     following = ctypes.create_string_buffer(described.key_size)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from accel_magic.kernel.maps import possible_cpus, power_of_two
 from accel_magic.kernel.syscall_numbers import number_of
-from accel_magic.probes.captures import DEFAULT_COLUMNS
+from accel_magic.probes.captures import ARGUMENT_NAMES, DEFAULT_COLUMNS
 from accel_magic.probes.plan import (
     FUNCTION_KINDS,
     KERNEL_KINDS,
@@ -104,8 +104,13 @@ class _Writer:
         return _Payload(" ".join(self.statements), tuple(self.items), self.size, tuple(saved))
 
 
-def _argument(index: int) -> str:
-    return f"((u64)AM_REGISTERS->{_ARGUMENT_REGISTERS[index]})"
+def _argument(index: int, *, kernel: bool) -> str:
+    """An argument of a function, at its entry: what has no register lies on the stack above the return address."""
+    on_stack = index - len(_ARGUMENT_REGISTERS)
+    if on_stack < 0:
+        return f"((u64)AM_REGISTERS->{_ARGUMENT_REGISTERS[index]})"
+    macro = "AM_READ_KERNEL" if kernel else "AM_READ_USER"
+    return f"((u64){macro}(u64, AM_STACK_POINTER + {8 * (on_stack + 1)}))"
 
 
 def _in_memory(capture: Capture, address: str, *, kernel: bool) -> str:
@@ -136,7 +141,8 @@ def _accessors(point: ProbePoint) -> dict[str, str]:
         return {f"AM_ARG{index}": _usdt_value(argument) for index, argument in enumerate(point.usdt_arguments)}
     names: dict[str, str] = {}
     if point.kind in FUNCTION_KINDS:
-        names.update({f"AM_ARG{index}": _argument(index) for index in range(6)})
+        kernel = point.kind in KERNEL_KINDS
+        names.update({f"AM_{name.upper()}": _argument(at, kernel=kernel) for at, name in enumerate(ARGUMENT_NAMES)})
         names["AM_RETVAL"] = "((s64)AM_REGISTERS->ax)"
     elif point.latency:
         names["AM_RETVAL"] = f"AM_FIELD(s64, {_SYSCALL_RETVAL_OFFSET})"
@@ -188,9 +194,9 @@ def _latency_payload(point: ProbePoint) -> _Payload:
         if capture.source == "retval":
             value = _in_memory(capture, "AM_RETVAL", kernel=kernel)
         elif capture.at_return:
-            value = _in_memory(capture, slot(_argument(int(capture.source[3:]))), kernel=kernel)
+            value = _in_memory(capture, slot(_argument(int(capture.source[3:]), kernel=kernel)), kernel=kernel)
         else:
-            value = slot(_in_memory(capture, _argument(int(capture.source[3:])), kernel=kernel))
+            value = slot(_in_memory(capture, _argument(int(capture.source[3:]), kernel=kernel), kernel=kernel))
         writer.capture(capture, value, kernel=kernel)
         total = value if capture.name == point.total else total
     return replace(writer.payload(saved), total=total)
@@ -295,7 +301,7 @@ def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | No
         lines.append(f"#define AM_TABLE {table}")
     lines += [f"#define {key} {value}".rstrip() for key, value in defines.items()]
     lines.append(f'#include "{_TEMPLATES[role]}"')
-    lines += [f"#undef {key}" for key in defines if re.fullmatch(r"AM_ARG\d|AM_RETVAL", key)]
+    lines += [f"#undef {key}" for key in defines if re.fullmatch(r"AM_ARG\d+|AM_RETVAL", key)]
     if table is not None:
         lines.append("#undef AM_TABLE")
     return "\n".join(lines) + "\n"

@@ -20,13 +20,13 @@ _SYS_PERF_EVENT_OPEN = 298
 _SYS_MEMBARRIER = 324
 _MEMBARRIER_GLOBAL = 1
 
-_MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_GET_NEXT_KEY, _MAP_LOOKUP_BATCH = 0, 1, 4, 24
+_MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _MAP_GET_NEXT_KEY, _MAP_FREEZE, _MAP_LOOKUP_BATCH = 0, 1, 2, 4, 22, 24
 _PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO = 5, 10, 15
 _LINK_CREATE = 28
 _RAW_TRACEPOINT_OPEN = 17
 
 MAP_HASH, MAP_ARRAY, MAP_RINGBUF = 1, 2, 27
-F_MMAPABLE = 1 << 10
+F_RDONLY_PROG, F_MMAPABLE = 1 << 7, 1 << 10
 
 PROG_KPROBE, PROG_TRACEPOINT, PROG_RAW_TRACEPOINT = 2, 5, 17
 ATTACH_PERF_EVENT, ATTACH_KPROBE_MULTI, ATTACH_UPROBE_MULTI = 41, 42, 48
@@ -73,10 +73,10 @@ class VerifierError(OSError):
         self.log = log
 
 
-def prog_load(kind: int, instructions: bytes, *, attach_type: int = 0, name: str = "") -> int:
+def prog_load(kind: int, instructions: bytes, *, attach_type: int = 0, name: str = "", licence: str = "GPL") -> int:
     """Load a program. Raises VerifierError with the verifier's log when it is refused."""
     code = ctypes.create_string_buffer(instructions, len(instructions))
-    licence = ctypes.create_string_buffer(b"GPL")
+    licensed = ctypes.create_string_buffer(licence.encode())
 
     def attributes(log: ctypes.Array[ctypes.c_char] | None) -> bytes:
         return struct.pack(
@@ -84,7 +84,7 @@ def prog_load(kind: int, instructions: bytes, *, attach_type: int = 0, name: str
             kind,
             len(instructions) // 8,
             ctypes.addressof(code),
-            ctypes.addressof(licence),
+            ctypes.addressof(licensed),
             1 if log is not None else 0,
             len(log) if log is not None else 0,
             ctypes.addressof(log) if log is not None else 0,
@@ -248,6 +248,17 @@ def perf_uprobe(path: str, offset: int, *, on_return: bool, semaphore: int = 0) 
 def map_lookup(fd: int, key: ctypes.Array[ctypes.c_char], value: ctypes.Array[ctypes.c_char]) -> None:
     """Read one element into `value` (all CPUs' values, 8-byte aligned, of a per-CPU map)."""
     _bpf(_MAP_LOOKUP_ELEM, struct.pack("<IIQQQ", fd, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
+
+
+def map_update(fd: int, key: bytes, value: bytes) -> None:
+    """Write one element; `value` is as large as the map's values."""
+    places = [ctypes.create_string_buffer(part, len(part)) for part in (key, value)]
+    _bpf(_MAP_UPDATE_ELEM, struct.pack("<IIQQQ", fd, 0, *map(ctypes.addressof, places), 0))
+
+
+def map_freeze(fd: int) -> None:
+    """Make a map constant for user space (Linux >= 5.2); its memory can no longer be mapped writable."""
+    _bpf(_MAP_FREEZE, struct.pack("<I", fd))
 
 
 def map_next_key(fd: int, key: ctypes.Array[ctypes.c_char] | None, following: ctypes.Array[ctypes.c_char]) -> None:

@@ -8,22 +8,26 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.kernel import compiler, features, map_reading, syscalls
+from accel_magic.kernel import compiler, map_reading
 from accel_magic.kernel.attach import attach_error
 from accel_magic.kernel.linker import Descriptors, Linker
-from accel_magic.probes import tracefs
+from accel_magic.kernel.places import (
+    RAW_TRACEPOINT,
+    Place,
+    attach_place,
+    find_place,
+    load_place,
+    no_raw_tracepoint,
+)
 from accel_magic.probes.globs import suggestion
-from accel_magic.probes.match import make_plan
-from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, ProbePoint, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from accel_magic.kernel.compiler import Compiled, ProgramMap
+    from accel_magic.probes.plan import Skipped
 
-RAW_TRACEPOINT = "raw_tracepoint:"
-_BINDING = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
 _SYSCALL_ENTRY = "__x64_sys_"
 _NOT_ATTACHED_HERE = {
     "kfunc__": "kprobe:FUNCTION",
@@ -33,23 +37,6 @@ _NOT_ATTACHED_HERE = {
     "bpf_iter__": "a tracepoint or function",
 }
 """BCC's other names that say where a function belongs, and what to attach instead."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where one function of the program is attached: a raw tracepoint, or the points that its specs match."""
-
-    function: str
-    spec: str
-    raw_tracepoint: str = ""
-    points: tuple[ProbePoint, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Each place in words."""
-        if self.raw_tracepoint:
-            return (f"{RAW_TRACEPOINT}{self.raw_tracepoint}",)
-        return tuple(":".join(filter(None, [point.kind, point.target, point.function])) for point in self.points)
 
 
 @dataclass
@@ -80,7 +67,7 @@ class UserProgram:
         self._linker = Linker(self.compiled.functions, dict(self.compiled.map_fds))
         try:
             for place in self.places:
-                _load(self._linker, place)
+                load_place(self._linker, place)
         except ProgramError as error:
             raise ProgramError(
                 f"{self.name}: {error.what}",
@@ -100,33 +87,11 @@ class UserProgram:
         assert self._linker is not None  # noqa: S101 - after load
         for place in self.places:
             try:
-                self._attach(self._linker, place)
+                attach_place(self._linker, place, self.name)
             except OSError as error:
                 if place.raw_tracepoint and error.errno == errno.ENOENT:
-                    raise _no_raw_tracepoint(place) from None
+                    raise no_raw_tracepoint(place) from None
                 raise attach_error(error) from None
-
-    def _attach(self, linker: Linker, place: Place) -> None:
-        if place.raw_tracepoint:
-            linker.raw_tracepoint(place.function, place.raw_tracepoint)
-            return
-        groups: dict[tuple[str, str], list[ProbePoint]] = {}
-        for point in place.points:
-            if point.kind == "tracepoint":
-                linker.tracepoint(place.function, point.event_id, point.id)
-            else:
-                file = "" if point.kind in KERNEL_KINDS else point.target
-                groups.setdefault((point.kind, file), []).append(point)
-        for (kind, _), members in groups.items():
-            cookies = [point.id for point in members]
-            linker.functions(place.function, members, cookies, on_return=kind in RETURN_KINDS)
-        refused = [linker.skipped[point.id] for point in place.points if point.id in linker.skipped]
-        if len(refused) == len(place.points):
-            raise ProbeError(
-                f"{self.name}: {place.function} can be attached nowhere",
-                why="; ".join(f"{skip.function}: {skip.why}" for skip in refused[:3]),
-                fix=f"choose another place: {place.function}=SPEC",
-            )
 
     def detach(self) -> None:
         """Detach, and return when no function can run any more."""
@@ -144,38 +109,6 @@ class UserProgram:
         if self._linker is not None:
             self._linker.programs.close()
         self._maps.close()
-
-
-def _load(linker: Linker, place: Place) -> None:
-    if place.raw_tracepoint:
-        linker.program(place.function, syscalls.PROG_RAW_TRACEPOINT)
-    elif place.points[0].kind == "tracepoint":
-        linker.program(place.function, syscalls.PROG_TRACEPOINT)
-    else:
-        for kernel in {point.kind in KERNEL_KINDS for point in place.points}:
-            has_multi = features.has_kprobe_multi() if kernel else features.has_uprobe_multi()
-            multi = syscalls.ATTACH_KPROBE_MULTI if kernel else syscalls.ATTACH_UPROBE_MULTI
-            linker.program(place.function, syscalls.PROG_KPROBE, multi if has_multi else 0)
-
-
-def parse_bindings(words: Sequence[str]) -> dict[str, list[str]]:
-    """Read `FUNCTION=SPEC` words: specs by function.
-
-    Raises:
-        ProbeError: A word is no binding.
-
-    """
-    found: dict[str, list[str]] = {}
-    for word in words:
-        match = _BINDING.fullmatch(word)
-        if match is None:
-            raise ProbeError(
-                f"{word!r} does not say which function of the program is to run there",
-                why="with a program of your own a probe is written FUNCTION=SPEC",
-                fix=f"e.g. on_hit={word.lstrip('=') or 'uprobe:libc:malloc'}",
-            )
-        found.setdefault(match[1], []).append(match[2])
-    return found
 
 
 def compile_program(path: Path, bindings: dict[str, list[str]]) -> UserProgram:
@@ -261,7 +194,7 @@ def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]])
         specs = bindings.get(name) or own_place(name)
         if not specs:
             raise _unattached(file, name)
-        place, remarks = _place(name, specs)
+        place, remarks = find_place(name, specs)
         first = sum(len(other.points) for other in places)
         points = tuple(replace(point, id=first + point.id) for point in place.points)
         places.append(replace(place, points=points))
@@ -286,32 +219,6 @@ def own_place(function: str) -> list[str]:
     return []
 
 
-def _place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
-    """Match a function's specs; also what to tell about them."""
-    written = " ".join(specs)
-    if any(spec.startswith(RAW_TRACEPOINT) for spec in specs):
-        if len(specs) > 1:
-            raise ProbeError(f"{function} is bound to a raw tracepoint and more: {written}", fix="a function each")
-        return Place(function, written, raw_tracepoint=specs[0].removeprefix(RAW_TRACEPOINT)), []
-    for spec in specs:
-        if spec.startswith("latency:"):
-            raise ProbeError(
-                f"{function}={spec}: a program of your own measures latency itself",
-                why="it is one function at one kind of place",
-                fix="bind one function to the entry and one to the return, e.g. "
-                "on_entry=uprobe:libc:malloc on_return=uretprobe:libc:malloc",
-            )
-    plan = make_plan(specs, mode="count", scope="all")
-    if len({point.kind == "tracepoint" for point in plan.points}) > 1:
-        raise ProbeError(
-            f"{function} is bound to tracepoints and to functions: {written}",
-            why="the first see a tracepoint's record, the others registers",
-            fix="one function for each",
-        )
-    notes = [*plan.notes, *(f"{skip.function} left out: {skip.why}" for skip in plan.skipped)]
-    return Place(function, written, points=plan.points), notes
-
-
 def _unattached(file: str, function: str) -> ProbeError:
     for prefix, instead in _NOT_ATTACHED_HERE.items():
         if function.startswith(prefix):
@@ -325,15 +232,4 @@ def _unattached(file: str, function: str) -> ProbeError:
         why="its name does not tell its place (as TRACEPOINT_PROBE, RAW_TRACEPOINT_PROBE, kprobe__, kretprobe__ and "
         "syscall__ do) and no FUNCTION=SPEC binds it",
         fix=f"add {function}=SPEC, e.g. {function}=uprobe:libc:malloc; make it static inline if it is a helper",
-    )
-
-
-def _no_raw_tracepoint(place: Place) -> ProbeError:
-    mounted = tracefs.find()
-    names = {event for category in tracefs.categories(mounted) for event in tracefs.events(mounted, category)}
-    return ProbeError(
-        f"{place.function}: there is no raw tracepoint {place.raw_tracepoint}",
-        why="raw tracepoints bear the events' names without their category; of system calls there are only sys_enter "
-        "and sys_exit",
-        fix=suggestion(place.raw_tracepoint, names) or "ls /sys/kernel/tracing/events",
     )

@@ -18,6 +18,7 @@ EPILOG = "\n".join(
         *(f"  {tool.name:<16} {tool.shows}" for tool in TOOLS.values()),
         "",
         "or the file of a program of your own: mine.bpf.c (docs/gputrace.md), mine.o",
+        "FUNCTION=PROBE says where a program of it for the CPU runs: on_launch=uprobe:cuda:cuLaunchKernel",
         "",
         "example",
         "  %%gputrace threadhist memtrace --kernel 'matmul*' -o t",
@@ -41,10 +42,22 @@ def parser() -> Parser:
     add("--kernel", metavar="GLOB", help="only kernels of this name, e.g. 'matmul*' (*)")
     add("--per", choices=("thread", "warp"), help="run programs in each thread, or in one lane of each warp")
     add("--verify", choices=("strict", "warn", "off"), help="what the verifier refuses (strict for C, warn for .o)")
-    add("--device", choices=("cuda", "cpu"), help="cpu: the CPU device (simulated), the only one so far")
+    add(
+        "--device",
+        choices=("auto", "cuda", "cpu"),
+        help="cuda: an NVIDIA GPU; cpu: the CPU device (simulated); auto: a GPU where there is one (auto)",
+    )
+    add("--gpu", type=int, metavar="N", help="which GPU, as its driver counts (that of the current context)")
     add("--threads", type=lines.count, metavar="N", help="threads of a grid that per-thread maps have room for")
+    add("--host-api", choices=("auto", "on", "off"), help="record the driver's calls too (auto: where it can be)")
+    add("--every", type=_seconds, metavar="SECONDS", help="read small maps so often while kernels run: t.history")
+    add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what each added")
     lines.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
     return result
+
+
+def _seconds(text: str) -> float:
+    return float(lines.positive(text, float, "a positive number of seconds"))
 
 
 OPTION_NAMES = lines.option_names(parser())
@@ -69,7 +82,7 @@ def parse(line: str) -> GpuLine:
     """
     values = parser().parse_intermixed_args(lines.words_of("gputrace", line))
     programs = (*values.programs, *(values.program or ()))
-    names = ("kernel", "per", "verify", "device", "threads")
+    names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
     given = {name: getattr(values, name) for name in names if getattr(values, name) is not None}
     common = lines.common_of("gputrace", values, (programs, given))
     if common.replay is None and not programs:

@@ -15,7 +15,7 @@ from accel_magic.magics.traced import TracedCells
 class GpuTrace(TracedCells):
     """Defaults of `%%gputrace`: `%config GpuTrace.device = "cpu"`."""
 
-    device = CaselessStrEnum(("", "cuda", "cpu"), "", help="--device; empty: cpu").tag(config=True)
+    device = CaselessStrEnum(("", "auto", "cuda", "cpu"), "", help="--device; empty: auto").tag(config=True)
     threads = Int(0, help="--threads; 0: the default").tag(config=True)
 
     @no_var_expand

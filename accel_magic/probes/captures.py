@@ -8,7 +8,8 @@ from typing import Final
 from accel_magic.errors import ProbeError
 from accel_magic.probes.plan import Capture
 
-ARGUMENT_NAMES: Final = tuple(f"arg{i}" for i in range(6))
+ARGUMENT_NAMES: Final = tuple(f"arg{i}" for i in range(12))
+"""Six in registers, and as many on the stack."""
 SOURCES: Final = (*ARGUMENT_NAMES, "retval")
 TYPES: Final = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "str")
 DEFAULT_COLUMNS: Final = (

@@ -5,7 +5,7 @@ tables here, so nothing of the text reaches the compiler.
 
 What an expression means:
 
-- Names: `pid tid cpu comm` everywhere; `arg0`..`arg5`, `retval`, `duration` (ns) and a tracepoint's fields where the
+- Names: `pid tid cpu comm` everywhere; `arg0`..`arg11`, `retval`, `duration` (ns) and a tracepoint's fields where the
   probe point has them. `args.NAME` is always the field, also where it is called like one of the others.
 - Grammar and precedence are Python's; `&&`, `||` and `!` are other spellings of `and`, `or` and `not`.
 - Values are 64 bits wide. A function's arguments and `u64` fields are unsigned, all else is signed. Of an argument or a

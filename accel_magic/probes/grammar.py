@@ -96,14 +96,14 @@ def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
     )
 
 
-def parse_all(words: Sequence[str]) -> tuple[ProbeSpec, ...]:
-    """Parse several probes, one per word; a preset's word stands for many.
+def parse_all(words: Sequence[str | ProbeSpec]) -> tuple[ProbeSpec, ...]:
+    """Parse several probes, one per word; a preset's word stands for many, and what is parsed already for itself.
 
     Raises:
         ProbeError: One of them is no probe, there is none, or there are only exclusions.
 
     """
-    specs = tuple(spec for word in words for spec in _parse_word(word))
+    specs = tuple(spec for word in words for spec in ((word,) if isinstance(word, ProbeSpec) else _parse_word(word)))
     if not specs:
         raise ProbeError("no probe was given", fix=_EXAMPLES)
     if all(spec.exclude for spec in specs):

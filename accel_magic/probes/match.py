@@ -69,7 +69,7 @@ def make_plan(
     columns = captures.parse(args)
     chosen = parse_scope(scope, own)
     library_pid = chosen.pid if chosen and chosen.name == "pid" else own
-    parsed = grammar.parse_all([spec.text if isinstance(spec, ProbeSpec) else spec for spec in specs])
+    parsed = grammar.parse_all(specs)
     expansions, missing = _expanded([spec for spec in parsed if not spec.exclude], library_pid, root)
     points, notes = _left(parsed, _distinct(expansions), library_pid)
     _check_count(points)
@@ -142,7 +142,8 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
         except ProbeError as error:
             if not spec.optional:
                 raise
-            missing.append((spec, error))
+            # A traceback would keep this frame, and all that called it, until garbage is collected.
+            missing.append((spec, error.with_traceback(None)))
             continue
         except MachineError as error:
             others = [other for other in specs if not other.optional]
@@ -271,7 +272,7 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
         if column.source not in sources:
             raise ProbeError(
                 f"--args {column.name}={column.source}:{column.type}: no probe here has {column.source}",
-                why="function entries have arg0..arg5, returns have retval, latency probes both, and a USDT probe its "
+                why="function entries have arg0..arg11, returns have retval, latency probes both, and a USDT probe its "
                 "own arguments as far as they can be read",
                 fix=f"use one of {', '.join(sorted(sources))}"
                 if sources

@@ -75,7 +75,7 @@ UNREADABLE = UsdtArgument("constant", 8, "unreadable")
 
 @dataclass(frozen=True)
 class Capture:
-    """One extra column: `source` is `arg0`..`arg5`, `retval` or a USDT `argN`; `type` `u8`..`s64` or `str`.
+    """One extra column: `source` is `arg0`..`arg11`, `retval` or a USDT `argN`; `type` `u8`..`s64` or `str`.
 
     With an `offset` it is what lies in memory so many bytes after the address in the source; `at_return` tells that it
     is read when the call returns.

@@ -12,7 +12,7 @@ from accel_magic.traces.c_layout import CLayout, columns, event_layout, raw_layo
 from accel_magic.traces.mixed_rings import discarded, record_starts, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -109,6 +109,24 @@ def ring_frame(data: NDArray[np.uint8], members: Sequence[tuple[str, str]]) -> t
         many of the others there are, by size.
 
     """
+    names = [name for name, _ in members] or [RAW]
+    return records_frame(data, lambda size: event_layout(members, size), names)
+
+
+def records_frame(
+    data: NDArray[np.uint8], layout_of: Callable[[int], CLayout | None], names: Sequence[str]
+) -> tuple[pd.DataFrame, Counter[int]]:
+    """Decode a ring's records, each size by its own layout.
+
+    Args:
+        data: As for `ring_frame`.
+        layout_of: Gives the columns of records of a size, None where they are not known.
+        names: Columns of a frame without records.
+
+    Returns:
+        As `ring_frame`.
+
+    """
     starts, _ = record_starts(data)
     heads = data.view("<u4")[::2][starts // 8]
     kept = ~discarded(heads)
@@ -117,14 +135,14 @@ def ring_frame(data: NDArray[np.uint8], members: Sequence[tuple[str, str]]) -> t
     unknown: Counter[int] = Counter()
     for size in np.unique(lengths):
         rows = np.flatnonzero(lengths == size)
-        layout = event_layout(members, int(size))
+        layout = layout_of(int(size))
         if layout is None:
             unknown[int(size)] = len(rows)
         cells = _cells(data, starts[rows], int(size))
         part = pd.DataFrame(dict(columns(cells, layout or raw_layout(int(size), RAW))))
         parts.append(part.set_axis(rows, axis="index"))
     if not parts:
-        return _empty(members), unknown
+        return pd.DataFrame({name: [] for name in names}), unknown
     if len(parts) == 1:
         return parts[0].reset_index(drop=True), unknown
     typed_first = sorted(parts, key=lambda part: RAW in part.columns)
@@ -140,7 +158,3 @@ def _cells(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDA
     words = starts[:, None] // 8 + np.arange(1, stride // 8)
     cells: NDArray[np.uint8] = data.view("<u8")[words].view(np.uint8)
     return cells[:, :size]
-
-
-def _empty(members: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    return pd.DataFrame({name: [] for name, _ in members} if members else {RAW: []})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic.analysis.gpu.host import summary
+from accel_magic.gpu.recording import NOT_WANTED
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.frame_tables import frame_table
@@ -39,6 +41,10 @@ def gpu_headline(result: GpuResult) -> tuple[Note, ...]:
             hint="maps had no room for these: more entries in the program, or --threads" if result.lost else "",
         ),
     ]
+    if recording.api is not None:
+        lost = f"the records of {exact_text(recording.api_lost)} more were lost" if recording.api_lost else ""
+        hint = lost or "of the CUDA driver, by this process and its children: result.api"
+        notes.append(Note(_plural(len(result.api), "host call", "host calls"), alarm=bool(lost), hint=hint))
     if recording.outcome in _OUTCOMES:
         notes.append(Note(_OUTCOMES[recording.outcome], alarm=True, hint="the result is what was there by then"))
     return tuple(notes)
@@ -87,6 +93,7 @@ def gpu_html(result: GpuResult) -> str:
 
 def _figures(result: GpuResult) -> str:
     drawn = [figure_html(result.figure(tool)) for tool, table in result.tools.items() if len(table)]
+    drawn += [figure_html(result.figure("timeline"))] if len(result.api) else []
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 
 
@@ -96,6 +103,10 @@ def _notes(result: GpuResult) -> list[str]:
     notes = [f"{row.name} was not instrumented: {row.reason}" for row in left_out.head(3).itertuples()]
     more = len(left_out) - len(notes)
     notes += [f"and {more:,} more kernels, see result.kernels"] if more > 0 else []
+    notes += [f"{row.name}: {row.reason}" for row in ran[ran["instrumented"] & (ran["reason"] != "")].head(3).itertuples()]
+    # Where nothing can call a driver, it is no news that nothing did.
+    if result.api_off and result.api_off != NOT_WANTED and "simulated" not in result.machine:
+        notes.append(f"host calls were not recorded: {result.api_off}")
     return [*result.recording.notes, *notes, *result.recording.findings]
 
 
@@ -114,6 +125,8 @@ def _tables(result: GpuResult, limit: int) -> list[tuple[str, Table]]:
                 (f"map {name}, {_plural(len(frame), 'row', 'rows')}", frame)
                 for name, frame in result.maps_of(source).items()
             ]
+    if len(result.api):
+        tables.append((f"host calls, {exact_text(len(result.api))}", summary(result.api)))
     return [(title, frame_table(_shown(frame), limit)) for title, frame in tables]
 
 

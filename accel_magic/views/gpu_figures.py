@@ -12,6 +12,7 @@ from accel_magic.analysis.gpu.common import LANES, by_place
 from accel_magic.errors import ProbeError
 from accel_magic.names import readable
 from accel_magic.views.format import count_text, duration_text, exact_text, ratio_text, shortened
+from accel_magic.views.gpu_timeline import timeline
 from accel_magic.views.plotting import (
     LABEL_WIDTH,
     PALETTE,
@@ -43,7 +44,7 @@ def figure(result: GpuResult, tool: str = "") -> Plot:
 
     Args:
         result: What to draw.
-        tool: Its name; '' for the first that was traced with.
+        tool: Its name; '' for the first that was traced with; `timeline` for host calls, kernels and blocks over time.
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.
@@ -52,13 +53,15 @@ def figure(result: GpuResult, tool: str = "") -> Plot:
         ProbeError: No such tool was traced with, or it saw nothing.
 
     """
+    if tool == "timeline":
+        return displayed(timeline(result))
     known = [name for name in result.tools if name in FIGURES]
     tool = tool or (known[0] if known else "")
     if tool not in known:
         raise ProbeError(
             f"no figure of {tool or 'these programs'}",
             why=f"traced with {', '.join(result.recording.sources)}",
-            fix=f"choose one of {', '.join(known)}" if known else "trace with one of the tools, or draw result.maps",
+            fix=f"choose one of {', '.join([*known, 'timeline'])}",
         )
     table = result.tools[tool]
     if not len(table):
@@ -134,19 +137,21 @@ def _launches(table: pd.DataFrame) -> Any:
 
 
 def _accesses(table: pd.DataFrame) -> Any:
-    """Sectors per request beside the fewest that would do, the costliest lines first; shared memory has none."""
-    outside = table[table["space"] != "shared"]
-    sums = by_place(outside if len(outside) else table, ["operation"], ["sectors", "requests", "fewest"])
+    """Sectors, or passes of shared memory, per request beside the fewest that would do, the costliest lines first."""
+    shared = table["space"] == "shared"
+    known = table.assign(done=table["sectors"] + table["passes"], unit=np.where(shared, "passes", "sectors"))
+    sums = by_place(known[known["fewest"] > 0], ["operation", "unit"], ["done", "requests", "fewest"])
     rows = sums.head(TOP_ROWS)
     tips = [
         ("kernel", [readable(str(name)) for name in rows["name"]]),
-        ("sectors per request", [ratio_text(value) for value in rows["sectors"] / rows["requests"]]),
+        ("of", list(rows["unit"])),
+        ("per request", [ratio_text(value) for value in rows["done"] / rows["requests"]]),
         ("fewest", [ratio_text(value) for value in rows["fewest"] / rows["requests"]]),
         ("requests", [exact_text(int(value)) for value in rows["requests"]]),
     ]
-    names = [f"{row['operation']} {row['place']}" for row in rows.to_dict("records")]
-    lengths = (rows["sectors"] / rows["requests"]).to_numpy()
-    plot = _bars("Sectors per request (light: the fewest that would do)", names, lengths, tips)
+    names = [f"{row['operation']} {row['place']} ({row['unit']})" for row in rows.to_dict("records")]
+    lengths = (rows["done"] / rows["requests"]).to_numpy()
+    plot = _bars("Sectors or passes per request (light: the fewest that would do)", names, lengths, tips)
     return _inner(plot, (rows["fewest"] / rows["requests"]).to_numpy())
 
 

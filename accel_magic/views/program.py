@@ -17,7 +17,7 @@ from accel_magic.views.text import aligned
 
 if TYPE_CHECKING:
     from accel_magic.kernel.compiler import ProgramMap
-    from accel_magic.kernel.user_program import Place
+    from accel_magic.kernel.places import Place
     from accel_magic.program import ProgramResult
 
 TOP = 15

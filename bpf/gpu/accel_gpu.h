@@ -19,8 +19,9 @@
  *
  *   char LICENSE[] SEC("license") = "GPL";
  *
- * Sections: gpu/entry, gpu/exit, gpu/memory, gpu/load, gpu/store, gpu/atomic, gpu/async, gpu/barrier, gpu/branch,
- * gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob) behind it where not all kernels are meant.
+ * Sections: gpu/entry, gpu/exit, gpu/memory, gpu/load, gpu/store, gpu/atomic, gpu/async, gpu/shared, gpu/unshared,
+ * gpu/barrier, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob) behind it where not
+ * all kernels are meant.
  * With gpu.warp/ instead of gpu/ in front a program runs once for each warp, in its lowest active lane.
  */
 #ifndef ACCEL_MAGIC_GPU_H
@@ -104,6 +105,10 @@ AM_HELPER __u64 (*const gpu_any)(__u64 condition) = (void *)603;  /* 1 if it is 
 AM_HELPER __u64 (*const gpu_all)(__u64 condition) = (void *)604;  /* 1 if it is not 0 in all lanes */
 
 AM_HELPER __u64 (*const gpu_distinct)(__u64 value) = (void *)610;	/* how many different values the lanes pass */
+
+/* How often the 32 banks of shared memory are asked for what the lanes access together: 1 where no bank has two words to
+ * give, of accesses of 8 and 16 bytes 1 for each half and quarter of the warp. `size` is the same in all lanes. */
+AM_HELPER __u64 (*const gpu_bank_passes)(__u64 address, __u32 size) = (void *)611;
 
 /* Effects. */
 AM_HELPER long (*const gpu_puts)(const char *text) = (void *)501;	 /* print a constant text */

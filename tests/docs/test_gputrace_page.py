@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import accel_magic
 from accel_magic.analysis.gpu.rules import RULES as FINDINGS
 from accel_magic.gpu import programs
 from accel_magic.gpu.helpers import HELPERS, MapType
@@ -53,11 +55,45 @@ def test_every_option_is_described():
             assert f"`{name}" in PAGE, name
 
 
-def test_its_program_is_accepted(tmp_path):
-    (text,) = re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL)
+@pytest.mark.parametrize("text", re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL))
+def test_its_programs_are_accepted(tmp_path, text):
     path = tmp_path / "mine.bpf.c"
     path.write_text(text)
 
     (source,) = programs.load([str(path)])
 
     assert [program.verdict.findings for program in source.gpu] == [()]
+
+
+def test_its_examples_of_maps_while_kernels_run_give_what_they_say(tmp_path, monkeypatch):
+    from accel_magic.gpu.adapters import nvrtc
+
+    source = """extern "C" __global__ void scale(float *x, float by, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) x[i] *= by;
+    }"""
+    names = {
+        "accel_magic": accel_magic,
+        "scale": nvrtc.CpuKernel(nvrtc.compile(source), "scale"),
+        "array": np.ones(100, np.float32),
+        "blocks": 2,
+        "threads": 64,
+    }
+    (example,) = [text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "maps_now" in text]
+    exec(example, names)
+    assert names["now"].query("warps > 0")[["warps", "threads"]].values.tolist() == [[4, 128]]
+
+    program, *_ = re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "mine.bpf.c").write_text(program)
+    monkeypatch.chdir(tmp_path)
+    (cell,) = [text for text in re.findall(r"```\n(%%gputrace.*?)```", PAGE, re.DOTALL) if "--by-launch" in text]
+    line, body = cell.split("\n", 1)
+    with accel_magic.gputrace("mine.bpf.c", device="cpu", by_launch="--by-launch" in line) as trace:
+        exec(body, names)
+    names["t"] = trace.result
+    (example,) = [text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "t.history" in text]
+    added = eval(example, names)
+    # Loads and stores of 4 bytes: three warps with all lanes, and one with 4 of them.
+    assert added[["launch", "key", "value", "name"]].values.tolist() == [
+        [launch, power, count, "scale"] for launch in (0, 1) for power, count in ((4, 2), (7, 6))
+    ]

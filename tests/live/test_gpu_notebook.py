@@ -14,6 +14,11 @@ extern "C" __global__ void scale(float *x, float by, int n) {
     if (i < n) x[i] *= by;
 }
 """))
+long = nvrtc.CpuKernel(nvrtc.compile("""
+extern "C" __global__ void spin(volatile float *x, int rounds) {
+    for (int i = 0; i < rounds; i++) x[threadIdx.x] += 1;
+}
+"""))
 x = np.ones(256, np.float32)
 '''
 LAUNCHES = "for i in range({count}):\n    scale[2, 128](x, 2.0, 256)\n    time.sleep({pause})\n"
@@ -47,6 +52,35 @@ def test_a_live_row_counts_launches_under_the_banner_and_goes_with_the_cell(gpu)
     assert [kind for kind, _, _ in answer.messages if kind == "comm_close"]
     told = gpu("len(t.launches), [int(n) for n in t.tools['kernelcount'].iloc[0][['launches', 'warps', 'threads']]]")
     assert "(20, [20, 160, 5120])" in told.text
+
+
+def test_the_row_shows_records_as_they_come_also_during_one_launch(gpu):
+    answer = gpu("%%gputrace kernelretsnoop kernelcount -o t\nlong[1, 64](x, 80000)")
+
+    assert answer.status == "ok", answer.reply
+    shown = rows(answer)
+    assert "(1, 64)" in gpu("len(t.launches), len(t.maps['exits'])").text
+    # One launch, which is told when it has ended: yet the row moved meanwhile.
+    assert len([text for text in shown if re.search(r"2\s+warps\s+64\s+threads", text)]) >= 3
+    assert all(re.search(r"0\s+exits\s+0/s", text) for text in shown if "exits" in text)
+
+    answer = gpu("%%gputrace kernelretsnoop -o t\n" + LAUNCHES.format(count=20, pause=0.1))
+    found = [match for text in rows(answer) for match in re.findall(r"([\d.]+)( k)?\s+exits", text)]
+    counts = [float(number) * (1000 if thousands else 1) for number, thousands in found]
+    assert counts == sorted(counts)
+    assert len({count for count in counts if 0 < count < 20 * 256}) >= 3
+    assert "5120" in gpu("len(t.tools['kernelretsnoop'])").text
+
+
+def test_what_each_launch_added_comes_with_an_option_of_the_line(gpu):
+    answer = gpu("%%gputrace kernelcount --by-launch -o t\nfor i in range(3):\n    scale[2, 32 << i](x, 2.0, 256)")
+
+    assert answer.status == "ok", answer.reply
+    told = gpu("t.history['kernels'][['launch', 'warps', 'threads']].to_numpy().tolist()")
+    assert "[[0, 2, 64], [1, 4, 128], [2, 8, 256]]" in told.text
+    refused = gpu("%%gputrace kernelcount --by-launch --every 1\nran = True")
+    assert refused.reply["ename"] == "ProbeError"
+    assert "NameError" in gpu("ran").reply.get("ename", "")
 
 
 def test_an_interrupt_keeps_what_ran_and_the_next_cell_traces(gpu):

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.live
 PROGRAMS = int(os.environ.get("ACCEL_MAGIC_FUZZ_PROGRAMS", "1500"))
 SEED = int(os.environ.get("ACCEL_MAGIC_FUZZ_SEED", "1"))
 _SOCKET_FILTER = 1
+_RUNS = 50
 _PSEUDO_MAP, _PSEUDO_VALUE, _PSEUDO_CALL = 1, 2, 1
 
 STRICTER = {
@@ -39,21 +40,23 @@ ONLY_THE_KERNEL = (
     "unreachable insn",  # a note here
     "invalid shift",  # the distance counts modulo the width, as the instruction set says
     "math between",  # a pointer may be moved anywhere here: where it is used counts
+    "makes map_value pointer be out of bounds",  # the same
     "value is outside of the allowed",
 )
 """Reasons of the kernel that are no rules here."""
 
 
-def _generate():
-    path = Path(__file__).parents[1] / "unit" / "gpu" / "verifier" / "generate.py"
-    specification = importlib.util.spec_from_file_location("verifier_generate", path)
+def _beside_the_unit_tests(name):
+    path = Path(__file__).parents[1] / "unit" / "gpu" / "verifier" / f"{name}.py"
+    specification = importlib.util.spec_from_file_location(f"verifier_{name}", path)
     module = importlib.util.module_from_spec(specification)
-    sys.modules["verifier_generate"] = module
+    sys.modules[f"verifier_{name}"] = module
     specification.loader.exec_module(module)
     return module
 
 
-generate = _generate()
+generate = _beside_the_unit_tests("generate")
+machine = _beside_the_unit_tests("machine")
 MAPS = tuple(
     replace(one, type=1 if one.name == "big" else one.type)
     for one in generate.MAPS
@@ -158,8 +161,23 @@ def test_what_the_kernel_refuses_and_this_verifier_accepts_breaks_no_rule_here(j
         for _, kernel, rule in judged
         if kernel is not None and rule is None and not any(reason in kernel for reason in ONLY_THE_KERNEL)
     )
-    # The range of a shift by a register is known here and not to the kernel, which then follows more paths.
+    # The kernel knows nothing of a shift by a register, nor of two bytes of the stack that are read again: it then
+    # follows paths that are none.
     assert sum(unexplained.values()) <= len(judged) * 0.005, unexplained
+
+
+def test_what_only_this_verifier_accepts_does_not_fault(judged):
+    dice = random.Random(SEED + 3)
+    for program, kernel, rule in judged:
+        if kernel is None or rule is not None:
+            continue
+        for _ in range(_RUNS):
+            try:
+                machine.Machine(program, MAPS, dice).run()
+            except machine.LongRunError:
+                continue
+            except machine.FaultError as fault:
+                pytest.fail(f"{fault}; the kernel says: {kernel}")
 
 
 def test_what_only_this_verifier_refuses_breaks_rules_that_are_stricter_here(judged):

@@ -36,6 +36,22 @@ __attribute__((noinline)) struct request *make(uint64_t size)
 	return &made;
 }
 
+__attribute__((noinline)) int many(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint8_t g,
+		int32_t h, struct request *i, uint64_t j, uint64_t k, uint64_t l)
+{
+	__asm__ volatile("" ::: "memory");
+	i->handle = (uint32_t)(a + l);
+	return (int)(a + b + c + d + e + f + g + h + j + k + l) != 0 ? 0 : 1;
+}
+
+void run_many(int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct request request = { 5000 + i, 0, 0, NULL };
+		many(i, 1, 2, 3, 4, 5, 200 + i, -7 - i, &request, 9, 10, 1ull << 40);
+	}
+}
+
 int run(int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -147,3 +163,28 @@ def test_what_a_recording_of_several_threads_read_is_each_ones_own(library):
 
     assert len(events) == 800
     np.testing.assert_array_equal(events["handle"], events["fd"] + 1000)
+
+
+STACKED = "seventh=arg6:u8,eighth=arg7:s32,size=arg8[0]:u64,handle=arg8[12]:u32@return,last=arg11:u64"
+
+
+def test_arguments_beyond_the_sixth_are_read_from_the_stack_at_entry_also_what_they_point_to(library):
+    code, path = library
+    with accel_magic.trace(f"latency:uprobe:{path}:many", args=STACKED, filter="arg10 == 10 and arg11 >> 40 == 1") as t:
+        code.run_many(3)
+    events = t.result.events
+
+    assert events["seventh"].tolist() == [200, 201, 202]
+    assert events["eighth"].tolist() == [-7, -8, -9]
+    assert events["size"].tolist() == [5000, 5001, 5002]
+    assert events["handle"].tolist() == [0, 1, 2]
+    assert events["last"].tolist() == [1 << 40] * 3
+
+
+def test_a_filter_on_the_stack_leaves_out_what_it_does_not_hold_for(library):
+    code, path = library
+    with accel_magic.trace(f"uprobe:{path}:many", args="eighth=arg7:s32", filter="arg6 == 201") as t:
+        code.run_many(3)
+
+    assert t.result.hits == 1
+    assert t.result.events["eighth"].tolist() == [-8]

@@ -64,7 +64,7 @@ void *run(void)
 	zeMemFree(context, host);
 	static void *all[9];
 	all[0] = context, all[1] = host, all[2] = device, all[3] = list, all[4] = queue, all[5] = fence, all[6] = pool;
-	all[7] = event;
+	all[7] = event, all[8] = shared;
 	return all;
 }
 """
@@ -81,7 +81,7 @@ def traced(tmp_path_factory):
     code.run.restype = ctypes.POINTER(ctypes.c_uint64)
     with accel_magic.trace("npu:api") as t:
         all_ = code.run()
-    names = ("context", "host", "device", "list", "queue", "fence", "pool", "event")
+    names = ("context", "host", "device", "list", "queue", "fence", "pool", "event", "shared")
     events = t.result.events.set_index("function")
     return t.result, events, dict(zip(names, all_[: len(names)], strict=True))
 
@@ -124,6 +124,7 @@ def test_a_calls_arguments_are_its_columns(traced, function, column, value):
         (["zeContextCreate"], "ze_context", "context"),
         (["zeMemAllocHost", "zeMemFree"], "ptr", "host"),
         (["zeMemAllocDevice"], "ptr", "device"),
+        (["zeMemAllocShared"], "ptr", "shared"),
         (
             ["zeCommandListCreate", "zeCommandListAppendMemoryCopy", "zeCommandListAppendMemoryFill"],
             "ze_list",

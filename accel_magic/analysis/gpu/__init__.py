@@ -9,6 +9,7 @@ from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
 from accel_magic.analysis.gpu.checks import CHECKS
 from accel_magic.analysis.gpu.rules import RULES
 from accel_magic.analysis.gpu.tables import TABLES
+from accel_magic.gpu.processes import together
 from accel_magic.names import readable
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 def tables(result: GpuResult) -> dict[str, pd.DataFrame]:
     """Make the main table of each tool that was traced with, in their order."""
     return {
-        source: TABLES[source](result, result.maps_of(source))
+        source: together(
+            {pid: TABLES[source](part, part.maps_of(source)) for pid, part in result.by_process.items()}
+        )
         for source in result.recording.sources
         if source in TABLES
     }
@@ -30,16 +33,17 @@ def tables(result: GpuResult) -> dict[str, pd.DataFrame]:
 
 def diagnose(result: GpuResult) -> Findings:
     """Look for everything that the rules of the tools know."""
+    seen = result.tools if result.recording.api is None else {**result.tools, "api": result.api}
     found = [
         _finding(rule, told)
         for rule in RULES.values()
-        if rule.tool in result.tools
-        for told in CHECKS[rule.id](result.tools[rule.tool], rule, result)
+        if rule.tool in seen
+        for told in CHECKS[rule.id](seen[rule.tool], rule, result)
     ]
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return Findings(
         items=tuple(found),
-        checked=tuple(rule.id for rule in RULES.values() if rule.tool in result.tools),
+        checked=tuple(rule.id for rule in RULES.values() if rule.tool in seen),
         recording=result.recording,
     )
 

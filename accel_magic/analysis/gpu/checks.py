@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.analysis.gpu.common import LANES, by_place
+from accel_magic.analysis.gpu.host_checks import HOST_CHECKS
 from accel_magic.analysis.gpu.tables import SECTOR
 
 if TYPE_CHECKING:
@@ -61,12 +62,12 @@ def exits_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterato
             }
 
 
-def launches_dominate(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
-    """Launches that take longer to begin than their kernels to run, all together."""
+def launches_dominate(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:
+    """Launches that take longer to begin than their kernels to run, all together, by more than clocks may differ."""
     known = table.dropna(subset=["device_ns"])
     working = float(known["device_ns"].sum())
     if len(known) >= _FEWEST_LAUNCHES and working > 0:
-        late = float(known["late_ns"].clip(lower=0).sum())
+        late = float((known["late_ns"] - result.recording.clock.error_ns).clip(lower=0).sum())
         if late >= rule.threshold * working:
             yield {"ratio": late / working, "launches": len(known), "late_ns": late, "working_ns": working}
 
@@ -86,6 +87,23 @@ def accesses_scattered(table: pd.DataFrame, rule: Rule, result: GpuResult) -> It
                 "per_request": float(row["sectors"]) / float(row["requests"]),
                 "moved_bytes": float(row["sectors"]) * SECTOR,
                 "needed_bytes": float(row["total_bytes"]),
+            }
+
+
+def banks_conflict(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+    """Lines whose requests need many more passes of the banks of shared memory than their bytes."""
+    sums = by_place(table[table["passes"] > 0], ["operation"], ["passes", "requests", "fewest"])
+    for row in sums.to_dict("records"):
+        ratio = float(row["passes"]) / float(row["fewest"])
+        if ratio >= rule.threshold and row["requests"] >= _FEWEST_REQUESTS:
+            yield {
+                "name": str(row["name"]),
+                "operation": str(row["operation"]),
+                "place": str(row["place"]),
+                "ratio": ratio,
+                "requests": int(row["requests"]),
+                "passes": int(row["passes"]),
+                "fewest_passes": int(row["fewest"]),
             }
 
 
@@ -157,11 +175,13 @@ CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuResult], Iterator[To
         "exits-diverge": exits_diverge,
         "launches-dominate": launches_dominate,
         "accesses-scattered": accesses_scattered,
+        "banks-conflict": banks_conflict,
         "blocks-imbalanced": blocks_imbalanced,
         "lanes-unused": lanes_unused,
         "kernels-tiny": kernels_tiny,
         "function-dominates": function_dominates,
         "branches-diverge": branches_diverge,
+        **HOST_CHECKS,
     }
 )
 """What looks for each rule's evidence, by the rule's name."""

@@ -27,19 +27,54 @@ def ordered(table: pd.DataFrame, *first: str) -> pd.DataFrame:
     return table[[*first, *(name for name in table.columns if name not in first)]]
 
 
-def block_threads(result: GpuResult) -> pd.Series:
-    """Threads of a block, by kernel number (Int64); NA for kernels that were launched with blocks of several sizes."""
-    launches = result.launches
-    sizes = (launches["block_x"] * launches["block_y"] * launches["block_z"]).groupby(launches["kernel"])
-    return sizes.first().astype("Int64").where(sizes.min() == sizes.max())
+def place_of(result: GpuResult, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
+    """Say where threads are that are numbered row-major over the whole grid, not block by block.
+
+    Args:
+        result: Has the shapes of launches.
+        kernel: Kernel numbers.
+        thread: Threads of their grids, of the same length.
+
+    Returns:
+        `block` (row-major over the grid) and `warp` (of the block), Int64; NA for kernels that were launched with
+        several shapes.
+
+    """
+    sizes = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    shapes = result.launches[["kernel", *sizes]].copy()
+    # Of grids of one dimension the width does not matter.
+    flat = (shapes[["grid_y", "grid_z", "block_y", "block_z"]] == 1).all(axis=1)
+    shapes.loc[flat, "grid_x"] = 0
+    shapes = shapes.drop_duplicates().drop_duplicates("kernel", keep=False).set_index("kernel")
+    of = {name: kernel.map(shapes[name]).astype("Int64") for name in sizes}
+    rest = thread.astype("Int64")
+    width = (of["grid_x"] * of["block_x"]).where(of["grid_x"] > 0, rest + 1)
+    height = (of["grid_y"] * of["block_y"]).where(of["grid_x"] > 0, 1)
+    at = {"x": rest % width, "y": rest // width % height, "z": rest // width // height}
+    block, inside = ({axis: part(at[axis], of[f"block_{axis}"]) for axis in "xyz"} for part in (_quotient, _remainder))
+    return pd.DataFrame(
+        {
+            "block": (block["z"] * of["grid_y"] + block["y"]) * of["grid_x"] + block["x"],
+            "warp": ((inside["z"] * of["block_y"] + inside["y"]) * of["block_x"] + inside["x"]) // LANES,
+        }
+    )
+
+
+def _quotient(number: pd.Series, by: pd.Series) -> pd.Series:
+    return number // by
+
+
+def _remainder(number: pd.Series, by: pd.Series) -> pd.Series:
+    return number % by
 
 
 def launch_of(result: GpuResult, numbers: pd.Series) -> pd.Series:
     """Row of `result.launches` (int64, -1 for none) for the device's own numbers of launches.
 
-    Where the host was not told the numbers, they are matched in order: they ascend from launch to launch.
+    Where the host was not told the numbers, they are matched in order: they ascend from launch to launch of the kernels
+    that programs were put into.
     """
-    launches = result.launches
+    launches = result.launches[result.launches["kernel"] >= 0]
     told = launches["device_launch"].dropna()
     if len(told):
         rows = pd.Series(told.index, index=told.astype("int64"))

@@ -75,6 +75,17 @@ _TABLE: Final = (
         source="an offset by part of a sector costs less than twice",
     ),
     Rule(
+        "banks-conflict",
+        "memtrace",
+        "warning",
+        "{name}: {operation} at {place} takes {ratio:.1f} times the passes of shared memory that its bytes need",
+        "Lanes ask one bank of shared memory for different words, and wait for each other.",
+        "Put one unused element behind each row of the array, `tile[32][33]`, or swizzle the index.",
+        threshold=2.0,
+        unit="times the fewest passes, over 8 requests at least",
+        source="two words of one bank halve the bandwidth (CUDA C++ Programming Guide, shared memory)",
+    ),
+    Rule(
         "blocks-imbalanced",
         "blocktime",
         "warning",
@@ -129,6 +140,39 @@ _TABLE: Final = (
         unit="of the warps that reach it, 8 at least",
         source="an edge of the grid splits one warp in many",
     ),
+    Rule(
+        "launches-awaited",
+        "api",
+        "warning",
+        "{share:.0%} of the launches are waited for before the next one",
+        "The device stands still from the end of a kernel until the next launch has reached it.",
+        "Launch without waiting, and synchronise where the host needs a result: a stream keeps its order by itself.",
+        threshold=0.5,
+        unit="of the launches that another of the same thread follows, 5 at least",
+        source="at half, the device stands still after every second kernel",
+    ),
+    Rule(
+        "copies-small",
+        "api",
+        "warning",
+        "{copies:,.0f} small copies take {share:.0%} of the time in host calls",
+        "Each takes about as long as a launch, which carries nothing: it is the call that costs, not the bytes.",
+        "Put what is copied together into one piece, or keep it on the device between kernels.",
+        threshold=0.5,
+        unit="of the time in calls that do not wait, in copies no longer than 2 median launches, 5 at least",
+        source="more than half: nothing else can matter as much",
+    ),
+    Rule(
+        "copies-staged",
+        "api",
+        "warning",
+        "copies that should only be queued hold the host {ratio:.1f} times as long as launches",
+        "From or to pageable memory the driver copies through a buffer of its own, and the call returns only then.",
+        "Use page-locked memory (cuMemHostAlloc, pin_memory() in PyTorch), or fewer and larger copies.",
+        threshold=4.0,
+        unit="times a launch's call, medians over 5 of each at least",
+        source="both are only queued: what takes several times as long does more than that",
+    ),
 )
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
-"""All of them by name, one for each tool."""
+"""All of them by name; every tool has one or more."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.analysis.gpu.common import (
-    LANES,
-    block_threads,
     launch_of,
     ordered,
+    place_of,
     popcount,
     since_first,
     with_names,
@@ -26,17 +25,20 @@ if TYPE_CHECKING:
 
 SECTOR: Final = 32
 """Bytes that memory moves at once."""
+_WIDEST: Final = 16
+"""Bytes that a lane gets from shared memory at once; bulk copies are of one lane and of more."""
+_FEW_ROWS: Final = r"^(?:@\S+ )?(?:ld|st)matrix\S*\.x[12]\."
+"""Matrix operations that use the addresses of some lanes only."""
 
 
 def threadhist(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per kernel and thread: `kernel`, `name`, `thread`, `block`, `warp` (of its block), `runs`, `cycles`.
 
-    `thread` is row-major over the grid; `block` and `warp` are NA where blocks had several sizes.
+    `thread` is row-major over the whole grid; `block` and `warp` are NA where a kernel's launches had several shapes.
     """
     table = maps["threads"].query("runs > 0").rename(columns={"key": "kernel"})
-    size = table["kernel"].map(block_threads(result)).astype("Int64")
-    thread = table["thread"].astype("Int64")
-    table = with_names(table, result).assign(block=thread // size, warp=thread % size // LANES)
+    place = place_of(result, table["kernel"], table["thread"])
+    table = with_names(table, result).assign(block=place["block"], warp=place["warp"])
     return table[["kernel", "name", "thread", "block", "warp", "runs", "cycles"]].reset_index(drop=True)
 
 
@@ -46,13 +48,12 @@ def kernelretsnoop(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.Da
     `after_ns` is the time since the launch's first exit; a thread that left at several places has several rows.
     """
     exits = maps["exits"]
-    thread = exits["thread"].astype("Int64")
-    size = exits["kernel"].map(block_threads(result)).astype("Int64")
+    place = place_of(result, exits["kernel"], exits["thread"])
     table = with_names(exits.drop(columns=["time", "launch", "thread"]), result).assign(
         launch=launch_of(result, exits["launch"]),
-        thread=thread,
-        block=thread // size,
-        warp=thread % size // LANES,
+        thread=exits["thread"].astype("Int64"),
+        block=place["block"],
+        warp=place["warp"],
         after_ns=since_first(exits["time"], exits["launch"]),
     )
     names = ["launch", "kernel", "name", "thread", "block", "warp", "lane", "sm", "after_ns"]
@@ -62,14 +63,15 @@ def kernelretsnoop(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.Da
 def launchlate(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per launch whose start was seen: `launch`, `kernel`, `name`, `time_ns`, `late_ns`, `device_ns`.
 
-    `time_ns` is when the host asked (since the start of the trace), `late_ns` from then to the first instruction,
-    `device_ns` how long the kernel took (NA where the device does not tell).
+    `time_ns` is when the host asked (since the start of the trace), `late_ns` from then to the first instruction, exact
+    to `GpuRecording.clock.error_ns`, `device_ns` how long the kernel took (NA where the device does not tell).
     """
     firsts = maps["launches"].query("warps > 0")
     launch = launch_of(result, firsts["launch"])
     firsts = firsts[(launch >= 0).to_numpy()]
     asked = result.launches.loc[launch[launch >= 0].to_numpy()].reset_index(drop=True)
-    began = firsts["time"].astype("int64").to_numpy() - result.recording.start_ns
+    recording = result.recording
+    began = recording.clock.to_host(firsts["time"].to_numpy(np.int64)) - recording.start_ns
     table = asked[["kernel", "name", "time_ns", "device_ns"]].assign(
         launch=launch[launch >= 0].to_numpy(), late_ns=began - asked["time_ns"].to_numpy()
     )
@@ -80,23 +82,31 @@ def memtrace(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFram
     """One row per memory operation of the code that ran, most sectors first.
 
     `name` (of the kernel), `file`, `line`, `operation`, `space`, `bytes` (of one lane), `requests` (warps that came
-    by), `lanes` (all together), `sectors` (of 32 bytes, touched by the requests), `per_request` (sectors), `ratio` (of
-    sectors to `fewest`, which would hold the same bytes), `fewest`, `total_bytes`, `site`, `kernel`.
+    by), `lanes` (all together), `sectors` (of 32 bytes, touched by the requests; 0 in shared memory), `passes` (of the
+    banks of shared memory; 0 elsewhere, and where the lanes' bytes are not known), `per_request` (sectors or passes),
+    `ratio` (of sectors or passes to `fewest`, which would do for the same bytes; NaN without either), `fewest`,
+    `total_bytes`, `site`, `kernel`.
     """
     counts = maps["accesses"].query("requests > 0").rename(columns={"key": "site"})
     table = counts.merge(result.sites, on="site", how="left")
+    shared = table["space"] == "shared"
     total = table["lanes"].astype("int64") * table["bytes"].astype("int64")
     # Of one request the fewest sectors are those of its own lanes' bytes.
-    fewest = np.maximum(np.ceil(total / SECTOR), table["requests"].astype("int64"))
+    least = np.maximum(np.ceil(total / SECTOR), table["requests"].astype("int64"))
+    in_banks = table["bytes"].between(1, _WIDEST) & ~table["instruction"].str.contains(_FEW_ROWS, na=False)
+    fewest = np.where(shared, table["fewest"].where(in_banks, 0), least).astype("int64")
+    passes = table["passes"].where(shared & in_banks, 0).astype("int64")
+    done = table["sectors"].astype("int64") + passes
     table = with_names(table, result).assign(
         total_bytes=total,
-        fewest=fewest.astype("int64"),
-        per_request=table["sectors"] / table["requests"],
-        ratio=table["sectors"] / fewest,
+        passes=passes,
+        fewest=fewest,
+        per_request=(done / table["requests"]).where(fewest > 0),
+        ratio=(done / np.maximum(fewest, 1)).where(fewest > 0),
     )
-    names = ["name", "file", "line", "operation", "space", "bytes", "requests", "lanes", "sectors", "per_request"]
-    names += ["ratio", "fewest", "total_bytes", "site", "kernel"]
-    return table[names].sort_values("sectors", ascending=False, kind="stable", ignore_index=True)
+    names = ["name", "file", "line", "operation", "space", "bytes", "requests", "lanes", "sectors", "passes"]
+    names += ["per_request", "ratio", "fewest", "total_bytes", "site", "kernel"]
+    return table[names].sort_values(["sectors", "passes"], ascending=False, kind="stable", ignore_index=True)
 
 
 def blocktime(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.adapters.simulated import Device
     from accel_magic.gpu.model import SourceLine
+    from accel_magic.gpu.simt import Device as Simulated
 
 CPU_DEVICE: Final = "CPU device (simulated)"
 """How texts name the simulated device, always."""
@@ -35,6 +36,7 @@ class KernelSource:
         ptx: The module's text.
         arch: What it is compiled for: `sm_80`.
         origin: Where the kernel's source begins, if the framework knows.
+        pid: The process that it is compiled in; 0 for this one.
 
     """
 
@@ -43,6 +45,7 @@ class KernelSource:
     ptx: str
     arch: str
     origin: SourceLine | None = None
+    pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Launch:
         returned_ns: CLOCK_MONOTONIC just after it; 0 before. On a GPU the kernel may still run then.
         device_ns: How long the kernel took, where the call knows: on the simulated device in its model of time.
         number: The device's own number of the launch (%gridid), where the call knows.
+        pid: The process that launches; 0 for this one.
+        kernel_number: What programs read as `kernel`, where several kernels of one name are told apart.
 
     """
 
@@ -73,6 +78,8 @@ class Launch:
     returned_ns: int = 0
     device_ns: int | None = None
     number: int | None = None
+    pid: int = 0
+    kernel_number: int | None = None
 
 
 class Observer(Protocol):
@@ -138,7 +145,7 @@ def adapter_for(module: str, device: Device | None = None) -> Adapter:
 
 
 @contextmanager
-def attached(observer: Observer, device: Device | None = None) -> Iterator[None]:
+def attached(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
     """Install the adapters of all frameworks that are imported, or get imported, until the context ends.
 
     A framework that its adapter does not know how to watch is reported through `observer.skipped`.
@@ -158,9 +165,11 @@ def attached(observer: Observer, device: Device | None = None) -> Iterator[None]
                 stack.enter_context(adapter.install(observer))
 
         if device is not None:
+            from accel_magic.gpu.adapters.native_cpu import children_run_on
             from accel_magic.gpu.adapters.nvrtc import kernels_run_on
 
             stack.enter_context(kernels_run_on(device, observer))
+            stack.enter_context(children_run_on(device, observer))
         later = [one.module for one in FRAMEWORKS if one.module not in sys.modules]
         for framework in FRAMEWORKS:
             if framework.module not in later:

@@ -5,22 +5,32 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture, entries
+from accel_magic.gpu.adapters import Launch
+from accel_magic.gpu.adapters.entries import architecture
 from accel_magic.gpu.adapters.patching import absent, substituted
 from accel_magic.gpu.adapters.simulated import three
+from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, called_by, recorded, rewritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from accel_magic.gpu.adapters import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "cuda.core"
-_NEEDED = ("Program.compile", "ProgramOptions", "ObjectCode.from_ptx", "ObjectCode.from_cubin", "launch")
+_NEEDED = (
+    "Program.compile",
+    "ProgramOptions",
+    "ObjectCode.from_ptx",
+    "ObjectCode.from_cubin",
+    "ObjectCode.get_kernel",
+    "ObjectCode.handle",
+    "Kernel.handle",
+    "launch",
+)
 _KEPT = ("cuda.core.", "cuda.bindings", "numba.", "cupy.", "cupyx.", "accel_magic.")
 """Modules that keep the classes: its own inner ones, and frameworks with adapters of their own."""
 
@@ -34,7 +44,8 @@ def adapter(device: Device | None) -> CudaCoreAdapter:
 class CudaCoreAdapter:
     """Watches programs that are made within the cell: `Program(...).compile(...)`, `ObjectCode.from_ptx`, `launch`.
 
-    All of these need the CUDA driver: with the simulated device there is nothing to watch.
+    What these give the user is as without the cell; `launch` runs a traced twin of the kernel. Kernels compiled before
+    the cell are reported. All of it needs the CUDA driver: with the simulated device there is nothing to watch.
     """
 
     device: Device | None = None
@@ -56,33 +67,83 @@ class CudaCoreAdapter:
             yield
             return
         cell = _Cell(core, observer)
+        pairs = (
+            (core.Program, _watched_program(cell, core.Program)),
+            (core.ObjectCode, _watched_code(cell, core.ObjectCode)),
+            (core.launch, _watched_launch(cell, core.launch)),
+        )
         with ExitStack() as stack:
             stack.callback(cell.close)
-            for old, new in (
-                (core.Program, _watched_program(cell, core.Program)),
-                (core.ObjectCode, _watched_code(cell, core.ObjectCode)),
-                (core.launch, _watched_launch(cell, core.launch)),
-            ):
-                stack.enter_context(substituted(old, new, _KEPT))
+            stack.enter_context(substituted(pairs, _KEPT))
             yield
 
 
-class _Cell:
-    """What the subclasses ask: objects made within the cell may be used after it, and are then plain."""
+@dataclass
+class _Twin:
+    """A module of the user's, and the same with programs in it: as text ('' for none), loaded when first launched."""
 
-    def __init__(self, core: Any, observer: Observer) -> None:
-        self.observer = observer
-        self.open = True
-        self.program, self.code, self.options = core.Program, core.ObjectCode, core.ProgramOptions
+    own: Any
+    text: str
+    loaded: Any = None
+
+
+@dataclass
+class _Cell:
+    """What the subclasses ask; they may be used after the cell, and do nothing of their own then.
+
+    Attributes:
+        kernels: By handle: the user's kernel, and its twin or None. While the first is held no other gets its handle.
+
+    """
+
+    core: Any
+    observer: Observer
+    open: bool = True
+    twins: list[_Twin] = field(default_factory=list)
+    kernels: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.program, self.code = self.core.Program, self.core.ObjectCode
 
     def close(self) -> None:
         self.open = False
+        self.twins.clear()
+        self.kernels.clear()
 
-    def rewritten(self, ptx: str) -> str:
-        names = tuple(entries(ptx))
-        if not names:
-            return ptx
-        return self.observer.rewrite(KernelSource(NAME, names, ptx, architecture(ptx)))
+    def made(self, own: Any, ptx: bytes | str) -> None:
+        text = rewritten(self.observer, NAME, ptx.decode() if isinstance(ptx, bytes) else ptx)
+        self.twins.append(_Twin(own, text))
+
+    def twin_of(self, kernel: Any, name: str) -> Any:
+        handle = int(kernel.handle)
+        if handle not in self.kernels:
+            self.kernels[handle] = kernel, self._loaded(kernel, name)
+        return self.kernels[handle][1]
+
+    def _loaded(self, kernel: Any, name: str) -> Any:
+        from cuda.bindings import driver
+
+        error, library = driver.cuKernelGetLibrary(kernel.handle)
+        twin = next((one for one in self.twins if not int(error) and int(one.own.handle) == int(library)), None)
+        if twin is None:
+            self.observer.skipped(name, OLDER)
+        if twin is None or not twin.text:
+            return None
+        try:
+            twin.loaded = twin.loaded or self._load(twin)
+            return twin.loaded.get_kernel(name)
+        except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
+            reason = str(failure).strip().replace("\n", "; ")
+            self.observer.skipped(name, f"with programs in it the module cannot be loaded: {reason}")
+            return None
+
+    def _load(self, twin: _Twin) -> Any:
+        if twin.own.code_type == "ptx":
+            return self.code.from_ptx(twin.text.encode())
+        # The driver may be older than the compiler, and not know its version of PTX.
+        from accel_magic.gpu.assemble import assemble
+
+        return self.code.from_cubin(assemble(twin.text, architecture(twin.text)).cubin)
 
 
 def _watched_program(cell: _Cell, program: Any) -> Any:
@@ -94,24 +155,21 @@ def _watched_program(cell: _Cell, program: Any) -> Any:
             self._given = code, str(getattr(code_type, "value", code_type)), options
 
         def compile(self, target_type: Any, name_expressions: Any = (), logs: Any = None, *, cache: Any = None) -> Any:
-            target = str(getattr(target_type, "value", target_type))
-            if not cell.open:
-                return super().compile(target_type, name_expressions, logs, cache=cache)
-            if target not in ("ptx", "cubin"):
-                cell.observer.skipped(f"a program compiled to {target}", "it becomes PTX only when it is linked")
-                return super().compile(target_type, name_expressions, logs, cache=cache)
+            made = super().compile(target_type, name_expressions, logs, cache=cache)
+            if cell.open and not called_by(_KEPT):
+                target = str(getattr(target_type, "value", target_type))
+                if target in ("ptx", "cubin"):
+                    cell.made(made, self._ptx(made, target, name_expressions))
+                else:
+                    cell.observer.skipped(f"a program compiled to {target}", "it becomes PTX only when it is linked")
+            return made
+
+        def _ptx(self, made: Any, target: str, name_expressions: Any) -> Any:
             code, code_type, options = self._given
-            # Without the user's cache: what is traced must not get into it.
-            made = None if code_type == "ptx" else super().compile("ptx", name_expressions, logs)
-            text = code if made is None else made.code
-            ptx = cell.rewritten(text.decode() if isinstance(text, bytes) else text)
-            mapping = made.symbol_mapping if made is not None else {}
-            name = getattr(options, "name", None) or ""
             if target == "ptx":
-                return cell.code.from_ptx(ptx.encode(), name=name, symbol_mapping=mapping)
-            assembled = cell.program(ptx, "ptx", cell.options(arch=architecture(ptx), name=name or "traced"))
-            return cell.code.from_cubin(
-                bytes(assembled.compile("cubin", logs=logs).code), name=name, symbol_mapping=mapping
+                return made.code
+            return (
+                code if code_type == "ptx" else program(code, code_type, options).compile("ptx", name_expressions).code
             )
 
     return Program
@@ -119,18 +177,18 @@ def _watched_program(cell: _Cell, program: Any) -> Any:
 
 def _watched_code(cell: _Cell, object_code: Any) -> Any:
     class ObjectCode(object_code):  # type: ignore[misc]
-        """`cuda.core.ObjectCode`: PTX given to it is traced, binaries are reported."""
+        """`cuda.core.ObjectCode`: kernels of PTX given to it are traced, binaries are reported."""
 
         @staticmethod
         def from_ptx(module: Any, *, name: str = "", symbol_mapping: Any = None) -> Any:
-            if cell.open:
-                text = module if isinstance(module, bytes) else _content(module)
-                module = cell.rewritten(text.decode()).encode()
-            return object_code.from_ptx(module, name=name, symbol_mapping=symbol_mapping)
+            made = object_code.from_ptx(module, name=name, symbol_mapping=symbol_mapping)
+            if cell.open and not called_by(_KEPT):
+                cell.made(made, module if isinstance(module, bytes) else _content(module))
+            return made
 
         @staticmethod
         def from_cubin(module: Any, *, name: str = "", symbol_mapping: Any = None) -> Any:
-            if cell.open:
+            if cell.open and not called_by(_KEPT):
                 cell.observer.skipped(name or "a cubin", "it is compiled already and carries no PTX")
             return object_code.from_cubin(module, name=name, symbol_mapping=symbol_mapping)
 
@@ -143,29 +201,34 @@ def _content(path: Any) -> bytes:
     return Path(path).read_bytes()
 
 
-def _watched_launch(cell: _Cell, launch: Any) -> Any:
+def _watched_launch(cell: _Cell, launch: Any) -> Callable[..., Any]:
     def watched(stream: Any, config: Any, kernel: Any, *arguments: Any) -> Any:
-        handle = int(getattr(stream, "handle", 0) or 0)
-        launched = Launch(
-            NAME,
-            _name(kernel),
-            three(config.grid),
-            three(config.block),
-            int(config.shmem_size or 0),
-            handle,
-            time.monotonic_ns(),
-        )
+        if not cell.open or called_by(_KEPT):
+            return launch(stream, config, kernel, *arguments)
+        from cuda.bindings import driver
+
+        name, handle = _name(driver, kernel), int(getattr(stream, "handle", 0) or 0)
+        if _is_graph(stream) or recorded(driver, handle):
+            cell.observer.skipped(name, GRAPH)
+            return launch(stream, config, kernel, *arguments)
+        shared = int(config.shmem_size or 0)
+        launched = Launch(NAME, name, three(config.grid), three(config.block), shared, handle, time.monotonic_ns())
+        twin = cell.twin_of(kernel, name)
+        if twin is not None:
+            allow_shared(driver, twin.handle, shared)
         cell.observer.launching(launched)
-        result = launch(stream, config, kernel, *arguments)
+        result = launch(stream, config, twin or kernel, *arguments)
         cell.observer.launched(replace(launched, returned_ns=time.monotonic_ns()))
         return result
 
     return watched
 
 
-def _name(kernel: Any) -> str:
-    """The kernel's name in PTX, as the driver tells it since CUDA 12.3."""
-    from cuda.bindings import driver
+def _is_graph(stream: Any) -> bool:
+    return type(stream).__name__ == "GraphBuilder"
 
+
+def _name(driver: Any, kernel: Any) -> str:
+    """The kernel's name in PTX, as the driver tells it since CUDA 12.3."""
     error, name = driver.cuKernelGetName(kernel.handle)
     return "a kernel of cuda.core" if int(error) else bytes(name).decode()

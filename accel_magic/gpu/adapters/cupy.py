@@ -9,10 +9,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.gpu.adapters import CPU_DEVICE, KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture, entries
+from accel_magic.gpu.adapters import CPU_DEVICE, Launch
+from accel_magic.gpu.adapters.entries import architecture
 from accel_magic.gpu.adapters.patching import absent, replaced, substituted
 from accel_magic.gpu.adapters.simulated import three
+from accel_magic.gpu.adapters.twins import GRAPH, SHARED_LIMIT, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NAME = "CuPy"
 _NEEDED = (
     "RawKernel",
+    "RawKernel.compile",
     "cuda.compiler._NVRTCProgram.compile",
     "cuda.compiler._compile_module_with_cache",
     "cuda.compiler._kernel_cache_backend.load",
@@ -69,7 +71,7 @@ class CupyAdapter:
             stack.enter_context(replaced(compiler._NVRTCProgram, "compile", cell.compiler(compiler)))  # noqa: SLF001
             stack.enter_context(replaced(compiler, "_compile_module_with_cache", cell.reporter(compiler)))
             stack.enter_context(replaced(compiler, "_kernel_cache_backend", _Cache(compiler, cell.token)))
-            stack.enter_context(substituted(raw, _watched(cell, raw), ("cupy.", "cupyx.", "accel_magic.")))
+            stack.enter_context(substituted([(raw, _watched(cell, raw))], ("cupy.", "cupyx.", "accel_magic.")))
             yield
 
 
@@ -90,20 +92,44 @@ class _Cache:
 
 @dataclass
 class _Cell:
-    """Attributes: `token` marks the source of traced kernels, `reported` are those that were skipped."""
+    """What the subclass asks.
+
+    Attributes:
+        token: Marks the source of traced kernels.
+        reported: Kernels that were skipped.
+        traced: Sources of second kernels that have programs in them.
+        silent: A kernel runs of which all has been told.
+
+    """
 
     observer: Observer
     raw: Any
     token: str = field(default_factory=lambda: f"accel-magic-{uuid.uuid4().hex}")
     open: bool = True
     reported: set[str] = field(default_factory=set)
+    traced: set[str] = field(default_factory=set)
+    silent: bool = False
 
     def close(self) -> None:
         self.open = False
 
-    def traced(self, code: str, *arguments: Any, **named: Any) -> Any:
+    def twin(self, code: str, *arguments: Any, **named: Any) -> Any:
         """Make the second kernel. The comment keeps it apart from the first one in all of CuPy's caches."""
         return self.raw(f"{code}\n// {self.token}\n", *arguments, **named)
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Report no kernel that gets compiled."""
+        self.silent = True
+        try:
+            yield
+        finally:
+            self.silent = False
+
+    def is_traced(self, twin: Any) -> bool:
+        """Compile the second kernel; whether there are programs in it."""
+        twin.compile()
+        return twin.code in self.traced
 
     def compiler(self, compiler: Any) -> Callable[..., Any]:
         """Make the method that compiles to a cubin, by way of rewritten PTX."""
@@ -118,14 +144,15 @@ class _Cell:
             finally:
                 program.method = method
             ptx = made.decode() if isinstance(made, bytes) else made
-            arch = architecture(ptx)
-            ptx = self.observer.rewrite(KernelSource(NAME, tuple(entries(ptx)), ptx, arch))
+            text = rewritten(self.observer, NAME, ptx)
+            if text:
+                self.traced.add(program.src)
             if method == "ptx":
-                return ptx.encode(), mapping
+                return (text or ptx).encode(), mapping
             # Not left to the driver: it may be older than the compiler, and not know its version of PTX.
             from accel_magic.gpu.assemble import assemble
 
-            return assemble(ptx, arch).cubin, mapping
+            return assemble(text or ptx, architecture(ptx)).cubin, mapping
 
         return compile_program
 
@@ -134,7 +161,7 @@ class _Cell:
         compile_module = compiler._compile_module_with_cache  # noqa: SLF001
 
         def compile_module_with_cache(source: str, *arguments: Any, **options: Any) -> Any:
-            if self.token not in source:
+            if self.token not in source and not self.silent:
                 self._skip(next(iter(_kernels(source)), "a kernel"), generated="extra_source" in options)
             return compile_module(source, *arguments, **options)
 
@@ -166,20 +193,32 @@ def _watched(cell: _Cell, raw: Any) -> Any:
 
         def __init__(self, code: str, name: str, options: Any = (), *arguments: Any, **named: Any) -> None:
             super().__init__(code, name, options, *arguments, **named)
-            self._second = cell.traced(code, name, options, *arguments, **named)
+            self._twin = cell.twin(code, name, options, *arguments, **named)
 
         def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> Any:
             if not cell.open:
                 return super().__call__(grid, block, args, shared_mem=shared_mem)
-            launch = Launch(NAME, self.name, three(grid), three(block), shared_mem, _stream(), time.monotonic_ns())
+            start, stream = super().__call__, _stream()
+            if stream.is_capturing():
+                cell.observer.skipped(self.name, GRAPH)
+                with cell.silence():
+                    return start(grid, block, args, shared_mem=shared_mem)
+            if cell.is_traced(self._twin):
+                start = self._twin
+                if shared_mem > SHARED_LIMIT:
+                    start.max_dynamic_shared_size_bytes = shared_mem
+            launch = Launch(
+                NAME, self.name, three(grid), three(block), shared_mem, int(stream.ptr), time.monotonic_ns()
+            )
             cell.observer.launching(launch)
-            self._second(grid, block, args, shared_mem=shared_mem)
+            with cell.silence():
+                start(grid, block, args, shared_mem=shared_mem)
             cell.observer.launched(replace(launch, returned_ns=time.monotonic_ns()))
             return None
 
     return RawKernel
 
 
-def _stream() -> int:
+def _stream() -> Any:
     cuda: Any = sys.modules["cupy"].cuda
-    return int(cuda.get_current_stream().ptr)
+    return cuda.get_current_stream()

@@ -9,6 +9,9 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
 _PARAMETER = re.compile(r"\.param\s+(?P<before>.*?)\.(?P<kind>[bsuf])(?P<bits>\d+)\s+(?P<after>.*)", re.DOTALL)
 _LENGTH = re.compile(r"\[\s*(\d+)\s*\]")
+_VARIABLE = re.compile(
+    r"^[ \t]*(\.(?:visible|weak|extern|common)\s+)?\.(?:global|const)\s+([^;=]*)([;=])", re.MULTILINE
+)
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 
 
@@ -40,6 +43,15 @@ def architecture(ptx: str) -> str:
     """The module's target, `sm_80`; '' where it names none."""
     match = _TARGET.search(ptx)
     return match[1] if match else ""
+
+
+def variables(ptx: str) -> tuple[str, ...]:
+    """Name the variables of a module that outlive a launch, or that the host may set: a copy of the module lacks them.
+
+    Left out are those that are initialised and that no other module can see: texts and tables.
+    """
+    found = _VARIABLE.findall(_COMMENT.sub(" ", ptx))
+    return tuple(_LENGTH.sub("", rest).split()[-1] for linkage, rest, end in found if linkage or end == ";")
 
 
 def _parameter(text: str) -> Parameter:

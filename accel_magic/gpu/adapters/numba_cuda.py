@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from accel_magic.gpu.adapters import KernelSource, Launch
 from accel_magic.gpu.adapters.entries import architecture, entries
 from accel_magic.gpu.adapters.patching import absent, replaced
+from accel_magic.gpu.adapters.twins import GRAPH, recorded
 from accel_magic.gpu.model import SourceLine
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _NEEDED = (
     "codegen.CUDACodeLibrary.get_lto_ptx",
     "codegen.CUDACodeLibrary.get_asm_strs",
     "cudadrv.driver._Linker",
+    "cudadrv.driver.binding.cuStreamIsCapturing",
     "dispatcher._Kernel.launch",
     "dispatcher.CUDACache.save_overload",
     "dispatcher.CUDADispatcher.call",
@@ -112,6 +114,8 @@ class _Cell:
 
     Attributes:
         loaded: Functions loaded within the cell, by library: Numba's table of each is set aside meanwhile.
+        launching: Kernels that are being launched, the innermost last.
+        plain: The kernel that is being launched is to be as it is without the cell.
 
     """
 
@@ -122,8 +126,11 @@ class _Cell:
     start: Callable[..., Any]
     loaded: WeakKeyDictionary[Any, dict[Any, Any]] = field(default_factory=WeakKeyDictionary)
     launching: list[Any] = field(default_factory=list)
+    plain: bool = False
 
     def get_cufunc(self, library: Any) -> Any:
+        if self.plain:
+            return self.load(library)
         own, library._cufunc_cache = library._cufunc_cache, self.loaded.setdefault(library, {})  # noqa: SLF001
         try:
             return self.load(library)
@@ -131,7 +138,7 @@ class _Cell:
             library._cufunc_cache = own  # noqa: SLF001
 
     def get_cubin(self, library: Any, cc: Any = None) -> Any:
-        if library._entry_name is None:  # noqa: SLF001
+        if self.plain or library._entry_name is None:  # noqa: SLF001
             return self.link(library, cc)
         cc = library._ensure_cc(cc)  # noqa: SLF001
         # With foreign files the PTX after link-time optimisation is not all there is: link as without it.
@@ -167,6 +174,10 @@ class _Cell:
         self, kernel: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
     ) -> None:
         handle = int(getattr(stream, "handle", stream))
+        if recorded(self.cuda.cudadrv.driver.binding, handle):
+            self.observer.skipped(kernel.entry_name, GRAPH)
+            self._launch_plain(kernel, args, griddim, blockdim, stream, sharedmem)
+            return
         launch = Launch(
             NAME, kernel.entry_name, tuple(griddim), tuple(blockdim), sharedmem, handle, time.monotonic_ns()
         )
@@ -177,3 +188,10 @@ class _Cell:
         finally:
             self.launching.pop()
         self.observer.launched(replace(launch, returned_ns=time.monotonic_ns()))
+
+    def _launch_plain(self, *arguments: Any) -> None:
+        self.plain = True
+        try:
+            self.start(*arguments)
+        finally:
+            self.plain = False

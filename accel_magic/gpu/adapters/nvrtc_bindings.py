@@ -1,17 +1,20 @@
-"""cuda.bindings: programs that the user compiles with its `nvrtc` and launches with its `driver`."""
+"""cuda.bindings: modules that the user loads with its `driver`, from PTX or compiled by its `nvrtc`, and launches."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture, entries
-from accel_magic.gpu.adapters.patching import absent, replaced
+from accel_magic.gpu.adapters import Launch
+from accel_magic.gpu.adapters.entries import architecture
+from accel_magic.gpu.adapters.patching import absent, substituted
+from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, called_by, recorded, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +23,19 @@ if TYPE_CHECKING:
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "NVRTC"
-_NEEDED = ("nvrtcGetPTX", "nvrtcGetPTXSize", "nvrtcGetCUBIN", "nvrtcGetCUBINSize", "nvrtcDestroyProgram")
+_NEEDED = ("nvrtcGetPTX", "nvrtcGetPTXSize", "nvrtcGetCUBIN")
+_DRIVER = (
+    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
+    "cuLibraryLoadData",
+    "cuModuleUnload",
+    "cuLibraryUnload",
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cuLaunchCooperativeKernel",
+)
+_KEPT = ("cuda.core", "numba.", "cupy.", "cupyx.", "accel_magic.")
+"""Modules with adapters of their own: what they load and launch is not looked at here."""
 
 
 def adapter(device: Device | None) -> NvrtcAdapter:
@@ -30,7 +45,11 @@ def adapter(device: Device | None) -> NvrtcAdapter:
 
 @dataclass(frozen=True)
 class NvrtcAdapter:
-    """Watches `nvrtc.nvrtcGetPTX`, `nvrtc.nvrtcGetCUBIN` and `driver.cuLaunchKernel`, called through their modules."""
+    """Watches modules loaded within the cell by `cuda.bindings.driver` from PTX, or from what its `nvrtc` compiled.
+
+    What the user gets is as without the cell; launches within it run a traced twin. Kernels of other modules are
+    reported.
+    """
 
     device: Device | None = None
     name: str = NAME
@@ -40,106 +59,184 @@ class NvrtcAdapter:
         nvrtc = sys.modules.get("cuda.bindings.nvrtc")
         if nvrtc is None:
             return "cuda.bindings.nvrtc is not imported"
-        names = absent(nvrtc, _NEEDED)
-        return f"cuda.bindings.nvrtc has no {names}; cuda-bindings 13 has them" if names else ""
+        names = absent(nvrtc, _NEEDED) or absent(import_module("cuda.bindings.driver"), _DRIVER)
+        return f"cuda.bindings has no {names}; cuda-bindings 13 has them" if names else ""
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
         """See `Adapter.install`."""
-        nvrtc: Any = sys.modules["cuda.bindings.nvrtc"]
-        driver: Any = sys.modules.get("cuda.bindings.driver")
         if self.device is not None:  # compiling works, and CpuKernel launches: there is nothing to watch
             yield
             return
+        nvrtc, driver = sys.modules["cuda.bindings.nvrtc"], import_module("cuda.bindings.driver")
+        cell = _Cell(nvrtc, driver, observer)
         with ExitStack() as stack:
-            for name, function in _Programs(nvrtc, observer).functions().items():
-                stack.enter_context(replaced(nvrtc, name, function))
-            if driver is not None:
-                stack.enter_context(replaced(driver, "cuLaunchKernel", _launch(driver, observer)))
+            stack.callback(cell.close)
+            stack.enter_context(substituted(tuple(cell.replacements()), _KEPT))
             yield
 
 
 @dataclass
-class _Programs:
-    """The results of programs, rewritten once for each and kept until the program is destroyed."""
+class _Cell:
+    """What the functions of `driver` do within the cell.
+
+    Attributes:
+        cubins: PTX of what NVRTC compiled within the cell, by its machine code.
+        texts: By handle of a module or library: its PTX with programs in it, '' where none were put in.
+        loaded: By the same: the twin.
+        kernels: By handle of a kernel: its twin, or None.
+
+    """
 
     nvrtc: Any
+    driver: Any
     observer: Observer
+    cubins: dict[bytes, str] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
+    loaded: dict[int, Any] = field(default_factory=dict)
+    kernels: dict[int, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._texts: dict[int, bytes] = {}
-        self._cubins: dict[int, bytes] = {}
-        self._own = {name: getattr(self.nvrtc, name) for name in _NEEDED}
+    def replacements(self) -> Iterator[tuple[object, object]]:
+        """Give functions with what takes their places."""
+        driver = self.driver
+        yield self.nvrtc.nvrtcGetCUBIN, _wrapped(self.nvrtc.nvrtcGetCUBIN, self._get_cubin)
+        for name in ("cuModuleLoadData", "cuModuleLoadDataEx", "cuLibraryLoadData"):
+            yield getattr(driver, name), _wrapped(getattr(driver, name), self._load)
+        for name in ("cuModuleUnload", "cuLibraryUnload"):
+            yield getattr(driver, name), _wrapped(getattr(driver, name), self._unload)
+        for name in ("cuLaunchKernel", "cuLaunchCooperativeKernel"):
+            yield getattr(driver, name), _wrapped(getattr(driver, name), self._launch)
+        yield driver.cuLaunchKernelEx, _wrapped(driver.cuLaunchKernelEx, self._launch_ex)
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The replacements, by name."""
-        return {
-            "nvrtcGetPTXSize": lambda program: self._size(program, "nvrtcGetPTXSize", self._ptx),
-            "nvrtcGetPTX": lambda program, buffer: self._copy(program, buffer, "nvrtcGetPTX", self._ptx),
-            "nvrtcGetCUBINSize": lambda program: self._size(program, "nvrtcGetCUBINSize", self._cubin),
-            "nvrtcGetCUBIN": lambda program, buffer: self._copy(program, buffer, "nvrtcGetCUBIN", self._cubin),
-            "nvrtcDestroyProgram": self._destroy,
-        }
+    def close(self) -> None:
+        """Unload the twins."""
+        for twin in self.loaded.values():
+            self.driver.cuModuleUnload(twin)
 
-    def _size(self, program: Any, name: str, made: Callable[[Any], bytes | None]) -> Any:
-        content, own = made(program), self._own[name](program)
-        return own if content is None or not own[-1] else (own[0], len(content))
-
-    def _copy(self, program: Any, buffer: Any, name: str, made: Callable[[Any], bytes | None]) -> Any:
-        content = made(program)
-        if content is None:
-            return self._own[name](program, buffer)
-        if isinstance(buffer, bytes):  # the bindings write into it, and so do their examples
-            ctypes.memmove(ctypes.c_char_p(buffer), content, min(len(content), len(buffer)))
-        else:
-            memoryview(buffer).cast("B")[: len(content)] = content
-        return (self.nvrtc.nvrtcResult.NVRTC_SUCCESS,)
-
-    def _ptx(self, program: Any) -> bytes | None:
-        """The rewritten text with its zero byte; None if the program has none."""
-        key = int(program)
-        if key not in self._texts:
-            error, size = self._own["nvrtcGetPTXSize"](program)
-            if int(error) or size <= 1:
-                return None
-            buffer = bytearray(size)
-            self._own["nvrtcGetPTX"](program, buffer)
-            ptx = bytes(buffer).rstrip(b"\0").decode()
-            names = tuple(entries(ptx))
-            if names:
-                ptx = self.observer.rewrite(KernelSource(NAME, names, ptx, architecture(ptx)))
-            self._texts[key] = ptx.encode() + b"\0"
-        return self._texts[key]
-
-    def _cubin(self, program: Any) -> bytes | None:
-        """The rewritten text assembled; None if the program has no text."""
-        key = int(program)
-        ptx = self._ptx(program)
-        if key not in self._cubins and ptx is not None:
-            from accel_magic.gpu.assemble import assemble
-
-            text = ptx.rstrip(b"\0").decode()
-            self._cubins[key] = assemble(text, architecture(text)).cubin
-        return self._cubins.get(key)
-
-    def _destroy(self, program: Any) -> Any:
-        self._texts.pop(int(program), None)
-        self._cubins.pop(int(program), None)
-        return self._own["nvrtcDestroyProgram"](program)
-
-
-def _launch(driver: Any, observer: Observer) -> Callable[..., Any]:
-    start = driver.cuLaunchKernel
-
-    def launch(function: Any, *numbers: Any) -> Any:
-        gx, gy, gz, bx, by, bz, shared, stream = numbers[:8]
-        error, name = driver.cuFuncGetName(function)
-        kernel = "a kernel of cuda.bindings" if int(error) else bytes(name).decode()
-        launched = Launch(NAME, kernel, (gx, gy, gz), (bx, by, bz), shared, int(stream), time.monotonic_ns())
-        observer.launching(launched)
-        result = start(function, *numbers)
-        if not int(result[0]):
-            observer.launched(replace(launched, returned_ns=time.monotonic_ns()))
+    def _get_cubin(self, own: Callable[..., Any], program: Any, buffer: Any) -> Any:
+        result = own(program, buffer)
+        error, size = self.nvrtc.nvrtcGetPTXSize(program)
+        if not int(result[0]) and not int(error) and size > 1:
+            text = bytearray(size)
+            self.nvrtc.nvrtcGetPTX(program, text)
+            self.cubins[bytes(bytearray(buffer))] = text.rstrip(b"\0").decode()
         return result
 
-    return launch
+    def _load(self, own: Callable[..., Any], image: Any, *options: Any) -> Any:
+        result = own(image, *options)
+        if not int(result[0]):
+            ptx = self._ptx(image)
+            if ptx:
+                self.texts[int(result[1])] = rewritten(self.observer, NAME, ptx)
+        return result
+
+    def _ptx(self, image: Any) -> str:
+        """The PTX of an image, given as the bindings take it: a buffer, or its address; '' where none is known."""
+        if isinstance(image, int):
+            content = ctypes.string_at(image)
+            # The first bytes of machine code say how long it is.
+            known = [
+                code for code in self.cubins if code.startswith(content) and ctypes.string_at(image, 64) == code[:64]
+            ]
+            content = next((code for code in known if ctypes.string_at(image, len(code)) == code), content)
+        else:
+            content = bytes(image)
+        if content in self.cubins:
+            return self.cubins[content]
+        content = content.rstrip(b"\0")
+        return content.decode(errors="replace") if b".entry" in content and b"\0" not in content else ""
+
+    def _unload(self, own: Callable[..., Any], module: Any) -> Any:
+        handle = int(module)
+        self.texts.pop(handle, None)
+        twin = self.loaded.pop(handle, None)
+        self.kernels.clear()  # a handle of a kernel that goes may come again
+        if twin is not None:
+            self.driver.cuModuleUnload(twin)
+        return own(module)
+
+    def _launch(self, own: Callable[..., Any], kernel: Any, *numbers: Any) -> Any:
+        shape = tuple(int(number) for number in numbers[:8])
+        return self._launched(kernel, shape, lambda twin: own(twin, *numbers))
+
+    def _launch_ex(self, own: Callable[..., Any], config: Any, kernel: Any, *arguments: Any) -> Any:
+        names = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "hStream")
+        shape = tuple(int(getattr(config, name)) for name in names)
+        return self._launched(kernel, shape, lambda twin: own(config, twin, *arguments))
+
+    def _launched(self, kernel: Any, shape: tuple[int, ...], start: Callable[[Any], Any]) -> Any:
+        gx, gy, gz, bx, by, bz, shared, stream = shape
+        name = self._name(kernel)
+        if recorded(self.driver, stream):
+            self.observer.skipped(name, GRAPH)
+            return start(kernel)
+        handle = int(kernel)
+        if handle not in self.kernels:
+            self.kernels[handle] = self._twin(kernel, name)
+        twin = self.kernels[handle]
+        if twin is not None:
+            allow_shared(self.driver, twin, shared)
+        launch = Launch(NAME, name, (gx, gy, gz), (bx, by, bz), shared, stream, time.monotonic_ns())
+        self.observer.launching(launch)
+        result = start(kernel if twin is None else twin)
+        if not int(result[0]):
+            self.observer.launched(replace(launch, returned_ns=time.monotonic_ns()))
+        return result
+
+    def _name(self, kernel: Any) -> str:
+        get = self.driver.cuKernelGetName if isinstance(kernel, self.driver.CUkernel) else self.driver.cuFuncGetName
+        error, name = get(kernel)
+        return "a kernel of cuda.bindings" if int(error) else bytes(name).decode()
+
+    def _twin(self, kernel: Any, name: str) -> Any:
+        owner = self._owner(kernel)
+        if owner not in self.texts:
+            self.observer.skipped(name, OLDER)
+        if not self.texts.get(owner):
+            return None
+        try:
+            if owner not in self.loaded:
+                self.loaded[owner] = self._loaded(self.texts[owner])
+            return _checked(self.driver.cuModuleGetFunction(self.loaded[owner], name.encode()))
+        except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
+            reason = str(failure).strip().replace("\n", "; ")
+            self.observer.skipped(name, f"with programs in it the module cannot be loaded: {reason}")
+            return None
+
+    def _owner(self, kernel: Any) -> int:
+        """The handle that the kernel's module or library was loaded under; 0 where the driver does not say."""
+        driver = self.driver
+        get = driver.cuKernelGetLibrary if isinstance(kernel, driver.CUkernel) else driver.cuFuncGetModule
+        error, found = get(kernel)
+        if int(error):
+            return 0
+        if int(found) in self.texts:
+            return int(found)
+        for handle in self.texts:  # a kernel of a library, given as a function of the module behind it
+            error, module = driver.cuLibraryGetModule(driver.CUlibrary(handle))
+            if not int(error) and int(module) == int(found):
+                return handle
+        return 0
+
+    def _loaded(self, text: str) -> Any:
+        # The driver may be older than the compiler, and not know its version of PTX.
+        from accel_magic.gpu.assemble import assemble
+
+        return _checked(self.driver.cuModuleLoadData(assemble(text, architecture(text)).cubin))
+
+
+def _checked(result: Any) -> Any:
+    error, value = result
+    if int(error):
+        raise RuntimeError(error.name)
+    return value
+
+
+def _wrapped(own: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the function that takes the place of `own`: the same where a framework calls it through its module."""
+
+    @functools.wraps(own)
+    def call(*arguments: Any) -> Any:
+        return own(*arguments) if called_by(_KEPT) else instead(own, *arguments)
+
+    return call

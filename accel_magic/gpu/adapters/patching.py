@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _NOTHING = object()
 
@@ -27,25 +27,24 @@ def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
 
 
 @contextmanager
-def substituted(old: object, new: object, apart_from: tuple[str, ...]) -> Iterator[None]:
-    """Put `new` in the place of `old` in all modules that have it under some name, until the context ends.
+def substituted(pairs: Sequence[tuple[object, object]], apart_from: tuple[str, ...]) -> Iterator[None]:
+    """Put new objects in the place of old ones in all modules that have them under some name, until the context ends.
 
-    For classes that cannot be changed: users bind them with `from package import Class`, in notebooks before the cell.
+    For classes and functions that users bind with `from package import name`, in notebooks before the cell.
 
     Args:
-        old: What modules have now.
-        new: What they see until the end; names bound meanwhile go back to `old` too.
-        apart_from: Beginnings of the names of modules that keep it.
+        pairs: What modules have now, and what they see until the end; names bound meanwhile go back too.
+        apart_from: Beginnings of the names of modules that keep the old ones.
 
     """
-    _rebind(old, new, apart_from)
+    _rebind({id(old): new for old, new in pairs}, apart_from)
     try:
         yield
     finally:
-        _rebind(new, old, ())
+        _rebind({id(new): old for old, new in pairs}, ())
 
 
-def _rebind(old: object, new: object, apart_from: tuple[str, ...]) -> None:
+def _rebind(new: Mapping[int, object], apart_from: tuple[str, ...]) -> None:
     for module_name, module in list(sys.modules.items()):
         if apart_from and module_name.startswith(apart_from):
             continue
@@ -54,8 +53,8 @@ def _rebind(old: object, new: object, apart_from: tuple[str, ...]) -> None:
             names: dict[str, object] = object.__getattribute__(module, "__dict__")
         except AttributeError:
             continue
-        for name in [name for name, value in list(names.items()) if value is old]:
-            names[name] = new
+        for name in [name for name, value in list(names.items()) if id(value) in new]:
+            names[name] = new[id(names[name])]
 
 
 def absent(owner: Any, names: Iterable[str]) -> str:

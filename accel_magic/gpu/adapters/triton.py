@@ -8,11 +8,14 @@ import time
 import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from accel_magic.gpu.adapters import KernelSource, Launch
 from accel_magic.gpu.adapters.entries import architecture, entries
 from accel_magic.gpu.adapters.patching import absent, replaced
+from accel_magic.gpu.adapters.twins import GRAPH
 from accel_magic.gpu.model import SourceLine
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ _NEEDED = (
     "runtime.jit.JITFunction._do_compile",
     "runtime.autotuner.Autotuner.run",
     "runtime.driver._active",
-    "compiler.CompiledKernel",
+    "compiler.CompiledKernel._init_handles",
     "backends.nvidia.driver.CudaLauncher",
 )
 
@@ -46,6 +49,7 @@ class TritonAdapter:
 
     Kernels compiled before the cell are compiled again within it, because Triton's own key of a kernel includes the
     inspection hook's. Kernels that the user holds compiled in hand and launches directly are reported as skipped.
+    Those compiled within the cell, and held after it, are assembled again without programs when they are launched.
     """
 
     device: Device | None = None
@@ -69,7 +73,7 @@ class TritonAdapter:
             cell = _Cell(triton, observer, stripped=self.device is not None)
             stack.enter_context(cell.compiling())
             if self.device is None:
-                stack.enter_context(_launches(triton, observer))
+                stack.enter_context(_launches(triton, observer, cell))
             else:
                 from accel_magic.gpu.adapters.triton_cpu import simulated_driver
 
@@ -85,6 +89,9 @@ class _Cell:
         stripped: Leave the PTX as it is instead of assembling it.
         compiled: (JIT function, device, key) of what has entered Triton's caches in memory.
         tuned: Autotuners that ran: with their choices, and whether they had a benchmark function, before the cell.
+        originals: PTX as Triton made it, by the PTX with programs in it.
+        made: Kernels compiled within the cell, as long as somebody holds them.
+        plain: By function of a kernel that was recorded into a graph: the same without programs.
 
     """
 
@@ -95,12 +102,17 @@ class _Cell:
     compiled: list[tuple[Any, Any, Any]] = field(default_factory=list)
     tuned: dict[int, tuple[Any, dict[Any, Any], bool]] = field(default_factory=dict)
     functions: list[Any] = field(default_factory=list)
+    originals: dict[str, str] = field(default_factory=dict)
+    made: WeakSet[Any] = field(default_factory=WeakSet)
+    plain: dict[Any, Any] = field(default_factory=dict)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
         """Rewrite what is compiled; nothing of it is left in Triton's caches afterwards."""
         knobs, runtime = self.triton.knobs, self.triton.runtime
         compile_one, tune = runtime.jit.JITFunction._do_compile, runtime.autotuner.Autotuner.run  # noqa: SLF001
+        kind = self.triton.compiler.CompiledKernel
+        make = kind.__init__
 
         def do_compile(function: Any, key: Any, signature: Any, device: Any, *rest: Any, **options: Any) -> Any:
             self.functions.append(function)
@@ -114,7 +126,12 @@ class _Cell:
             self.tuned.setdefault(id(tuner), (tuner, dict(tuner.cache), "do_bench" in vars(tuner)))
             return tune(tuner, *arguments, **options)
 
+        def init(kernel: Any, *arguments: Any, **named: Any) -> None:
+            make(kernel, *arguments, **named)
+            self.made.add(kernel)
+
         with ExitStack() as stack:
+            stack.callback(self._restore)
             stack.callback(self._forget)
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="accel-magic-triton-"))
             stack.enter_context(_cache_in(knobs.cache, folder))
@@ -122,6 +139,7 @@ class _Cell:
             stack.enter_context(replaced(knobs.runtime, "add_stages_inspection_hook", hook))
             stack.enter_context(replaced(runtime.jit.JITFunction, "_do_compile", do_compile))
             stack.enter_context(replaced(runtime.autotuner.Autotuner, "run", run_tuner))
+            stack.enter_context(replaced(kind, "__init__", init))
             yield
 
     def _stages_hook(self, before: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -151,7 +169,10 @@ class _Cell:
 
     def _rewritten(self, ptx: str) -> str:
         names = tuple(entries(ptx))
-        return self.observer.rewrite(KernelSource(NAME, names, ptx, architecture(ptx), self._origin()))
+        text = self.observer.rewrite(KernelSource(NAME, names, ptx, architecture(ptx), self._origin()))
+        if text != ptx:
+            self.originals[text] = ptx
+        return text
 
     def _name(self) -> str:
         return self.functions[-1].__name__ if self.functions else "a kernel"
@@ -175,6 +196,44 @@ class _Cell:
             if not had_bench:
                 vars(tuner).pop("do_bench", None)
 
+    def _restore(self) -> None:
+        """Take the programs out of kernels that somebody still holds."""
+        for kernel in () if self.stripped else tuple(self.made):
+            original = self.originals.get(kernel.asm.get("ptx"))
+            if original is None:
+                continue
+            if kernel.module is not None:
+                self.triton.runtime.driver.active.utils.unload_module(kernel.module)
+            kernel.asm["ptx"] = original
+            kernel.module = kernel.function = kernel._run = None  # noqa: SLF001
+            kernel._init_handles = partial(_reload, kernel)  # noqa: SLF001 - most are not launched again
+
+    def without_programs(self, function: Any) -> Any:
+        """Load the kernel of a function as Triton compiled it; it stays loaded, because a graph outlives the cell."""
+        if function not in self.plain:
+            kernel = next((one for one in self.made if one.function == function), None)
+            original = self.originals.get(kernel.asm.get("ptx")) if kernel is not None else None
+            self.plain[function] = self._loaded(kernel, original) if original else function
+        return self.plain[function]
+
+    def _loaded(self, kernel: Any, ptx: str) -> Any:
+        driver = self.triton.runtime.driver.active
+        code, device = _assembled(ptx), driver.get_current_device()
+        return driver.utils.load_binary(kernel.name, code, kernel.metadata.shared, device)[1]
+
+
+def _reload(kernel: Any) -> None:
+    """Take the place of `_init_handles` of a kernel whose machine code still has programs in it, until it is called."""
+    vars(kernel).pop("_init_handles", None)
+    kernel.kernel = kernel.asm["cubin"] = _assembled(kernel.asm["ptx"])
+    kernel._init_handles()  # noqa: SLF001
+
+
+def _assembled(ptx: str) -> bytes:
+    from accel_magic.gpu.assemble import assemble
+
+    return assemble(ptx, architecture(ptx)).cubin
+
 
 @contextmanager
 def _cache_in(cache: Any, folder: str) -> Iterator[None]:
@@ -191,7 +250,7 @@ def _cache_in(cache: Any, folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _launches(triton: Any, observer: Observer) -> Iterator[None]:
+def _launches(triton: Any, observer: Observer, cell: _Cell) -> Iterator[None]:
     """Report launches on the GPU, and those of kernels that were loaded before."""
     launcher = triton.backends.nvidia.driver.CudaLauncher
     start = launcher.__call__
@@ -209,6 +268,9 @@ def _launches(triton: Any, observer: Observer) -> Iterator[None]:
                 reported.add(function)
                 observer.skipped(_loaded_name(metadata), "it was compiled before the cell and is launched as it is")
             return start(self, x, y, z, stream, function, packed, metadata, *rest)
+        if _recorded(triton, stream):
+            observer.skipped(loaded[function], GRAPH)
+            return start(self, x, y, z, stream, cell.without_programs(function), packed, metadata, *rest)
         warps, clusters, shared = packed[:3]
         launch = Launch(
             NAME, loaded[function], (x * clusters, y, z), (32 * warps, 1, 1), shared, int(stream), time.monotonic_ns()
@@ -225,6 +287,12 @@ def _launches(triton: Any, observer: Observer) -> Iterator[None]:
             yield
     finally:
         hooks.remove(on_load)
+
+
+def _recorded(triton: Any, stream: int) -> bool:
+    """Whether launches into this stream are recorded into a graph; older versions of Triton cannot tell."""
+    ask = getattr(triton.runtime.driver.active.utils, "is_stream_capturing", None)
+    return bool(ask and ask(stream))
 
 
 def _loaded_name(metadata: Any) -> str:

@@ -36,7 +36,7 @@ enum { ENOENT = 2, E2BIG = 7, EAGAIN = 11, EBUSY = 16, EEXIST = 17, EINVAL = 22,
 
 struct accel_map {
   u32 type, key_size, value_size, max_entries;
-  u64 base, flags;
+  u64 base, padding; // bytes between the values of an array
 };
 
 // From the lowering. Addresses are numbers so that the optimiser sees constants.

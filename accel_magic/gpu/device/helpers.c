@@ -1,5 +1,6 @@
 // The helpers that programs call, by number: accel_magic/gpu/helpers.py says what each takes and returns.
 #include "accel.h"
+#include "banks.h"
 #include "hash.h"
 #include "ring.h"
 
@@ -31,11 +32,12 @@ PART enum kind kind_of(u64 handle) {
   }
 }
 
-// Values of arrays lie one behind the other, those of per-thread arrays by key and then by thread, nothing between them:
-// 64-bit atomics need a value size that is a multiple of eight.
+// Values of arrays lie one behind the other, those of per-thread arrays by key and then by thread. Nothing is between
+// them, so that 64-bit atomics need a value size that is a multiple of eight; but in arrays shared with the kernel's
+// programs each begins at a multiple of eight, as the kernel has it.
 PART u64 array_value(const struct accel_map *map, u64 key, enum kind kind) {
   u64 place = kind == PER_THREAD ? key * accel_threads + thread_number() : key;
-  return map->base + place * map->value_size;
+  return map->base + place * (map->value_size + map->padding);
 }
 
 PART u64 no_room_for_thread(enum kind kind) { return kind == PER_THREAD && thread_number() >= accel_threads; }
@@ -192,6 +194,10 @@ HELPER(609) { // gpu_barrier()
 
 HELPER(610) { // gpu_distinct(value): the lowest lane of each value counts it
   return __builtin_popcount(ballot(active(), lane_id() == (u32)__builtin_ctz(same(active(), a))));
+}
+
+HELPER(611) { // gpu_bank_passes(address, size)
+  return bank_passes((u32)a, (u32)b);
 }
 
 // For the lowering.

@@ -915,6 +915,19 @@ define dso_local range(i64 0, 33) i64 @accel_helper_610(i64 noundef %0, i64 noun
 
 declare i32 @llvm.ctpop.i32(i32) #12
 
+define dso_local range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #6 {
+  %6 = trunc i64 %1 to i32
+  %7 = tail call fastcc i32 @bank_passes(i32 noundef %6) #24
+  %8 = zext nneg i32 %7 to i64
+  ret i64 %8
+}
+
+define internal fastcc range(i32 0, 33) i32 @bank_passes(i32 noundef %0) unnamed_addr #6 {
+  %2 = tail call fastcc i32 @active() #24
+  %3 = tail call fastcc i32 @distinct_words(i32 noundef %2) #24
+  ret i32 %3
+}
+
 define dso_local i64 @accel_launch() local_unnamed_addr #6 {
   %1 = tail call fastcc i64 @launch_id() #24
   ret i64 %1
@@ -1273,9 +1286,12 @@ define internal fastcc i64 @array_value(ptr nocapture noundef readonly %0, i64 n
   %14 = getelementptr inbounds i8, ptr %0, i64 8
   %15 = load i32, ptr %14, align 8
   %16 = zext i32 %15 to i64
-  %17 = mul i64 %11, %16
-  %18 = add i64 %17, %13
-  ret i64 %18
+  %17 = getelementptr inbounds i8, ptr %0, i64 24
+  %18 = load i64, ptr %17, align 8
+  %19 = add i64 %18, %16
+  %20 = mul i64 %19, %11
+  %21 = add i64 %20, %13
+  ret i64 %21
 }
 
 define internal fastcc i64 @add64(ptr nocapture noundef %0, i64 noundef %1) unnamed_addr #16 {
@@ -1844,6 +1860,16 @@ define internal fastcc { i64, i32 } @claim(ptr noundef %0, i64 noundef %1, i64 n
   %30 = insertvalue { i64, i32 } poison, i64 %29, 0
   %31 = insertvalue { i64, i32 } %30, i32 %20, 1
   ret { i64, i32 } %31
+}
+
+define internal fastcc range(i32 0, 33) i32 @distinct_words(i32 noundef %0) unnamed_addr #6 {
+  %2 = tail call fastcc i32 @lane_id() #24
+  %3 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %0, i1 true)
+  %4 = icmp eq i32 %2, %3
+  %5 = zext i1 %4 to i32
+  %6 = tail call fastcc i32 @ballot(i32 noundef %0, i32 noundef %5) #24
+  %7 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %6)
+  ret i32 %7
 }
 
 declare i64 @llvm.umin.i64(i64, i64) #23

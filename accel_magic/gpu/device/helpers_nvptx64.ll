@@ -965,6 +965,52 @@ define internal fastcc i32 @same(i32 noundef %0, i64 noundef %1) unnamed_addr #1
 
 declare i32 @llvm.ctpop.i32(i32) #11
 
+define dso_local range(i64 0, 33) i64 @accel_helper_611(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #10 {
+  %6 = trunc i64 %0 to i32
+  %7 = trunc i64 %1 to i32
+  %8 = tail call fastcc i32 @bank_passes(i32 noundef %6, i32 noundef %7) #32
+  %9 = zext nneg i32 %8 to i64
+  ret i64 %9
+}
+
+define internal fastcc range(i32 0, 33) i32 @bank_passes(i32 noundef %0, i32 noundef %1) unnamed_addr #10 {
+  %3 = icmp ugt i32 %1, 8
+  %4 = icmp ult i32 %1, 5
+  %5 = select i1 %3, i32 8, i32 16
+  %6 = select i1 %4, i32 32, i32 %5
+  %7 = select i1 %3, i32 4, i32 3
+  %8 = select i1 %4, i32 2, i32 %7
+  %9 = lshr i32 %0, %8
+  %10 = tail call fastcc i32 @active() #32
+  %11 = tail call fastcc i32 @lane_id() #31
+  %12 = sub nsw i32 0, %6
+  %13 = and i32 %11, %12
+  %14 = shl nsw i32 -1, %6
+  %15 = xor i32 %14, -1
+  %16 = select i1 %4, i32 -1, i32 %15
+  %17 = shl i32 %16, %13
+  %18 = tail call fastcc i32 @same_word(i32 noundef %10, i32 noundef %9) #32
+  %19 = and i32 %17, %18
+  %20 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %19, i1 true)
+  %21 = icmp eq i32 %11, %20
+  %22 = zext i1 %21 to i32
+  %23 = tail call fastcc i32 @ballot(i32 noundef %10, i32 noundef %22) #32
+  %24 = shl nsw i32 -1, %11
+  %25 = xor i32 %24, -1
+  %26 = and i32 %23, %25
+  %27 = add nsw i32 %6, -1
+  %28 = and i32 %9, %27
+  %29 = tail call fastcc i32 @same_word(i32 noundef %10, i32 noundef %28) #32
+  %30 = and i32 %26, %29
+  %31 = and i32 %30, %17
+  %32 = tail call range(i32 0, 32) i32 @llvm.ctpop.i32(i32 %31)
+  %33 = shl nuw nsw i32 %13, 8
+  %34 = select i1 %21, i32 %32, i32 0
+  %35 = or disjoint i32 %34, %33
+  %36 = tail call fastcc i32 @distinct_words(i32 noundef %10, i32 noundef %35) #32
+  ret i32 %36
+}
+
 define dso_local i64 @accel_launch() local_unnamed_addr #13 {
   %1 = tail call fastcc i64 @launch_id() #32
   ret i64 %1
@@ -1327,9 +1373,12 @@ define internal fastcc i64 @array_value(ptr nocapture noundef readonly %0, i64 n
   %14 = getelementptr inbounds i8, ptr %0, i64 8
   %15 = load i32, ptr %14, align 8
   %16 = zext i32 %15 to i64
-  %17 = mul i64 %11, %16
-  %18 = add i64 %17, %13
-  ret i64 %18
+  %17 = getelementptr inbounds i8, ptr %0, i64 24
+  %18 = load i64, ptr %17, align 8
+  %19 = add i64 %18, %16
+  %20 = mul i64 %19, %11
+  %21 = add i64 %20, %13
+  ret i64 %21
 }
 
 define internal fastcc i64 @add64(ptr addrspace(1) nocapture noundef %0, i64 noundef %1) unnamed_addr #16 {
@@ -1966,6 +2015,24 @@ declare noundef i64 @llvm.nvvm.read.ptx.sreg.clock64() #25
 declare void @llvm.nvvm.bar.sync(i32) #24
 
 declare i32 @llvm.nvvm.match.any.sync.i64(i32, i64) #27
+
+define internal fastcc i32 @same_word(i32 noundef %0, i32 noundef %1) unnamed_addr #10 {
+  %3 = tail call i32 @llvm.nvvm.match.any.sync.i32(i32 %0, i32 %1)
+  ret i32 %3
+}
+
+define internal fastcc range(i32 0, 33) i32 @distinct_words(i32 noundef %0, i32 noundef %1) unnamed_addr #10 {
+  %3 = tail call fastcc i32 @lane_id() #31
+  %4 = tail call fastcc i32 @same_word(i32 noundef %0, i32 noundef %1) #32
+  %5 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %4, i1 true)
+  %6 = icmp eq i32 %3, %5
+  %7 = zext i1 %6 to i32
+  %8 = tail call fastcc i32 @ballot(i32 noundef %0, i32 noundef %7) #32
+  %9 = tail call range(i32 0, 33) i32 @llvm.ctpop.i32(i32 %8)
+  ret i32 %9
+}
+
+declare i32 @llvm.nvvm.match.any.sync.i32(i32, i32) #27
 
 declare i64 @llvm.umin.i64(i64, i64) #30
 

@@ -32,6 +32,7 @@ PART u32 active(void) { return 1u << accel_self.lane; }
 PART u32 ballot(u32 mask, u32 yes) { return yes ? mask : 0; }
 PART u32 from_lane(u32 mask, u32 value, u32 lane) { return value; }
 PART u32 same(u32 mask, u64 value) { return mask; }
+PART u32 same_word(u32 mask, u32 value) { return mask; }
 PART void rejoin(u32 mask) {}
 
 PART void block_barrier(void) {}

@@ -34,6 +34,7 @@ PART u32 from_lane(u32 mask, u32 value, u32 lane) { return __nvvm_shfl_sync_idx_
 
 // Lanes of the mask with the same value.
 PART u32 same(u32 mask, u64 value) { return __nvvm_match_any_sync_i64(mask, value); }
+PART u32 same_word(u32 mask, u32 value) { return __nvvm_match_any_sync_i32(mask, value); }
 
 // All lanes of the mask come here before any goes on.
 PART void rejoin(u32 mask) { __nvvm_bar_warp_sync(mask); }

@@ -43,6 +43,16 @@ class Surroundings:
     promoted: frozenset[tuple[int, int]]
     pointers: Mapping[tuple[int, int], str]
 
+    @property
+    def system(self) -> bool:
+        """Whether atomic operations are meant for the whole system: programs on the CPU do them too."""
+        return any(spec.used_by == "both" for spec in self.maps)
+
+    @property
+    def scope(self) -> str:
+        """LLVM's scope of atomic operations."""
+        return "" if self.system else self.traits.scope
+
 
 @dataclass
 class Emitter:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.lowering.origins import Origin
 
 _RMW: Final[Mapping[int, str]] = {Alu.ADD: "add", Alu.OR: "or", Alu.AND: "and", Alu.XOR: "xor"}
+_PTX: Final[Mapping[str, str]] = {"add": "add.u", "or": "or.b", "and": "and.b", "xor": "xor.b", "xchg": "exch.b"}
 _ATOMIC_SIZES: Final = (4, 8)
 
 
@@ -171,10 +172,10 @@ def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand
     """
     kind, size = f"i{8 * instruction.size}", instruction.size
     at = address(out, instruction.dst, instruction)
+    if not at.private and out.around.system and out.around.traits.assembly:
+        return _in_assembly(out, at, name, (kind, operand))
     if not at.private:
-        return out.value(
-            f"atomicrmw {name} {at.pointer}, {kind} {operand} {out.around.traits.scope} monotonic, align {size}"
-        )
+        return out.value(f"atomicrmw {name} {at.pointer}, {kind} {operand} {out.around.scope} monotonic, align {size}")
     # Nobody else sees it, and GPUs have no atomic operations on a thread's own memory.
     old = out.value(f"load {kind}, {at.pointer}, align {min(at.align, size)}")
     new = operand if name == "xchg" else out.value(f"{name} {kind} {old}, {operand}")
@@ -182,12 +183,22 @@ def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand
     return old
 
 
+def _in_assembly(out: Emitter, at: Address, name: str, operand: tuple[str, str]) -> str:
+    """Write an atomic operation for the whole system in PTX: LLVM leaves the scope out of all but compare-and-swap."""
+    kind, value = operand
+    space = ".global" if "addrspace(1)" in at.pointer else ""
+    register = "l" if kind == "i64" else "r"
+    text = f"atom.sys{space}.{_PTX[name]}{kind[1:]} $0, [$1], $2;"
+    constraints = f"={register},l,{register},~{{memory}}"
+    return out.value(f'call {kind} asm sideeffect "{text}", "{constraints}"({at.pointer}, {kind} {value})')
+
+
 def _compare_exchange(out: Emitter, instruction: Instruction, operand: str) -> str:
     kind, size = f"i{8 * instruction.size}", instruction.size
     expected = out.read(0, 8 * size)
     at = address(out, instruction.dst, instruction)
     if not at.private:
-        scope = out.around.traits.scope
+        scope = out.around.scope
         pair = out.value(
             f"cmpxchg {at.pointer}, {kind} {expected}, {kind} {operand} {scope} monotonic monotonic, align {size}"
         )

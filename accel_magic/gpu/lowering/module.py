@@ -95,7 +95,7 @@ def _constants(maps: Sequence[MapSpec], placement: Placement) -> list[str]:
     """What `accel_maps` and its like are: struct accel_map of the helpers' source."""
     rows = [
         f"%accel_map {{ i32 {spec.type}, i32 {spec.key_size}, i32 {spec.value_size}, i32 {spec.max_entries}, "
-        f"i64 {base}, i64 {spec.flags} }}"
+        f"i64 {base}, i64 {spec.stride - spec.value_size} }}"
         for spec, base in zip(maps, placement.bases, strict=True)
     ]
     content = f"[{', '.join(rows)}]" if rows else "zeroinitializer"

@@ -169,7 +169,7 @@ def _result(helper: int, state: State, maps: Sequence[MapSpec], placement: Place
     if state[1].kind is not Kind.NUMBER or place is None or not 0 <= place < len(maps):
         return Origin(Kind.GLOBAL)
     # Values of arrays lie one behind the other; entries of hashes and records of rings begin at multiples of eight.
-    spacing = maps[place].value_size if maps[place].type in ARRAYS | PER_THREAD else 8
+    spacing = maps[place].stride if maps[place].type in ARRAYS | PER_THREAD else 8
     return Origin(Kind.GLOBAL, 0, 0, _lowest_bit(placement.bases[place] | spacing))
 
 

@@ -15,8 +15,9 @@ class Traits:
         stack: Address space of what a function allocates.
         global_: Address space of device memory; 0 where pointers are not told apart.
         private: Address space of a thread's own memory, to which any pointer can be cast; 0 where there is none.
-        scope: Scope of atomic operations: all threads of the device.
+        scope: Scope of atomic operations: all threads of the device, where nobody else sees the maps.
         device: Whether it is no CPU: calls are always inlined, and lanes run together.
+        assembly: Whether atomic operations for the whole system are written in assembly, since LLVM has none.
 
     """
 
@@ -26,12 +27,21 @@ class Traits:
     private: int
     scope: str
     device: bool
+    assembly: bool = False
 
 
 class Target(Enum):
     """A kind of machine."""
 
     HOST = Traits("", stack=0, global_=0, private=0, scope="", device=False)
-    NVPTX = Traits("nvptx64-nvidia-cuda", stack=0, global_=1, private=5, scope='syncscope("device")', device=True)
+    NVPTX = Traits(
+        "nvptx64-nvidia-cuda",
+        stack=0,
+        global_=1,
+        private=5,
+        scope='syncscope("device")',
+        device=True,
+        assembly=True,
+    )
     AMDGPU = Traits("amdgcn-amd-amdhsa", stack=5, global_=1, private=5, scope='syncscope("agent")', device=True)
     SPIRV = Traits("spirv64-unknown-unknown", stack=0, global_=1, private=0, scope='syncscope("device")', device=True)

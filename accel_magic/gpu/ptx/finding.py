@@ -9,12 +9,12 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.places import Where
 from accel_magic.gpu.ptx.accesses import Access, access
 from accel_magic.gpu.ptx.lexer import WORD
-from accel_magic.gpu.ptx.model import Directive, Instruction, Label, Module, Scope, instructions, walk
+from accel_magic.gpu.ptx.model import Directive, Instruction, Label, Scope, walk
 from accel_magic.gpu.ptx.regions import moved
 from accel_magic.gpu.ptx.registers import Names, of_function, of_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from accel_magic.gpu.ptx.model import Function
 
@@ -24,8 +24,6 @@ _NO_BARRIER: Final = frozenset({"warp", "arrive"})
 _ENDS: Final = frozenset({"bra", "brx", "ret", "exit", "trap"})
 _JUMPS: Final = frozenset({"bra", "brx"})
 _LEAVE: Final = frozenset({"ret", "exit"})
-_NAMES: Final = frozenset({"call", "mov", "cvta", "st"})
-"""Instructions that may name a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,33 +162,3 @@ def _falls_through(body: Scope) -> bool:
         elif isinstance(item, Directive):
             jumps.update(WORD.findall(item.text) if item.name == ".branchtargets" else ())
     return last is None or last.predicate is not None or last.opcode[0] not in _ENDS or bool(labels & jumps)
-
-
-def reachable(module: Module) -> Mapping[str, frozenset[str]]:
-    """Name the functions that each kernel can get to, itself included; naming a function counts as calling it."""
-    names = {function.name for function in module.functions}
-    calls = {
-        function.name: {
-            word
-            for instruction in instructions(function.body)
-            if instruction.opcode[0] in _NAMES
-            for word in names.intersection(WORD.findall(instruction.operand_text))
-        }
-        for function in module.functions
-        if function.body is not None
-    }
-    tables = {
-        word for one in module.variables for word in names.intersection(WORD.findall(module.text[one.start : one.end]))
-    }
-    return {kernel.name: _closure(kernel.name, calls, tables) for kernel in module.kernels}
-
-
-def _closure(start: str, calls: Mapping[str, set[str]], tables: set[str]) -> frozenset[str]:
-    # A function whose address is kept in a variable may be called by anyone.
-    seen, waiting = set[str](), [start, *tables]
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += calls.get(name, ())
-    return frozenset(seen)

@@ -14,60 +14,46 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.places import Attach, Where
-from accel_magic.gpu.ptx.finding import Found, find, reachable
-from accel_magic.gpu.ptx.lexer import Text
-from accel_magic.gpu.ptx.model import Directive, Function
+from accel_magic.gpu.ptx.calls import NAMING
+from accel_magic.gpu.ptx.lexer import WORD, Text
+from accel_magic.gpu.ptx.model import Directive, Function, Instruction, walk
 from accel_magic.gpu.ptx.parser import parse
-from accel_magic.gpu.ptx.registers import of_module
+from accel_magic.gpu.ptx.plans import Chosen, Plans, Probe, Version
 from accel_magic.gpu.ptx.report import SEVERAL_KERNELS, Injection, KernelReport, Site, site
 from accel_magic.gpu.ptx.template import Template, prepare
 from accel_magic.gpu.ptx.values import Values, values
-from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from accel_magic.gpu.places import Attach
     from accel_magic.gpu.ptx.model import Module
     from accel_magic.gpu.ptx.probe import ProbeCode
 
 MOST_STATEMENTS: Final = 400_000
 """Instructions that the copies in one kernel may have together: more would take minutes to assemble."""
 _BITS: Final = 64
-_IN_FUNCTIONS: Final = frozenset({Where.FUNCTION, Where.FUNCTION_EXIT})
-
-
-@dataclass(frozen=True)
-class _Probe:
-    attach: Attach
-    name: str
-    template: Template
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """A place with the probes that go there."""
-
-    found: Found
-    probes: tuple[_Probe, ...]
 
 
 @dataclass
 class _Edits:
-    """What is put into the text, by offset."""
+    """What is put into the text, by offset, and what is put in the place of names: (start, end, name)."""
 
     tag: str
+    copies: Iterator[int] = field(default_factory=count)
     inserted: list[tuple[int, str]] = field(default_factory=list)
     heads: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    copies: Iterator[int] = field(default_factory=count)
+    renamed: list[tuple[int, int, str]] = field(default_factory=list)
 
-    def apply(self, text: str) -> str:
-        heads = [(at, "\n" + "\n".join(dict.fromkeys(lines))) for at, lines in self.heads.items() if lines]
-        pieces, at = [], 0
-        for offset, code in sorted([*heads, *self.inserted], key=lambda edit: edit[0]):
-            pieces += [text[at:offset], code]
-            at = offset
-        return "".join([*pieces, text[at:]])
+    def apply(self, text: str, start: int = 0, end: int | None = None) -> str:
+        """Write the text between two offsets with all edits, which lie there."""
+        heads = [(at, at, "\n" + "\n".join(dict.fromkeys(lines))) for at, lines in self.heads.items() if lines]
+        inserted = [(at, at, code) for at, code in self.inserted]
+        pieces, at = [], start
+        for first, last, code in sorted([*heads, *inserted, *self.renamed], key=lambda edit: edit[0]):
+            pieces += [text[at:first], code]
+            at = last
+        return "".join([*pieces, text[at:end]])
 
 
 def inject(
@@ -80,7 +66,7 @@ def inject(
 ) -> Injection:
     """Put programs into a module's kernels and into the device functions that these use.
 
-    A device function is one for all kernels that use it: copies in it run for those too that are not traced.
+    A device function that kernels with other programs or none share is there once for each of them.
 
     Args:
         text: The module's PTX.
@@ -97,30 +83,33 @@ def inject(
     tag = _unused(text)
     codes = dict.fromkeys(code for _, code in probes)
     templates = {code: prepare(code, f"{tag}{number}") for number, code in enumerate(codes)}
-    prepared = tuple(_Probe(attach, code.name, templates[code]) for attach, code in probes)
-    places = _Places(module, reachable(module), prepared)
+    plans = Plans(module, [Probe(attach, code.name, templates[code]) for attach, code in probes])
     entries = tuple(_entries(module))
     numbers = {kernel.name: number for number, kernel in enumerate(entries, first_kernel)}
-    refused = {kernel.name: _refusal(kernel, places, wanted) for kernel in entries}
+    refused = {kernel.name: _refusal(kernel, plans, wanted) for kernel in entries}
     traced = [name for name, reason in refused.items() if not reason]
     edits = _Edits(tag)
     sites: list[Site] = []
     lines = Text(text)
-    for function in module.functions:
-        users = [name for name in traced if function.name in places.uses[name]]
-        kernel = numbers[users[0]] if len(users) == 1 else SEVERAL_KERNELS
-        for chosen in places.plans[function.name].chosen if users else ():
+    versions = plans.versions(traced, tag)
+    for version in versions:
+        kernel = numbers[version.kernels[0]] if len(version.kernels) == 1 else SEVERAL_KERNELS
+        into = edits if version.name == version.function.name else _Edits(tag, edits.copies)
+        for chosen in version.chosen:
             number = first_site + len(sites)
-            _put(edits, chosen, number, kernel)
+            _put(into, chosen, number, kernel)
             found, names = chosen.found, tuple(probe.name for probe in chosen.probes)
             shown = text[found.at : found.instruction.end] if found.instruction else ""
             sites.append(site(found, number, kernel, text=shown, line=lines.line(found.at), programs=names))
-    reports = tuple(_report(name, numbers[name], reason, places) for name, reason in refused.items())
+        into.renamed += _renamed(text, version)
+        if into is not edits:
+            function = version.function
+            edits.inserted.append((function.end, "\n" + into.apply(text, function.start, function.end)))
+    reports = tuple(_report(name, numbers[name], reason, plans, traced) for name, reason in refused.items())
     if not sites:
         return Injection(text, reports, ())
-    present = {name for one in sites for name in one.programs}
-    used = list(dict.fromkeys(probe.template for probe in prepared if probe.name in present))
-    _share(module, edits, used)
+    used = list(dict.fromkeys(probe.template for one in versions for chosen in one.chosen for probe in chosen.probes))
+    _share(module, edits, used, versions)
     edited, notes = _raised(edits.apply(text), module, used)
     return Injection(edited, reports, tuple(sites), tuple(notes))
 
@@ -137,60 +126,9 @@ def _unused(text: str) -> str:
     return next(tag for tag in (f"ax{number or ''}_" for number in count()) if tag not in text).rstrip("_")
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What goes into one function, and which of its instructions are left alone and why."""
-
-    chosen: tuple[_Chosen, ...]
-    left: tuple[str, ...]
-
-
-class _Places:
-    """What would go where in a module if all its kernels were traced.
-
-    Attributes:
-        module: The module.
-        uses: Functions that each kernel gets to, itself included.
-        plans: By function.
-
-    """
-
-    def __init__(self, module: Module, uses: Mapping[str, frozenset[str]], probes: Sequence[_Probe]) -> None:
-        self.module, self.uses = module, uses
-        self._variables = of_module(module)
-        self.plans = {function.name: self._plan(function, probes) for function in module.functions}
-
-    def of(self, kernel: str) -> list[_Chosen]:
-        """List what goes into a kernel and into the functions that it uses."""
-        return [one for function in self.uses.get(kernel, ()) for one in self.plans[function].chosen]
-
-    def _plan(self, function: Function, probes: Sequence[_Probe]) -> _Plan:
-        users = [kernel for kernel, functions in self.uses.items() if function.name in functions]
-        here = [probe for probe in probes if _goes_into(probe.attach, function, users)]
-        if not here:
-            return _Plan((), ())
-        places = find(function, self._variables, frozenset(probe.attach.where for probe in here))
-        chosen = (
-            _Chosen(found, tuple(probe for probe in here if _goes_to(probe.attach, found))) for found in places.found
-        )
-        return _Plan(tuple(one for one in chosen if one.probes), places.left)
-
-
-def _goes_into(attach: Attach, function: Function, kernels: Sequence[str]) -> bool:
-    if attach.where not in _IN_FUNCTIONS:
-        return any(means(attach.name, kernel) for kernel in kernels)
-    return means(attach.name, function.name) and any(means(attach.kernels, kernel) for kernel in kernels)
-
-
-def _goes_to(attach: Attach, found: Found) -> bool:
-    if attach.where is not found.where:
-        return False
-    return found.access is None or not attach.operations or found.access.operation in attach.operations
-
-
-def _refusal(kernel: Function, places: _Places, wanted: Callable[[str], bool]) -> str:
+def _refusal(kernel: Function, plans: Plans, wanted: Callable[[str], bool]) -> str:
     """Say why nothing is put into a kernel; "" if something is."""
-    module, chosen = places.module, places.of(kernel.name)
+    module, chosen = plans.module, plans.of(kernel.name)
     templates = [probe.template for one in chosen for probe in one.probes]
     newest = max((template.target for template in templates), default=0)
     size = sum(template.statements for template in templates)
@@ -217,7 +155,7 @@ def _architecture(module: Module) -> int:
     return int(digits[1]) if digits else 0
 
 
-def _put(edits: _Edits, chosen: _Chosen, number: int, kernel: int) -> None:
+def _put(edits: _Edits, chosen: Chosen, number: int, kernel: int) -> None:
     found = chosen.found
     used = frozenset[str]().union(*(probe.template.uses for probe in chosen.probes))
     later = found.put != found.at
@@ -235,7 +173,7 @@ def _put(edits: _Edits, chosen: _Chosen, number: int, kernel: int) -> None:
         edits.inserted.append((found.at, _copies(edits, chosen, here, [*declared, *here.code])))
 
 
-def _copies(edits: _Edits, chosen: _Chosen, here: Values, first: Sequence[str]) -> str:
+def _copies(edits: _Edits, chosen: Chosen, here: Values, first: Sequence[str]) -> str:
     """Write a place's copies, within the guard."""
     copies = [probe.template.copy(next(edits.copies), here.values) for probe in chosen.probes]
     code = ["{", *first, *copies, "}"] if first else copies
@@ -248,9 +186,37 @@ def _copies(edits: _Edits, chosen: _Chosen, here: Values, first: Sequence[str]) 
     return "\n".join([*code, ""])
 
 
-def _share(module: Module, edits: _Edits, templates: Sequence[Template]) -> None:
-    """Put in what all copies share, behind the header."""
+def _renamed(text: str, version: Version) -> Iterator[tuple[int, int, str]]:
+    """Say where a version has names that its function has not: its own, and those of functions that it calls."""
+    function = version.function
+    if version.name != function.name:
+        yield from _words(text, function.start, function.header_end, {function.name: version.name})
+    if not version.calls or function.body is None:
+        return
+    for item in walk(function.body):
+        if (isinstance(item, Instruction) and item.opcode[0] in NAMING) or (
+            isinstance(item, Directive) and item.name == ".calltargets"
+        ):
+            yield from _words(text, item.start, item.end, version.calls)
+
+
+def _words(text: str, start: int, end: int, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    for word in WORD.finditer(text, start, end):
+        if word[0] in names:
+            yield word.start(), word.end(), names[word[0]]
+
+
+def _declared(text: str, version: Version) -> str:
+    """Declare a version under its new name: others may call it before it is there."""
+    function = version.function
+    edits = _Edits("", renamed=list(_words(text, function.start, function.header_end, {function.name: version.name})))
+    return f"{edits.apply(text, function.start, function.header_end).rstrip()};"
+
+
+def _share(module: Module, edits: _Edits, templates: Sequence[Template], versions: Sequence[Version]) -> None:
+    """Put in what all copies share, and the names of new versions, behind the header."""
     shared = [template.shared for template in templates if template.shared]
+    shared += [_declared(module.text, version) for version in versions if version.name != version.function.name]
     if shared:
         edits.inserted.insert(0, (max(item.end for item in _header(module).values()), "\n" + "\n".join(shared)))
 
@@ -280,9 +246,8 @@ def _raised(text: str, module: Module, templates: Sequence[Template]) -> tuple[s
     return text, notes
 
 
-def _report(name: str, number: int, reason: str, places: _Places) -> KernelReport:
+def _report(name: str, number: int, reason: str, plans: Plans, traced: Sequence[str]) -> KernelReport:
     if reason:
         return KernelReport(name, number, instrumented=False, reason=reason, sites=0)
-    functions = sorted(places.uses[name] - {name})
-    left = tuple(line for function in (name, *functions) for line in places.plans[function].left)
-    return KernelReport(name, number, True, "", len(places.of(name)), tuple(functions), left)
+    functions = tuple(sorted(plans.calls.of(name) - {name}))
+    return KernelReport(name, number, True, "", len(plans.of(name)), functions, plans.left(name, traced))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ class Launch:
 
 
 class Device:
-    """A simulated GPU of compute capability 8.0 on this machine's processor.
+    """A simulated GPU of compute capability 8.0 on this machine's processor; threads may use it at the same time.
 
     Args:
         memory_bytes: Global memory; the host's memory is taken only where it is touched.
@@ -92,6 +93,13 @@ class Device:
         self._limit = instruction_limit
         self._stack = stack_bytes
         self._launches = 0
+        self._one = threading.Lock()
+        self._running: tuple[int, Runner | None] = (0, None)
+
+    @property
+    def memory(self) -> Heap:
+        """Its global memory."""
+        return self._heap
 
     def allocate(self, size: int, align: int = 256) -> int:
         """Allocate zeroed global memory and give its device address.
@@ -102,6 +110,16 @@ class Device:
 
         """
         return self._heap.allocate(size, align)
+
+    def share(self, descriptor: int, size: int) -> int:
+        """Map a file over memory of the device, live for kernels and `view`: see `Heap.share`.
+
+        Raises:
+            ProgramError: The size is not positive.
+            MachineError: There is no room, or the file cannot be mapped.
+
+        """
+        return self._heap.share(descriptor, size)
 
     def free(self, address: int) -> None:
         """Give memory back.
@@ -139,6 +157,29 @@ class Device:
         """
         return load(ptx, self._heap)
 
+    def unload(self, module: Module) -> None:
+        """Give the memory of a module's variables back."""
+        for address, _ in module.globals.values():
+            self._heap.free(address)
+
+    def stop(self, thread: int) -> None:
+        """End the kernel that a thread runs now, if it does: the launch raises DeviceFault there."""
+        launcher, runner = self._running
+        if runner is not None and launcher == thread:
+            runner.stop()
+
+    def check(
+        self,
+        module: Module,
+        kernel: str,
+        grid: Sequence[int] | int,
+        block: Sequence[int] | int,
+        shared_bytes: int = 0,
+    ) -> None:
+        """Find out whether a launch is possible. Raises as `launch` does for its kernel, grid, block or memory."""
+        function = _kernel(module, kernel)
+        self._shape(module.program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
+
     def launch(  # noqa: PLR0917 - what a launch is, in the order that CUDA has
         self,
         module: Module,
@@ -148,7 +189,7 @@ class Device:
         arguments: Sequence[int | float | np.generic | bytes],
         shared_bytes: int = 0,
     ) -> Launch:
-        """Run a kernel to its end.
+        """Run a kernel to its end, after those that other threads have launched.
 
         Args:
             module: What holds it.
@@ -164,28 +205,26 @@ class Device:
             DeviceFault: The kernel did wrong.
 
         """
-        program = module.program
-        function = next((one for one in program.functions if one.kernel and one.name == kernel), None)
-        if function is None:
-            raise ProgramError(
-                f"The module has no kernel {kernel!r}.",
-                why=f"It has {', '.join(sorted(module.kernels)) or 'none'}.",
-                fix="Use one of these names.",
-            )
+        program, function = module.program, _kernel(module, kernel)
         shape = self._shape(program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
-        self._launches += 1
-        start = self.time_ns + LAUNCH_NS
         data = _parameters(function, arguments)
-        state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
-        _bind(program, function, state, self.multiprocessors)
-        blocks = Blocks(program, function, state, self.multiprocessors, start)
-        runner = Runner(program, state, blocks, self._limit)
-        try:
-            with np.errstate(all="ignore"):
-                runner.run()
-        except Violation as violation:
-            raise _fault(kernel, state, violation) from None
-        self.time_ns = blocks.end
+        with self._one:
+            self._launches += 1
+            start = self.time_ns + LAUNCH_NS
+            state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
+            _bind(program, function, state, self.multiprocessors)
+            blocks = Blocks(program, function, state, self.multiprocessors, start)
+            runner = Runner(program, state, blocks, self._limit)
+            self._running = threading.get_ident(), runner
+            try:
+                with np.errstate(all="ignore"):
+                    runner.run()
+            except Violation as violation:
+                raise _fault(kernel, state, violation) from None
+            finally:
+                self._running = (0, None)
+            self.time_ns = blocks.end
+            number = self._launches
         return Launch(
             kernel,
             shape.grid,
@@ -194,7 +233,7 @@ class Device:
             runner.warp_instructions,
             state.barriers,
             blocks.end - start,
-            self._launches,
+            number,
             start,
             tuple(state.printed),
         )
@@ -223,6 +262,17 @@ class Device:
         if any(one.recursive for one in reached):
             local = max(self._stack, local)
         return Shape(grid, block, slots(count, threads, shared, self.multiprocessors), shared, local, dynamic)
+
+
+def _kernel(module: Module, name: str) -> Function:
+    found = next((one for one in module.program.functions if one.kernel and one.name == name), None)
+    if found is None:
+        raise ProgramError(
+            f"The module has no kernel {name!r}.",
+            why=f"It has {', '.join(sorted(module.kernels)) or 'none'}.",
+            fix="Use one of these names.",
+        )
+    return found
 
 
 def _possible(condition: bool, what: str, why: str) -> None:

@@ -8,6 +8,7 @@ stands behind those who try to take it is released at last.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,6 +27,11 @@ PATIENCE: Final = 4096
 """Segments executed while other lanes wait their turn, before these are let go on too."""
 FAIR_EVERY: Final = 2
 """How often, of the scheduler's choices, they are let go on from then."""
+GIVE_WAY_EVERY_S: Final = 0.01
+"""How often other threads of the process get a turn: numpy gives up the GIL so often, and each time so shortly, that a
+thread that waits for it neither gets it nor comes to ask for it."""
+GIVE_WAY_S: Final = 50e-6
+"""For how long: until a waiting thread has woken up."""
 TOGETHER: Final = 256
 """Segments that the same lanes execute before the scheduler looks again."""
 TOGETHER_THEN: Final = 8
@@ -67,10 +73,18 @@ class Runner:
 
         """
         self._blocks.refill(self._state)
+        due = time.monotonic() + GIVE_WAY_EVERY_S
         while (key := self._pick()) >= 0:
             self._execute(key)
             if self._state.departed:
                 self._after_exits()
+            if time.monotonic() >= due:
+                time.sleep(GIVE_WAY_S)
+                due = time.monotonic() + GIVE_WAY_EVERY_S
+
+    def stop(self) -> None:
+        """Let `run` raise soon; from another thread."""
+        self._limit = -1
 
     def _pick(self) -> int:
         """Choose the lanes that go next. Gives their key, -1 when all blocks have ended."""
@@ -128,12 +142,17 @@ class Runner:
         if self._others != NOWHERE:
             self._waited += 1
         if self._executed > self._limit:
-            raise Violation(
-                f"it was stopped after {self._limit} instructions: it looks like an endless loop",
-                site=segment.first or segment.last,
-                lane=int(state.lanes()[0]),
-                fix="Look at the loop's condition, or make the device with a larger instruction_limit.",
-            )
+            raise self._stopped(segment)
+
+    def _stopped(self, segment: Segment) -> Violation:
+        if self._limit < 0:
+            return Violation("it was stopped: nobody waits for it any more", site=None)
+        return Violation(
+            f"it was stopped after {self._limit} instructions: it looks like an endless loop",
+            site=segment.first or segment.last,
+            lane=int(self._state.lanes()[0]),
+            fix="Look at the loop's condition, or make the device with a larger instruction_limit.",
+        )
 
     def _gather(self, key: int, gate: Gate) -> bool:
         """Let lanes go on whose whole mask has come to a `.sync` instruction; park the others.

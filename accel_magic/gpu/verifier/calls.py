@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
-from accel_magic.gpu.verifier import memory
+from accel_magic.gpu.verifier import memory, prints
 from accel_magic.gpu.verifier.findings import MOST_FRAMES, Breach
 from accel_magic.gpu.verifier.run import DONE, read, require_scalar
 from accel_magic.gpu.verifier.state import entered
@@ -75,6 +75,8 @@ def helper(run: Run, state: State, place: Place, number: int) -> int:
         if wanted is Arg.ANY and called.effect == "print" and state.frame.registers[register].kind == "unset":
             continue  # how many numbers follow is up to the format
         _CHECKS[wanted](call, register, read(state, register))
+    if number == prints.NUMBER:
+        prints.look(run, state, place)
     registers = state.frame.registers
     registers[0] = _RESULTS[called.result](call, place)
     for register in _CLEARED:
@@ -249,6 +251,10 @@ def _any_number(_call: _Call, _place: Place) -> Value:
     return ANYTHING
 
 
+def _nothing(_call: _Call, _place: Place) -> Value:
+    return UNSET
+
+
 def _value_or_null(call: _Call, _place: Place) -> Value:
     return Value("value_or_null", map=call.map.name if call.map else "", id=next(call.run.ids))
 
@@ -263,5 +269,6 @@ _RESULTS: Final[Mapping[Result, Callable[[_Call, Place], Value]]] = {
     Result.NUMBER: _any_number,
     Result.VALUE_OR_NULL: _value_or_null,
     Result.RECORD_OR_NULL: _record_or_null,
+    Result.NOTHING: _nothing,
     Result.NEVER: _any_number,
 }

@@ -241,6 +241,10 @@ class Exploration:
         """Take the values out of registers that decide nothing any more, and all out of stack that is not read."""
         frame = state.frame
         kept = self.plan.stack[place[0]][place[1]]
+        for at, cell in frame.cells.items():
+            mask = stack.bytes_mask(at, cell.size)
+            if cell.value.pointer and mask & kept:
+                kept |= mask  # a part of an address is no number
         if frame.written & ~kept:
             frame.written &= kept
             frame.cells = {at: cell for at, cell in frame.cells.items() if not stack.bytes_mask(at, cell.size) & ~kept}

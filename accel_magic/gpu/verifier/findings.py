@@ -237,6 +237,12 @@ _TABLE: Final = (
     ),
     Rule("use-after-submit", "a record is not used after submit or discard", "use it before, or keep a copy"),
     Rule("text-not-terminated", "a text ends with a zero byte that the verifier can see", "use a string literal"),
+    Rule(
+        "print-format",
+        "a format asks for as many numbers as it is given, at most three, and for nothing else",
+        "print numbers: %d %u %x %c %p, with l or ll for 64 bits",
+        memory=False,
+    ),
 )
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})

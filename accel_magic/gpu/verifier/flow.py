@@ -296,7 +296,7 @@ def _found(world: World, place: Place, state: State) -> Value:
         return world.unknown(version)
     pieces = memory(world, place, state, 2, spec.key_size)
     key = mix(pieces, version)
-    zeros = min(3, trailing_zeros(spec.value_size))
+    zeros = min(3, trailing_zeros(spec.stride))
     if spec.type in PER_THREAD:
         return replace(world.unknown(version), own=Own.THREAD, zeros=zeros)
     changes = spec.type in HASHES and name in world.resized

@@ -267,9 +267,9 @@ def _aligned(run: Run, base: Value, offset: int, size: int) -> bool:
 def value_alignment(spec: MapSpec) -> int:
     """Give the bytes that the address of every value of a map is a multiple of.
 
-    A hash rounds its slots up to 8; values of other maps lie side by side, the first one at 8.
+    A hash rounds its slots up to 8, the kernel those of its arrays; other values lie side by side, the first one at 8.
     """
-    return 8 if spec.type in HASHES else min(8, spec.value_size & -spec.value_size)
+    return 8 if spec.type in HASHES else min(8, spec.stride & -spec.stride)
 
 
 def _name(base: Value) -> str:

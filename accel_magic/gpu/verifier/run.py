@@ -32,6 +32,7 @@ class Run:
         branches: States to go on with later, and their slots: what steps put here when they go both ways.
         pointers: What each access was seen to point to.
         lowest: Of each function the lowest offset of its stack that is used.
+        prints: What is wrong with a format that is printed, and what mends it.
 
     """
 
@@ -41,6 +42,7 @@ class Run:
     branches: list[tuple[State, int]] = field(default_factory=list)
     pointers: dict[Place, set[PointerKind]] = field(default_factory=dict)
     lowest: dict[int, int] = field(default_factory=dict)
+    prints: dict[Place, tuple[str, str]] = field(default_factory=dict)
 
 
 def read(state: State, register: int) -> Value:

@@ -57,6 +57,10 @@ def analyse(program: Program, maps: Sequence[MapSpec]) -> Safety:
         finding(RULES[breach.rule], program, place, breach.message, fix=breach.fix)
         for (place, _), breach in exploration.breaches.items()
     ]
+    found += [
+        finding(RULES["print-format"], program, place, message, fix=fix)
+        for place, (message, fix) in exploration.run.prints.items()
+    ]
     found += _mixed(program, exploration)
     found += _unreachable(program, graphs)
     return Safety(ordered(program, found), graphs, collect(program, exploration))

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import ProbePoint
     from accel_magic.probes.presets.table import PresetProbe
 
-NAMES = ("npu",)
+NAMES = ("npu", "cuda")
 """The presets; the module of that name has its table, `PROBES`."""
 
 INSTALL = {
     "libze_loader.so.1": "apt install libze1, beside Intel's driver; in the lab: python -m accel_magic lab build "
-    "--level-zero"
+    "--level-zero",
+    "libcuda.so.1": "install NVIDIA's driver: the library comes with it",
 }
 """How to get a library that a preset traces."""
 

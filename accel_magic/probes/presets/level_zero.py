@@ -133,8 +133,8 @@ CALLS: Final[tuple[ApiCall, ...]] = (
             captures="size=arg2:u64,ptr=arg4[0]:u64@return"),
     ApiCall("zeMemAllocDevice", "memory", "makes a buffer; an NPU has no memory of its own", _NEW_BUFFER,
             captures="size=arg2:u64,ptr=arg5[0]:u64@return"),
-    # Its pointer is the seventh argument: on the stack, which probes do not read.
-    ApiCall("zeMemAllocShared", "memory", "makes a buffer", _NEW_BUFFER, captures="size=arg3:u64"),
+    ApiCall("zeMemAllocShared", "memory", "makes a buffer", _NEW_BUFFER,
+            captures="size=arg3:u64,ptr=arg6[0]:u64@return"),
     ApiCall("zeMemFree", "memory", "closes the buffer's handle; it goes when no job needs it", ("GEM_CLOSE",),
             captures="ptr=arg1:u64"),
     ApiCall("zeMemGetAllocProperties", "memory", "tells what a pointer is; can share its buffer",

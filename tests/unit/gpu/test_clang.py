@@ -64,7 +64,8 @@ def test_plain_clang_comes_before_numbered_ones(folder):
     assert clang.find_clang() == clang.Clang(wanted, "17.0.6", "v3")
 
 
-def test_the_newest_numbered_clang_is_taken_by_number_not_by_letters(folder):
+def test_the_newest_numbered_clang_is_taken_by_number_not_by_letters(folder, monkeypatch):
+    monkeypatch.setattr(clang, "kernel_version", lambda: (6, 6))
     fake(folder, "clang-9", "9.0.1")
     fake(folder, "clang-19", "19.1.7")
     wanted = fake(folder, "clang-100", "100.0.0")
@@ -79,9 +80,11 @@ def test_a_clang_that_is_too_old_or_has_no_bpf_target_is_passed_over(folder):
     assert clang.find_clang() == clang.Clang(wanted, "14.0.6", "v3")
 
 
-def test_the_instruction_set_is_the_newest_that_the_version_has(folder):
+@pytest.mark.parametrize(("kernel", "cpu"), [((6, 6), "v4"), ((6, 5), "v3"), ((5, 15), "v3")])
+def test_the_instruction_set_is_the_newest_that_clang_and_the_kernel_have(folder, monkeypatch, kernel, cpu):
+    monkeypatch.setattr(clang, "kernel_version", lambda: kernel)
     fake(folder, "clang", "18.0.0")
-    assert clang.find_clang().cpu == "v4"
+    assert clang.find_clang().cpu == cpu
 
 
 def test_without_clang_the_error_names_the_package(folder):

@@ -5,6 +5,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from accel_magic.gpu import map_views
 from accel_magic.gpu.helpers import MapType
@@ -179,6 +181,66 @@ def test_votes_are_among_the_lanes_that_came(gpu):
         assert set(gpu.call(helper, condition, calls=came)[came]) == {expected}
     leaders = gpu.call(601, calls=lanes >= 5)
     assert leaders.tolist() == [0] * 5 + [1] + [0] * 26
+
+
+def passes_of(addresses, size):
+    """Passes of the banks, word by word: {lane: address} of one warp, all of `size` bytes."""
+    parts = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[size]
+    passes = 0
+    for first in range(0, 32, parts):
+        words = {
+            byte // 4
+            for lane, address in addresses.items()
+            if first <= lane < first + parts
+            for byte in range(address, address + size)
+        }
+        passes += max(Counter(word % 32 for word in words).values(), default=0)
+    return passes
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.sampled_from([1, 2, 4, 8, 16]),
+    stride=st.integers(0, 70),
+    wrap=st.sampled_from([1, 3, 8, 64, 4096]),
+    came=st.integers(1, (1 << 32) - 1) | st.just((1 << 32) - 1),
+    scatter=st.randoms(use_true_random=False),
+    swap=st.booleans(),
+)
+def test_passes_of_the_banks_are_those_of_the_words_that_the_lanes_touch(
+    built, size, stride, wrap, came, scatter, swap
+):
+    lanes = list(range(32))
+    if swap:
+        scatter.shuffle(lanes)
+    addresses = [size * (lane * stride % wrap) for lane in lanes]
+    calls = np.array([came >> lane & 1 for lane in range(32)])
+
+    told = built.call(611, np.array(addresses, np.uint64), size, calls=calls)
+
+    here = {lane: addresses[lane] for lane in range(32) if calls[lane]}
+    assert set(told[calls == 1]) == {passes_of(here, size)}
+
+
+def test_known_patterns_take_as_many_passes_as_the_programming_guide_says(gpu):
+    lanes = np.arange(32)
+    for size, address, passes in (
+        (4, 4 * lanes, 1),
+        (4, 8 * lanes, 2),
+        (4, 12 * lanes, 1),
+        (4, 128 * lanes, 32),
+        (4, 132 * lanes, 1),
+        (4, 0 * lanes, 1),
+        (4, 128 * (lanes // 16), 2),
+        (1, lanes, 1),
+        (2, 128 * (lanes % 4) + 2 * (lanes // 4), 4),
+        (8, 8 * lanes, 2),
+        (8, 16 * lanes, 4),
+        (16, 16 * lanes, 4),
+        (16, 128 * lanes, 32),
+        (16, 144 * lanes, 4),
+    ):
+        assert set(gpu.call(611, address.astype(np.uint64), size)) == {passes}, (size, address)
 
 
 def test_threads_know_where_they_are(gpu):

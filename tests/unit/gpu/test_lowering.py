@@ -249,15 +249,16 @@ def test_a_loop_to_the_first_instruction_works():
 def test_the_maps_are_constants_of_the_module():
     text = ir(
         "mov %r0, 0\nexit",
-        maps=(ARRAY, MapSpec("ring", 27, 0, 0, 4096, 5)),
-        placement=Placement((16, 32), 9, 10, 11, 12),
+        maps=(ARRAY, MapSpec("ring", 27, 0, 0, 4096, 5), MapSpec("both", 2, 4, 12, 3, used_by="both", rounded=True)),
+        placement=Placement((16, 32, 48), 9, 10, 11, 12),
     )
-    assert "@accel_maps = constant [2 x %accel_map]" in text
+    assert "@accel_maps = constant [3 x %accel_map]" in text
     assert "%accel_map { i32 2, i32 4, i32 8, i32 16, i64 16, i64 0 }" in text
-    assert "%accel_map { i32 27, i32 0, i32 0, i32 4096, i64 32, i64 5 }" in text
+    assert "%accel_map { i32 27, i32 0, i32 0, i32 4096, i64 32, i64 0 }" in text
+    assert "%accel_map { i32 2, i32 4, i32 12, i32 3, i64 48, i64 4 }" in text  # its values begin at multiples of 8
     found = dict(re.findall(r"@(accel_\w+) = constant i64 (\d+)", text))
     assert found == {
-        "accel_map_count": "2",
+        "accel_map_count": "3",
         "accel_threads": "9",
         "accel_losses": "10",
         "accel_printk": "11",

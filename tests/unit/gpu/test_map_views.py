@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import map_views, maps, printing
+from accel_magic.gpu import formats, map_views, maps
 from accel_magic.gpu.helpers import MapType
 from accel_magic.traces.c_layout import value_layout
 from tests.unit.gpu.device_host import HostDevice, at, spec
@@ -72,6 +72,33 @@ def test_entries_of_a_hash_that_change_while_they_are_read_are_left_out_and_no_o
     for state in (0, 1, 3):  # never used, being filled, deleted
         states[moving] = states[moving] & ~np.uint32(3) | np.uint32(state)
         assert map_views.entries(one, device.raw(0), 5)["key"].tolist() == [0, 2]
+
+
+def test_of_two_copies_of_a_hash_only_what_kept_its_key_counts(device):
+    one = device.specs[0]
+    for key in range(5):
+        map_views.update(one, device.raw(0), key, b"a" * 16)
+    first = device.raw(0).copy()
+    assert device.error(3, 0, u64(1)) == 0  # deleted
+    assert device.error(3, 0, u64(2)) == 0  # deleted, and in again
+    map_views.update(one, device.raw(0), 2, b"b" * 16)
+    map_views.update(one, device.raw(0), 3, b"c" * 16)  # another value
+    map_views.update(one, device.raw(0), 9, b"d" * 16)  # new
+    second = device.raw(0).copy()
+    states = map_views.rows_of(one, first)[:, :4].view(np.uint32)[:, 0]
+    slot = next(slot for slot in np.flatnonzero(states) if states[slot] >> 2 == map_views.hash_of(u64(4)) >> 2)
+    states[slot] = states[slot] & ~np.uint32(3) | 1  # was being filled
+
+    kept = map_views.steady(one, first, second)
+
+    assert rows(map_views.entries(one, kept, 5)) == [(0, b"a" * 16), (2, b"b" * 16), (3, b"c" * 16)]
+    assert (second == device.raw(0)).all()
+
+
+def test_of_two_copies_of_an_array_the_second_counts(device):
+    first = device.raw(1).copy()
+    device.call(2, 1, u32(2), u64(7), 0)
+    assert (map_views.steady(device.specs[1], first, device.raw(1)) == device.raw(1)).all()
 
 
 def test_arrays_have_a_row_for_every_index(device):
@@ -222,12 +249,27 @@ def test_an_empty_ring_gives_a_frame_with_the_columns_it_would_have(device):
     assert map_views.ring_records(device.specs[4], device.raw(4), 5).columns.tolist() == ["thread", "launch", "raw"]
 
 
-def test_a_frame_of_a_ring_leaves_the_ring_as_it_is(device):
-    device.call(130, 3, u64(1), 8, 0)
-    device.call(25, 0, 4, 0, u64(2), 8)
-    for place, expected in ((3, [u64(1)]), (4, [u64(2)])):
-        for _ in range(2):
-            assert map_views.frame(device.specs[place], device.raw(place), 5)["raw"].tolist() == expected
+def test_a_frame_of_threads_own_rings_is_by_thread_and_then_in_order_however_often_they_were_emptied(device):
+    chunks = []
+    for number in range(6):
+        device.be(number * 3 % 5, dims=(5, 1, 1))
+        device.call(25, 0, 4, 0, u64(number), 8)
+        chunks.append(map_views.drain(device.specs[4], device.raw(4), 5))
+    frame = map_views.frame(device.specs[4], np.concatenate(chunks), 5)
+    assert frame.columns.tolist() == ["thread", "launch", "raw"]
+    expected = [(0, 0), (0, 5), (1, 2), (2, 4), (3, 1), (4, 3)]
+    assert [(row.thread, int.from_bytes(row.raw, "little")) for row in frame.itertuples()] == expected
+    assert frame.index.tolist() == list(range(6))
+
+
+def test_a_frame_of_a_ring_for_all_threads_is_in_the_order_of_its_records(device):
+    chunks = []
+    for number in range(6):
+        device.be(number * 3 % 5, dims=(5, 1, 1))
+        device.call(130, 3, u64(number), 8, 0)
+        chunks.append(map_views.drain(device.specs[3], device.raw(3), 5))
+    frame = map_views.frame(device.specs[3], np.concatenate(chunks), 5)
+    assert [int.from_bytes(each, "little") for each in frame["raw"]] == list(range(6))
 
 
 def test_chunks_of_several_readings_can_be_put_together(device):
@@ -270,7 +312,7 @@ conversions = st.builds(
 )
 @settings(deadline=None, max_examples=300)
 def test_numbers_are_printed_as_c_prints_them(text, arguments):
-    assert printing._compiled(text).text(tuple(arguments)) == as_c_prints(text, arguments)
+    assert formats.compiled(text).text(tuple(arguments)) == as_c_prints(text, arguments)
 
 
 def test_pointers_and_characters_are_printed(device):
@@ -305,11 +347,11 @@ def test_text_of_puts_is_no_format(device):
 )
 def test_formats_that_cannot_be_printed_are_refused(text, message):
     with pytest.raises(ProgramError, match=message):
-        printing.check_format(text)
+        formats.check_format(text)
 
 
 def test_formats_that_can_be_printed_are_accepted():
-    printing.check_format("%d%% of %lu at %p\n")
+    formats.check_format("%d%% of %lu at %p\n")
 
 
 def test_a_string_of_the_device_prints_as_its_address(device):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.context import Operation
+from accel_magic.gpu.context import Operation, Space
 from accel_magic.gpu.model import Program
 from accel_magic.gpu.places import Attach, Where
 from accel_magic.gpu.sections import attach_of, is_gpu
@@ -31,6 +31,8 @@ def at(section, **options):
         ("gpu/store/_Z3addPf", Attach(Where.MEMORY, "_Z3addPf", frozenset({Operation.STORE}))),
         ("gpu/atomic", Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC}))),
         ("gpu/async", Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY}))),
+        ("gpu/shared", Attach(Where.MEMORY, operations=EVERY, spaces=frozenset({Space.SHARED}))),
+        ("gpu.warp/unshared/k", Attach(Where.MEMORY, "k", EVERY, per="warp", spaces=set(Space) - {Space.SHARED})),
         ("gpu/barrier", Attach(Where.BARRIER)),
         ("gpu/branch/k?", Attach(Where.BRANCH, "k?")),
         ("gpu/function/*sin*", Attach(Where.FUNCTION, "*sin*")),

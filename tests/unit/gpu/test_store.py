@@ -11,6 +11,7 @@ import pytest
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.gpu import store
+from accel_magic.gpu.devices import Clock
 from accel_magic.gpu.helpers import MapType
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.recorded import frame_of
@@ -129,6 +130,24 @@ def test_a_file_of_a_later_version_says_so(recording, tmp_path):
 
     with pytest.raises(RecordingError, match="newer accel_magic"):
         accel_magic.open(newer)
+
+
+def test_the_clock_is_kept_and_a_recording_without_one_is_of_a_device_with_the_hosts_time(recording, tmp_path):
+    clock = Clock(1 << 60, -5, 1 - 2**-40, 1234)
+    path = store.save(replace(recording, clock=clock), tmp_path / "t.parquet")
+    older = changed(path, tmp_path / "old.parquet", lambda description: description.pop("clock"))
+
+    assert store.load(path).clock == clock
+    assert store.load(older).clock == Clock()
+
+
+@pytest.mark.parametrize("clock", [None, {"rate": "fast"}, {"error_ns": []}])
+def test_a_clock_that_is_none_is_refused(recording, tmp_path, clock):
+    path = store.save(recording, tmp_path / "t.parquet")
+    damaged = changed(path, tmp_path / "d.parquet", lambda description: description.update(clock=clock))
+
+    with pytest.raises(RecordingError, match="damaged"):
+        store.load(damaged)
 
 
 def test_a_truncated_file_is_refused(recording, tmp_path):

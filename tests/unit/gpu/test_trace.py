@@ -72,11 +72,33 @@ def test_every_thread_of_a_grid_of_three_dimensions_is_counted_once_per_launch(k
     assert threads["thread"].tolist() == list(range(960))
     assert set(threads["runs"]) == {3}
     assert (threads["cycles"] > 0).all()
-    assert threads["block"].tolist() == [thread // 80 for thread in range(960)]
+    # Numbered row by row over the whole grid: 24 threads wide, 10 high, 4 deep, in blocks of 8, 5 and 2.
+    places = [
+        (x // 8 + 3 * (y // 5 + 2 * (z // 2)), (x % 8 + 8 * (y % 5 + 5 * (z % 2))) // 32)
+        for z, y, x in itertools.product(range(4), range(10), range(24))
+    ]
+    assert list(zip(threads["block"], threads["warp"], strict=True)) == places
     # 80 threads are three warps, the last of them half full.
     counts = result.tools["kernelcount"][["launches", "warps", "threads"]]
     assert counts.values.tolist() == [[3, 3 * 12 * 3, 3 * 960]]
     assert (out == 3).all()
+
+
+def test_blocks_and_warps_of_threads_are_told_where_all_launches_of_a_kernel_have_one_shape(kernel):
+    def run():
+        for grid in (2, 3):  # of one dimension: they are numbered the same
+            kernel("cube")[grid, 40](np.zeros(120, np.int32))
+
+    threads = traced("threadhist", run=run).tools["threadhist"]
+    assert list(zip(threads["block"], threads["warp"], strict=True)) == [(t // 40, t % 40 // 32) for t in range(120)]
+
+    def run_several():
+        for block in (32, 64):
+            kernel("cube")[2, block](np.zeros(128, np.int32))
+
+    threads = traced("threadhist", run=run_several).tools["threadhist"]
+    assert threads["thread"].tolist() == list(range(128))
+    assert threads[["block", "warp"]].isna().all(axis=None)
 
 
 def test_threads_beyond_the_room_of_a_map_are_lost_exactly(kernel):
@@ -104,6 +126,53 @@ def test_sectors_are_those_that_the_addresses_of_a_warp_touch(kernel, stride):
     assert (load["requests"], load["lanes"], load["sectors"]) == (4, 128, sum(warps))
     assert (store["requests"], store["lanes"], store["sectors"]) == (4, 128, 16)
     assert (load["line"], load["space"], load["bytes"]) == (13, "global", 4)
+
+
+BANKS = r"""
+template <typename T> __device__ void through(const T *in, T *out, int stride) {
+    extern __shared__ __align__(16) char room[];
+    T *tile = (T *)room;
+    for (int k = threadIdx.x; k < 32 * stride; k += 32) tile[k] = in[k];
+    __syncwarp();
+    if (threadIdx.x < 29) out[threadIdx.x] = tile[threadIdx.x * stride];
+}
+#define KERNEL(name, T) \
+    extern "C" __global__ void name(const T *in, T *out, int stride) { through(in, out, stride); }
+KERNEL(halves, unsigned short)
+KERNEL(words, float)
+KERNEL(pairs, float2)
+KERNEL(fours, float4)
+"""
+
+
+@pytest.fixture(scope="module")
+def banks():
+    ptx = nvrtc.compile(BANKS)
+    return lambda name: nvrtc.CpuKernel(ptx, name)
+
+
+@pytest.mark.parametrize(("name", "bytes_"), [("halves", 2), ("words", 4), ("pairs", 8), ("fours", 16)])
+@pytest.mark.parametrize("stride", [1, 2, 3, 8, 32, 33])
+def test_passes_are_those_that_the_banks_of_shared_memory_need(banks, name, bytes_, stride):
+    given = np.arange(32 * stride * bytes_, dtype=np.uint8)
+    out = np.zeros(32 * bytes_, np.uint8)
+
+    result = traced("memtrace", run=lambda: banks(name)[16, 32, 32 * stride * bytes_](given, out, stride))
+
+    table = result.tools["memtrace"].query("space == 'shared'").set_index("operation")
+    parts = np.arange(32).reshape(-1, min(32, 128 // bytes_))
+    words = [
+        {(lane * stride * bytes_ + byte) // 4 for lane in part if lane < 29 for byte in range(bytes_)} for part in parts
+    ]
+    passes = sum(np.unique([word % 32 for word in each], return_counts=True)[1].max() for each in words)
+    load, store = table.loc["load"], table.loc["store"]
+    assert (load["requests"], load["lanes"], load["sectors"], load["bytes"]) == (16, 16 * 29, 0, bytes_)
+    assert (load["passes"], load["fewest"], load["per_request"]) == (16 * passes, 16 * len(parts), passes)
+    assert load["ratio"] == passes / len(parts)
+    assert store["passes"].sum() == store["fewest"].sum() == 16 * stride * len(parts)
+    found = [finding.id for finding in result.diagnose()]
+    assert ("banks-conflict" in found) == (passes >= 2 * len(parts))
+    assert (out[: 29 * bytes_].reshape(29, bytes_) == given.reshape(32, -1)[:29, :bytes_]).all()
 
 
 def test_a_branch_splits_the_one_warp_at_the_edge(kernel):
@@ -333,8 +402,10 @@ def test_a_gpu_is_refused_with_the_way_out():
 def test_without_clang_the_fix_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_MAGIC_CLANG", "no-such-clang")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    mine = tmp_path / "mine.bpf.c"
+    mine.write_text('#include "accel_gpu.h"\n')
 
-    with pytest.raises(MachineError, match="clang"), accel_magic.gputrace("kernelcount"):
+    with pytest.raises(MachineError, match="clang"), accel_magic.gputrace(str(mine)):
         pass
 
 

@@ -16,6 +16,11 @@ def test_tools_files_and_options_may_stand_in_any_order():
     assert line.common.output == "t"
 
 
+def test_when_maps_are_read_is_given_by_time_or_by_launch():
+    assert parse("threadhist --every 0.5").given == {"every": 0.5}
+    assert parse("threadhist --by-launch").given == {"by_launch": True}
+
+
 def test_what_is_not_written_is_not_given():
     line = parse("memtrace")
 
@@ -33,6 +38,9 @@ def test_what_is_not_written_is_not_given():
         ("threadhist --device npu", "--device"),
         ("threadhist --verify maybe", "--verify"),
         ("threadhist --grid 4", "--grid"),
+        ("threadhist --every 0", "--every"),
+        ("threadhist --every launch", "--every"),
+        ("--replay a.parquet --by-launch", "--replay takes no"),
         ("threadhist -o 2x", "2x"),
         ("threadhist --speed 2", "--replay"),
         ("--replay a.parquet threadhist", "--replay takes no"),

@@ -378,7 +378,7 @@ def test_at_most_six_values_are_saved():
     ("point", "has", "lacks"),
     [
         (EVENT, "pid tid cpu comm flags bytes args.comm dev", "arg0 retval duration path args.path"),
-        (ENTRY, "pid tid cpu comm arg0 arg5", "retval duration flags arg6"),
+        (ENTRY, "pid tid cpu comm arg0 arg5 arg11", "retval duration flags arg12"),
         (RETURN, "retval pid", "arg0 duration"),
         (LATENCY, "arg0 retval duration", "flags"),
         (SYSCALL, "flags retval duration", "arg0"),

@@ -1,5 +1,8 @@
 """A preset's word on the probe line, with a small table in the place of the real one."""
 
+import gc
+import weakref
+
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
@@ -117,3 +120,20 @@ def test_tab_completes_presets_and_their_parts(root):
     assert completion.complete("npu:", root=root) == ["npu:api", "npu:files", "npu:jobs"]
     assert completion.complete("!npu:j", root=root) == ["!npu:jobs"]
     assert completion.complete("latency:npu", root=root) == []
+
+
+def test_what_a_plan_lacks_keeps_nothing_of_its_callers_alive(root):
+    class Large:
+        pass
+
+    def plan():
+        local = Large()
+        make_plan(["npu"], root=root)
+        return weakref.ref(local)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert plan()() is None
+    finally:
+        gc.enable()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.gpu.simt import access, atomics, floats
+from accel_magic.gpu.simt import access, atomics, floats, true_atomics
 from accel_magic.gpu.simt.access import Access
 from accel_magic.gpu.simt.forms import Modifiers, require
+from accel_magic.gpu.simt.memory import GLOBAL
 from accel_magic.gpu.simt.operands import Vector
 from accel_magic.gpu.simt.operations import floating
 from accel_magic.gpu.simt.operations.moving import ORDERS, space_of
@@ -74,6 +75,16 @@ class _Operation:
         return None
 
 
+def _apply(state: State, operation: _Operation, units: Array, places: Array, values: list[Array]) -> Array | None:
+    """Do it with the processor's own atomics where programs on the CPU may do the same at this moment."""
+    heap, size = state.heap, units.dtype.itemsize
+    if np.may_share_memory(units[:1], heap.region.data[:1]) and true_atomics.possible(operation.name, units):
+        low, high = (GLOBAL + size * int(place) for place in (places.min(), places.max()))
+        if heap.others_write(low, high):
+            return true_atomics.apply(operation.name, units, places, values)
+    return operation.apply(units, places, values)
+
+
 def _run(state: State, how: Access, operation: _Operation, addresses: Array, values: list[list[Array]]) -> list[Array]:
     """Do the operation on every element of every lane's vector."""
     kind = operation.kind
@@ -82,7 +93,7 @@ def _run(state: State, how: Access, operation: _Operation, addresses: Array, val
         units = part.units.view(kind.dtype)
         for number, operands in enumerate(values):
             chosen = operands if part.lanes is None else [value[part.lanes] for value in operands]
-            before = operation.apply(units, part.places + number, chosen)
+            before = _apply(state, operation, units, part.places + number, chosen)
             if before is not None:
                 results[number][slice(None) if part.lanes is None else part.lanes] = before
     return results

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -10,12 +12,32 @@ import pytest
 from accel_magic.gpu.adapters import attached
 from accel_magic.gpu.adapters.cuda_core import CudaCoreAdapter
 
-PTX = ".version 8.0\n.target sm_90\n.visible .entry add() { ret; }\n"
+PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry add()\n{ ret; }\n"
+TRACED = PTX.replace("ret;", "membar.sys; ret;")
+
+
+class Handle(int):
+    pass
+
+
+class Kernel:
+    numbers = itertools.count(1000)
+
+    def __init__(self, code, name):
+        self.code, self.name, self.handle = code, name, Handle(next(Kernel.numbers))
+        KERNELS[self.handle] = self
+
+
+KERNELS = weakref.WeakValueDictionary()
 
 
 class ObjectCode:
+    handle = 0
+    numbers = itertools.count(1)
+
     def __init__(self, kind, code, name, symbol_mapping):
-        self.kind, self.code, self.name, self.symbol_mapping = kind, code, name, symbol_mapping
+        self.code_type, self.code, self.name, self.symbol_mapping = kind, code, name, symbol_mapping
+        self.handle = Handle(next(ObjectCode.numbers))
 
     @staticmethod
     def from_ptx(module, *, name="", symbol_mapping=None):
@@ -24,6 +46,9 @@ class ObjectCode:
     @staticmethod
     def from_cubin(module, *, name="", symbol_mapping=None):
         return ObjectCode("cubin", module, name, symbol_mapping)
+
+    def get_kernel(self, name):
+        return Kernel(self, name)
 
 
 class Program:
@@ -48,12 +73,20 @@ def core(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     module = ModuleType("cuda.core")
     module.__version__ = "1.2"
-    module.Program, module.ObjectCode = Program, ObjectCode
+    module.Program, module.ObjectCode, module.Kernel = Program, ObjectCode, SimpleNamespace(handle=0)
     module.ProgramOptions = SimpleNamespace
     module.launched = []
     module.launch = lambda *arguments: module.launched.append(arguments)
     driver = ModuleType("cuda.bindings.driver")
-    driver.cuKernelGetName = lambda handle: (0, handle)
+    driver.allowed, driver.capturing = {}, set()
+    driver.cuKernelGetName = lambda handle: (0, KERNELS[handle].name.encode())
+    driver.cuKernelGetLibrary = lambda handle: (0, KERNELS[handle].code.handle)
+    driver.cuStreamIsCapturing = lambda stream: (0, int(stream in driver.capturing))
+    driver.cuKernelSetAttribute = lambda _, size, kernel, _device: driver.allowed.__setitem__(kernel, size)
+    driver.cuCtxGetDevice = lambda: (0, 0)
+    driver.CUstream, driver.CUkernel = int, Handle
+    driver.CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0)
+    driver.CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
     package, bindings = ModuleType("cuda"), ModuleType("cuda.bindings")
     package.core, package.bindings, bindings.driver = module, bindings, driver
     for one in (package, module, bindings, driver):
@@ -72,44 +105,60 @@ def user(core, monkeypatch):
 
 @pytest.fixture
 def marking(recorder):
-    recorder.change = lambda ptx: ptx.replace("ret;", "probed; ret;")
+    recorder.change = lambda ptx: ptx.replace("ret;", "membar.sys; ret;")
     return recorder
 
 
-def test_a_program_compiled_to_ptx_is_rewritten(user, marking):
+STREAM, CONFIG = SimpleNamespace(handle=7), SimpleNamespace(grid=(4, 2), block=128, shmem_size=64)
+
+
+def images(core):
+    """Code of the kernels that were launched."""
+    return [kernel.code.code for _, _, kernel, *_ in core.launched]
+
+
+def test_a_program_compiled_to_ptx_is_the_users_own_and_its_kernels_run_traced_until_the_end(user, core, marking):
     with attached(marking):
         made = user.Program("source", "c++", None).compile("ptx", ("add<int>",))
-    assert made.code.decode() == PTX.replace("ret;", "probed; ret;")
-    assert made.symbol_mapping == {"add<int>": "mangled"}
+        kernel = made.get_kernel("add")
+        for _ in range(2):
+            user.launch(STREAM, CONFIG, kernel, 1, 2)
+    user.launch(STREAM, CONFIG, kernel, 1, 2)
+    assert (made.code.decode(), made.symbol_mapping) == (PTX, {"add<int>": "mangled"})
+    assert images(core) == [TRACED.encode(), TRACED.encode(), PTX.encode()]
+    assert {arguments[3:] for arguments in core.launched} == {(1, 2)}
     (source,) = marking.sources
     assert (source.framework, source.names, source.ptx, source.arch) == ("cuda.core", ("add",), PTX, "sm_90")
+    assert [(one.kernel, one.grid, one.block) for one in marking.launches] == [("add", (4, 2, 1), (128, 1, 1))] * 2
+    assert (marking.launches[0].shared_bytes, marking.launches[0].stream) == (64, 7)
+    assert marking.skips == {}
 
 
-def test_a_program_compiled_to_a_cubin_goes_through_rewritten_ptx_and_past_the_users_cache(user, marking):
+def test_a_program_compiled_to_a_cubin_has_an_assembled_twin_and_the_users_cache_gets_its_own(user, core, marking):
     cache = []
-    options = SimpleNamespace(name="mine")
     with attached(marking):
-        made = user.Program("source", "c++", options).compile("cubin", ("add<int>",), cache=cache)
-    assert made.code.decode() == "cubin of " + PTX.replace("ret;", "probed; ret;")
-    assert (made.kind, made.name, made.symbol_mapping) == ("cubin", "mine", {"add<int>": "mangled"})
-    assert cache == []
+        made = user.Program("source", "c++", SimpleNamespace(name="mine")).compile("cubin", ("add<int>",), cache=cache)
+        user.launch(STREAM, CONFIG, made.get_kernel("add"))
+    assert made.code.decode() == "cubin of " + PTX
+    assert cache == ["cubin"]
+    assert images(core)[0].startswith(b"\x7fELF")
+    assert [source.ptx for source in marking.sources] == [PTX]
 
 
-def test_ptx_of_the_users_is_rewritten(user, marking):
-    with attached(marking):
-        compiled = user.Program(PTX, "ptx").compile("cubin")
-        loaded = user.ObjectCode.from_ptx(PTX.encode(), name="n", symbol_mapping={"a": "b"})
-    assert b"probed" in compiled.code
-    assert b"probed" in loaded.code
-    assert (loaded.name, loaded.symbol_mapping) == ("n", {"a": "b"})
-
-
-def test_ptx_in_a_file_is_rewritten_and_the_file_is_not(user, marking, tmp_path):
+def test_ptx_of_the_users_is_traced(user, core, marking, tmp_path):
     file = tmp_path / "kernel.ptx"
     file.write_text(PTX)
     with attached(marking):
-        loaded = user.ObjectCode.from_ptx(str(file))
-    assert b"probed" in loaded.code
+        made = [
+            user.Program(PTX, "ptx").compile("cubin"),
+            user.ObjectCode.from_ptx(PTX.encode(), name="n", symbol_mapping={"a": "b"}),
+            user.ObjectCode.from_ptx(str(file)),
+        ]
+        for one in made:
+            user.launch(STREAM, CONFIG, one.get_kernel("add"))
+    assert images(core)[0].startswith(b"\x7fELF")
+    assert images(core)[1:] == [TRACED.encode()] * 2
+    assert (made[1].name, made[1].symbol_mapping, made[1].code) == ("n", {"a": "b"}, PTX.encode())
     assert file.read_text() == PTX
 
 
@@ -117,7 +166,7 @@ def test_what_carries_no_ptx_is_reported_and_left_alone(user, marking):
     with attached(marking):
         linked = user.Program("source", "c++").compile("ltoir")
         loaded = user.ObjectCode.from_cubin(b"cubin", name="theirs")
-    assert (linked.kind, loaded.code) == ("ltoir", b"cubin")
+    assert (linked.code_type, loaded.code) == ("ltoir", b"cubin")
     assert marking.skips == {
         "a program compiled to ltoir": "it becomes PTX only when it is linked",
         "theirs": "it is compiled already and carries no PTX",
@@ -125,25 +174,91 @@ def test_what_carries_no_ptx_is_reported_and_left_alone(user, marking):
     assert marking.sources == []
 
 
-def test_launches_are_reported_with_the_kernels_name(user, core, marking):
-    config = SimpleNamespace(grid=(4, 2), block=128, shmem_size=64)
+def test_a_kernel_compiled_before_the_cell_is_reported_and_runs(user, core, marking):
+    kernel = user.Program("source", "c++").compile("ptx").get_kernel("add")
     with attached(marking):
-        user.launch(SimpleNamespace(handle=7), config, SimpleNamespace(handle=b"add"), 1, 2)
-    (launch,) = marking.launches
-    assert (launch.kernel, launch.grid, launch.block) == ("add", (4, 2, 1), (128, 1, 1))
-    assert (launch.shared_bytes, launch.stream) == (64, 7)
-    assert core.launched[0][3:] == (1, 2)
+        user.launch(STREAM, CONFIG, kernel)
+    assert images(core) == [PTX.encode()]
+    assert "not compiled within the cell" in marking.skips["add"]
+    assert len(marking.launches) == 1
+
+
+def test_a_kernel_that_nothing_is_put_into_runs_as_it_is(user, core, recorder):
+    with attached(recorder):
+        user.launch(STREAM, CONFIG, user.Program("source", "c++").compile("ptx").get_kernel("add"))
+    assert images(core) == [PTX.encode()]
+    assert recorder.skips == {}
+
+
+class GraphBuilder:
+    handle = 8
+
+
+@pytest.mark.parametrize("stream", [GraphBuilder(), SimpleNamespace(handle=9)])
+def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(
+    user, core, marking, stream
+):
+    core_driver().capturing.add(9)
+    with attached(marking):
+        user.launch(stream, CONFIG, user.Program("source", "c++").compile("ptx").get_kernel("add"))
+    assert images(core) == [PTX.encode()]
+    assert "CUDA graph" in marking.skips["add"]
+    assert marking.launches == []
+
+
+def core_driver():
+    return sys.modules["cuda.bindings.driver"]
+
+
+def test_frameworks_with_adapters_of_their_own_are_left_alone_even_if_they_are_imported_within_the_cell(
+    user, core, marking, monkeypatch
+):
+    framework = ModuleType("numba.cuda.dispatcher")
+    monkeypatch.setitem(sys.modules, framework.__name__, framework)
+    text = """
+from cuda.core import ObjectCode, Program, launch
+def run(stream, config, ptx):
+    ObjectCode.from_cubin(b"cubin")
+    Program(ptx, "ptx").compile("cubin")
+    launch(stream, config, ObjectCode.from_ptx(ptx.encode()).get_kernel("add"))
+"""
+    with attached(marking):
+        exec(text, vars(framework))
+        assert framework.launch is core.launch
+        framework.run(STREAM, CONFIG, PTX)
+    assert images(core) == [PTX.encode()]
+    assert (marking.sources, marking.launches, marking.skips) == ([], [], {})
+    assert (framework.Program, framework.ObjectCode, framework.launch) == (Program, ObjectCode, core.launch)
+
+
+def test_a_twin_may_have_as_much_shared_memory_as_its_launch_asks_for(user, core, marking):
+    large = SimpleNamespace(grid=1, block=32, shmem_size=100_000)
+    with attached(marking):
+        kernel = user.Program("source", "c++").compile("ptx").get_kernel("add")
+        user.launch(STREAM, CONFIG, kernel)
+        assert core_driver().allowed == {}
+        user.launch(STREAM, large, kernel)
+    assert list(core_driver().allowed.values()) == [100_000]
+    assert list(core_driver().allowed) == [core.launched[1][2].handle] != [kernel.handle]
+
+
+def test_a_twin_that_cannot_be_loaded_is_reported_and_the_kernel_runs(user, core, recorder):
+    recorder.change = lambda ptx: ptx.replace("ret;", "no such instruction;")
+    with attached(recorder):
+        user.launch(STREAM, CONFIG, user.Program("source", "c++").compile("cubin").get_kernel("add"))
+    assert images(core) == [b"cubin of " + PTX.encode()]
+    assert "cannot be loaded" in recorder.skips["add"]
 
 
 def test_an_object_made_within_the_cell_is_plain_after_it(user, core, marking):
-    cache = []
     with attached(marking):
-        program, code = user.Program("source", "c++"), user.ObjectCode
-    assert program.compile("ptx", cache=cache).code.decode() == PTX
-    assert cache == ["ptx"]
-    assert code.from_ptx(PTX.encode()).code.decode() == PTX
+        program, code, launch = user.Program("source", "c++"), user.ObjectCode, user.launch
+    made = [program.compile("ptx"), code.from_ptx(PTX.encode())]
+    for one in made:
+        launch(STREAM, CONFIG, one.get_kernel("add"))
+    assert images(core) == [PTX.encode()] * 2
     assert isinstance(program, Program)
-    assert marking.sources == []
+    assert (marking.sources, marking.launches) == ([], [])
 
 
 def test_all_names_come_back_after_an_error(user, core, marking):
@@ -173,13 +288,12 @@ def test_the_installed_cuda_core_is_as_expected():
 
 
 @pytest.mark.parametrize("target", ["ptx", "cubin"])
-def test_the_installed_cuda_core_compiles_rewritten_ptx(recorder, monkeypatch, target):
+def test_the_installed_cuda_core_shows_its_ptx(recorder, monkeypatch, target):
     real = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     program = pytest.importorskip("cuda.core._program")
     # All that compiling wants of the driver.
     monkeypatch.setattr(program, "driver_version", lambda *_: (13, 5, 0))
     source = 'extern "C" __global__ void add(int *x) { x[0] += 1; } template <class T> __global__ void fill(T *x) {}'
-    recorder.change = lambda ptx: ptx.replace("ret;", "membar.sys; ret;")
 
     def compile_it():
         options = real.ProgramOptions(arch="sm_90", name="mine")
@@ -188,8 +302,7 @@ def test_the_installed_cuda_core_compiles_rewritten_ptx(recorder, monkeypatch, t
     before = compile_it()
     with attached(recorder):
         within = compile_it()
-    after = compile_it()
-    assert bytes(after.code) == bytes(before.code) != bytes(within.code)
+    assert bytes(within.code) == bytes(before.code)
     assert (within.name, within.symbol_mapping) == (before.name, before.symbol_mapping)
     (kernels,) = [source.names for source in recorder.sources]
     assert set(kernels) == {"add", before.symbol_mapping["fill<int>"].decode()}

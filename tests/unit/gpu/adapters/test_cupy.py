@@ -22,7 +22,8 @@ GENERATED = "typedef int T;\n" + SOURCE
 def gpu(monkeypatch):
     """Raw kernels that compile for sm_80 and keep what they would load."""
     compiler = cupy.cuda.compiler
-    saved, loaded = {}, []
+    saved, loaded, made = {}, [], []
+    stream = SimpleNamespace(ptr=3, is_capturing=lambda: False)
 
     class Backend:
         def load(self, name):
@@ -46,22 +47,27 @@ def gpu(monkeypatch):
     monkeypatch.setattr(compiler, "_preprocess", lambda *_: "")
     monkeypatch.setattr(compiler, "_get_cupy_cache_key", lambda: "key")
     monkeypatch.setattr(compiler.function, "Module", Module)
-    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: SimpleNamespace(ptr=3))
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: stream)
 
     class Raw:
         """What a raw kernel does when it is called first: it compiles. Real ones ask for the current device before."""
 
         def __init__(self, code, name, options=(), backend="nvrtc", **named):
             self.code, self.name, self.options, self.backend, self.named = code, name, options, backend, named
-            self.calls = []
+            self.calls, self.compiled = [], False
+            made.append(self)
+
+        def compile(self):
+            if not self.compiled:
+                compiler._compile_module_with_cache(self.code, self.options, backend=self.backend)
+            self.compiled = True
 
         def __call__(self, grid, block, args, *, shared_mem=0):
-            if not self.calls:
-                compiler._compile_module_with_cache(self.code, self.options, backend=self.backend)
+            self.compile()
             self.calls.append((grid, block, args, shared_mem))
 
     monkeypatch.setattr(cupy, "RawKernel", Raw)
-    return SimpleNamespace(saved=saved, loaded=loaded, Raw=Raw, compiler=compiler)
+    return SimpleNamespace(saved=saved, loaded=loaded, made=made, compiler=compiler, stream=stream)
 
 
 @pytest.fixture
@@ -88,6 +94,34 @@ def test_a_raw_kernel_made_within_the_cell_runs_rewritten_within_it_and_plain_af
     (first, _) = fenced.launches
     assert (first.kernel, first.grid, first.block) == ("add", (2, 1, 1), (3, 4, 1))
     assert (first.shared_bytes, first.stream) == (8, 3)
+
+
+def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(gpu, fenced):
+    gpu.stream.is_capturing = lambda: True
+    with attached(fenced):
+        kernel = cupy.RawKernel(SOURCE, "add")
+        kernel((1,), (1,), ())
+    assert len(kernel.calls) == 1
+    assert "CUDA graph" in fenced.skips["add"]
+    assert (fenced.launches, fenced.sources) == ([], [])
+
+
+def test_a_kernel_whose_module_has_variables_runs_as_it_is(gpu, fenced):
+    with attached(fenced):
+        kernel = cupy.RawKernel("__device__ float sum;" + SOURCE.replace("+=", "= sum +="), "add")
+        kernel((1,), (1,), ())
+    assert len(kernel.calls) == 1
+    assert "variables on the device (sum)" in fenced.skips["add"]
+    assert len(fenced.launches) == 1
+
+
+def test_a_traced_kernel_may_have_as_much_shared_memory_as_its_launch_asks_for(gpu, fenced):
+    with attached(fenced):
+        kernel = cupy.RawKernel(SOURCE, "add")
+        kernel((1,), (1,), (), shared_mem=100_000)
+    first, second = (one for one in gpu.made)
+    assert (first.calls, second.calls) == ([], [((1,), (1,), (), 100_000)])
+    assert second.max_dynamic_shared_size_bytes == 100_000
 
 
 def test_a_program_still_says_how_it_was_to_be_compiled(gpu, fenced):

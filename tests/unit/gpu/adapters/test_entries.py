@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from accel_magic.gpu.adapters.entries import Parameter, architecture, entries
+from accel_magic.gpu.adapters.entries import Parameter, architecture, entries, variables
 
 MODULE = """
 .version 7.0
@@ -38,3 +38,21 @@ def test_the_target_is_told():
     assert architecture(MODULE) == "sm_80"
     assert architecture(".target sm_90a") == "sm_90a"
     assert architecture("") == ""
+
+
+def test_variables_that_a_copy_of_the_module_would_not_share_are_named():
+    text = """
+.visible .global .align 4 .u32 counter;
+.global .align 4 .u32 hidden;
+.visible .const .align 4 .b8 table[16];
+.weak .const .align 4 .f32 factor = 0f3F800000;
+.global .align 1 .b8 $str[4] = {37, 100, 10, 0};
+.const .align 4 .b8 own[4] = {1, 2, 3, 4};
+.extern .shared .align 4 .b8 dynamic[];
+// .visible .global .u32 not_this_one;
+.visible .entry f(.param .u64 .ptr .global a) {
+    ld.global.u32 %r1, [a];
+}
+"""
+    assert variables(text) == ("counter", "hidden", "table", "factor")
+    assert variables(MODULE) == ()

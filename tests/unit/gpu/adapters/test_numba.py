@@ -16,6 +16,7 @@ if not hasattr(cuda, "dispatcher"):
 pytestmark = pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
 
 TILE = 8
+RECORDING = 77
 
 
 @cuda.jit
@@ -322,6 +323,13 @@ class TestOnAGpu:
         monkeypatch.setattr(cuda.dispatcher, "get_current_device", lambda: gpu)
         monkeypatch.setattr(cuda.dispatcher, "launch", lambda *_: None)
         monkeypatch.setattr(cuda.dispatcher._Kernel, "_prepare_args", lambda *_: None)
+        status = cuda.cudadrv.driver.binding.CUstreamCaptureStatus
+        running, recording = status.CU_STREAM_CAPTURE_STATUS_NONE, status.CU_STREAM_CAPTURE_STATUS_ACTIVE
+        monkeypatch.setattr(
+            cuda.cudadrv.driver.binding,
+            "cuStreamIsCapturing",
+            lambda stream: (0, recording if int(stream) == RECORDING else running),
+        )
         return loaded
 
     @pytest.fixture(params=[True, False], ids=["link-time optimisation", "plain"])
@@ -349,6 +357,19 @@ class TestOnAGpu:
         assert source.arch == "sm_90a"
         assert source.origin.line == kernel.py_func.__code__.co_firstlineno
         assert [launch.grid for launch in altering.launches] == [(1, 1, 1)] * 2
+
+    def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(
+        self, driver, kernel, altering
+    ):
+        x = np.zeros(32, np.float32)
+        kernel[1, 32](x)
+        with attached(altering):
+            kernel[1, 32, cuda.cudadrv.driver.ExperimentalStream.from_handle(RECORDING)](x)
+        kernel[1, 32](x)
+        assert len(driver) == 1
+        ((_, reason),) = altering.skips.items()
+        assert "CUDA graph" in reason
+        assert (altering.sources, altering.launches) == ([], [])
 
     def test_a_kernel_first_compiled_within_the_cell_has_its_own_cubin_afterwards(self, driver, altering):
         def make():

@@ -67,7 +67,7 @@ def test_a_class_is_substituted_under_every_name_that_users_gave_it(modules):
 
     user, inner = modules["user_of_it"], modules["framework.inner"]
     user.Old = user.Alias = inner.Old = Old
-    with substituted(Old, New, ("framework.",)):
+    with substituted([(Old, New)], ("framework.",)):
         assert user.Old is New
         assert user.Alias is New
         assert inner.Old is Old
@@ -86,7 +86,7 @@ def test_a_module_that_waits_to_be_imported_is_not_imported(tmp_path, monkeypatc
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "a_lazy_module", module)
     spec.loader.exec_module(module)
-    with substituted(Base, Derived, ("framework.",)):
+    with substituted([(Base, Derived)], ("framework.",)):
         pass
     with pytest.raises(ZeroDivisionError):
         module.anything  # noqa: B018 - now it is imported

@@ -53,11 +53,11 @@ def compiled(kernels, arch=80):
 def test_the_rewritten_ptx_is_what_is_assembled(kernels, altering, arch):
     plain = compiled(kernels, arch)
     with attached(altering):
-        traced = compiled(kernels, arch)
+        traced = compiled(kernels, arch).asm.copy()
     (source,) = altering.sources
     assert source.ptx == plain.asm["ptx"]
-    assert traced.asm["ptx"] == altering.change(source.ptx) != source.ptx
-    assert traced.asm["cubin"] != plain.asm["cubin"]
+    assert traced["ptx"] == altering.change(source.ptx) != source.ptx
+    assert traced["cubin"] != plain.asm["cubin"]
     assert (source.framework, source.names) == ("Triton", ("add",))
     assert source.arch.removesuffix("a") == f"sm_{arch}"
 
@@ -99,6 +99,84 @@ def test_all_of_tritons_settings_come_back_after_an_error(kernels, recorder, dev
         assert state() == before
 
 
+class Utilities:
+    """The part of Triton's driver that loads: functions are numbers, and `loaded` has their code."""
+
+    def __init__(self):
+        self.loaded, self.unloaded, self.capturing = {}, [], False
+
+    def load_binary(self, _name, binary, _shared, _device):
+        function = len(self.loaded) + 1
+        self.loaded[function] = binary
+        return f"module of {function}", function, 32, 0, 1024
+
+    def unload_module(self, module):
+        self.unloaded.append(module)
+
+    def get_device_properties(self, _device):
+        return {"max_shared_mem": 1 << 20}
+
+    def is_stream_capturing(self, _stream):
+        return self.capturing
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A driver that loads and launches nothing; `started` has the functions that were to be launched."""
+    started = []
+    launcher = triton.backends.nvidia.driver.CudaLauncher
+    monkeypatch.setattr(launcher, "__init__", lambda *_: None)
+    monkeypatch.setattr(launcher, "__call__", lambda self, x, y, z, stream, function, *_: started.append(function))
+    driver = SimpleNamespace(
+        utils=Utilities(),
+        launcher_cls=launcher,
+        get_current_device=lambda: 0,
+        get_current_stream=lambda _: 0,
+        get_current_target=lambda: triton.backends.compiler.GPUTarget("cuda", 80, 32),
+        started=started,
+    )
+    monkeypatch.setattr(triton.runtime.driver, "_active", driver)
+    return driver
+
+
+def test_a_kernel_compiled_within_the_cell_and_held_after_it_is_plain_then(kernels, altering, gpu):
+    with attached(altering):
+        held, never_launched = compiled(kernels), compiled(kernels, 86)
+        held[1, 1, 1](None)
+    held[1, 1, 1](None)
+    held[1, 1, 1](None)
+    first, second, third = gpu.started
+    alone = compiled(kernels)
+    assert gpu.utils.loaded[first] != gpu.utils.loaded[second]
+    assert second == third
+    assert gpu.utils.loaded[second] == assembled(alone.asm["ptx"])
+    assert gpu.utils.unloaded == [f"module of {first}"]
+    assert held.asm["ptx"] == alone.asm["ptx"]
+    assert len(gpu.utils.loaded) == 2
+    assert never_launched.module is None
+
+
+def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(kernels, altering, gpu):
+    with attached(altering):
+        kernel = compiled(kernels)
+        gpu.utils.capturing = True
+        kernel[1, 1, 1](None)
+        kernel[1, 1, 1](None)
+        gpu.utils.capturing = False
+        kernel[1, 1, 1](None)
+    first, second, third = gpu.started
+    assert first == second != third
+    assert gpu.utils.loaded[first] == assembled(altering.sources[0].ptx)
+    assert "CUDA graph" in altering.skips["add"]
+    assert len(altering.launches) == 1
+
+
+def assembled(ptx):
+    from accel_magic.gpu.assemble import assemble
+
+    return assemble(ptx, "sm_80").cubin
+
+
 def test_kernels_that_triton_interprets_are_reported(recorder, monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with attached(recorder):
@@ -122,7 +200,9 @@ def test_the_users_own_inspection_hook_is_called_too(kernels, altering, monkeypa
     assert triton.knobs.runtime.add_stages_inspection_hook is own
 
 
-def test_launches_on_a_gpu_are_reported_and_those_of_kernels_from_before_the_cell_are_skipped(recorder, monkeypatch):
+def test_launches_on_a_gpu_are_reported_and_those_of_kernels_from_before_the_cell_are_skipped(
+    recorder, monkeypatch, gpu
+):
     launcher = triton.backends.nvidia.driver.CudaLauncher
     started = []
     monkeypatch.setattr(launcher, "__call__", lambda self, *arguments: started.append(arguments))

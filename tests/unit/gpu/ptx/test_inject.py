@@ -128,9 +128,17 @@ def test_functions_are_found_through_pointers_too(ptx):
 
 def test_functions_whose_address_lies_in_a_variable_are_found(ptx):
     function = ".func kept()\n{\nret;\n}\n.func alone()\n{\nret;\n}\n.global .u64 table[1] = {kept};\n"
-    text = kernel("ret;").replace(".visible", function + ".visible")
+    call = "ld.global.u64 %rd1, [table];\np: .callprototype _ ();\ncall %rd1, (), p;\nret;"
+    text = kernel(call).replace(".visible", function + ".visible")
     injection = inject(text, [(Attach(Where.FUNCTION), ptx.recorder())])
     assert [site.function for site in injection.sites] == ["kept"]
+    # A kernel that calls nothing through an address, nor functions of other modules, does not get there.
+    direct = text.replace("call %rd1, (), p", "call alone, ()")
+    assert [site.function for site in inject(direct, [(Attach(Where.FUNCTION), ptx.recorder())]).sites] == ["alone"]
+    other = text.replace("call %rd1, (), p", "call elsewhere, ()").replace(
+        ".func kept", ".extern .func elsewhere();\n.func kept"
+    )
+    assert [site.function for site in inject(other, [(Attach(Where.FUNCTION), ptx.recorder())]).sites] == ["kept"]
 
 
 @pytest.mark.parametrize("pattern", ["_Z7doubled*", "doubled", "doubled(*)", "doub*"])

@@ -27,7 +27,10 @@ class Exited(Exception):  # noqa: N818 - it is how gpu_exit ends a run
 
 @dataclass
 class Region:
-    """Memory that may be touched. `written` has a byte for each of its bytes; None where all of them are."""
+    """Memory that may be touched.
+
+    `written` has a byte for each of its bytes, None where all of them are; `addresses` says where addresses begin.
+    """
 
     base: int
     data: bytearray
@@ -36,6 +39,11 @@ class Region:
     writable: bool = True
     written: bytearray | None = None
     alive: bool = True
+    addresses: set = field(default_factory=set)
+
+    def held(self, at, size):
+        """Give the addresses that some bytes are part of."""
+        return {start for start in self.addresses if start < at + size and at < start + 8}
 
 
 @dataclass
@@ -102,6 +110,8 @@ class Machine:
             raise FaultError(f"{size} bytes at {at} are no field of the context")
         if found.written is not None and not all(found.written[at : at + size]):
             raise FaultError(f"{size} bytes of stack at {at - 512} were never written")
+        if found.addresses and (size, found.held(at, size)) not in ((8, {at}), (size, set())):
+            raise FaultError(f"{size} bytes of stack at {at - 512} are part of an address")
         return bytes(found.data[at : at + size])
 
     def write(self, address, data):
@@ -109,8 +119,19 @@ class Machine:
         if not found.writable:
             raise FaultError(f"{found.kind} {found.map} is only for reading")
         found.data[at : at + len(data)] = data
+        for start in found.held(at, len(data)):
+            found.addresses.discard(start)
+            if found.written is not None:
+                found.written[start : start + 8] = bytes(8)  # what is left of it is no number
+        if len(data) == 8 and self.is_address(int.from_bytes(data, "little")):
+            if found.written is None:
+                raise FaultError("an address is stored where others can read it")
+            found.addresses.add(at)
         if found.written is not None:
             found.written[at : at + len(data)] = b"\1" * len(data)
+
+    def is_address(self, value):
+        return value >> 32 in self.windows or value in self.by_handle
 
     @property
     def frame(self):
@@ -287,7 +308,7 @@ class Machine:
             return self.look_up(seen.map, seen.key)
         if helper.result is Result.RECORD_OR_NULL:
             return self.reserve(seen.map, seen.size)
-        return self.number()
+        return None if helper.result is Result.NOTHING else self.number()
 
     def use_map(self, value, seen):
         seen.map = self.by_handle.get(value)

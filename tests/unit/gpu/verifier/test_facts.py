@@ -298,3 +298,19 @@ def test_a_null_check_of_a_copy_on_one_path_is_none_of_another_lookup_on_the_oth
         EXIT,
     )
     assert broken(*code) == ["null-not-checked"]
+
+
+def test_a_part_of_an_address_on_the_stack_is_no_number_where_paths_have_met():
+    read = Instruction(isa.LDX | isa.MODE_MEM | 0x10, 7, 10, -5)
+    code = (
+        Instruction(STORE, 10, 1, -8),
+        Instruction(isa.CALL, imm=5),
+        Instruction(isa.JMP | Jump.JEQ, 0, offset=1),
+        move(6),
+        read,
+        move(0),
+        EXIT,
+    )
+    assert broken(*code) == ["pointer-leak"]
+    whole = (Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8), *code[1:])
+    assert broken(*whole) == []

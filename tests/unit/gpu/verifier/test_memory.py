@@ -9,7 +9,7 @@ import pytest
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu import objects
-from accel_magic.gpu.verifier import findings, safety, verify
+from accel_magic.gpu.verifier import findings, judge, safety, verify
 
 HERE = Path(__file__).parent
 UNSAFE = sorted((HERE / "unsafe").glob("*.bpf.c"))
@@ -73,6 +73,20 @@ def test_memory_errors_refuse_in_warn_mode_too_and_endless_loops_do_not():
     program, maps = load(HERE / "unsafe" / "loop_limit_from_map.bpf.c")
     found = [(one.rule, one.severity) for one in verify(program, maps, mode="warn").findings]
     assert ("unbounded-loop", "warning") in found
+
+
+def test_behind_a_format_that_cannot_be_printed_memory_is_looked_at_all_the_same(tmp_path):
+    text = (HERE / "unsafe" / "index_not_checked.bpf.c").read_text().splitlines(keepends=True)
+    start = next(number for number, line in enumerate(text) if line.startswith("{"))
+    path = tmp_path / "both.bpf.c"
+    path.write_text("".join([*text[: start + 1], '\tbpf_printk("%s", 1);\n', *text[start + 1 :]]))
+    program, maps = load(path)
+    with pytest.raises(ProgramError) as caught:
+        verify(program, maps, mode="warn")
+    assert "out-of-bounds-value" in caught.value.why
+    assert "print-format" not in caught.value.why
+    told = [(one.rule, one.severity) for one in judge(program, maps, mode="warn").findings]
+    assert ("print-format", "warning") in told
 
 
 def test_a_verdict_says_what_accesses_point_to_and_how_much_stack_is_needed():

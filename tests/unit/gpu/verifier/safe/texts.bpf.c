@@ -11,5 +11,6 @@ int judged(struct gpu_ctx *ctx)
 	gpu_puts(said);
 	bpf_printk("lane %lu of warp %lu", gpu_lane_id(), gpu_warp_id());
 	bpf_printk("no numbers");
+	bpf_printk("100%% of %x, %-5lld and %c", 1, 2ll, 'c');
 	return 0;
 }

@@ -1,0 +1,100 @@
+"""What the host did beside the device: the driver's calls summed up, and kernels and blocks on the host's time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.analysis.gpu.common import launch_of, with_names
+from accel_magic.gpu.recording import LAUNCHES
+
+if TYPE_CHECKING:
+    from accel_magic.gpu.result import GpuResult
+
+_SUCCESS: Final = "CUDA_SUCCESS"
+_NOT_READY: Final = "CUDA_ERROR_NOT_READY"
+"""What a query says of work that has not ended: an answer, not a failure."""
+SPANS: Final = {"launch": "int64", "name": "str", "start_ns": "int64", "end_ns": "Int64"}
+"""Columns of `kernel_spans`, times since the start of the trace; the end is NA where only the beginning was seen."""
+
+
+def summary(api: pd.DataFrame) -> pd.DataFrame:
+    """Sum up calls, the costliest first: `name`, `calls`, `total_ns`, `mean_ns`, `longest_ns`, `bytes`, `failed`.
+
+    `bytes` are all that copies, fills and allocations name, 0 for other calls.
+    """
+    failed = ~api["result"].isin((_SUCCESS, _NOT_READY))
+    groups = api.assign(failed=failed, bytes=api["bytes"].fillna(0).astype("int64")).groupby("name", sort=False)
+    table = groups.agg(
+        calls=("duration_ns", "size"),
+        total_ns=("duration_ns", "sum"),
+        mean_ns=("duration_ns", "mean"),
+        longest_ns=("duration_ns", "max"),
+        bytes=("bytes", "sum"),
+        failed=("failed", "sum"),
+    )
+    table["mean_ns"] = table["mean_ns"].round().astype("int64")
+    return table.sort_values("total_ns", ascending=False, kind="stable").reset_index()
+
+
+def block_spans(result: GpuResult) -> pd.DataFrame:
+    """One row per block that `blocktime` saw: SPANS, `block`, `sm`; times on the host's clock."""
+    recording = result.recording
+    if "blocktime" not in recording.sources:
+        return _empty({**SPANS, "block": "int64", "sm": "int64"})
+    spans = result.maps_of("blocktime")["spans"]
+    table = with_names(spans.drop(columns=["launch"]), result)
+    return table.assign(
+        launch=launch_of(result, spans["launch"]),
+        start_ns=recording.clock.to_host(spans["start"].to_numpy(np.int64)) - recording.start_ns,
+        end_ns=recording.clock.to_host(spans["end"].to_numpy(np.int64)) - recording.start_ns,
+    )
+
+
+def kernel_spans(result: GpuResult) -> pd.DataFrame:
+    """When each kernel ran, columns SPANS: as its blocks say, else its first instruction, else the device's own model.
+
+    A kernel of a real GPU of which neither was traced has no row: only the call is known.
+    """
+    for known in (_of_blocks, _of_firsts, _of_model):
+        spans = known(result)
+        if len(spans):
+            return spans[list(SPANS)].astype(SPANS).sort_values("start_ns", kind="stable", ignore_index=True)
+    return _empty(SPANS)
+
+
+def _empty(columns: dict[str, str]) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+
+
+def _of_blocks(result: GpuResult) -> pd.DataFrame:
+    groups = block_spans(result).groupby("launch")
+    return groups.agg(name=("name", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max")).reset_index()
+
+
+def _of_firsts(result: GpuResult) -> pd.DataFrame:
+    if "launchlate" not in result.tools:
+        return pd.DataFrame()
+    table = result.tools["launchlate"]
+    start = table["time_ns"] + table["late_ns"]
+    return table.assign(start_ns=start, end_ns=start + table["device_ns"])
+
+
+def _of_model(result: GpuResult) -> pd.DataFrame:
+    """On the simulated device a kernel begins when it was asked for, or when the last one has ended."""
+    if "simulated" not in result.machine:
+        return pd.DataFrame()
+    table = result.launches.dropna(subset=["device_ns"]).sort_values("time_ns", kind="stable")
+    length = table["device_ns"].to_numpy(np.int64)
+    # Less the lengths of all before it, a start is the latest of its own and of those before.
+    before = np.cumsum(length) - length
+    start = np.maximum.accumulate(table["time_ns"].to_numpy(np.int64) - before) + before
+    return table.assign(launch=table.index, start_ns=start, end_ns=start + length)
+
+
+def unseen_launches(result: GpuResult) -> pd.DataFrame:
+    """Launches of adapters that no call of the driver made, columns LAUNCHES: all, where calls were not recorded."""
+    seen = result.launches.index.isin(result.api["launch"].dropna().astype("int64"))
+    return result.launches.loc[~seen, list(LAUNCHES)]

@@ -1,0 +1,79 @@
+"""Native binaries that the cell starts: the environment of its children leads them to a server in this process."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.native import build
+from accel_magic.gpu.native.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from accel_magic.gpu.devices import Memory
+    from accel_magic.gpu.instrument import Instrumenter
+    from accel_magic.gpu.native.process import Traced
+    from accel_magic.gpu.programs import Source
+
+NAME: Final = "native binaries"
+_PRELOAD: Final = "LD_PRELOAD"
+_PATH: Final = "ACCEL_MAGIC_NATIVE"
+
+
+@contextmanager
+def watched(
+    sources: Sequence[Source],
+    threads: int,
+    trace: Instrumenter,
+    device: Memory,
+    descriptors: Callable[[Source], Mapping[str, int]],
+) -> Iterator[Callable[[], tuple[Traced, ...]]]:
+    """Trace the kernels of processes that are started until the context ends.
+
+    Where there is no C compiler this is told through `trace.skipped`, and nothing is watched.
+
+    Args:
+        sources: The programs.
+        threads: Threads of a grid that per-thread maps have room for.
+        trace: Puts programs into kernels, and is told of launches.
+        device: The memory of this process.
+        descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
+
+    Yields:
+        What ends the watching and gives what there is of each process; calling it again gives the same.
+
+    """
+    try:
+        library = build.library()
+    except MachineError as error:
+        trace.skipped(NAME, str(error).replace("\n", ";"))
+        yield tuple
+        return
+    server = Server(sources, threads, trace, device, descriptors)
+    try:
+        server.start()
+        before = os.environ.get(_PRELOAD, "")
+        with _set({_PRELOAD: f"{library}:{before}" if before else str(library), _PATH: server.path}):
+            yield server.finish
+    finally:
+        server.finish()
+
+
+@contextmanager
+def _set(values: Mapping[str, str]) -> Iterator[None]:
+    """Change variables of the environment; afterwards those that nobody else has changed are as before."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if os.environ.get(name) != values[name]:
+                continue
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,26 @@
+"""`python -m accel_magic.gpu.cuda`: the GPUs that the driver finds, one in a line; else why there are none, status 1.
+
+A process of its own, because a process that has once asked the driver can no longer fork children that use it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.cuda import gpus
+
+
+def main() -> int:
+    """Print; the exit status."""
+    try:
+        found = [gpus.chosen(number) for number in range(len(gpus.found()))]
+    except MachineError as error:
+        print(error.what, error.fix, sep="\n", file=sys.stderr)
+        return 1
+    print(*(f"{gpu.number}: {gpu.name}, {gpu.architecture}" for gpu in found), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,399 @@
+"""Memory of an NVIDIA GPU for the maps of a trace: see `accel_magic.gpu.devices.Memory`."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.cuda import driver as cuda
+from accel_magic.gpu.cuda import gpus
+from accel_magic.gpu.cuda.clock import BYTES, ROUNDS, ClockKernel
+from accel_magic.gpu.cuda.driver import DriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from accel_magic.gpu.adapters import Launch
+    from accel_magic.gpu.cuda.driver import Driver
+    from accel_magic.gpu.cuda.gpus import Gpu
+    from accel_magic.gpu.devices import Clock
+    from accel_magic.gpu.maps import Memory as Kind
+
+_STAGING: Final = 4 << 20
+_WAIT_S: Final = 0.1
+_DRIVERS_OWN: Final = "cuMemFreeHost"
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Memory at an address that kernels use.
+
+    Attributes:
+        size: Its bytes.
+        host: The same bytes on the host where it reaches them, (size,) uint8.
+        free: The driver's function that gives it back.
+        handle: What that function takes.
+
+    """
+
+    size: int
+    host: NDArray[np.uint8] | None
+    free: str
+    handle: int
+
+
+class CudaMemory:
+    """Memory of one GPU, and its clock. Methods may be called from any thread; none changes its current context.
+
+    Args:
+        driver: The driver.
+        gpu: Which GPU.
+        context: Where the memory lies; kernels of other contexts do not reach it.
+        retained: Whether `context` is the GPU's primary one, which is kept alive until `close`.
+
+    Attributes:
+        given_up: Kernels were still running when nobody wanted to wait for them any longer: their memory stays.
+
+    """
+
+    def __init__(self, driver: Driver, gpu: Gpu, context: int, *, retained: bool) -> None:
+        self.gpu = gpu
+        self.given_up = False
+        self._driver, self._context, self._retained = driver, context, retained
+        self._lock = threading.Lock()
+        self._blocks: dict[int, _Block] = {}
+        self._stream = 0
+        self._clock: ClockKernel | None = None
+
+    @classmethod
+    def open(cls, number: int | None = None, driver: Driver | None = None) -> Self:
+        """Take a GPU: in the thread's current context, or in the GPU's primary one.
+
+        Args:
+            number: The GPU as the driver counts; None for that of the current context, else the first.
+            driver: The driver; None for the machine's.
+
+        Raises:
+            MachineError: There is no driver, no such GPU, or it cannot be used.
+
+        """
+        driver = driver or cuda.load()
+        gpu = gpus.chosen(number, driver)
+        context, retained = _context(driver, gpu)
+        memory = cls(driver, gpu, context, retained=retained)
+        try:
+            memory._prepare()
+        except BaseException:
+            memory.close()
+            raise
+        return memory
+
+    def _prepare(self) -> None:
+        with self._current():
+            self._stream = self._driver.handle("cuStreamCreate", cuda.STREAM_NON_BLOCKING)
+        self._staging = self._host_of(self.allocate(np.zeros(_STAGING, np.uint8), "host"))
+        mailbox = self.allocate(np.zeros(BYTES, np.uint8), "host")
+        words = self._host_of(mailbox).data.cast("Q")
+        # The simulated device's time does not pass while a kernel waits for the host.
+        rounds = 1 if self.simulated else ROUNDS
+        with self._current():
+            self._clock = ClockKernel(self._driver, self._stream, mailbox, words, rounds=rounds)
+
+    @property
+    def name(self) -> str:
+        """The GPU in words, with the driver's version."""
+        return self.gpu.name
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is the CPU device behind a driver."""
+        return self.gpu.simulated
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many it has."""
+        return self.gpu.multiprocessors
+
+    def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:
+        """Reserve memory with this content; the address that kernels use. Raises MachineError for lack of room."""
+        with self._current():
+            return self._allocate_device(content) if kind == "device" else self._allocate_host(content)
+
+    def _allocate_device(self, content: NDArray[np.uint8]) -> int:
+        size = max(len(content), 1)
+        try:
+            address = self._driver.handle("cuMemAlloc_v2", size)
+        except DriverError as error:
+            raise self._no_room(error, size) from None
+        self._blocks[address] = _Block(size, None, "cuMemFree_v2", address)
+        try:
+            self._fill(address, content, size)
+        except BaseException:
+            with _unless_gone():
+                self._give_back(address)
+            raise
+        return address
+
+    def _fill(self, address: int, content: NDArray[np.uint8], size: int) -> None:
+        """Write the content; most of it is zero, and only pieces with something in them are copied."""
+        self._driver.call("cuMemsetD8Async", address, 0, size, self._stream)
+        for at in range(0, len(content), _STAGING):
+            piece = np.ascontiguousarray(content[at : at + _STAGING])
+            if piece.any():
+                self._driver.call("cuMemcpyHtoDAsync_v2", address + at, piece.ctypes.data, len(piece), self._stream)
+                self._driver.call("cuStreamSynchronize", self._stream)
+        self._driver.call("cuStreamSynchronize", self._stream)
+
+    def _allocate_host(self, content: NDArray[np.uint8]) -> int:
+        size = max(len(content), 1)
+        try:
+            place = self._driver.handle("cuMemHostAlloc", size, cuda.HOST_PORTABLE_AND_MAPPED)
+        except DriverError as error:
+            raise self._no_room(error, size) from None
+        host = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(place))
+        host[: len(content)] = content
+        return self._mapped(place, size, host, _DRIVERS_OWN)
+
+    def _mapped(self, place: int, size: int, host: NDArray[np.uint8], free: str) -> int:
+        try:
+            address = self._driver.handle("cuMemHostGetDevicePointer_v2", place, 0)
+        except BaseException:
+            self._driver.attempt(free, place)
+            raise
+        self._blocks[address] = _Block(size, host, free, place)
+        return address
+
+    def _no_room(self, error: DriverError, size: int) -> MachineError:
+        if error.code != cuda.OUT_OF_MEMORY:
+            return error
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        if self._driver.attempt("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total)):
+            return error
+        return MachineError(
+            f"{self.gpu.model} has no room for {size:,} bytes of maps",
+            why=f"{free.value:,} of its {total.value:,} bytes are free",
+            fix="free what is not used (torch.cuda.empty_cache() or its like), or trace fewer threads: --threads N",
+        )
+
+    def share(self, descriptor: int, size: int) -> int:
+        """Map `size` bytes of a file for kernels and `view`; see `Memory.share`.
+
+        Raises:
+            MachineError: The file cannot be mapped, or the driver does not take its memory.
+
+        """
+        try:
+            mapping = mmap.mmap(descriptor, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        except (OSError, ValueError) as error:
+            raise MachineError(
+                "a map of the kernel's cannot be shared with the GPU",
+                why=f"mmap: {error}",
+                fix="declare it with __uint(map_flags, BPF_F_MMAPABLE)",
+            ) from None
+        whole = np.frombuffer(mapping, np.uint8)  # keeps the mapping
+        place = int(whole.ctypes.data)
+        with self._current():
+            try:
+                self._driver.call("cuMemHostRegister_v2", place, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
+            except DriverError as error:
+                raise MachineError(
+                    "the NVIDIA driver does not take the memory of a map of the kernel's",
+                    why=error.why,
+                    fix="use BPF_MAP_TYPE_GPU_ARRAY_HOST for the GPU's programs and copy between the two",
+                ) from None
+            return self._mapped(place, size, whole[:size], "cuMemHostUnregister")
+
+    def read(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Copy (size,) bytes; those in the host's memory also after the GPU has failed.
+
+        Raises:
+            MachineError: The bytes cannot be reached any more: a kernel has failed, or the context was destroyed.
+
+        """
+        seen = self.view(address, size)
+        if seen is not None:
+            return seen.copy()
+        out = np.empty(size, np.uint8)
+        staging = self._staging.ctypes.data
+        with self._lock, self._current():
+            for at in range(0, size, _STAGING):
+                piece = out[at : at + _STAGING]
+                self._driver.call("cuMemcpyDtoHAsync_v2", staging, address + at, len(piece), self._stream)
+                self._driver.call("cuStreamSynchronize", self._stream)
+                piece[:] = self._staging[: len(piece)]
+        return out
+
+    def view(self, address: int, size: int) -> NDArray[np.uint8] | None:
+        """(size,) bytes themselves, live, where the host reaches them, else None."""
+        for base, block in tuple(self._blocks.items()):
+            if base <= address and address + size <= base + block.size:
+                if block.host is None:
+                    return None
+                self._require_there(block)
+                return block.host[address - base : address - base + size]
+        raise MachineError(f"{size} bytes at {address:#x} are not this trace's", fix="please report this")
+
+    def _require_there(self, block: _Block) -> None:
+        """Refuse memory of the driver's that went with its context: to touch it would end the process.
+
+        A context that has only failed still has it, and the driver says then how it failed.
+        """
+        if block.free != _DRIVERS_OWN:
+            return
+        with self._current():
+            address = ctypes.c_uint64()
+            code = self._driver.attempt("cuMemHostGetDevicePointer_v2", ctypes.byref(address), block.handle, 0)
+        if code and code not in cuda.FAULTS:
+            raise MachineError(
+                "the maps of this trace are gone",
+                why="the GPU's context was destroyed or reset within the cell",
+                fix="trace a cell that does not reset the device",
+            )
+
+    def free(self, address: int) -> None:
+        """Give memory back, or stop sharing it; what kernels that nobody waited for may still use is left."""
+        if self.given_up:
+            return
+        with self._lock, _unless_gone(), self._current():
+            self._give_back(address)
+
+    def _give_back(self, address: int) -> None:
+        block = self._blocks.pop(address)
+        self._driver.call(block.free, block.handle)
+
+    def launching(self, launch: Launch) -> None:
+        """Nothing is to be prepared on a GPU."""
+
+    def clock(self) -> Clock:
+        """Compare the clocks now. Raises MachineError where the GPU does not answer."""
+        assert self._clock is not None  # noqa: S101 - made by `open`
+        with self._lock, self._current():
+            try:
+                return self._clock.measure()
+            except DriverError:
+                raise
+            except BaseException:
+                self.given_up = True  # its kernel may still begin, and writes to the mailbox then
+                raise
+
+    def elsewhere(self) -> str:
+        """Say why kernels of the thread's current context do not reach this memory; '' where they do."""
+        current = ctypes.c_void_p()
+        if self._driver.attempt("cuCtxGetCurrent", ctypes.byref(current)) or not current.value:
+            return ""
+        if current.value == self._context:
+            return ""
+        number = self._driver.number("cuCtxGetDevice")
+        where = f"GPU {number}" if number != self.gpu.number else f"another context of GPU {number}"
+        return f"it is for {where}, and the maps of this trace lie on GPU {self.gpu.number}, see --gpu"
+
+    def finish(self, stream: int) -> None:
+        """Wait until what was put into a stream has run; one that is being captured into a graph is left alone.
+
+        Raises:
+            MachineError: A kernel has failed.
+
+        """
+        capturing = ctypes.c_int()
+        with self._current():
+            handle = ctypes.c_void_p(stream)
+            self._driver.call("cuStreamIsCapturing", handle, ctypes.byref(capturing))
+            if not capturing.value:
+                self._driver.call("cuStreamSynchronize", handle)
+
+    def wait(self) -> bool:
+        """Wait for all kernels of the context; False where an interrupt came first, and they may still run."""
+        ended = threading.Event()  # an interrupt of Thread.join would make a thread that runs look dead
+        waiting = threading.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end", daemon=True)
+        try:
+            waiting.start()
+            while not ended.wait(_WAIT_S):
+                pass
+        except KeyboardInterrupt:
+            self.given_up = not ended.is_set()
+        return not self.given_up
+
+    def _synchronize(self, ended: threading.Event) -> None:
+        try:
+            with _unless_gone(), self._current():
+                self._driver.attempt("cuCtxSynchronize")
+        finally:
+            ended.set()
+
+    def close(self) -> None:
+        """Give everything back; again is harmless. What is left on a GPU that has failed is gone with its context."""
+        if self.given_up or not self._context:
+            return
+        context, self._context = self._context, 0
+        with self._lock, _unless_gone(), self._entered(context):
+            if self._clock is not None:
+                self._clock.unload()
+            for address in tuple(self._blocks):
+                self._give_back(address)
+            if self._stream:
+                self._driver.call("cuStreamDestroy_v2", self._stream)
+        if self._retained:
+            with _unless_gone():
+                self._driver.call("cuDevicePrimaryCtxRelease_v2", self._driver.number("cuDeviceGet", self.gpu.number))
+
+    def _host_of(self, address: int) -> NDArray[np.uint8]:
+        host = self._blocks[address].host
+        assert host is not None  # noqa: S101 - of kind `host`
+        return host
+
+    def _current(self) -> AbstractContextManager[None]:
+        return self._entered(self._context)
+
+    @contextmanager
+    def _entered(self, context: int) -> Iterator[None]:
+        """Make our context the thread's for a few calls.
+
+        A stream that another thread of the user's captures into a graph must not forbid or spoil them.
+        """
+        driver, mode = self._driver, ctypes.c_int(cuda.CAPTURE_RELAXED)
+        driver.call("cuCtxPushCurrent_v2", context)
+        try:
+            exchanged = not driver.attempt("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+            try:
+                yield
+            finally:
+                if exchanged:
+                    driver.attempt("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        finally:
+            driver.attempt("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def _context(driver: Driver, gpu: Gpu) -> tuple[int, bool]:
+    """Find the context to use, and whether it is the GPU's primary one, which is retained then."""
+    device = driver.number("cuDeviceGet", gpu.number)
+    current = driver.handle("cuCtxGetCurrent")
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    driver.call("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+    here = bool(current) and driver.number("cuCtxGetDevice") == device
+    if here and not active.value:
+        return current, False
+    primary = driver.handle("cuDevicePrimaryCtxRetain", device)
+    if here and current != primary:
+        driver.attempt("cuDevicePrimaryCtxRelease_v2", device)
+        return current, False
+    return primary, True
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Give things back; of a context that is gone nothing is left to be given back."""
+    try:
+        yield
+    except DriverError as error:
+        if not error.dead:
+            raise

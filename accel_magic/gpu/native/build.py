@@ -1,0 +1,85 @@
+"""The library that goes before the driver in native programs: compiled on first use, and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.clang import cache_folder, find_clang
+
+_FOLDER: Final = Path(__file__).with_name("shim")
+_OPTIONS: Final = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic,-z,now")
+_LIBRARIES: Final = ("-ldl", "-lpthread")
+_TIMEOUT_S: Final = 120
+_SEPARATORS: Final = " :"
+"""What divides the names in LD_PRELOAD."""
+
+
+def library() -> Path:
+    """Give the library's path.
+
+    Raises:
+        MachineError: There is no C compiler, it fails, or the cache folder cannot be used.
+
+    """
+    compiler = _compiler()
+    sources = sorted(_FOLDER.glob("*.[ch]"))
+    parts = [compiler, *_OPTIONS, *(source.read_text(encoding="utf-8") for source in sources)]
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    target = cache_folder() / f"native-{name}.so"
+    if any(separator in str(target) for separator in _SEPARATORS):
+        raise MachineError(
+            "native binaries cannot be traced from this cache folder",
+            why=f"there is a space or a colon in {target.parent}",
+            fix="name another one: export ACCEL_MAGIC_CACHE=/var/tmp/accel_magic",
+        )
+    if not target.is_file():
+        _compile(compiler, [str(source) for source in sources if source.suffix == ".c"], target)
+    return target
+
+
+def _compiler() -> str:
+    for name in ("cc", "gcc"):
+        if path := shutil.which(name):
+            return path
+    return find_clang().path
+
+
+def _compile(compiler: str, sources: list[str], target: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            made = Path(folder) / "made.so"
+            command = [compiler, *_OPTIONS, "-o", str(made), *sources, *_LIBRARIES]
+            done = subprocess.run(
+                command,
+                env={**os.environ, "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+            if done.returncode:
+                raise MachineError(
+                    "the library for tracing native binaries does not compile",
+                    why=_first_error(done.stderr.decode(errors="replace")),
+                    fix="install a C compiler with its headers: apt install gcc libc6-dev",
+                )
+            made.replace(target)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(
+            "the library for tracing native binaries cannot be made",
+            why=str(error),
+            fix=f"make {target.parent} writable, or name another folder: ACCEL_MAGIC_CACHE",
+        ) from error
+
+
+def _first_error(messages: str) -> str:
+    lines = [line for line in messages.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler says no more")

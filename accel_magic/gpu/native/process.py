@@ -1,0 +1,347 @@
+"""One process with programs of the trace in its kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import AccelMagicError, MachineError, ProgramError
+from accel_magic.gpu.adapters import KernelSource, Launch
+from accel_magic.gpu.adapters.entries import architecture
+from accel_magic.gpu.assemble import assemble
+from accel_magic.gpu.live_maps import LiveMaps
+from accel_magic.gpu.model import SourceLine
+from accel_magic.gpu.native import wire
+from accel_magic.gpu.native.images import code_of
+from accel_magic.gpu.native.launches import Ring
+from accel_magic.gpu.native.memory import ChildMemory
+from accel_magic.gpu.native.wire import Kind, Message
+from accel_magic.gpu.shared_memory import allocate_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from accel_magic.gpu.devices import Memory
+    from accel_magic.gpu.instrument import Instrumenter
+    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.recording import MapContent
+
+FRAMEWORK: Final = "native binary"
+_EVERY_S: Final = 0.05
+_FEW_KERNELS: Final = 64
+"""Libraries have thousands, of which a program uses a few."""
+_LAST_COPY_S: Final = 2.0
+_CONTEXT_GONE, _ENDED = 1, 2
+_NEEDS_ASSEMBLER: Final = frozenset({218, 221, 222, 223})
+"""CUDA_ERROR_INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What there is of a process at the end.
+
+    Attributes:
+        pid: Its number.
+        contents: Its maps.
+        printed: What programs printed in its kernels.
+        notes: What the user should know.
+
+    """
+
+    pid: int
+    contents: tuple[MapContent, ...]
+    printed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Module:
+    """An image that the process has offered."""
+
+    source: KernelSource
+    text: str
+    assembled: bool = False
+
+
+@dataclass(frozen=True)
+class _LeftAlone:
+    """An image that cannot be instrumented; of one with many kernels those that the process asked for are told."""
+
+    source: KernelSource
+    reason: str
+    told: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Process:
+    """A process that has loaded its first module.
+
+    Args:
+        connection: To the process.
+        sources: The programs.
+        threads: Threads of a grid that per-thread maps have room for.
+        trace: Puts programs into kernels; gives one for this process's maps.
+        device: The memory of the notebook's own process.
+        descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
+        room: Whether so many bytes of maps may be kept, on top of those before.
+
+    """
+
+    connection: socket.socket
+    sources: Sequence[Source]
+    threads: int
+    trace: Instrumenter
+    device: Memory
+    descriptors: Callable[[Source], Mapping[str, int]]
+    room: Callable[[int], bool]
+    pid: int = 0
+    name: str = ""
+    result: Traced | None = None
+    _executable: str = ""
+    _architecture: int = 0
+    _devices: int = 1
+    _ring: Ring = field(default_factory=Ring)
+    _live: LiveMaps | None = None
+    _own: Instrumenter | None = None
+    _modules: dict[int, _Module] = field(default_factory=dict)
+    _left: dict[int, _LeftAlone] = field(default_factory=dict)
+    _functions: dict[int, tuple[str, int | None]] = field(default_factory=dict)
+    _last: bool = False
+
+    def __post_init__(self) -> None:
+        self._memory = ChildMemory(self._asked, self._told, self.device)
+
+    def run(self, ending: Callable[[], bool]) -> None:
+        """Serve the process until it ends or `ending` says that the trace does; then `result` is there."""
+        try:
+            if self._introduced():
+                self._serve(ending)
+        except (OSError, ValueError):
+            pass  # it has gone away in the middle of a message: what there is of it counts
+        except Exception as error:  # noqa: BLE001 - told in the result: the user's program goes on without
+            self.trace.skipped(f"{self.name} (process {self.pid})", f"it is not traced any more: {error!r}")
+        finally:
+            try:
+                self._close()
+            finally:
+                self.connection.close()
+
+    # ---- the beginning
+
+    def _introduced(self) -> bool:
+        hello = wire.receive(self.connection)
+        if hello is None or hello.kind != Kind.HELLO or hello.number != wire.VERSION:
+            return False
+        self.pid = _peer(self.connection)
+        self._architecture, self._devices = hello.a, hello.b
+        self._executable, self.name = hello.text, Path(hello.text).name
+        try:
+            self._place()
+        except AccelMagicError as error:
+            self.trace.skipped(f"{self.name} (process {self.pid})", str(error).replace("\n", ";"))
+            wire.send(self.connection, Message(Kind.REFUSED))
+            return False
+        wire.send(self.connection, Message(Kind.READY))
+        return True
+
+    def _place(self) -> None:
+        """Have the maps made in the process. Raises an AccelMagicError where there is no room."""
+        wire.send(self.connection, Message(Kind.RING, a=wire.RING.itemsize, descriptor=self._ring.descriptor))
+        self._ring.opened()
+        memory = self._memory
+        shared = allocate_all(self.sources, memory, self.threads, self.pid << 32 | self.pid, self.descriptors)
+        self._live = live = LiveMaps(shared)
+        if memory.live:
+            live.start()
+        self._own = self.trace.within([each.placement for each in shared])
+
+    def _asked(self, message: Message) -> Message:
+        wire.send(self.connection, message)
+        answer = wire.receive(self.connection)
+        if answer is None or answer.kind != Kind.ADDRESS:
+            raise OSError("the process has gone away")
+        return answer
+
+    def _told(self, message: Message) -> None:
+        with contextlib.suppress(OSError):
+            wire.send(self.connection, message)
+
+    # ---- while it runs
+
+    def _serve(self, ending: Callable[[], bool]) -> None:
+        there = True
+        while there and not self._last:
+            self._last = ending()
+            reserved = self._ring["reserved"]
+            there = self._hear(0.0 if self._last else _EVERY_S)
+            self._take(reserved)
+        if there:
+            self._wait_for_copy()
+
+    def _hear(self, wait_s: float) -> bool:
+        """Answer all messages that have come; False when the process is gone."""
+        while select.select([self.connection], [], [], wait_s)[0]:
+            message = wire.receive(self.connection)
+            if message is None:
+                return False
+            self._answer(message)
+            wait_s = 0.0
+        return True
+
+    def _answer(self, message: Message) -> None:
+        if message.kind == Kind.IMAGE:
+            self._reply(self._instrumented(message))
+        elif message.kind == Kind.LOADED and message.a:
+            self._reply(self._another(message.number, message.a))
+        elif message.kind == Kind.FUNCTION:
+            self._functions[message.number] = message.text, self._number(message.a, message.text)
+        else:
+            message.close()
+
+    def _number(self, module: int, name: str) -> int | None:
+        """A kernel's number, None without programs; of a large module that was left alone it is now told."""
+        left = self._left.get(module)
+        if left is not None and len(left.source.names) > _FEW_KERNELS and name not in left.told and self._own:
+            left.told.add(name)
+            self._own.left_alone(replace(left.source, names=(name,)), left.reason)
+        known = self._modules.get(module)
+        return None if known is None else self.trace.number(known.source, name)
+
+    def _reply(self, image: bytes) -> None:
+        if not image:
+            wire.send(self.connection, Message(Kind.ORIGINAL))
+            return
+        file = os.memfd_create("accel_magic image", os.MFD_CLOEXEC)
+        try:
+            with open(file, "wb", closefd=False) as writing:
+                writing.write(image)
+            wire.send(self.connection, Message(Kind.REPLACED, a=len(image), descriptor=file))
+        finally:
+            os.close(file)
+
+    def _instrumented(self, message: Message) -> bytes:
+        """Put the programs into an image; b'' where nothing was put in."""
+        with open(message.descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+            file.seek(0)
+            data = file.read(message.a)
+        own, origin = self._own, SourceLine(self._executable, 0)
+        assert own is not None  # noqa: S101 - images come after the maps
+        try:
+            code = code_of(data, self._architecture)
+        except AccelMagicError as error:
+            self.trace.skipped(f"a module of {self.name}", str(error).replace("\n", ";"))
+            return b""
+        source = KernelSource(FRAMEWORK, code.kernels, code.ptx, architecture(code.ptx), origin, self.pid)
+        if code.problem:
+            self._left[message.number] = _LeftAlone(source, code.problem)
+            if len(code.kernels) <= _FEW_KERNELS:
+                own.left_alone(source, code.problem)
+            return b""
+        text = own.rewrite(source) if code.kernels else code.ptx
+        if text == code.ptx:
+            return b""
+        self._modules[message.number] = _Module(source, text)
+        return text.encode() + b"\0"
+
+    def _another(self, number: int, error: int) -> bytes:
+        """After the driver has refused a module: its machine code where that may help, else b''."""
+        module, why = self._modules[number], f"the driver refuses it with programs in it: error {error}"
+        if error in _NEEDS_ASSEMBLER and not module.assembled:
+            module.assembled = True
+            try:
+                return assemble(module.text, self._for_assembler(module.source.arch)).cubin
+            except (MachineError, ProgramError) as failed:
+                why = str(failed).replace("\n", ";")
+        self.trace.withdrawn(module.source, why)
+        return b""
+
+    def _for_assembler(self, arch: str) -> str:
+        """What machine code is made for: this device, but for modules with features of one architecture alone."""
+        return arch if arch[-1:].isalpha() else f"sm_{self._architecture}"
+
+    def _take(self, until: int) -> None:
+        for launch in self._launches(until):
+            self.trace.heard(launch)
+
+    def _launches(self, until: int) -> Iterator[Launch]:
+        for row in self._ring.take(until).tolist():
+            _, function, _, grid, block, shared, _, stream, before, after = row
+            name, number = self._functions.get(function, ("a kernel without a name", None))
+            (x, y, z), (bx, by, bz) = grid.tolist(), block.tolist()
+            launch = Launch(FRAMEWORK, name, (x, y, z), (bx, by, bz), shared, stream, before, after)
+            yield replace(launch, pid=self.pid, kernel_number=number)
+
+    # ---- the end
+
+    def _wait_for_copy(self) -> None:
+        """The process goes on: have the maps copied once more."""
+        ring, until = self._ring, time.monotonic() + _LAST_COPY_S
+        ring["wanted"] = wanted = ring["wanted"] + 1
+        while ring["answered"] != wanted and not ring["gone"] and not ring["closed"] and time.monotonic() < until:
+            time.sleep(0.005)
+        self._hear(0.0)
+        self._take(ring["reserved"])
+
+    def _close(self) -> None:
+        ring, live = self._ring, self._live
+        if live is not None:
+            live.stop()
+            ring["closed"] = 1
+            self._take(ring["reserved"])
+            self.result = self._result(live)
+        self._live = self._own = None
+        self._memory.release()
+        ring.close()
+
+    def _result(self, live: LiveMaps) -> Traced:
+        notes = [*self._notes(), *live.notes()]
+        if not self._modules:  # no kernel had programs in it
+            return Traced(self.pid, (), (), tuple(notes))
+        contents = tuple(replace(each, pid=self.pid) for each in live.contents())
+        if not self.room(sum(each.raw.nbytes for each in contents)):
+            notes.append(f"maps of {self.name} (process {self.pid}) were left out: those before take all the room")
+            contents = ()
+        return Traced(self.pid, contents, live.printed(), tuple(notes))
+
+    def _notes(self) -> Iterator[str]:
+        ring, who = self._ring, f"{self.name} (process {self.pid})"
+        if ring["gone"] == 0:
+            age_ns = time.monotonic_ns() - ring["taken_ns"] if ring["taken_ns"] else 0
+            age = f"{age_ns / 1e6:,.0f} ms before" if ring["taken_ns"] else "before its kernels ran, "
+            if not self._last:
+                yield f"{who} was killed: its maps in device memory are of {age} its end or earlier"
+            elif ring["answered"] == ring["wanted"]:
+                yield f"{who} was still running: its maps are of the end of the cell, and what came later is not there"
+            else:
+                yield f"{who} was still running and did not answer: its maps in device memory are of {age} the end"
+        if self._devices > 1:
+            yield (
+                f"{who} saw {self._devices} GPUs: its maps lay in host memory, which is slower, and counts that several"
+                " GPUs made at once may miss some"
+            )
+        for name, told in _COUNTED.items():
+            if ring[name]:
+                yield told.format(who=who, count=ring[name])
+
+
+_COUNTED: Final = {
+    "lost": "{who}: {count:,} launches were lost; its kernels were counted all the same",
+    "graphs": "{who} launched CUDA graphs {count:,} times: their kernels are counted, and have no launch of their own",
+    "captured": "{who}: {count:,} launches only went into a CUDA graph",
+    "linked": "{who} gave {count:,} inputs to the driver's linker: what comes out of it is machine code",
+    "elsewhere": "{who}: {count:,} modules were not traced: they belong to another context than the first",
+    "originals": "{who}: {count:,} launches ran kernels without programs: in a context that has not the maps",
+}
+"""What a process counts of what could not be seen, in words."""
+
+
+def _peer(connection: socket.socket) -> int:
+    """The process at the other end, as this one numbers it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(credentials[:4], "little")

@@ -1,0 +1,105 @@
+"""The notebook's side: waits for the processes that a traced cell starts, and serves each in a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu.native.process import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from accel_magic.gpu.devices import Memory
+    from accel_magic.gpu.instrument import Instrumenter
+    from accel_magic.gpu.native.process import Traced
+    from accel_magic.gpu.programs import Source
+
+KEPT_LIMIT: Final = 2 << 30
+"""Bytes of maps that are kept of all processes."""
+_WAITING: Final = 128
+_JOIN_S: Final = 10.0
+
+
+class Server:
+    """Listens at `path` from `start` to `finish`.
+
+    Args:
+        sources: The programs.
+        threads: Threads of a grid that per-thread maps have room for.
+        trace: Puts programs into kernels, and is told of launches.
+        device: The memory of this process.
+        descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
+
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        threads: int,
+        trace: Instrumenter,
+        device: Memory,
+        descriptors: Callable[[Source], Mapping[str, int]],
+    ) -> None:
+        self._sources, self._threads, self._trace, self._device = sources, threads, trace, device
+        self._descriptors = descriptors
+        self._folder = tempfile.mkdtemp(prefix="accel_magic_")
+        self._ending = threading.Event()
+        self._processes: list[tuple[Process, threading.Thread]] = []
+        self._kept = 0
+        self._counting = threading.Lock()
+        self._owner = os.getpid()
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._accepting = threading.Thread(target=self._accept, name="accel_magic native", daemon=True)
+
+    @property
+    def path(self) -> str:
+        """The socket's path."""
+        return str(Path(self._folder) / "traced")
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._listening.bind(self.path)
+        self._listening.listen(_WAITING)
+        self._accepting.start()
+
+    def finish(self) -> tuple[Traced, ...]:
+        """Take the last of what there is of each process, and let it go on without; again gives nothing new."""
+        self._ending.set()
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        if self._accepting.ident is not None:
+            self._accepting.join()
+        self._listening.close()
+        for _, thread in self._processes:
+            thread.join(_JOIN_S)
+        if os.getpid() == self._owner:  # a forked child leaves its parent's alone
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return tuple(process.result for process, _ in self._processes if process.result is not None)
+
+    def _room(self, size: int) -> bool:
+        with self._counting:
+            fits = self._kept + size <= KEPT_LIMIT
+            self._kept += size if fits else 0
+        return fits
+
+    def _accept(self) -> None:
+        while not self._ending.is_set():
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            process = Process(
+                connection, self._sources, self._threads, self._trace, self._device, self._descriptors, self._room
+            )
+            thread = threading.Thread(
+                target=process.run, args=(self._ending.is_set,), name="accel_magic native process", daemon=True
+            )
+            self._processes.append((process, thread))
+            thread.start()

@@ -1,0 +1,66 @@
+#define _GNU_SOURCE
+#include "launches.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "maps.h"
+#include "notebook.h"
+
+static _Atomic int captures;
+
+void launches_may_be_captured(void)
+{
+	atomic_store(&captures, 1);
+}
+
+int launches_captured(Handle stream)
+{
+	int status = 0;
+
+	if (!atomic_load_explicit(&captures, memory_order_relaxed) || !driver.is_capturing)
+		return 0;
+	return !driver.is_capturing(stream, &status) && status == 1;
+}
+
+/* The place of the next launch, from 0; -1 when the notebook has not made room. */
+static int64_t reserve(struct ring *ring)
+{
+	uint64_t turn = atomic_load(&ring->reserved);
+
+	do {
+		if (turn - atomic_load(&ring->consumed) >= RING_RECORDS)
+			return -1;
+	} while (!atomic_compare_exchange_weak(&ring->reserved, &turn, turn + 1));
+	return (int64_t)turn;
+}
+
+void launches_report(uint32_t function, const struct shape *shape, uint64_t before)
+{
+	static __thread uint32_t thread;
+	struct ring *ring = notebook_ring();
+	struct launch *launch;
+	int64_t turn;
+
+	if (!ring)
+		return;
+	turn = reserve(ring);
+	if (turn < 0) {
+		atomic_fetch_add(&ring->lost, 1);
+		return;
+	}
+	if (!thread)
+		thread = (uint32_t)syscall(SYS_gettid);
+	launch = &ring->launches[turn % RING_RECORDS];
+	launch->function = function;
+	launch->thread = thread;
+	for (int i = 0; i < 3; i++) {
+		launch->grid[i] = shape->grid[i];
+		launch->block[i] = shape->block[i];
+	}
+	launch->shared = shape->shared;
+	launch->stream = (uint64_t)shape->stream;
+	launch->before = before;
+	launch->after = now_ns();
+	atomic_store_explicit(&launch->turn, (uint64_t)turn + 1, memory_order_release);
+}

@@ -1,0 +1,263 @@
+/* Stands before the CUDA driver in a program that a traced cell has started.
+ *
+ * Loaded with LD_PRELOAD. Programs get at the driver by linking against it, by dlopen and dlsym, or by
+ * cuGetProcAddress: all three end up here. Whatever goes wrong, the program runs as without it, and nothing is
+ * ever written to its output.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "maps.h"
+#include "modules.h"
+#include "notebook.h"
+#include "wrapped.h"
+
+enum { NOT_FOUND = 500, PER_THREAD_STREAM = 2, FIRST_WITH_STATUS = 12000 };
+
+static struct wrapper {
+	const char *name;
+	_Atomic(void *) real;
+} wrappers[WRAPPERS] = {
+#define NAMED(name) {#name, NULL},
+    WRAPPED(NAMED)
+#undef NAMED
+};
+
+static CUresult missing(void)
+{
+	return NOT_FOUND;
+}
+
+void *real(int at)
+{
+	void *found = atomic_load_explicit(&wrappers[at].real, memory_order_relaxed);
+
+	if (!found && (found = driver_function(wrappers[at].name)))
+		atomic_store_explicit(&wrappers[at].real, found, memory_order_relaxed);
+	return found ? found : (void *)missing;
+}
+
+/* ---- linking: what comes out of it is machine code ---- */
+
+static void linked(void)
+{
+	struct ring *ring = notebook_ring();
+
+	if (ring)
+		atomic_fetch_add(&ring->linked, 1);
+}
+
+#define LINKING(name, second)                                                                                   \
+	SHOWN CUresult name##second(Handle state, int type, void *given, size_t size, const char *as, unsigned count, \
+				    int *options, void **values)                                                 \
+	{                                                                                                        \
+		linked();                                                                                        \
+		return REAL(name##second)(state, type, given, size, as, count, options, values);                 \
+	}
+#define LINKING_FILE(name, second)                                                                              \
+	SHOWN CUresult name##second(Handle state, int type, const char *path, unsigned count, int *options,      \
+				    void **values)                                                               \
+	{                                                                                                        \
+		linked();                                                                                        \
+		return REAL(name##second)(state, type, path, count, options, values);                            \
+	}
+
+LINKING(cuLinkAddData, )
+LINKING(cuLinkAddData, _v2)
+LINKING_FILE(cuLinkAddFile, )
+LINKING_FILE(cuLinkAddFile, _v2)
+
+/* ---- names ---- */
+
+SHOWN CUresult cuModuleGetFunction(Handle *function, Handle module, const char *name)
+{
+	CUresult error = REAL(cuModuleGetFunction)(function, module, name);
+
+	if (!error)
+		modules_function(*function, module, name);
+	return error;
+}
+
+SHOWN CUresult cuLibraryGetKernel(Handle *kernel, Handle library, const char *name)
+{
+	CUresult error = REAL(cuLibraryGetKernel)(kernel, library, name);
+
+	if (!error)
+		modules_function(*kernel, library, name);
+	return error;
+}
+
+SHOWN CUresult cuLibraryEnumerateKernels(Handle *kernels, unsigned count, Handle library)
+{
+	CUresult error = REAL(cuLibraryEnumerateKernels)(kernels, count, library);
+	const char *name;
+
+	for (unsigned i = 0; !error && notebook_ring() && driver.kernel_name && i < count; i++)
+		if (kernels[i] && !driver.kernel_name(&name, kernels[i]))
+			modules_function(kernels[i], library, name);
+	return error;
+}
+
+SHOWN CUresult cuLibraryGetModule(Handle *module, Handle library)
+{
+	CUresult error = REAL(cuLibraryGetModule)(module, library);
+
+	if (!error)
+		modules_of_library(*module, library);
+	return error;
+}
+
+SHOWN CUresult cuKernelGetFunction(Handle *function, Handle kernel)
+{
+	CUresult error = REAL(cuKernelGetFunction)(function, modules_usable_kernel(kernel));
+
+	if (!error)
+		modules_same(*function, kernel);
+	return error;
+}
+
+SHOWN CUresult cuLibraryGetGlobal(Address *address, size_t *size, Handle library, const char *name)
+{
+	return REAL(cuLibraryGetGlobal)(address, size, modules_usable_library(library), name);
+}
+
+SHOWN CUresult cuLibraryGetManaged(Address *address, size_t *size, Handle library, const char *name)
+{
+	return REAL(cuLibraryGetManaged)(address, size, modules_usable_library(library), name);
+}
+
+/* ---- the end of the maps' context ---- */
+
+#define DESTROYING(name)                                    \
+	SHOWN CUresult name(Handle context)                  \
+	{                                                    \
+		if (context && context == maps_context()) \
+			maps_end(1);                     \
+		return REAL(name)(context);                  \
+	}
+#define RESETTING(name)                                                                \
+	SHOWN CUresult name(int device)                                                 \
+	{                                                                               \
+		Handle primary;                                                         \
+                                                                                        \
+		if (maps_context() && !driver.primary_retain(&primary, device) &&   \
+		    primary == maps_context())                                      \
+			maps_end(1);                                                \
+		return REAL(name)(device);                                              \
+	}
+
+DESTROYING(cuCtxDestroy)
+DESTROYING(cuCtxDestroy_v2)
+RESETTING(cuDevicePrimaryCtxReset)
+RESETTING(cuDevicePrimaryCtxReset_v2)
+
+/* Programs that end without running what was registered for their exit, as Python's workers do. */
+#define LEAVING(name)                                                                           \
+	SHOWN __attribute__((noreturn)) void name(int status)                                    \
+	{                                                                                        \
+		void (*leave)(int) = (void (*)(int))real_dlsym(RTLD_NEXT, #name);                \
+                                                                                                 \
+		maps_end(2);                                                                 \
+		if (leave)                                                                       \
+			leave(status);                                                           \
+		__builtin_trap();                                                                \
+	}
+
+LEAVING(_exit)
+LEAVING(_Exit)
+
+/* ---- handing out what stands here ---- */
+
+SHOWN CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags);
+SHOWN CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
+
+/* Their addresses: what kind of function each of them is does not matter here. */
+#define DECLARE(name) extern char mine_##name[] __asm__(#name);
+WRAPPED(DECLARE)
+#undef DECLARE
+
+static void *const mine[WRAPPERS] = {
+#define MINE(name) mine_##name,
+    WRAPPED(MINE)
+#undef MINE
+};
+
+static int place_of(const char *name)
+{
+	for (int at = 0; at < WRAPPERS; at++)
+		if (!strcmp(wrappers[at].name, name))
+			return at;
+	return -1;
+}
+
+static int place_of_entry(const char *symbol, int version, uint64_t flags)
+{
+	char name[64];
+	int at = -1;
+
+	if (!strcmp(symbol, "cuGetProcAddress"))
+		return version >= FIRST_WITH_STATUS ? AT_cuGetProcAddress_v2 : AT_cuGetProcAddress;
+	if (flags & PER_THREAD_STREAM) {
+		snprintf(name, sizeof name, "%s_ptsz", symbol);
+		at = place_of(name);
+	}
+	return at >= 0 ? at : place_of(symbol);
+}
+
+static void exchange(const char *symbol, void **function, int version, uint64_t flags)
+{
+	int at = function && *function ? place_of_entry(symbol, version, flags) : -1;
+
+	if (at >= 0 && *function != mine[at]) {
+		atomic_store(&wrappers[at].real, *function);
+		*function = mine[at];
+	}
+}
+
+CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags)
+{
+	CUresult error = REAL(cuGetProcAddress)(symbol, function, version, flags);
+
+	if (!error)
+		exchange(symbol, function, version, flags);
+	return error;
+}
+
+CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status)
+{
+	CUresult error = REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
+
+	if (!error)
+		exchange(symbol, function, version, flags);
+	return error;
+}
+
+static void *of_driver(void *handle, int at)
+{
+	char nowhere[64];
+	void *found;
+
+	if (real(at) != (void *)missing)
+		return mine[at];
+	found = real_dlsym(handle, wrappers[at].name);
+	if (found != mine[at])
+		return found;
+	/* There is no driver behind what stands here; dlerror has to know. */
+	snprintf(nowhere, sizeof nowhere, "%s of a CUDA driver", wrappers[at].name);
+	return real_dlsym(handle, nowhere);
+}
+
+/* The last call must be a jump: what is found depends on who called. */
+SHOWN void *dlsym(void *handle, const char *name)
+{
+	int at;
+
+	if (!real_dlsym)
+		find_dlsym();
+	if (name[0] == 'c' && name[1] == 'u' && handle != RTLD_NEXT && (at = place_of(name)) >= 0)
+		return of_driver(handle, at);
+	return real_dlsym(handle, name);
+}

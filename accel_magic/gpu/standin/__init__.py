@@ -1,0 +1,82 @@
+"""A stand-in for CUDA's driver: a `libcuda.so.1` whose device is the CPU device (simulated).
+
+Programs that use CUDA's driver run with it unmodified where there is no GPU: other processes, which load the library by
+`LD_LIBRARY_PATH`, and this one, by its name. The library is C, compiled on first use; it asks a thread of this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.standin import build, protocol
+from accel_magic.gpu.standin.server import Options, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.gpu.adapters import Observer
+    from accel_magic.gpu.simt import Device
+
+__all__ = ["Options", "Server", "driver", "environment"]
+
+
+def environment(server: Server) -> dict[str, str]:
+    """Give the environment variables with which a child process finds the driver: to be added to the child's own.
+
+    Raises:
+        MachineError: The library cannot be built.
+
+    """
+    folder = str(build.library().parent)
+    others = os.environ.get("LD_LIBRARY_PATH", "")
+    return {protocol.VARIABLE: server.path, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}
+
+
+@contextmanager
+def driver(
+    device: Device | None = None, observer: Observer | None = None, *, options: Options | None = None
+) -> Iterator[Server]:
+    """Let this process find the stand-in as its CUDA driver, until the context ends; one at a time.
+
+    What was got from the driver (contexts, modules, addresses) is void afterwards. The library itself stays loaded.
+
+    Args:
+        device: Runs the kernels; a new one by default.
+        observer: Sees modules and launches, as for native binaries.
+        options: What tests ask for.
+
+    Raises:
+        MachineError: The library cannot be built, or another CUDA driver is loaded already.
+
+    """
+    if device is None:
+        from accel_magic.gpu.simt import Device as Simulated
+
+        device = Simulated()
+    library = ctypes.CDLL(str(build.library()), ctypes.RTLD_GLOBAL)
+    by_name = ctypes.CDLL(build.NAME)
+    if not hasattr(by_name, "accel_standin_reset"):
+        raise MachineError(
+            "the stand-in for CUDA's driver cannot be used in this process",
+            why=f"another {build.NAME} is loaded already",
+            fix="use a process of its own",
+        )
+    before = os.environ.get(protocol.VARIABLE)
+    with Server(device, observer, options=options) as server:
+        os.environ[protocol.VARIABLE] = server.path
+        try:
+            # Here, where the interpreter is free to answer: some frameworks call cuInit while they hold it.
+            result = library.cuInit(0)
+            if result:
+                raise MachineError(f"the stand-in for CUDA's driver does not start: error {result}")
+            yield server
+        finally:
+            library.accel_standin_reset()
+            if before is None:
+                del os.environ[protocol.VARIABLE]
+            else:
+                os.environ[protocol.VARIABLE] = before

@@ -1,0 +1,188 @@
+/* Memory of the host that a program registers, so that kernels reach it: the server maps the same file.
+ *
+ * What is shared memory already (a map of the kernel's BPF, a memfd) has a file, which is looked for among the open ones.
+ * Private memory is moved into a file of its own, which takes its place until it is unregistered.
+ */
+#define _GNU_SOURCE
+#include "standin.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ACCESS (PROT_READ | PROT_WRITE)
+
+struct pages {
+	uint8_t *first;
+	size_t size;
+};
+
+static struct pages pages_of(void *pointer, size_t size)
+{
+	uintptr_t page = sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)pointer / page * page;
+	uintptr_t end = ((uintptr_t)pointer + size + page - 1) / page * page;
+
+	return (struct pages){(uint8_t *)first, end - first};
+}
+
+/* What /proc/self/maps says of all of it: 's' for shared, 'p' for private, 0 where some is neither, or both. */
+static char mapped_as(struct pages what)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t at = (uintptr_t)what.first, end = at + what.size, from, to;
+	char line[512], how, found = 0;
+
+	while (maps && at < end && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx rw%*c%c", &from, &to, &how) != 3 || to <= at || from > at)
+			continue;
+		if (found && how != found)
+			break;
+		found = how;
+		at = to;
+	}
+	if (maps)
+		fclose(maps);
+	return at < end ? 0 : found;
+}
+
+/* The physical page at an address, 0 where the system does not tell. */
+static uint64_t frame(const volatile uint8_t *address)
+{
+	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	(void)*address; /* so that there is a page */
+	if (file < 0)
+		return 0;
+	if (pread(file, &entry, sizeof(entry), (uintptr_t)address / sysconf(_SC_PAGESIZE) * sizeof(entry)) !=
+	    sizeof(entry))
+		entry = 0;
+	close(file);
+	return entry & ((1ull << 55) - 1);
+}
+
+static int is_same(int file, struct pages what)
+{
+	uint8_t *again = mmap(NULL, what.size, PROT_READ, MAP_SHARED, file, 0);
+	uint64_t place;
+	int same;
+
+	if (again == MAP_FAILED)
+		return 0;
+	place = frame(what.first);
+	same = place && place == frame(again);
+	munmap(again, what.size);
+	return same;
+}
+
+/* The descriptor of the file that is mapped there from its beginning, -1 for none. */
+static int file_of(struct pages what)
+{
+	DIR *files = opendir("/proc/self/fd");
+	struct dirent *entry;
+	char target[64];
+	int found = -1;
+
+	while (files && found < 0 && (entry = readdir(files))) {
+		ssize_t length = readlinkat(dirfd(files), entry->d_name, target, sizeof(target) - 1);
+
+		target[length < 0 ? 0 : length] = 0;
+		if ((!strncmp(target, "anon_inode:bpf-map", 18) || !strncmp(target, "/memfd:", 7)) &&
+		    is_same(atoi(entry->d_name), what))
+			found = atoi(entry->d_name);
+	}
+	if (files)
+		closedir(files);
+	return found;
+}
+
+/* Move private memory into a file. Another thread that writes there meanwhile loses that: nothing can hold it off. */
+static int moved(struct pages what)
+{
+	int file = memfd_create("accel_magic registered memory", MFD_CLOEXEC);
+	uint8_t *copy = MAP_FAILED;
+
+	if (file >= 0 && !ftruncate(file, what.size))
+		copy = mmap(NULL, what.size, ACCESS, MAP_SHARED, file, 0);
+	if (copy != MAP_FAILED) {
+		memcpy(copy, what.first, what.size);
+		if (mremap(copy, what.size, what.size, MREMAP_MAYMOVE | MREMAP_FIXED, what.first) != MAP_FAILED)
+			return file;
+		munmap(copy, what.size);
+	}
+	if (file >= 0)
+		close(file);
+	return -1;
+}
+
+static void move_back(struct pages what)
+{
+	uint8_t *copy = mmap(NULL, what.size, ACCESS, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (copy == MAP_FAILED)
+		return; /* it stays in its file, where it is as good */
+	memcpy(copy, what.first, what.size);
+	if (mremap(copy, what.size, what.size, MREMAP_MAYMOVE | MREMAP_FIXED, what.first) == MAP_FAILED)
+		munmap(copy, what.size);
+}
+
+API CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
+{
+	struct request request = {.operation = SHARE};
+	CUresult result = usable();
+	struct range known;
+	struct pages pages;
+	struct reply reply;
+	int file;
+	char how;
+
+	if (result || !pointer || !size)
+		return result ? result : INVALID_VALUE;
+	if (find_range((uint64_t)(uintptr_t)pointer, &known))
+		return HOST_MEMORY_ALREADY_REGISTERED;
+	pages = pages_of(pointer, size);
+	how = mapped_as(pages);
+	if (!how)
+		return INVALID_VALUE;
+	file = how == 's' ? file_of(pages) : moved(pages);
+	if (file < 0)
+		return how == 's' ? NOT_SUPPORTED : OUT_OF_MEMORY;
+	request.a[0] = pages.size;
+	result = ask_with_file(&request, file, &reply);
+	if (how == 'p') {
+		close(file);
+		if (result)
+			move_back(pages);
+	}
+	if (result)
+		return result;
+	add_range((struct range){
+		.address = reply.a[0] + ((uint8_t *)pointer - pages.first),
+		.size = size,
+		.host = pointer,
+		.kind = how == 'p' ? MOVED : REGISTERED,
+		.flags = flags,
+	});
+	return SUCCESS;
+}
+
+API CUresult cuMemHostUnregister(void *pointer)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE), given = (uint64_t)(uintptr_t)pointer;
+	CUresult result = usable();
+	struct range range;
+
+	if (result)
+		return result;
+	if (!take_range(given, REGISTERED, &range) && !take_range(given, MOVED, &range))
+		return HOST_MEMORY_NOT_REGISTERED;
+	result = tell(FREE, range.address / page * page, EVERYTHING);
+	if (range.kind == MOVED)
+		move_back(pages_of(pointer, range.size));
+	return result;
+}

@@ -1,0 +1,149 @@
+/* A CUDA driver that hands every call to the CPU device (simulated): what its parts share.
+ *
+ * Names, numbers and layouts are those of NVIDIA's public driver API (cuda.h); none of its files is needed.
+ */
+#ifndef ACCEL_STANDIN_H
+#define ACCEL_STANDIN_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define API __attribute__((visibility("default")))
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef struct context *CUcontext;
+typedef struct module *CUmodule, *CUlibrary;
+typedef struct function *CUfunction, *CUkernel;
+typedef struct stream *CUstream;
+typedef struct event *CUevent;
+typedef struct pool *CUmemoryPool;
+
+enum result {
+	SUCCESS = 0,
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	NOT_INITIALIZED = 3,
+	DEINITIALIZED = 4,
+	NO_DEVICE = 100,
+	INVALID_DEVICE = 101,
+	INVALID_IMAGE = 200,
+	INVALID_CONTEXT = 201,
+	FILE_NOT_FOUND = 301,
+	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
+	NOT_READY = 600,
+	HOST_MEMORY_ALREADY_REGISTERED = 712,
+	HOST_MEMORY_NOT_REGISTERED = 713,
+	NOT_PERMITTED = 800,
+	NOT_SUPPORTED = 801,
+	INVALID_CLUSTER_SIZE = 912,
+};
+
+/* The messages; server.py and protocol.py have the other end. */
+enum operation {
+	HELLO = 1, /* process, client or 0 -> client, first address, bytes; data: `greeting`; the memory's file beside it */
+	ALLOCATE,  /* bytes -> address */
+	FREE,      /* address, stream or EVERYTHING */
+	LOAD,      /* data: the image -> module; data: what is wrong with it */
+	UNLOAD,    /* module */
+	FUNCTION,  /* module; data: name -> function, static shared bytes, local bytes, threads; data: `parameter`s */
+	NAMES,     /* module -> data: names of its kernels, each with a zero byte */
+	VARIABLE,  /* module; data: name -> address, bytes */
+	LAUNCH,    /* function, stream, x | y << 32, z | x << 32, y | z << 32, shared bytes; data: parameters */
+	WAIT,      /* stream or EVERYTHING, 1 to wait or 0 to ask */
+	STREAM,    /* flags -> stream */
+	CLOSE,     /* stream */
+	RECORD,    /* event, stream */
+	EVENT,     /* event, 1 to wait or 0 to ask -> ns of the device's clock */
+	FORGET,    /* event */
+	SHARE,     /* bytes; a file beside it -> address */
+	RESET,
+};
+
+#define EVERYTHING (~0ull)
+
+struct request {
+	uint32_t operation, size; /* bytes of the data that follow */
+	uint64_t a[6];
+};
+
+struct reply {
+	int32_t result;
+	uint32_t size, printed, said; /* bytes of data, of kernels' output, and of what went wrong, that follow */
+	uint64_t a[4];
+};
+
+struct greeting {
+	char name[64];
+	uint8_t uuid[16];
+	int32_t attributes[][2];
+};
+
+struct parameter {
+	uint32_t offset, size;
+};
+
+struct context {
+	unsigned int flags;
+	int primary;
+	uint64_t id;
+};
+
+struct function {
+	struct function *next;
+	struct module *module;
+	uint64_t id;
+	uint32_t shared, local, threads, dynamic, count;
+	struct parameter *parameters;
+	char name[];
+};
+
+struct stream {
+	uint64_t id;
+	unsigned int flags;
+	int priority;
+};
+
+/* What is on the device, or was registered there, for this process. */
+enum kind { DEVICE, HOST, MANAGED, VARIABLE_KIND, REGISTERED, MOVED };
+
+struct range {
+	uint64_t address, size;
+	uint8_t *host;
+	enum kind kind;
+	unsigned int flags;
+	uint64_t id;
+};
+
+/* wire.c */
+extern struct process {
+	uint64_t client, base, size;
+	uint8_t *map;
+	struct greeting *greeting;
+	uint32_t attributes;
+} process;
+CUresult connected(void);
+CUresult ask(struct request *request, const void *data, struct reply *reply, void **received);
+CUresult ask_with_file(struct request *request, int descriptor, struct reply *reply);
+CUresult tell(enum operation operation, uint64_t first, uint64_t second);
+void locally(const char *text);
+
+/* context.c */
+CUresult usable(void);
+CUcontext current_context(void);
+
+/* ranges.c */
+void add_range(struct range range);
+int take_range(uint64_t address, enum kind kind, struct range *taken);
+int find_range(uint64_t address, struct range *found);
+uint8_t *reach(uint64_t address, size_t size);
+void forget_ranges(void);
+
+/* streams.c */
+uint64_t stream_number(CUstream stream);
+CUresult wait_for(uint64_t stream);
+
+#endif

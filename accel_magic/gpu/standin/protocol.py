@@ -1,0 +1,142 @@
+"""The messages between the stand-in driver's library and its server, as `driver/standin.h` has them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+VARIABLE: Final = "ACCEL_MAGIC_STANDIN"
+"""Environment variable with the path of the server's socket."""
+EVERYTHING: Final = 2**64 - 1
+"""In the place of a stream: all of them."""
+REQUEST: Final = struct.Struct("=II6Q")
+REPLY: Final = struct.Struct("=iIII4Q")
+PARAMETER: Final = struct.Struct("=II")
+GREETING: Final = struct.Struct("=64s16s")
+ATTRIBUTE: Final = struct.Struct("=ii")
+_MOST: Final = 1 << 30
+"""Bytes of the largest image that is believed."""
+
+
+class Operation(IntEnum):
+    """What is asked for."""
+
+    HELLO = 1
+    ALLOCATE = 2
+    FREE = 3
+    LOAD = 4
+    UNLOAD = 5
+    FUNCTION = 6
+    NAMES = 7
+    VARIABLE = 8
+    LAUNCH = 9
+    WAIT = 10
+    STREAM = 11
+    CLOSE = 12
+    RECORD = 13
+    EVENT = 14
+    FORGET = 15
+    SHARE = 16
+    RESET = 17
+
+
+class Result(IntEnum):
+    """Results of CUDA's driver API that the server gives."""
+
+    SUCCESS = 0
+    INVALID_VALUE = 1
+    OUT_OF_MEMORY = 2
+    NO_BINARY_FOR_GPU = 209
+    INVALID_PTX = 218
+    INVALID_HANDLE = 400
+    NOT_FOUND = 500
+    NOT_READY = 600
+    ILLEGAL_ADDRESS = 700
+    LAUNCH_TIMEOUT = 702
+    ASSERT = 710
+    MISALIGNED_ADDRESS = 716
+    LAUNCH_FAILED = 719
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question: `numbers` and `data` mean what `enum operation` in standin.h says."""
+
+    operation: Operation
+    numbers: tuple[int, ...]
+    data: bytes = b""
+    descriptor: int = -1
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer.
+
+    Attributes:
+        result: Of the call.
+        numbers: Up to four.
+        data: For the library.
+        printed: What kernels printed, for the process's stdout.
+        said: What went wrong, for its stderr.
+        descriptor: Of a file to pass, -1 for none.
+
+    """
+
+    result: Result = Result.SUCCESS
+    numbers: tuple[int, ...] = ()
+    data: bytes = b""
+    printed: bytes = b""
+    said: bytes = b""
+    descriptor: int = -1
+
+
+def receive(connection: socket.socket) -> Request | None:
+    """Read the next request; None where the other end is gone, or is no such library.
+
+    A file that comes along is the caller's to close.
+    """
+    head, descriptors = _pull_with_files(connection, REQUEST.size)
+    if head is None:
+        return None
+    operation, size, *numbers = REQUEST.unpack(head)
+    known = size <= _MOST and operation in set(Operation)
+    data = _pull(connection, size) if known else None
+    if data is None:
+        return None
+    return Request(Operation(operation), tuple(numbers), data, descriptors[0] if descriptors else -1)
+
+
+def send(connection: socket.socket, reply: Reply) -> None:
+    """Answer. Raises OSError where the other end is gone."""
+    numbers = (*reply.numbers, 0, 0, 0, 0)[:4]
+    head = REPLY.pack(reply.result, len(reply.data), len(reply.printed), len(reply.said), *numbers)
+    whole = head + reply.printed + reply.said + reply.data
+    sent = 0
+    if reply.descriptor >= 0:
+        sent = socket.send_fds(connection, [whole], [reply.descriptor])
+    connection.sendall(whole[sent:])
+
+
+def _pull_with_files(connection: socket.socket, size: int) -> tuple[bytes | None, list[int]]:
+    try:
+        first, descriptors, _, _ = socket.recv_fds(connection, size, 1)
+    except OSError:
+        return None, []
+    rest = _pull(connection, size - len(first)) if first else None
+    return (None if rest is None else first + rest), descriptors
+
+
+def _pull(connection: socket.socket, size: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < size:
+        try:
+            part = connection.recv(min(size - len(data), 1 << 20))
+        except OSError:
+            return None
+        if not part:
+            return None
+        data += part
+    return bytes(data)

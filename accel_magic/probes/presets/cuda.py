@@ -1,0 +1,176 @@
+"""The calls of the CUDA driver API that tell what a program asks of a GPU: launches, copies, memory, waiting, code.
+
+Arguments and layouts of structs are those of `cuda.h` (CUDA 11 to 13). A name has several entries in the library: newer
+versions (`_v2`; where there is one, the plain name is mostly that of CUDA before 3.2, with sizes of 32 bits), and
+entries for programs compiled for a default stream of each thread's own (`_ptsz` where a stream is given, `_ptds` where
+none is).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from accel_magic.probes.presets.table import PresetProbe
+
+LIBRARY: Final = "libcuda.so.1"
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One call of the driver API.
+
+    Attributes:
+        name: As in the documentation.
+        kind: What it is about; `cuda:KIND` is the preset's part.
+        captures: Its columns.
+        version: Suffix of the newest version in the library.
+        older: Columns of the plain name's older version; None where there is none.
+        own: Suffix of the entries for default streams of each thread's own; '' where there are none.
+        direction: Of a copy between `H`ost, `D`evice and `A`rray, as HtoD; '' where the call's own arguments say.
+        unit: Bytes that `bytes` counts.
+
+    """
+
+    name: str
+    kind: str
+    captures: str = ""
+    version: str = ""
+    older: str | None = None
+    own: str = ""
+    direction: str = ""
+    unit: int = 1
+
+    @property
+    def entries(self) -> tuple[tuple[str, str], ...]:
+        """Symbols that the library may have for it, and their columns, the newest first."""
+        versions = [(self.version, self.captures)] + ([] if self.older is None else [("", self.older)])
+        suffixes = ("", self.own) if self.own else ("",)
+        return tuple((f"{self.name}{version}{suffix}", args) for version, args in versions for suffix in suffixes)
+
+
+_SHAPE = ",".join(
+    f"{part}_{axis}=arg{1 + 3 * at + place}:u32"
+    for at, part in enumerate(("grid", "block"))
+    for place, axis in enumerate("xyz")
+)
+_CONFIG = ",".join(
+    f"{part}_{axis}=arg0[{12 * at + 4 * place}]:u32"
+    for at, part in enumerate(("grid", "block"))
+    for place, axis in enumerate("xyz")
+)
+_LAUNCH = f"handle=arg0:u64,{_SHAPE},shared_bytes=arg7:u32,stream=arg8:u64"
+_LAUNCH_EX = f"handle=arg1:u64,{_CONFIG},shared_bytes=arg0[24]:u32,stream=arg0[32]:u64"
+# CUDA_MEMCPY2D and CUDA_MEMCPY3D; that of a copy between devices has the same fields at the same places.
+_COPY_2D = "from=arg0[16]:u32,to=arg0[72]:u32,bytes=arg0[112]:u64,rows=arg0[120]:u64"
+_COPY_3D = "from=arg0[32]:u32,to=arg0[120]:u32,bytes=arg0[176]:u64,rows=arg0[184]:u64,layers=arg0[192]:u64"
+_POINTER = "address=arg0[0]:u64@return"
+_FOUND = "handle=arg0[0]:u64@return,kernel=arg2:str"
+
+
+def _copies() -> tuple[ApiCall, ...]:
+    """Copies along one dimension: in order of their arguments two places, of which arrays take two, and the bytes."""
+    calls = []
+    for direction in ("HtoD", "DtoH", "DtoD", "DtoA", "AtoD", "HtoA", "AtoH", "AtoA"):
+        at = 2 + direction.count("A")
+        size, old = f"bytes=arg{at}:u64", f"bytes=arg{at}:u32"
+        stream = f",stream=arg{at + 1}:u64"
+        name = f"cuMemcpy{direction}"
+        calls.append(ApiCall(name, "copy", size, "_v2", old, "_ptds", direction))
+        if direction in ("HtoD", "DtoH", "DtoD", "HtoA", "AtoH"):
+            calls.append(ApiCall(f"{name}Async", "copy", size + stream, "_v2", old + stream, "_ptsz", direction))
+    return tuple(calls)
+
+
+def _memsets() -> tuple[ApiCall, ...]:
+    calls = []
+    for bits in (8, 16, 32):
+        flat, tall = "bytes=arg2:u64", "bytes=arg3:u64,rows=arg4:u64"
+        for name, size, at in ((f"cuMemsetD{bits}", flat, 3), (f"cuMemsetD2D{bits}", tall, 5)):
+            old = size.replace("u64", "u32")
+            calls += [
+                ApiCall(name, "memset", size, "_v2", old, "_ptds", unit=bits // 8),
+                ApiCall(f"{name}Async", "memset", f"{size},stream=arg{at}:u64", own="_ptsz", unit=bits // 8),
+            ]
+    return tuple(calls)
+
+
+CALLS: Final[tuple[ApiCall, ...]] = (
+    ApiCall("cuLaunchKernel", "launch", _LAUNCH, own="_ptsz"),
+    ApiCall("cuLaunchKernelEx", "launch", _LAUNCH_EX, own="_ptsz"),
+    ApiCall("cuLaunchCooperativeKernel", "launch", _LAUNCH, own="_ptsz"),
+    ApiCall("cuGraphLaunch", "launch", "stream=arg1:u64", own="_ptsz"),
+    *_copies(),
+    ApiCall("cuMemcpy", "copy", "bytes=arg2:u64", own="_ptds"),
+    ApiCall("cuMemcpyAsync", "copy", "bytes=arg2:u64,stream=arg3:u64", own="_ptsz"),
+    ApiCall("cuMemcpyPeer", "copy", "bytes=arg4:u64", own="_ptds", direction="DtoD"),
+    ApiCall("cuMemcpyPeerAsync", "copy", "bytes=arg4:u64,stream=arg5:u64", own="_ptsz", direction="DtoD"),
+    ApiCall("cuMemcpy2D", "copy", _COPY_2D, "_v2", "", "_ptds"),
+    ApiCall("cuMemcpy2DUnaligned", "copy", _COPY_2D, "_v2", "", "_ptds"),
+    ApiCall("cuMemcpy2DAsync", "copy", f"{_COPY_2D},stream=arg1:u64", "_v2", "stream=arg1:u64", "_ptsz"),
+    ApiCall("cuMemcpy3D", "copy", _COPY_3D, "_v2", "", "_ptds"),
+    ApiCall("cuMemcpy3DAsync", "copy", f"{_COPY_3D},stream=arg1:u64", "_v2", "stream=arg1:u64", "_ptsz"),
+    ApiCall("cuMemcpy3DPeer", "copy", _COPY_3D, own="_ptds"),
+    ApiCall("cuMemcpy3DPeerAsync", "copy", f"{_COPY_3D},stream=arg1:u64", own="_ptsz"),
+    ApiCall("cuMemcpyBatchAsync", "copy", "stream=arg7:u64", "_v2", "stream=arg8:u64", "_ptsz"),
+    ApiCall("cuMemPrefetchAsync", "copy", "bytes=arg1:u64,stream=arg4:u64", "_v2", "bytes=arg1:u64,stream=arg3:u64",
+            "_ptsz"),
+    *_memsets(),
+    ApiCall("cuMemAlloc", "alloc", f"{_POINTER},bytes=arg1:u64", "_v2", "bytes=arg1:u32"),
+    ApiCall("cuMemAllocPitch", "alloc", f"{_POINTER},bytes=arg1[0]:u64@return,rows=arg3:u64", "_v2", ""),
+    ApiCall("cuMemAllocManaged", "alloc", f"{_POINTER},bytes=arg1:u64"),
+    ApiCall("cuMemAllocAsync", "alloc", f"{_POINTER},bytes=arg1:u64,stream=arg2:u64", own="_ptsz"),
+    ApiCall("cuMemAllocFromPoolAsync", "alloc", f"{_POINTER},bytes=arg1:u64,stream=arg3:u64", own="_ptsz"),
+    ApiCall("cuMemAllocHost", "alloc", f"{_POINTER},bytes=arg1:u64", "_v2", "bytes=arg1:u32"),
+    ApiCall("cuMemHostAlloc", "alloc", f"{_POINTER},bytes=arg1:u64"),
+    ApiCall("cuMemHostRegister", "alloc", "address=arg0:u64,bytes=arg1:u64", "_v2", "address=arg0:u64,bytes=arg1:u64"),
+    ApiCall("cuMemCreate", "alloc", f"{_POINTER},bytes=arg1:u64"),
+    ApiCall("cuMemFree", "free", "address=arg0:u64", "_v2", "address=arg0:u32"),
+    ApiCall("cuMemFreeAsync", "free", "address=arg0:u64,stream=arg1:u64", own="_ptsz"),
+    ApiCall("cuMemFreeHost", "free", "address=arg0:u64"),
+    ApiCall("cuMemHostUnregister", "free", "address=arg0:u64"),
+    ApiCall("cuMemRelease", "free", "address=arg0:u64"),
+    ApiCall("cuCtxSynchronize", "sync", version="_v2", older=""),
+    ApiCall("cuStreamSynchronize", "sync", "stream=arg0:u64", own="_ptsz"),
+    ApiCall("cuEventSynchronize", "sync", "event=arg0:u64"),
+    ApiCall("cuEventRecord", "event", "event=arg0:u64,stream=arg1:u64", own="_ptsz"),
+    ApiCall("cuEventRecordWithFlags", "event", "event=arg0:u64,stream=arg1:u64", own="_ptsz"),
+    ApiCall("cuStreamWaitEvent", "event", "event=arg1:u64,stream=arg0:u64", own="_ptsz"),
+    ApiCall("cuEventQuery", "poll", "event=arg0:u64"),
+    ApiCall("cuStreamQuery", "poll", "stream=arg0:u64", own="_ptsz"),
+    ApiCall("cuModuleLoad", "module"),
+    ApiCall("cuModuleLoadData", "module"),
+    ApiCall("cuModuleLoadDataEx", "module"),
+    ApiCall("cuModuleLoadFatBinary", "module"),
+    ApiCall("cuModuleUnload", "module"),
+    ApiCall("cuModuleGetFunction", "module", _FOUND),
+    ApiCall("cuLibraryLoadData", "module"),
+    ApiCall("cuLibraryLoadFromFile", "module"),
+    ApiCall("cuLibraryUnload", "module"),
+    ApiCall("cuLibraryGetKernel", "module", _FOUND),
+    ApiCall("cuKernelGetFunction", "module", "handle=arg0[0]:u64@return,of=arg1:u64"),
+)  # fmt: skip
+"""The calls, by what they are about."""
+
+BY_NAME: Final = {call.name: call for call in CALLS}
+_ENTRIES: Final = {symbol: call for call in CALLS for symbol, _ in call.entries}
+_OWN_STREAM = re.compile(r"_pt[ds][sz]$")
+
+
+def call_of(symbol: str) -> ApiCall:
+    """Find the call that a function of the library is an entry of. Raises KeyError for others."""
+    return _ENTRIES[symbol]
+
+
+def has_own_stream(symbol: str) -> bool:
+    """Whether the default stream of this entry is the thread's own."""
+    return _OWN_STREAM.search(symbol) is not None
+
+
+PROBES: Final = tuple(
+    PresetProbe(f"cuda:{call.kind}", f"latency:uprobe:{LIBRARY}:{symbol}", captures, group="the CUDA driver")
+    for call in CALLS
+    for symbol, captures in call.entries
+)
+"""The probes; what a driver lacks, nothing can call."""

@@ -1,0 +1,94 @@
+"""The driver that stands in for a GPU cannot run machine code: whoever assembles PTX tells it here what it was made of.
+
+Nothing of this is in use on a GPU.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from unittest import mock
+
+from accel_magic.gpu import assemble, standin
+from accel_magic.gpu.standin import build
+
+CLOCK = standin.Options(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
+"""Its clock is off and runs fast, so that a trace must map it."""
+
+
+def standin_driver():
+    """Make it this process's CUDA driver until the process ends: frameworks give things back as late as that.
+
+    Gives the environment that leads children to it.
+    """
+    stack = ExitStack()
+    atexit.register(stack.close)
+    server = stack.enter_context(standin.driver(options=CLOCK))
+    stack.enter_context(_assembling(server))
+    for module, hand_over in (("triton", _triton), ("numba.cuda", _numba)):
+        with contextlib.suppress(ImportError):
+            import_module(module)
+            stack.enter_context(hand_over(server))
+    return standin.environment(server)
+
+
+@contextmanager
+def _assembling(server):
+    """Ours: used for what cuda.core, CuPy and NVRTC compile to machine code, with programs in it."""
+    own = assemble.assemble
+
+    def assembled(text, arch):
+        made = own(text, arch)
+        server.known_cubin(made.cubin, text)
+        return made
+
+    with mock.patch.object(assemble, "assemble", assembled):
+        yield
+
+
+@contextmanager
+def _triton(server):
+    """Triton's last stage gets the PTX of the one before, with programs in it where there are any."""
+    import triton
+
+    def hook(_backend=None, stages=None, *_):
+        if stages is None:
+            return "standin", "standin"
+        own = stages["cubin"]
+
+        def cubin(ptx, metadata):
+            made = own(ptx, metadata)
+            server.known_cubin(made, ptx)
+            return made
+
+        stages["cubin"] = cubin
+        return None
+
+    values = vars(triton.knobs.nvidia)
+    values["libcuda_path"] = str(build.library().parent)
+    with mock.patch.object(triton.knobs.runtime, "add_stages_inspection_hook", hook):
+        yield
+    values.pop("libcuda_path")
+
+
+@contextmanager
+def _numba(server):
+    """Numba's linker takes PTX, or makes it of LTO-IR when it is asked to."""
+    driver = sys.modules["numba.cuda"].cudadrv.driver
+
+    class Linker(driver._Linker):
+        def complete(self):
+            made = super().complete()
+            texts = [one.code.decode() for one in self._object_codes if one.code_type == "ptx"]
+            if not texts:
+                again = driver._Linker(max_registers=self.max_registers, cc=self.cc, lto=self.lto)
+                again._object_codes, again._has_ltoir = self._object_codes, self._has_ltoir
+                texts = [again.get_linked_ptx().decode()]
+            server.known_cubin(bytes(made.code), texts[0].rstrip("\0"))
+            return made
+
+    with mock.patch.object(driver, "_Linker", Linker):
+        yield

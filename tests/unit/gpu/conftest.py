@@ -1,0 +1,15 @@
+"""What all tests of the GPU engine share."""
+
+import pytest
+
+from accel_magic.gpu import targets
+
+
+@pytest.fixture(autouse=True)
+def default_device(monkeypatch):
+    """Take the CPU device where none is named, also on a machine with a GPU."""
+
+    def target(asked, gpu=None):
+        return targets.target("cpu" if asked == "auto" and gpu is None else asked, gpu)
+
+    monkeypatch.setattr("accel_magic.gpu.trace.target", target)

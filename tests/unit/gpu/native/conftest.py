@@ -1,0 +1,134 @@
+"""Programs in C that use the driver themselves, on the driver that stands in for a GPU's."""
+
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from accel_magic.gpu import map_views, programs, standin
+from accel_magic.gpu.adapters.native import watched
+from accel_magic.gpu.devices import SimulatedMemory
+from accel_magic.gpu.instrument import Instrumenter
+from accel_magic.gpu.shared_memory import allocate_all
+from accel_magic.gpu.simt import Device
+from accel_magic.gpu.standin import build
+
+PROGRAMS = Path(__file__).with_name("programs")
+PTX = PROGRAMS / "kernels.ptx"
+
+
+def compiled(folder, name, *options, source=None):
+    """Compile one of the programs; its path."""
+    compiler = shutil.which("cc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler to build the traced programs with")
+    made = folder / name
+    command = [compiler, "-O1", "-w", "-o", str(made), str(PROGRAMS / (source or f"{name}.c")), *options, "-ldl"]
+    subprocess.run(command, check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def binaries(tmp_path_factory):
+    return tmp_path_factory.mktemp("binaries")
+
+
+@pytest.fixture(scope="session")
+def adding(binaries):
+    return compiled(binaries, "adding")
+
+
+@pytest.fixture(scope="session")
+def linked(binaries):
+    library = build.library()
+    return compiled(binaries, "linked", "-DLINKED", f"-L{library.parent}", f"-l:{library.name}", source="adding.c")
+
+
+@dataclass
+class Cell:
+    """A traced cell: what it started, and after its end what there is of it."""
+
+    environment: dict
+    instrumenter: Instrumenter
+    threads: int
+    processes: tuple = ()
+    finish: object = None
+    started: list = field(default_factory=list)
+
+    def run(self, *command, **options):
+        """Run a program to its end; (its exit status, its output)."""
+        options.setdefault("env", {**os.environ, **self.environment})
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=60, check=False, **options)
+        return done.returncode, done.stdout + done.stderr
+
+    def start(self, *command, **options):
+        """Start a program with a pipe at each end."""
+        child = subprocess.Popen(
+            [*map(str, command)],
+            env={**os.environ, **self.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        self.started.append(child)
+        return child
+
+    @property
+    def seen(self):
+        return self.instrumenter.seen
+
+    def frame(self, name, process=0):
+        """A map of a process."""
+        (content,) = (each for each in self.processes[process].contents if each.spec.name == name)
+        return map_views.frame(content.spec, content.raw, self.threads)
+
+    def counted(self, process=0):
+        """(warps, threads) of kernels that ran, by their names, as `kernelcount` has them."""
+        table = self.frame("kernels", process).query("warps > 0")
+        names = {kernel.report.number: kernel.report.name for kernel in self.seen.kernels}
+        return {names[key]: (warps, threads) for key, warps, threads in table.to_numpy().tolist()}
+
+    def notes(self, process=0):
+        return self.processes[process].notes
+
+
+@dataclass
+class Lab:
+    """A simulated device behind the driver that stands in."""
+
+    device: Device
+    server: standin.Server
+
+    @contextmanager
+    def cell(self, *tools, threads=2048, wanted=lambda _: True):
+        sources = programs.load(tools or ("kernelcount",))
+        memory = SimulatedMemory(self.device)
+        shared = allocate_all(sources, memory, threads, 0, lambda _: {})
+        instrumenter = Instrumenter(
+            sources,
+            [each.placement for each in shared],
+            wanted,
+            before=lambda _: None,
+            after=lambda *_: None,
+        )
+        with watched(sources, threads, instrumenter, memory, lambda _: {}) as finish:
+            cell = Cell(standin.environment(self.server), instrumenter, threads, finish=finish)
+            try:
+                yield cell
+                cell.processes = finish()
+            finally:
+                for child in cell.started:
+                    child.kill()
+                    child.communicate()
+
+
+@pytest.fixture
+def lab():
+    device = Device(memory_bytes=256 << 20)
+    with standin.Server(device) as server:
+        yield Lab(device, server)

@@ -1,0 +1,141 @@
+"""How traced programs end, and how the notebook does: what is left of the maps, and what the programs notice."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic.gpu import standin
+from tests.unit.gpu.native.conftest import PTX
+from tests.unit.gpu.native.test_native_counts import ADDED, LAUNCHES, SUM, THREADS
+
+
+def until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def shared_files():
+    """Files in memory that this process has open or mapped."""
+    links = []
+    for number in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(str(number.readlink()))
+    mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    return sorted(link for link in (*links, *mapped) if "memfd:" in link)
+
+
+def test_a_program_that_leaves_without_its_exit_handlers_has_whole_maps(lab, adding):
+    with lab.cell() as cell:
+        assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS, "leave") == (6, f"{SUM}\n")
+
+    assert cell.counted() == ADDED
+    assert cell.notes() == ()
+
+
+def test_a_killed_program_leaves_its_last_copy_and_a_note(lab, adding):
+    with lab.cell() as cell:
+        assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS, "kill") == (-9, f"{SUM}\n")
+
+    assert cell.counted() == ADDED
+    (note,) = cell.notes()
+    assert note.startswith(f"adding (process {cell.processes[0].pid}) was killed: its maps in device memory are of ")
+    assert len(cell.seen.launches) == LAUNCHES
+
+
+def test_a_program_that_outlives_the_cell_goes_on_and_its_maps_are_of_the_end(lab, adding):
+    with lab.cell() as cell:
+        child = cell.start(adding, "dlsym", PTX, LAUNCHES, THREADS, "wait")
+        assert child.stdout.readline() == f"{SUM}\n"
+        cell.processes = cell.finish()
+        assert child.communicate("\n", timeout=30) == ("", None)
+        assert child.returncode == 7
+
+    assert cell.counted() == ADDED
+    (note,) = cell.notes()
+    assert "was still running: its maps are of the end of the cell" in note
+
+
+def test_launches_after_the_cell_are_not_heard_of(lab, adding):
+    with lab.cell() as cell:
+        child = cell.start(adding, "dlsym", PTX, 2, THREADS, "again")
+        child.stdout.readline()
+        cell.processes = cell.finish()
+        heard = len(cell.seen.launches)
+        assert child.communicate("\n", timeout=30)[0] == f"{sum(2 * i + 7 * i + 1 for i in range(THREADS))}\n"
+
+    assert heard == len(cell.seen.launches) == 2
+    assert cell.counted()["add"] == (64, 2048)
+
+
+@pytest.mark.parametrize("how", ["dlsym", "library"])
+def test_kernels_run_as_before_where_the_context_with_the_maps_is_gone(lab, adding, how):
+    with lab.cell() as cell:
+        assert cell.run(adding, how, PTX, LAUNCHES, THREADS, "reset") == (7, f"{SUM}\n{SUM}\n")
+
+    assert cell.counted() == ADDED
+    (note,) = cell.notes()
+    assert ("launches ran kernels without programs" if how == "library" else "modules were not traced") in note
+    assert len(cell.seen.launches) == 2 * LAUNCHES
+
+
+def test_a_program_goes_on_when_the_notebook_is_killed_and_its_later_modules_are_its_own(lab, adding):
+    notebook = textwrap.dedent(
+        f"""
+        import os, subprocess, sys
+        sys.path.insert(0, {str(Path.cwd())!r})
+        from accel_magic.gpu import standin
+        from accel_magic.gpu.simt import Device
+        from tests.unit.gpu.native.conftest import Lab
+        # The driver is the test's: it outlives this process.
+        lab = Lab(Device(memory_bytes=64 << 20), None)
+        standin.environment = lambda server: {standin.environment(lab.server)!r}
+        with lab.cell() as cell:
+            child = subprocess.Popen(
+                [{str(adding)!r}, "dlsym", {str(PTX)!r}, "2", "100", "modules"],
+                env={{**os.environ, **cell.environment}}, stdin=sys.stdin, stdout=sys.stdout)
+            child.wait()
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", notebook], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        expected = f"{sum(9 * i + 1 for i in range(100))}\n"
+        assert process.stdout.readline() == expected
+        process.kill()
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+        assert process.stdout.readline() == expected
+        assert process.stdout.readline() == "7\n"
+
+
+def test_the_environment_and_the_sockets_folder_are_as_before_after_the_cell(lab, adding, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "")
+    monkeypatch.delenv("ACCEL_MAGIC_NATIVE", raising=False)
+    before = dict(os.environ)
+    files = shared_files()
+    with lab.cell() as cell:
+        folder = Path(os.environ["ACCEL_MAGIC_NATIVE"]).parent
+        assert folder.is_dir()
+        cell.run(adding, "dlsym", PTX, 1, 64)
+
+    del cell
+    assert dict(os.environ) == before
+    assert not folder.exists()
+    assert shared_files() == files
+
+
+def test_what_the_cell_itself_changes_in_the_environment_stays(lab, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "")
+    with lab.cell():
+        os.environ["LD_PRELOAD"] = "/of/the/cell.so"
+
+    assert os.environ["LD_PRELOAD"] == "/of/the/cell.so"

@@ -1,0 +1,132 @@
+"""Results of cells that start native programs: whole traces, on the driver that stands in for a GPU's."""
+
+import os
+import subprocess
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import accel_magic
+from accel_magic.errors import MachineError
+from accel_magic.gpu import standin
+from accel_magic.gpu.simt import Device
+from tests.unit.gpu.native.conftest import PTX
+
+
+@pytest.fixture
+def traced(adding):
+    """Trace programs that are started with these numbers of launches; the result, and their process ids."""
+    try:
+        with standin.driver(Device(memory_bytes=256 << 20)) as server:
+            driver = standin.environment(server)
+
+            def run(tools, *launches, **options):
+                pids = []
+                with accel_magic.gputrace(*tools, device="cuda", host_api="off", threads=2048, **options) as trace:
+                    for count in launches:
+                        command = [adding, "dlsym", PTX, str(count), "1000"]
+                        environment = {**os.environ, **driver}
+                        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as child:
+                            assert child.wait(60) == 7
+                        pids.append(child.pid)
+                return trace.result, pids
+
+            yield run
+    except MachineError as error:
+        pytest.skip(str(error))
+
+
+TOOLS = ("kernelcount", "threadhist", "kernelretsnoop", "launchlate")
+
+
+def test_of_one_process_everything_looks_as_of_the_notebook_itself(traced, adding):
+    result, (pid,) = traced(TOOLS, 3)
+
+    assert all("pid" not in frame for frame in (*result.tools.values(), *result.maps.values()))
+    counts = result.tools["kernelcount"][["name", "launches", "warps", "threads"]]
+    assert counts.to_numpy().tolist() == [["add", 3, 96, 3072]]
+    assert set(result.tools["threadhist"]["runs"]) == {3}
+    assert result.tools["kernelretsnoop"]["launch"].value_counts().to_dict() == {0: 1024, 1: 1024, 2: 1024}
+    assert result.tools["launchlate"]["launch"].tolist() == [0, 1, 2]
+    rows = result.kernels[["name", "framework", "instrumented", "launches", "file", "pid"]]
+    assert rows.to_numpy().tolist() == [
+        ["add", "native binary", True, 3, str(adding), pid],
+        ["fill", "native binary", True, 0, str(adding), pid],
+    ]
+    assert result.launches["pid"].tolist() == [pid] * 3
+    assert result.launches["time_ns"].between(0, result.recording.duration_ns).all()
+    assert result.lost == 0
+
+
+def test_of_several_processes_each_row_says_whose_it_is(traced):
+    result, (first, second) = traced(TOOLS, 2, 5)
+
+    counts = result.tools["kernelcount"]
+    assert list(counts) == ["pid", "kernel", "name", "launches", "warps", "threads"]
+    assert counts.to_numpy().tolist() == [
+        [first, 0, "add", 2, 2 * 32, 2 * 1024],
+        [second, 2, "add", 5, 5 * 32, 5 * 1024],
+    ]
+    runs = result.tools["threadhist"].groupby("pid")["runs"].agg(["size", "min", "max"])
+    assert runs.to_dict("index") == {
+        first: {"size": 1024, "min": 2, "max": 2},
+        second: {"size": 1024, "min": 5, "max": 5},
+    }
+    exits = result.tools["kernelretsnoop"].groupby(["pid", "launch"]).size()
+    assert exits.to_dict() == {(first if launch < 2 else second, launch): 1024 for launch in range(7)}
+    assert set(result.maps["threads"]["pid"]) == {first, second}
+    assert result.launches["pid"].tolist() == [first] * 2 + [second] * 5
+    assert len(result.resources) >= 0
+    assert "add" in repr(result)
+    assert "add" in result._repr_mimebundle_()["text/html"]
+
+
+def test_a_cell_that_starts_nothing_has_the_notebooks_own_empty_maps(traced):
+    result, _ = traced(("kernelcount",))
+
+    assert result.tools["kernelcount"].empty
+    assert "pid" not in result.tools["kernelcount"]
+    assert {content.pid for content in result.recording.maps} == {os.getpid()}
+
+
+def test_processes_are_stored_and_read_again(traced, tmp_path):
+    result, pids = traced(("kernelcount", "kernelretsnoop"), 1, 2, save=tmp_path / "cell.parquet")
+
+    again = accel_magic.open(tmp_path / "cell.parquet")
+
+    pd.testing.assert_frame_equal(again.kernels, result.kernels)
+    pd.testing.assert_frame_equal(again.launches, result.launches)
+    for name, table in result.tools.items():
+        pd.testing.assert_frame_equal(again.tools[name], table)
+    assert [content.pid for content in again.recording.maps] == [content.pid for content in result.recording.maps]
+    assert set(pids) < {content.pid for content in again.recording.maps}
+
+
+def test_recordings_that_did_not_tell_processes_are_read_as_of_one(traced, tmp_path):
+    result, _ = traced(("kernelcount",), 2)
+    (pid,) = result.by_process
+    told = result.recording
+    untold = replace(
+        told,
+        kernels=told.kernels.drop(columns="pid"),
+        launches=told.launches.drop(columns="pid"),
+        maps=tuple(replace(content, pid=0) for content in told.maps if content.pid == pid),
+    )
+    from accel_magic.gpu import store
+
+    store.save(untold, tmp_path / "old.parquet")
+
+    again = accel_magic.open(tmp_path / "old.parquet")
+
+    assert set(again.kernels["pid"]) == set(again.launches["pid"]) == {0}
+    pd.testing.assert_frame_equal(again.tools["kernelcount"], result.tools["kernelcount"])
+
+
+def test_a_trace_that_is_given_up_leaves_the_environment_as_it_was(traced, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "")
+    before = dict(os.environ)
+    with pytest.raises(ZeroDivisionError), accel_magic.gputrace("kernelcount", device="cuda", host_api="off"):
+        raise ZeroDivisionError
+
+    assert dict(os.environ) == before

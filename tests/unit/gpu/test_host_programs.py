@@ -1,0 +1,476 @@
+"""Programs for the CPU in an object, as far as no privilege is needed: whose a map is, places, bytecode, types."""
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accel_magic
+from accel_magic.errors import MachineError, ProbeError, ProgramError
+from accel_magic.gpu import clang, elf, isa, map_views, programs
+from accel_magic.gpu.adapters import nvrtc
+from accel_magic.gpu.compiled import code_of
+from accel_magic.gpu.host_programs import running, tables
+from accel_magic.gpu.host_programs.code import bytecode, line_of
+from accel_magic.gpu.host_programs.kernel_types import KernelTypes, adapted
+from accel_magic.gpu.host_programs.places import check_bindings, specs_of
+from accel_magic.gpu.host_programs.sides import split
+from accel_magic.gpu.isa import DataReference, Instruction, MapReference
+from accel_magic.gpu.model import Function, KernelField, MapSpec, Program, SourceLine
+from accel_magic.gpu.objects import load_object
+from accel_magic.gpu.simt import true_atomics
+from accel_magic.kernel.map_reading import MapContent
+
+HEAD = '#include "accel_gpu.h"\n'
+END = '\nchar LICENSE[] SEC("license") = "GPL";\n'
+
+
+def using(*maps, name="f", section="uprobe"):
+    """A program that refers to these maps."""
+    code = [part for one in maps for part in (Instruction(isa.LD_IMM64, 1, reference=MapReference(one)), None)]
+    return Program(name, section, (Function(name, (*code, Instruction(isa.EXIT)), (None,) * (len(code) + 1)),))
+
+
+def spec(name, kind, **more):
+    return MapSpec(name, kind, 4, 12, 3, **more)
+
+
+# ---- whose map it is
+
+
+def test_maps_are_the_devices_the_kernels_or_seen_by_both():
+    maps = [spec(name, kind) for name, kind in (("a", 2), ("b", 1503), ("c", 1504), ("d", 1), ("e", 1501), ("f", 5))]
+
+    sides = split(maps, [using("a", "d")], [using("a", "b", "c", "e", "f")])
+
+    assert [(one.name, one.used_by) for one in sides.device] == [("a", "both"), ("d", "gpu")]
+    assert [(one.name, one.type) for one in sides.kernel] == [("b", 2), ("c", 2), ("e", 1), ("f", 5)]
+    assert {one.used_by for one in sides.kernel} == {"cpu"}
+    assert not sides.refused
+
+
+def test_maps_that_nobody_uses_stay_with_the_device():
+    sides = split([spec("a", 2), spec("b", 1)], [using()], [using()])
+
+    assert [one.name for one in sides.device] == ["a", "b"]
+    assert sides.kernel == ()
+
+
+def test_values_that_both_see_begin_at_multiples_of_eight():
+    (one,) = split([spec("a", 2)], [using("a")], [using("a")]).device
+
+    assert (one.value_size, one.stride) == (12, 16)
+    assert spec("a", 2).stride == 12
+
+
+def test_constants_and_rings_of_both_sides_are_there_twice():
+    maps = [spec(".rodata", 2, initial=b"x" * 12), spec("ring", 27), spec(".bss", 2)]
+    names = [one.name for one in maps]
+
+    sides = split(maps, [using(*names)], [using(*names)])
+
+    assert [(one.name, one.used_by) for one in sides.device] == [(".rodata", "gpu"), ("ring", "gpu"), (".bss", "both")]
+    assert [one.name for one in sides.kernel] == [".rodata", "ring.cpu"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_gpu", "why"),
+    [
+        (1502, True, "values for each thread of a GPU's grid"),
+        (1512, False, "values for each thread of a GPU's grid"),
+        (1, True, "a hash that GPU programs use too"),
+        (1501, True, "a hash that GPU programs use too"),
+        (1527, False, "a ring for each thread"),
+        (4, False, "one per CPU, lose the order"),
+        (3, False, "tail calls"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_and_its_map_stays_the_devices(kind, on_gpu, why):
+    gpu = using("m") if on_gpu else using()
+
+    sides = split([spec("m", kind), spec("n", 2)], [gpu], [using("m", "n", name="bad"), using("n", name="good")])
+
+    assert [*sides.refused] == ["bad"]
+    assert why in sides.refused["bad"].why
+    assert sides.refused["bad"].fix
+    assert [one.name for one in sides.device] == (["m"] if on_gpu else [])
+    assert [one.name for one in sides.kernel] == ["n"]
+
+
+# ---- where it belongs
+
+
+@pytest.mark.parametrize(
+    ("section", "spec"),
+    [
+        ("uprobe/libc:malloc", "uprobe:libc:malloc"),
+        ("uprobe//usr/lib/libx.so.1:f+0x0", "uprobe:/usr/lib/libx.so.1:f"),
+        ("uretprobe.multi/./vec_add:_Z4f*", "uretprobe:./vec_add:_Z4f*"),
+        ("kprobe/vfs_read", "kprobe:vfs_read"),
+        ("kretprobe.multi/vfs_*", "kretprobe:vfs_*"),
+        ("ksyscall/openat", "kprobe:__x64_sys_openat"),
+        ("kretsyscall/openat", "kretprobe:__x64_sys_openat"),
+        ("usdt/libc:libc:setjmp", "usdt:libc:libc:setjmp"),
+        ("tracepoint/sched/sched_switch", "tracepoint:sched:sched_switch"),
+        ("tp/sched/sched_switch", "tracepoint:sched:sched_switch"),
+        ("raw_tp/sys_enter", "raw_tracepoint:sys_enter"),
+        ("raw_tracepoint/sys_enter", "raw_tracepoint:sys_enter"),
+    ],
+)
+def test_sections_are_read_as_places_of_the_probe_language(section, spec):
+    assert specs_of(using(section=section)) == (spec,)
+
+
+@pytest.mark.parametrize(
+    ("section", "why", "fix"),
+    [
+        ("uprobe", "names no place", "f=uprobe:LIBRARY:FUNCTION"),
+        ("uretprobe", "names no place", "f=uretprobe:LIBRARY:FUNCTION"),
+        ("kprobe/f+0x10", "0x10 bytes into a function", "without an offset"),
+        ("fentry/vfs_read", "programs of fentry are not attached here", "kprobe/FUNCTION"),
+        ("tp_btf/sched_switch", "programs of tp_btf are not attached here", "raw_tp/EVENT"),
+        ("perf_event", "programs of perf_event are not attached here", "uprobe/LIBRARY:FUNCTION"),
+        ("uprobe.s/libc:malloc", "programs with .s are not loaded here", 'SEC("uprobe/...")'),
+    ],
+)
+def test_sections_that_say_no_place_are_refused_with_what_to_write(section, why, fix):
+    with pytest.raises(ProbeError) as caught:
+        specs_of(using(section=section))
+    assert caught.value.what == f'f: SEC("{section}") cannot be attached'
+    assert why in caught.value.why
+    assert fix in caught.value.fix
+
+
+def test_the_line_goes_before_the_section():
+    bound = ("uretprobe:libc:free", "uprobe:cuda:cuLaunchKernel")
+    assert specs_of(using(section="uprobe/libc:malloc"), bound) == bound
+
+
+@pytest.mark.parametrize(
+    ("section", "bound", "reads"),
+    [
+        ("uprobe", "tracepoint:sched:sched_switch", "the registers of a function call"),
+        ("tp/a/b", "uprobe:libc:free", "a tracepoint's record"),
+        ("tp/a/b", "raw_tracepoint:sys_enter", "a tracepoint's record"),
+        ("raw_tp/x", "t:sched:sched_switch", "a raw tracepoint's arguments"),
+    ],
+)
+def test_a_program_is_not_bound_to_a_place_of_another_kind(section, bound, reads):
+    with pytest.raises(ProbeError, match="does not fit") as caught:
+        specs_of(using(section=section), (bound,))
+    assert f"the program reads {reads}" in caught.value.why
+
+
+def test_words_of_a_line_are_bindings_unless_they_are_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b.bpf.c").write_text("")
+    words = ("threadhist", "on=uprobe:libc:malloc", "a=b.bpf.c", "./x=y.o")
+
+    assert programs.without_bindings(words) == (("threadhist", "a=b.bpf.c", "./x=y.o"), ("on=uprobe:libc:malloc",))
+
+
+def test_a_line_of_bindings_alone_asks_for_nothing():
+    with pytest.raises(ProbeError, match="no GPU program was named"):
+        accel_magic.gputrace("on=uprobe:libc:malloc")
+
+
+# ---- what the kernel loads
+
+
+def test_maps_variables_and_functions_are_put_into_the_bytecode():
+    load = Instruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
+    data = Instruction(isa.LD_IMM64, 2, reference=DataReference(".bss", 24))
+    call = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
+    back = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=2)
+    end = Instruction(isa.EXIT)
+    functions = tuple(
+        Function(name, code, (None,) * len(code))
+        for name, code in (("f", (load, None, call, data, None, end)), ("g", (back, end)), ("h", (end,)))
+    )
+
+    code = isa.decode(bytecode(Program("f", "uprobe", functions), {"counts": 7, ".bss": 9}))
+
+    assert (code[0].src, code[0].imm) == (1, 7)
+    assert (code[3].src, code[3].imm) == (2, 9 | 24 << 32)
+    assert 2 + 1 + code[2].imm == 6  # g begins behind the six slots of f
+    assert 6 + 1 + code[6].imm == 8  # and h behind the two of g
+
+
+def test_what_an_object_does_not_define_is_named():
+    program = using()
+    missing = replace(program.functions[0], missing=("it calls bpf_far, which this object does not define: `x`",))
+
+    with pytest.raises(ProgramError, match="cannot be loaded into the kernel") as caught:
+        bytecode(replace(program, functions=(missing,)), {})
+    assert caught.value.why == missing.missing[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("0: (b7) r0 = 0\n3: (61) r1 = *(u32 *)(r1 +0)\nR1 invalid mem access 'scalar'", 14),
+        ("4: (95) exit\nR0 !read_ok", 20),
+        ("unreachable insn 5", 21),
+        ("no instruction is named", None),
+        ("99: (95) exit", None),
+    ],
+)
+def test_the_line_of_a_refusal_is_that_of_the_last_instruction_in_the_log(log, line):
+    main = Function("f", (Instruction(isa.EXIT),) * 4, tuple(SourceLine("a.c", 11 + slot) for slot in range(4)))
+    other = Function("g", (Instruction(isa.EXIT),) * 2, tuple(SourceLine("a.c", 20 + slot) for slot in range(2)))
+
+    found = line_of(Program("f", "uprobe", (main, other)), log)
+
+    assert (found.line if found else None) == line
+
+
+# ---- the kernel's types
+
+TYPES = """
+enum colour { RED = 3, GREEN = -2 };
+struct inner { int first; long second[4]; };
+struct outer {
+	char head;
+	union { int word; struct { short low, high; }; };
+	struct inner items[3];
+	struct inner *other;
+	unsigned int wide : 7, narrow : 1;
+	enum colour colour;
+};
+typedef struct outer outer_t;
+outer_t *kept(outer_t *o) { return o; }
+enum colour other(enum colour c) { return c; }
+int (*const keep)(int) = 0;
+SEC("uprobe") int f(void *ctx) { return kept(ctx) == ctx && other(RED); }
+"""
+
+
+@pytest.fixture(scope="module")
+def types():
+    """BTF of an object in the kernel's place: what the compiler says of structs is known from C."""
+    file = elf.read_elf(clang.compile_program(HEAD + TYPES + END), "types")
+    return KernelTypes(file.described(".BTF"))
+
+
+OFFSET, SIZE, EXISTS, TYPE_EXISTS, TYPE_SIZE, VALUE_EXISTS, VALUE = 0, 1, 2, 8, 9, 10, 11
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "asked", "answer"),
+    [
+        ("outer", ("head",), OFFSET, 0),
+        ("outer", ("word",), OFFSET, 4),
+        ("outer", ("high",), OFFSET, 6),
+        ("outer", ("items",), OFFSET, 8),
+        ("outer", ("items", 2, "second", 3), OFFSET, 8 + 2 * 40 + 8 + 3 * 8),
+        ("outer", (2, "other"), OFFSET, 2 * 144 + 128),
+        ("outer", ("items",), SIZE, 120),
+        ("outer", ("other",), SIZE, 8),
+        ("outer", ("low",), SIZE, 2),
+        ("outer", ("low",), EXISTS, 1),
+        ("outer", ("middle",), EXISTS, 0),
+        ("nothing", ("low",), EXISTS, 0),
+        ("outer", (), TYPE_EXISTS, 1),
+        ("nothing", (), TYPE_EXISTS, 0),
+        ("outer", (), TYPE_SIZE, 144),
+        ("outer_t", ("items", 1), OFFSET, 48),
+        ("colour", ("RED",), VALUE, 3),
+        ("colour", ("GREEN",), VALUE, 0xFFFFFFFE),
+        ("colour", ("RED",), VALUE_EXISTS, 1),
+        ("colour", ("BLUE",), VALUE_EXISTS, 0),
+    ],
+)
+def test_types_are_answered_as_c_lays_them_out(types, kind, steps, asked, answer):
+    assert types.answer(KernelField(kind, steps, asked)) == answer
+
+
+@pytest.mark.parametrize(
+    ("field", "what"),
+    [
+        (KernelField("outer", ("middle",), OFFSET), "this kernel has no outer.middle"),
+        (KernelField("nothing", (), TYPE_SIZE), "this kernel has no nothing"),
+        (KernelField("outer", ("narrow",), OFFSET), "this kernel has no outer.narrow"),
+        (KernelField("outer", ("head",), 4), "what a program asks of outer.head is not answered"),
+    ],
+)
+def test_what_is_not_there_or_not_known_is_an_error_with_its_name(types, field, what):
+    with pytest.raises(ProgramError) as caught:
+        types.answer(field)
+    assert caught.value.what == what
+    assert caught.value.fix
+
+
+def test_an_objects_questions_are_read_with_the_names_of_members():
+    asked = """
+struct inner { int a, b; } __attribute__((preserve_access_index));
+struct task_struct___mine { int x; struct { int y; struct inner items[2]; }; } __attribute__((preserve_access_index));
+SEC("uprobe") int f(struct task_struct___mine *t) { return t->items[1].b + __builtin_preserve_field_info(t->y, 2); }
+"""
+    (program,) = load_object(clang.compile_program(HEAD + asked + END)).programs
+
+    fields = [field for _, field in program.functions[0].kernel_fields]
+
+    assert {(str(field), field.asked) for field in fields} == {
+        ("task_struct.items[1].b", OFFSET),
+        ("task_struct.y", EXISTS),
+    }
+
+
+def test_answers_go_where_the_instruction_has_the_compilers():
+    assert adapted(Instruction(0x61, 1, 2, offset=8), 1264) == Instruction(0x61, 1, 2, offset=1264)
+    assert adapted(Instruction(0xB7, 1, imm=8), 1264) == Instruction(0xB7, 1, imm=1264)
+
+
+# ---- what is read of it
+
+
+def test_tables_of_the_kernel_come_back_as_they_were_read():
+    keys = np.array([[2, 0], [1, 0]], np.uint8)
+    values = np.array([[[5, 0, 0, 0], [6, 0, 0, 0]], [[7, 0, 0, 0], [0, 1, 0, 0]]], np.uint8)
+    percpu = MapSpec("m", 5, 2, 4, 8, used_by="cpu")
+
+    found = map_views.frame(percpu, tables.packed(MapContent(keys, values)), 1)
+
+    assert found.to_dict("list") == {
+        "key": [1, 2],
+        "value": [7 + 256, 11],
+        "value_cpu0": [7, 5],
+        "value_cpu1": [256, 6],
+    }
+    empty = tables.packed(MapContent(keys[:0], values[:0]))
+    assert len(map_views.frame(percpu, empty, 1)) == 0
+
+
+def test_records_of_other_sizes_than_the_declared_one_are_kept_as_bytes():
+    ring = MapSpec("r", 27, 0, 8, 4096, value=map_views.guessed(8, "number"), used_by="cpu")
+    records = (
+        struct.pack("<IIQ", 8, 0, 77) + struct.pack("<II8s", 3, 0, b"abc") + struct.pack("<IIQ", 8 | 1 << 30, 0, 5)
+    )
+
+    found = map_views.frame(ring, np.frombuffer(records, np.uint8), 1)
+
+    assert found["number"].tolist()[0] == 77
+    assert found["raw"].tolist()[1] == b"abc"
+    assert len(found) == 2  # the discarded one is left out
+
+
+def test_a_shared_array_is_read_and_written_at_multiples_of_eight():
+    both = MapSpec("m", 2, 4, 4, 3, used_by="both", rounded=True)
+    raw = np.zeros(24, np.uint8)
+
+    map_views.update(both, raw, 2, 9)
+
+    assert raw.view("<u8").tolist() == [0, 0, 9]
+    raw.view("<u4")[:] = [1, 100, 2, 100, 3, 100]
+    assert map_views.entries(both, raw, 1)["value"].tolist() == [1, 2, 3]
+
+
+# ---- the simulated device
+
+PROGRAM = """
+GPU_MAP(am_words, BPF_MAP_TYPE_ARRAY, u32, u32, 3);
+struct { __uint(type, BPF_MAP_TYPE_PERCPU_HASH); __uint(max_entries, 8); __type(key, u32); __type(value, u64); }
+	am_own SEC(".maps");
+
+SEC("uprobe/libc:atoi")
+int am_on_call(void *ctx)
+{
+	u32 key = 1;
+	u32 *word = bpf_map_lookup_elem(&am_words, &key);
+	u64 *own = bpf_map_lookup_elem(&am_own, &key);
+
+	if (word && own)
+		__sync_fetch_and_add(word, *own);
+	return 0;
+}
+
+SEC("gpu/entry")
+int am_begin(struct gpu_ctx *ctx)
+{
+	u32 key = 1, last = 2;
+	u32 *word = bpf_map_lookup_elem(&am_words, &key);
+	u32 fixed = 5;
+
+	if (word)
+		__sync_fetch_and_add(word, 2);
+	if (gpu_thread_number() == 0)
+		bpf_map_update_elem(&am_words, &last, &fixed, BPF_ANY);
+	return 0;
+}
+"""
+KERNEL = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing()\n{\n    ret;\n}\n"
+
+
+def test_a_machine_that_cannot_run_the_others_runs_the_gpus_programs(tmp_path, monkeypatch):
+    path = tmp_path / "mine.bpf.c"
+    path.write_text(HEAD + PROGRAM + END)
+    monkeypatch.setattr(running, "unavailable", lambda: MachineError("not here", why="since not", fix="elsewhere"))
+
+    with accel_magic.gputrace(str(path), device="cpu", threads=64) as t:
+        nvrtc.CpuKernel(KERNEL, "nothing")[1, 64]()
+
+    assert t.result.maps["am_words"]["value"].tolist() == [0, 128, 5]
+    assert "am_own" not in t.result.maps
+    (note,) = [note for note in t.result.recording.notes if "am_on_call" in note]
+    assert note == "am_on_call (uprobe/libc:atoi) was not attached: not here (since not; elsewhere)"
+    (words,) = [content.spec for content in t.result.recording.maps if content.spec.name == "am_words"]
+    assert (words.used_by, words.stride) == ("gpu", 8)  # nobody shares it; values lie as the programs were judged
+
+
+def test_atomics_on_what_the_cpu_sees_are_for_the_whole_system(tmp_path):
+    path = tmp_path / "mine.bpf.c"
+    path.write_text(HEAD + PROGRAM + END)
+    (source,) = programs.load([str(path)])
+    alone = replace(source, object=replace(source.object, maps=(replace(source.object.maps[0], used_by="gpu"),)))
+
+    texts = [next(iter(code_of([one], "sm_80").values()))[1] for one in (source, alone)]
+
+    assert ["atom.sys.global.add.u32" in text for text in texts] == [True, False]
+    assert ["atom.global.add.u32" in text for text in texts] == [False, True]
+
+
+def test_bindings_are_checked_against_the_programs(tmp_path):
+    path = tmp_path / "mine.bpf.c"
+    path.write_text(HEAD + PROGRAM + END)
+    sources = programs.load([str(path)])
+
+    check_bindings({"am_on_call": ["uprobe:libc:free"]}, sources)
+    with pytest.raises(ProbeError, match="there is no program am_on_cal ") as caught:
+        check_bindings({"am_on_cal": ["uprobe:libc:free"]}, sources)
+    assert caught.value.fix == "did you mean am_on_call?"
+    with pytest.raises(ProbeError, match="am_begin runs inside kernels"):
+        check_bindings({"am_begin": ["uprobe:libc:free"]}, sources)
+
+
+MASK = {4: 0xFFFFFFFF, 8: 0xFFFFFFFFFFFFFFFF}
+FUNCTIONS = {
+    "add": lambda old, value, _: old + value,
+    "and": lambda old, value, _: old & value,
+    "or": lambda old, value, _: old | value,
+    "xor": lambda old, value, _: old ^ value,
+    "exch": lambda _, value, __: value,
+    "cas": lambda old, value, other: other if old == value else old,
+}
+
+
+@given(st.data(), st.sampled_from([*FUNCTIONS]), st.sampled_from([4, 8]))
+def test_the_processors_atomics_do_what_each_lane_in_turn_would(data, name, size):
+    numbers = st.sampled_from([0, 1, 2, 3, MASK[size], MASK[size] - 1, 1 << (8 * size - 1)])
+    memory = data.draw(st.lists(numbers, min_size=4, max_size=4))
+    lanes = data.draw(st.lists(st.tuples(st.integers(0, 3), numbers, numbers), max_size=32))
+    dtype = np.dtype(f"<u{size}")
+    held = np.array(memory, dtype)
+    columns = [np.array([lane[at] for lane in lanes], dtype) for at in (1, 2)]
+    given_ = columns if name == "cas" else columns[:1]
+
+    before = true_atomics.apply(name, held, np.array([lane[0] for lane in lanes], np.int64), given_)
+
+    expected, seen = list(memory), []
+    for place, value, other in lanes:
+        seen.append(expected[place])
+        expected[place] = FUNCTIONS[name](expected[place], value, other) & MASK[size]
+    assert held.tolist() == expected
+    assert before.tolist() == seen

@@ -1,0 +1,10 @@
+#include "programs.h"
+
+SEC("gpu/exit")
+int judged(struct gpu_ctx *ctx)
+{
+	char format[] = "%f";
+
+	bpf_trace_printk(format, sizeof(format), ctx->launch); // refuse: print-format at this line
+	return 0;
+}
