@@ -87,7 +87,7 @@ def _works(gpu: Gpu, *, quick: bool) -> Iterator[Work]:
         "add", f"a vector add, {n >> 20} M elements, one per thread", n, lambda: _add("add", n // 256, arrays, n)
     )
     strided = functools.partial(_add, "add_strided", waves, arrays, n)
-    yield Work("add-strided", f"a vector add, {n >> 20} M elements, 8 blocks per SM", waves * 256, strided)
+    yield Work("loop", f"a vector add, {n >> 20} M elements, 8 blocks per SM", waves * 256, strided)
     try:
         matmul = functools.partial(_matmul, 1024 if quick else 4096)
         matmul()
@@ -95,7 +95,7 @@ def _works(gpu: Gpu, *, quick: bool) -> Iterator[Work]:
         print(f"without the Triton matmul: {type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
         return
     size = 1024 if quick else 4096
-    yield Work("matmul", f"a Triton matmul, {size} x {size}, fp16", (size // 128) ** 2 * 128, matmul)
+    yield Work("mm", f"a Triton matmul, {size} x {size}, fp16", (size // 128) ** 2 * 128, matmul)
 
 
 def _compared(gpu: Gpu, work: Work, tool: str, *, rounds: int) -> Measured:

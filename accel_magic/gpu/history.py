@@ -47,10 +47,9 @@ class _Watched:
         raw = shared.read(number)
         return cls(shared, number, shared.source.object.maps[number], raw, raw)
 
-    def read(self, *, twice: bool) -> NDArray[np.uint8]:
-        """Copy the map; `twice` where kernels may be writing it. Raises MachineError where the device is gone."""
-        raw = self.shared.read(self.number)
-        return map_views.steady(self.spec, raw, self.shared.read(self.number)) if twice else raw
+    def read(self, *, running: bool) -> NDArray[np.uint8]:
+        """Copy the map, also while kernels are running. Raises MachineError where the device is gone."""
+        return self.shared.read_running(self.number) if running else self.shared.read(self.number)
 
     def keep(self, raw: NDArray[np.uint8]) -> int:
         """Remember what has changed since the last reading; bytes that it takes."""
@@ -166,7 +165,7 @@ class History:
                     self._memory.finish(stream)
                 now = time.monotonic_ns()
                 # Kernels run while maps are read by time, not after a launch.
-                raws = [each.read(twice=self._every_ns is not None) for each in self._watched]
+                raws = [each.read(running=self._every_ns is not None) for each in self._watched]
             except AccelMagicError as error:  # the user's cell goes on, and tells itself what is wrong
                 self._give_up(str(error))
                 return

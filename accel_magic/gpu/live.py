@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import AccelMagicError
@@ -63,6 +64,25 @@ def sample_of(time_ns: int, seen: Seen, shared: Sequence[Shared], live: LiveMaps
         lost_by=tuple((name, count) for name, count in lost_by if count),
         counted=tuple(found for each in shared for found in _counted(each)),
     )
+
+
+def together(own: GpuSample, others: Sequence[GpuSample]) -> GpuSample:
+    """Add what is counted in other processes; launches and kernels are all in the trace's own."""
+    samples = (own, *others)
+    return replace(
+        own,
+        lost=sum(each.lost for each in samples),
+        records=_sum_by_name([each.records for each in samples]),
+        lost_by=_sum_by_name([each.lost_by for each in samples]),
+        counted=_sum_by_name([each.counted for each in samples]),
+    )
+
+
+def _sum_by_name(parts: Sequence[Sequence[tuple[str, int]]]) -> tuple[tuple[str, int], ...]:
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(dict(part))
+    return tuple(total.items())
 
 
 def _losses(shared: Shared) -> list[tuple[str, int]]:

@@ -193,13 +193,16 @@ class LiveMaps:
                 raise TraceStateError(
                     "this trace has no maps now", why="its block has ended", fix="after the block ask for `result.maps`"
                 )
-            self._drain_the_rest() if last else self._drain()
-            taken = [{ring.spec.name: ring.data() for ring in each} for each in self._rings]
+            if last:
+                self._drain_the_rest()
+            else:
+                self._drain()
+            taken = [{ring.spec.name: ring.data() for ring in each[:-1]} for each in self._rings]
             return [
                 MapContent(
                     shared.source.name,
                     spec,
-                    data[spec.name] if spec.type in RINGS else _copied(shared, number, spec, twice=not last),
+                    data[spec.name] if spec.type in RINGS else _copied(shared, number, last=last),
                     int(lost),
                 )
                 for shared, data in zip(self._shared, taken, strict=True)
@@ -236,7 +239,5 @@ def _pause(fullest: float, passed_s: float) -> float:
     return min(max(wanted, SOONEST_S), EVERY_S)
 
 
-def _copied(shared: Shared, number: int, spec: MapSpec, *, twice: bool) -> NDArray[np.uint8]:
-    """Copy one map; `twice` where kernels may be writing it."""
-    first = shared.read(number)
-    return map_views.steady(spec, first, shared.read(number)) if twice else first
+def _copied(shared: Shared, number: int, *, last: bool) -> NDArray[np.uint8]:
+    return shared.read(number) if last else shared.read_running(number)

@@ -152,20 +152,18 @@ def frame(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> pd.DataFrame:
 
 
 def steady(spec: MapSpec, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Leave out of a map what changed its key while it was copied from a running device.
+    """Leave out of a hash what changed its key while it was copied from a running device.
 
     Args:
-        spec: Its declaration; no ring.
+        spec: Its declaration.
         first: (bytes,) uint8: a copy.
         second: (bytes,) uint8: a later one.
 
     Returns:
-        The second copy; of a hash without the slots that were not full, or another key's, in the first: a slot's key
-        and value are whole when its state is, but a copy may have read the state last.
+        The second copy without the slots that were not full, or another key's, in the first: a slot's key and value are
+        whole when its state says so, but a copy may have read the state last.
 
     """
-    if spec.type not in HASHES:
-        return second
     result = second.copy()
     key_end = SLOT_HEAD + spec.key_size
     changed = (rows_of(spec, first)[:, :key_end] != rows_of(spec, result)[:, :key_end]).any(axis=1)

@@ -30,15 +30,7 @@ def apart(recording: GpuRecording) -> dict[int, GpuRecording]:
 def chosen(recording: GpuRecording) -> list[MapContent]:
     """Maps of the processes with instrumented kernels, and once those that there are only once."""
     having = list(dict.fromkeys(content.pid for content in recording.maps)) or [0]
-    ran = _ran(recording, having)
-    found, once = [], set()
-    for content in sorted(recording.maps, key=lambda content: content.pid not in ran):
-        name = content.source, content.spec.name
-        common = content.spec.used_by == "both"  # an array of the kernel, the same in all processes
-        if (content.pid in ran and not common) or name not in once:
-            found.append(content)
-        once.add(name)
-    return found
+    return _maps_of(recording, _ran(recording, having))
 
 
 def together(frames: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
@@ -61,15 +53,34 @@ def _ran(recording: GpuRecording, having: list[int]) -> list[int]:
     return [pid for pid in having if pid in owners] or having[:1]
 
 
+def _maps_of(recording: GpuRecording, pids: list[int]) -> list[MapContent]:
+    """Maps of some processes, and once those that all share: as the first process, which reads them last, has them."""
+    own = {_name(content) for content in recording.maps if content.pid in pids and not _common(content)}
+    found: list[MapContent] = []
+    once: set[tuple[str, str]] = set()
+    for content in recording.maps:
+        name = _name(content)
+        if content.pid in pids if name in own else name not in once:
+            found.append(content)
+        once.add(name)
+    return found
+
+
+def _name(content: MapContent) -> tuple[str, str]:
+    return content.source, content.spec.name
+
+
+def _common(content: MapContent) -> bool:
+    """Whether it is an array of the kernel, the same in all processes."""
+    return content.spec.used_by == "both"
+
+
 def _part(recording: GpuRecording, pid: int, having: list[int]) -> GpuRecording:
     def own(frame: pd.DataFrame) -> pd.DataFrame:
         owner = frame["pid"].where(frame["pid"].isin(having), having[0])
         return frame[owner == pid]
 
-    declared = {(content.source, content.spec.name) for content in recording.maps if content.pid == pid}
-    maps = tuple(
-        content
-        for content in recording.maps
-        if content.pid == pid or (content.source, content.spec.name) not in declared
-    )
-    return replace(recording, maps=maps, kernels=own(recording.kernels), launches=own(recording.launches))
+    maps = tuple(_maps_of(recording, [pid]))
+    history = recording.history if pid == having[0] else ()  # of the notebook's own process
+    kernels, launches = own(recording.kernels), own(recording.launches)
+    return replace(recording, maps=maps, history=history, kernels=kernels, launches=launches)

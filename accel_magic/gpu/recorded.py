@@ -115,7 +115,6 @@ def _exact_to(clock: Clock) -> list[str]:
     return [f"times of the device are exact to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]
 
 
-
 def _kernels(seen: Seen) -> pd.DataFrame:
     launches = Counter((launch.pid, launch.kernel_number, launch.kernel) for launch in seen.launches)
     rows: list[dict[str, Any]] = []

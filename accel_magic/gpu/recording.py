@@ -82,9 +82,10 @@ API: Final = {
     "launch": "Int64",
 }
 """Columns of `GpuRecording.api`: one row per call of the CUDA driver in order of time; `time_ns` since the start of the
-trace; `kind` launch, copy, memset, alloc, free, sync, event, poll or module; `stream` its handle (0: the default one,
-2: the thread's own default one); `direction` of a copy between `H`ost, `D`evice and `A`rray, as HtoD; `waits` whether
-the call waits for the device, NA where it may or may not; `launch` the row of `GpuRecording.launches` that it made."""
+trace; `kind` launch, copy, memset, alloc, free, sync, event, poll, context or module; `stream` its handle (0: the
+default one, 2: the thread's own default one); `direction` of a copy between `H`ost, `D`evice and `A`rray, as HtoD;
+`waits` whether the call waits for the device, NA where it may or may not; `launch` the row of `GpuRecording.launches`
+that it made."""
 
 NOT_WANTED: Final = "--host-api off"
 """`GpuRecording.api_off` where the user did not want host calls."""

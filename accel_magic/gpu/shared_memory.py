@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu import maps
-from accel_magic.gpu.helpers import RINGS, MapType
+from accel_magic.gpu import map_views, maps
+from accel_magic.gpu.helpers import HASHES, RINGS, MapType
 from accel_magic.gpu.model import MapSpec
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ class Shared:
     def read(self, number: int) -> NDArray[np.uint8]:
         """Copy the map of that number, also while kernels run: (bytes,) uint8."""
         return self._read(self.plan.maps[number])
+
+    def read_running(self, number: int) -> NDArray[np.uint8]:
+        """Copy the map of that number while kernels may be writing it, with whole entries only: (bytes,) uint8."""
+        spec, first = self.source.object.maps[number], self.read(number)
+        return map_views.steady(spec, first, self.read(number)) if spec.type in HASHES else first
 
     def losses(self) -> NDArray[np.uint64]:
         """Calls so far that failed for lack of room: one for each map, and the print ring's last."""

@@ -20,7 +20,7 @@ from accel_magic.gpu.host_api.trace import HostTrace
 from accel_magic.gpu.host_programs.places import check_bindings
 from accel_magic.gpu.host_programs.running import HostPrograms
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.live import Feed, GpuSample, sample_of
+from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
 from accel_magic.gpu.live_maps import LiveMaps
 from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.dry_run import GpuDryRun
     from accel_magic.gpu.host_api.trace import HostApiMode
     from accel_magic.gpu.model import Per
-    from accel_magic.gpu.native.process import Traced
+    from accel_magic.gpu.native.server import Server as Natives
     from accel_magic.gpu.programs import Source, Verify
     from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.shared_memory import Shared
@@ -69,8 +69,8 @@ class GpuOptions:
         threads: Threads of a grid that per-thread maps have room for.
         every: Read the maps every so many seconds while kernels run, for `GpuResult.history`; None: only at the end.
         by_launch: Read them after each launch instead, which is waited for.
-        host_api: Record the driver's calls of this process and its children too: `on`, `off`, or `auto`: where the
-            kernel can be traced and there is a driver.
+        host_api: Record the driver's calls of this process and its children too: `on`, `off`, or `auto`: of a GPU,
+            where the kernel can be traced.
 
     """
 
@@ -126,7 +126,7 @@ class GpuTrace:
         self._instrumenter: Instrumenter | None = None
         self._host = HostTrace(options.host_api)
         self._on_cpu = HostPrograms()
-        self._natives: Callable[[], tuple[Traced, ...]] = tuple
+        self._natives: Natives | None = None
         self._undo = ExitStack()
         self._result: GpuResult | None = None
         self._started = ""
@@ -199,7 +199,8 @@ class GpuTrace:
 
     def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
         memory, device = self._undo.enter_context(opened(self.device))
-        self._memory = memory = self._host.start(memory, simulated=self.device.kind == "cpu")
+        natives = self.device.kind == "cuda"
+        self._memory = memory = self._host.start(memory, simulated=self.device.simulated, shim=natives)
         self._undo.callback(self._host.abort)
         self._clock = memory.clock()
         pid_tgid = os.getpid() << 32 | threading.get_native_id()
@@ -225,7 +226,7 @@ class GpuTrace:
         )
         self._instrumenter = instrumenter
         self._undo.enter_context(adapters.attached(instrumenter, device))
-        if self.device.kind == "cuda":
+        if natives:
             from accel_magic.gpu.adapters.native import watched
 
             self._natives = self._undo.enter_context(
@@ -257,6 +258,8 @@ class GpuTrace:
         assert instrumenter is not None  # noqa: S101 - samples are taken while attached
         assert live is not None  # noqa: S101 - likewise
         sample = sample_of(time.monotonic_ns() - self._start_ns, instrumenter.seen, self._shared, live)
+        if self._natives is not None:
+            sample = together(sample, self._natives.samples())
         return replace(sample, device=self.device.name)
 
     def maps_now(self) -> dict[str, pd.DataFrame]:
@@ -299,7 +302,7 @@ class GpuTrace:
             ended = memory.wait()
             with session.uninterrupted() as pending:
                 self._on_cpu.detach()
-                processes = self._natives()
+                processes = self._natives.finish() if self._natives is not None else ()
                 live.stop()
                 recording = recording_of(
                     instrumenter.seen,
@@ -343,7 +346,7 @@ class GpuTrace:
     def abort(self) -> None:
         """Take everything out without a result; harmless when nothing is attached."""
         self._undo.close()
-        self._natives = tuple
+        self._natives = None
         self._instrumenter = None
         self._shared = []
 

@@ -72,8 +72,11 @@ def unload(shell: Any) -> None:
 
 
 def complete_gpu(_: Any, event: Any) -> list[str]:
-    """Complete the last word of a `%%gputrace` line: an option, or a tool."""
+    """Complete the last word of a `%%gputrace` line: an option, a tool, or a probe behind FUNCTION=."""
     word = re.split(r"\s", event.text_until_cursor)[-1]
+    function, bound, probe = word.partition("=")
+    if bound and function.isidentifier():
+        return _probes(probe, event)
     return [name for name in (gpu_options.OPTION_NAMES if word.startswith("-") else TOOLS) if name.startswith(word)]
 
 
@@ -82,6 +85,10 @@ def complete(_: Any, event: Any) -> list[str]:
     word = re.split(r"\s", event.text_until_cursor)[-1]
     if word.startswith("-"):
         return [name for name in OPTION_NAMES if name.startswith(word)]
+    return _probes(word, event)
+
+
+def _probes(word: str, event: Any) -> list[str]:
     from accel_magic.probes.completion import complete as complete_probe
 
     answers = complete_probe(word)

@@ -49,7 +49,7 @@ def parser() -> Parser:
     )
     add("--gpu", type=int, metavar="N", help="which GPU, as its driver counts (that of the current context)")
     add("--threads", type=lines.count, metavar="N", help="threads of a grid that per-thread maps have room for")
-    add("--host-api", choices=("auto", "on", "off"), help="record the driver's calls too (auto: where it can be)")
+    add("--host-api", choices=("auto", "on", "off"), help="record the driver's calls too (auto: of a GPU's)")
     add("--every", type=_seconds, metavar="SECONDS", help="read small maps so often while kernels run: t.history")
     add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what each added")
     lines.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")

@@ -103,7 +103,8 @@ def _notes(result: GpuResult) -> list[str]:
     notes = [f"{row.name} was not instrumented: {row.reason}" for row in left_out.head(3).itertuples()]
     more = len(left_out) - len(notes)
     notes += [f"and {more:,} more kernels, see result.kernels"] if more > 0 else []
-    notes += [f"{row.name}: {row.reason}" for row in ran[ran["instrumented"] & (ran["reason"] != "")].head(3).itertuples()]
+    with_rest = ran[ran["instrumented"] & (ran["reason"] != "")]
+    notes += [f"{row.name}: {row.reason}" for row in with_rest.head(3).itertuples()]
     # Where nothing can call a driver, it is no news that nothing did.
     if result.api_off and result.api_off != NOT_WANTED and "simulated" not in result.machine:
         notes.append(f"host calls were not recorded: {result.api_off}")

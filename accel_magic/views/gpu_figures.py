@@ -140,7 +140,8 @@ def _accesses(table: pd.DataFrame) -> Any:
     """Sectors, or passes of shared memory, per request beside the fewest that would do, the costliest lines first."""
     shared = table["space"] == "shared"
     known = table.assign(done=table["sectors"] + table["passes"], unit=np.where(shared, "passes", "sectors"))
-    sums = by_place(known[known["fewest"] > 0], ["operation", "unit"], ["done", "requests", "fewest"])
+    counted = known[known["fewest"] > 0]
+    sums = by_place(counted if len(counted) else known, ["operation", "unit"], ["done", "requests", "fewest"])
     rows = sums.head(TOP_ROWS)
     tips = [
         ("kernel", [readable(str(name)) for name in rows["name"]]),

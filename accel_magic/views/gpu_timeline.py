@@ -37,7 +37,9 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Colours of bars by what they are, in the legend's order."""
-_SAME: Final = MappingProxyType({"memset": "copy", "alloc": "memory", "free": "memory", "poll": "event"})
+_SAME: Final = MappingProxyType(
+    {"memset": "copy", "alloc": "memory", "free": "memory", "poll": "event", "context": "module"}
+)
 _COLUMNS: Final = ("row", "kind", "left", "right", "what", "about")
 
 

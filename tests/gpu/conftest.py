@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -29,6 +30,14 @@ def gpu(tmp_path_factory):
             if REQUIRED:
                 pytest.fail(f"a GPU is required here, and {error}")
             pytest.skip(f"no NVIDIA GPU: {error}")
+
+
+@pytest.fixture(autouse=True)
+def _collected(gpu):
+    """Collect garbage between tests on the driver that stands in for a GPU: see `handover`."""
+    yield
+    if gpu.simulated:
+        gc.collect()
 
 
 @pytest.fixture(params=frameworks.FRAMEWORKS)

@@ -158,7 +158,8 @@ def nvrtc(gpu):
 
     from tests.gpu.memory import call
 
-    module = call(driver.cuModuleLoadData, nvrtc_ptx(gpu, CUDA_C))
+    ptx = nvrtc_ptx(gpu, CUDA_C)
+    module = call(driver.cuModuleLoadData, ptx)
     kernel = call(driver.cuModuleGetFunction, module, b"work")
 
     def work(shape, given, out):
@@ -225,6 +226,6 @@ FRAMEWORKS = {
     "triton": Framework("Triton", ("triton",), triton, Shape.flat, compiler_missing, keeps_functions=False),
     "numba": Framework("Numba-CUDA", ("numba.cuda",), numba, keeps_functions=False),
     "cuda.core": Framework("cuda.core", ("cuda.core",), cuda_core),
-    "nvrtc": Framework("NVRTC", ("cuda.bindings.nvrtc",), nvrtc),
+    "nvrtc": Framework("cuda.bindings", ("cuda.bindings.driver", "cuda.bindings.nvrtc"), nvrtc),
     "cupy": Framework("CuPy", ("cupy",), cupy, lacks=runtime_missing),
 }

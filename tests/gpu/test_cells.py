@@ -17,7 +17,7 @@ from accel_magic.gpu.live_maps import LiveMaps
 from accel_magic.gpu.shared_memory import allocate_all
 from tests.gpu import frameworks
 from tests.gpu.frameworks import SHAPES, answer
-from tests.gpu.memory import Array
+from tests.gpu.memory import Array, call
 
 RECOMPILED = ("Triton", "Numba-CUDA")
 """Whose kernels from before the cell are traced; those of others are reported."""
@@ -250,6 +250,27 @@ def test_an_autotuned_triton_kernel_is_traced_in_each_of_its_runs_and_tuned_anew
     assert counter.threads == counted
 
 
+def test_what_inductor_compiles_is_traced_within_the_cell_only(gpu, counter):
+    if gpu.simulated:
+        pytest.skip("PyTorch goes through CUDA's runtime, which works with NVIDIA's own driver only")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip(f"PyTorch {torch.__version__} cannot use this GPU")
+    compiled = torch.compile(lambda x: torch.sin(x) * 2 + 1)
+    given = torch.arange(10_000, dtype=torch.float32, device="cuda")
+    before = compiled(given)
+    with counter.attached() as seen:
+        within = compiled(given)
+    counted = counter.threads
+    after = compiled(given)
+    assert torch.equal(before, within)
+    assert torch.equal(before, after)
+    assert counted >= 10_000 // 16  # a thread has several elements
+    assert counter.threads == counted
+    assert {kernel.source.framework for kernel in seen.kernels} == {"Triton"}
+    assert "PyTorch's own kernels (aten, cuBLAS, cuDNN)" in seen.skipped
+
+
 def test_a_cooperative_launch_of_cuda_core_is_traced(gpu, counter):
     core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     device = core.Device(0)
@@ -266,8 +287,6 @@ def test_a_cooperative_launch_of_cuda_core_is_traced(gpu, counter):
 
 def test_a_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu, counter):
     core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
-    if gpu.simulated:
-        pytest.skip("the driver that stands in for a GPU has no graphs")
     device = core.Device(0)
     device.set_current()
     stream, out = device.create_stream(), Array(np.zeros(64, np.int32))
@@ -284,6 +303,61 @@ def test_a_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu,
     assert "CUDA graph" in seen.skipped["more"]
 
 
+@pytest.fixture
+def recording(gpu):
+    """Record what is launched into a stream into a graph: gives the stream within, and then what launches the graph."""
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    stream = call(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+
+    @contextmanager
+    def record(graphs):
+        call(driver.cuStreamBeginCapture, stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        yield int(stream)
+        graph = call(driver.cuGraphInstantiate, call(driver.cuStreamEndCapture, stream), 0)
+        graphs.append(lambda: (call(driver.cuGraphLaunch, graph, stream), call(driver.cuStreamSynchronize, stream)))
+
+    yield record
+    call(driver.cuStreamDestroy, stream)
+
+
+def test_a_numba_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu, counter, recording):
+    cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
+
+    @cuda.jit
+    def more(out):
+        out[cuda.grid(1)] += 1
+
+    out, graphs = Array(np.zeros(64, np.int32)), []
+    with counter.attached() as seen:
+        more[2, 32](out)
+        with recording(graphs) as stream:
+            more[2, 32, cuda.external_stream(stream)](out)
+        graphs[0]()
+    graphs[0]()
+    assert (out.numpy() == 3).all()
+    assert counter.threads == 64
+    ((_, reason),) = seen.skipped.items()
+    assert "CUDA graph" in reason
+
+
+def test_a_triton_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu, counter, recording):
+    triton = pytest.importorskip("triton", reason="Triton is not installed")
+    if reason := frameworks.compiler_missing(gpu):
+        pytest.skip(reason)
+    kernel = triton.jit(frameworks.triton_module().counted)
+    given, out, graphs = Array(np.ones(64, np.int32)), Array(np.zeros(8, np.int32)), []
+    with counter.attached() as seen:
+        held = kernel[(1,)](given, out, 64, BLOCK=64, num_warps=2)
+        with recording(graphs) as stream:
+            held[1, 1, 1](given, out, 64, 64, stream=stream)
+        graphs[0]()
+    graphs[0]()
+    held[1, 1, 1](given, out, 64, 64)
+    assert (out.numpy() == 4 * 8).all()
+    assert counter.threads == 64
+    assert "CUDA graph" in seen.skipped["counted"]
+
+
 def compiled(core, gpu, source):
     options = core.ProgramOptions(arch=gpu.arch)
     return core.Program(f'extern "C" __global__ {source}', "c++", options).compile("ptx" if gpu.simulated else "cubin")
@@ -292,8 +366,6 @@ def compiled(core, gpu, source):
 def test_a_module_with_variables_that_the_host_sets_runs_as_it_is(gpu, counter):
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
-    from tests.gpu.memory import call
-
     ptx = frameworks.nvrtc_ptx(
         gpu, '__constant__ int factor; extern "C" __global__ void scale(int *x) { x[threadIdx.x] *= factor; }'
     )

@@ -114,7 +114,7 @@ def test_times_of_the_gpu_lie_between_the_hosts_times_around_them_within_the_sta
         clock = first.through(memory.clock())
     finally:
         memory.close()
-    assert 0 < clock.error_ns < (50_000_000 if gpu.simulated else 100_000)
+    assert 0 < clock.error_ns < (50_000_000 if gpu.simulated else 5_000_000)
     for before, told, after in seen:
         mapped = int(clock.to_host(np.array([told], np.int64))[0])
         assert before - clock.error_ns <= mapped <= after + clock.error_ns
@@ -181,7 +181,7 @@ def test_of_a_ring_that_is_far_too_small_every_record_is_delivered_or_counted_as
             work(shape, given, out)
     seen = trace.result.maps["items"]
     assert len(seen) + trace.result.lost == 5 * shape.threads
-    assert len(seen) >= 100
+    assert len(seen) >= 50
     assert set(seen["thread"]) <= set(range(shape.threads))
     assert seen["thread"].value_counts().max() <= 5
 

@@ -128,6 +128,22 @@ def test_calls_of_child_processes_are_rows_with_their_process(driver):
     assert set(result.api["pid"]) == set(pids)
 
 
+def test_threads_that_this_tool_has_in_a_child_are_not_the_childs(driver):
+    code = (
+        "import ctypes, threading\n"
+        f"driver = ctypes.CDLL({str(driver.path)!r})\n"
+        "def ours():\n"
+        "    ctypes.CDLL(None).prctl(15, b'accel_magic')\n"
+        "    driver.cuCtxSynchronize()\n"
+        "thread = threading.Thread(target=ours)\n"
+        "thread.start(); thread.join()\n"
+        "driver.cuEventQuery(None)\n"
+    )
+    result = traced(lambda: subprocess.run([sys.executable, "-c", code], check=True))
+
+    assert result.api["name"].tolist() == ["cuEventQuery"]
+
+
 def test_what_others_ask_of_the_driver_is_not_recorded(driver, tmp_path):
     gate, done = tmp_path / "gate", tmp_path / "done"
     os.mkfifo(gate)
@@ -169,7 +185,7 @@ def test_records_without_room_are_counted_to_the_last_and_shown(driver, monkeypa
     lost = result.recording.api_lost
     assert lost > 0
     assert len(result.api) + lost == 32_000
-    assert f"the records of {lost:,} host calls were lost" in repr(result)
+    assert f"for the ring buffer was full: {lost:,}" in repr(result)
 
 
 def test_calls_beyond_the_limit_are_told(driver, monkeypatch):
@@ -198,7 +214,7 @@ def test_a_call_that_has_not_returned_at_the_end_is_told(driver):
     thread.join()
 
     assert len(result.api) == 0
-    assert "1 host calls had not returned" in repr(result)
+    assert "had not returned at the end of the trace: 1" in repr(result)
 
 
 def test_a_recording_is_saved_and_opened_with_its_calls(driver, tmp_path):
@@ -210,11 +226,12 @@ def test_a_recording_is_saved_and_opened_with_its_calls(driver, tmp_path):
     assert again.api_off == ""
 
 
-def test_an_error_in_the_block_detaches_and_keeps_the_calls(driver, nothing_attached):
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_an_error_in_the_block_detaches_and_keeps_the_calls(driver, nothing_attached, error):
     trace = accel_magic.gputrace("kernelcount", device="cpu", host_api="on")
-    with pytest.raises(ZeroDivisionError), trace:
+    with pytest.raises(error), trace:
         driver.cuCtxSynchronize()
-        1 / 0  # noqa: B018
+        raise error
 
     assert trace.result.api["name"].tolist() == ["cuCtxSynchronize"]
     with accel_magic.trace("tracepoint:syscalls:sys_enter_getpid") as other:
@@ -227,8 +244,8 @@ def test_a_trace_that_is_not_started_for_another_reason_leaves_nothing(driver, m
         raise MachineError("no memory")
 
     monkeypatch.setattr("accel_magic.gpu.trace.allocate_all", refuse)
-    with pytest.raises(MachineError, match="no memory"), accel_magic.gputrace("kernelcount", device="cpu"):
-        pass
+    with pytest.raises(MachineError, match="no memory"):
+        traced(driver.run_all)
 
 
 def test_a_killed_process_leaves_nothing_attached(driver, left_behind):
@@ -249,14 +266,14 @@ def test_a_killed_process_leaves_nothing_attached(driver, left_behind):
     driver.cuCtxSynchronize()
 
 
-def test_without_wanting_them_nothing_is_attached(driver, in_kernel):
-    before = in_kernel()
-    with accel_magic.gputrace("kernelcount", device="cpu", host_api="off") as trace:
+@pytest.mark.parametrize(("mode", "why"), [("off", "--host-api off"), ("auto", "simulated")])
+def test_without_wanting_them_nothing_is_attached(driver, left_behind, mode, why):
+    with accel_magic.gputrace("kernelcount", device="cpu", host_api=mode) as trace:
         driver.cuCtxSynchronize()
-        assert in_kernel() == before
+        assert left_behind() == set()
 
     assert len(trace.result.api) == 0
-    assert trace.result.api_off == "--host-api off"
+    assert why in trace.result.api_off
 
 
 def test_the_preset_works_under_ktrace_too(driver):
@@ -319,18 +336,38 @@ def test_calls_of_a_child_on_the_simulated_device_are_joined_with_its_launches(f
     assert result.tools["kernelcount"]["threads"].tolist() == [128]
 
 
-def test_what_this_tool_asks_of_the_driver_is_left_out(python):
+def test_what_this_tool_asks_of_the_driver_is_left_out_here_and_in_children(python, fill):
     script = """
-import ctypes, time
+import ctypes, os, subprocess, sys, time
 import accel_magic
 from accel_magic.gpu import standin
 
-with standin.driver():
+with standin.driver() as server:
     trace = accel_magic.gputrace("kernelcount", "kernelretsnoop", device="cuda", host_api="on", every=0.02)
     with trace:
         time.sleep(0.2)
         trace.maps_now()
         ctypes.CDLL("libcuda.so.1").cuCtxSynchronize()
-print(trace.result.api["name"].tolist(), len(trace.result.history["kernels"].columns) > 0)
+        surroundings = {**os.environ, **standin.environment(server)}
+        subprocess.run([sys.executable, "-c", sys.argv[2], sys.argv[1]], check=True, env=surroundings)
+api = trace.result.api
+own = api["pid"] == os.getpid()
+print(*api["name"][own], "/", *api["name"][~own], "/", *api["launch"].dropna())
 """
-    assert python(script).split("\n")[-2] == "['cuCtxSynchronize'] True"
+    own, child, joined = python(script, fill, CHILD).strip().splitlines()[-1].split(" / ")
+
+    assert own == "cuCtxSynchronize"
+    launches = " cuLaunchKernel" * 3
+    assert child == f"cuModuleLoadData cuModuleGetFunction cuMemAlloc{launches} cuMemcpyDtoH"
+    assert joined == "0 1 2"
+
+
+def test_a_cell_shows_its_calls_and_their_timeline(driver, notebook):
+    notebook(f"import ctypes\ndriver = ctypes.CDLL({str(driver.path)!r})")
+    shown = notebook("%%gputrace kernelcount --device cpu --host-api on --no-live -o t\nx = driver.run_all()")
+    asked = notebook("print(len(t.api), t.api['name'].iloc[8])")
+
+    (html,) = [output["data"]["text/html"] for output in shown.of("execute_result")]
+    assert f"{len(ALL)} host calls" in html
+    assert "Timeline, CPU device (simulated)" in html
+    assert asked.text.strip() == f"{len(ALL)} cuMemcpyHtoD"

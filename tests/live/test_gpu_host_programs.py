@@ -15,8 +15,10 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, ProgramError
-from accel_magic.gpu import clang
+from accel_magic.gpu import clang, map_views, programs
 from accel_magic.gpu.adapters import nvrtc
+from accel_magic.gpu.host_programs.running import HostPrograms
+from accel_magic.kernel.linker import Linker
 from accel_magic.kernel.maps import possible_cpus
 
 pytestmark = pytest.mark.live
@@ -584,7 +586,8 @@ SEC("gpu/entry") int am_begin(struct gpu_ctx *ctx) {{ {look} }}
 """
     words = (source(program), f"am_on_work=uprobe:{library}:am_work")
 
-    error = refused(*words)
+    error = refused(words[0])
+    assert isinstance(error, ProgramError)
     assert why in error.why
     assert "BPF_MAP_TYPE_SHARED_ARRAY" in error.fix
     assert why in str(refused(*words, verify="warn"))  # the line asks for that program
@@ -725,6 +728,36 @@ def test_an_error_in_the_cell_keeps_the_result_and_leaves_nothing(source, librar
     assert left_behind() == set()
 
 
+def test_hits_after_detaching_do_not_count_and_missed_ones_are_told(
+    source, library, work, monkeypatch, nothing_attached
+):
+    monkeypatch.setattr(Linker, "misses", lambda _: 1234)
+    sources = programs.load([source(OWN, GPU)])
+    on_cpu = HostPrograms.load(sources, {"am_on_work": [f"uprobe:{library}:am_work"]}, simulated=True)
+    work.many(2)
+    on_cpu.attach()
+    work.many(3)
+    on_cpu.detach()
+    work.many(4)
+
+    assert "am_both.bpf.c: 1,234 hits were missed: a program was running on that CPU" in on_cpu.told()
+    frames = {each.spec.name: map_views.frame(each.spec, each.raw, 1) for each in on_cpu.contents()}
+    on_cpu.close()
+    assert frames[".bss"]["am_seen"].tolist() == [3]
+    assert frames["am_ring"]["number"].tolist() == [0, 1, 2]
+
+
+def test_what_reading_the_maps_calls_itself_does_not_count(source, library, work, monkeypatch, nothing_attached):
+    from accel_magic.gpu import trace as module
+
+    real = module.recording_of
+    monkeypatch.setattr(module, "recording_of", lambda *given, **named: work.many(5) and real(*given, **named))
+    with trace(source(DELAY), f"am_on_work=uprobe:{library}:am_work") as t:
+        work.many(2)
+
+    assert t.result.maps["am_stamps"]["value"].tolist()[1] == 2
+
+
 def test_a_trace_that_fails_while_attaching_leaves_nothing(source, library, left_behind, monkeypatch):
     from accel_magic.gpu.host_programs import running
 
@@ -749,6 +782,28 @@ def test_the_magics_line_binds_programs_of_a_file(source, library, notebook):
 
     assert ran.status == "ok", ran.text
     assert notebook("print(t.maps['am_stamps']['value'].tolist()[1])").text == "5\n"
+
+
+NATIVE = Path(__file__).parents[1] / "unit" / "gpu" / "standin"
+
+
+def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path, nothing_attached):
+    from accel_magic.gpu.standin import build
+
+    driver, binary = build.library(), tmp_path / "native"
+    subprocess.run(["cc", "-o", binary, NATIVE / "native.c", driver], check=True)
+    with trace(source(DELAY), f"am_on_work=uprobe:{driver}:cuLaunchKernel") as t:
+        for _ in range(2):
+            printed = subprocess.run(
+                [binary, NATIVE / "kernels.ptx"], capture_output=True, text=True, check=True
+            ).stdout
+            assert printed == "doubled\n"
+
+    stamp, calls = t.result.maps["am_stamps"]["value"].tolist()
+    then, began, delay = t.result.maps["am_delays"]["value"].tolist()
+    assert calls == len(t.result.launches) == 2
+    assert then == stamp
+    assert 0 < delay == began - then < t.result.recording.duration_ns
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "gputrace.md"

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 def tables(result: GpuResult) -> dict[str, pd.DataFrame]:
     """Make the main table of each tool that was traced with, in their order."""
     return {
-        source: together(
-            {pid: TABLES[source](part, part.maps_of(source)) for pid, part in result.by_process.items()}
-        )
+        source: together({pid: TABLES[source](part, part.maps_of(source)) for pid, part in result.by_process.items()})
         for source in result.recording.sources
         if source in TABLES
     }

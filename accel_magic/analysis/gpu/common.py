@@ -17,7 +17,8 @@ LANES = 32
 
 def with_names(table: pd.DataFrame, result: GpuResult) -> pd.DataFrame:
     """Put the kernel's `name` behind its number, the column `kernel`."""
-    names = result.kernels.set_index("kernel")["name"]
+    kernels = result.kernels
+    names = kernels[kernels["kernel"] >= 0].set_index("kernel")["name"]  # -1: kernels that were not instrumented
     kernel = table["kernel"].astype("int32")
     return table.drop(columns="kernel").assign(kernel=kernel, name=kernel.map(names).astype("str"))
 
@@ -74,7 +75,8 @@ def launch_of(result: GpuResult, numbers: pd.Series) -> pd.Series:
     Where the host was not told the numbers, they are matched in order: they ascend from launch to launch of the kernels
     that programs were put into.
     """
-    launches = result.launches[result.launches["kernel"] >= 0]
+    kernels = result.kernels
+    launches = result.launches[result.launches["kernel"].isin(kernels.loc[kernels["instrumented"], "kernel"])]
     told = launches["device_launch"].dropna()
     if len(told):
         rows = pd.Series(told.index, index=told.astype("int64"))
@@ -98,7 +100,7 @@ def popcount(masks: pd.Series) -> NDArray[np.int64]:
 
 def by_place(table: pd.DataFrame, more: list[str], sums: list[str]) -> pd.DataFrame:
     """Add up what the compiler made of one line, the largest first."""
-    file = table["file"].str.rpartition("/")[2]
+    file = table["file"].str.split("/").str[-1]
     line = file + ":" + table["line"].astype("str")
     place = line.where(table["file"] != "", "place " + table["site"].astype("str"))
     grouped = table.assign(place=place).groupby(["name", "place", *more], observed=True)[sums].sum().reset_index()

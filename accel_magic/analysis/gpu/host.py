@@ -41,9 +41,13 @@ def summary(api: pd.DataFrame) -> pd.DataFrame:
 
 def block_spans(result: GpuResult) -> pd.DataFrame:
     """One row per block that `blocktime` saw: SPANS, `block`, `sm`; times on the host's clock."""
-    recording = result.recording
-    if "blocktime" not in recording.sources:
+    if "blocktime" not in result.recording.sources:
         return _empty({**SPANS, "block": "int64", "sm": "int64"})
+    return pd.concat([_spans_of(part) for part in result.by_process.values()], ignore_index=True)
+
+
+def _spans_of(result: GpuResult) -> pd.DataFrame:
+    recording = result.recording
     spans = result.maps_of("blocktime")["spans"]
     table = with_names(spans.drop(columns=["launch"]), result)
     return table.assign(

@@ -29,14 +29,12 @@ def launches_awaited(api: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterat
     is_launch = (calls["kind"] == "launch").to_numpy()
     if not is_launch.any():
         return
-    # Stretches from one launch to the next: a thread's last launch has none, whatever comes after it.
+    # Stretches from one launch to the next; a last launch of a thread has none, so what follows it does not matter.
     stretch = np.cumsum(is_launch)
     thread = calls["pid"].to_numpy(np.int64) << 32 | calls["tid"].to_numpy(np.int64)
     launches = np.flatnonzero(is_launch)
     followed = launches[:-1][thread[launches[:-1]] == thread[launches[1:]]]
-    syncs = np.flatnonzero(~is_launch & (stretch > 0))
-    syncs = syncs[thread[syncs] == thread[launches[stretch[syncs] - 1]]]
-    awaited = np.isin(stretch[followed], stretch[syncs])
+    awaited = np.isin(stretch[followed], stretch[~is_launch])
     share = float(awaited.mean()) if len(followed) else 0.0
     if len(followed) >= FEWEST_CALLS and share >= rule.threshold:
         waits = calls[~is_launch]["duration_ns"]

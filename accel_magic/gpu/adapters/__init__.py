@@ -125,7 +125,7 @@ FRAMEWORKS: Final = (
     _Framework("numba.cuda", "numba_cuda"),
     _Framework("cupy", "cupy"),
     _Framework("cuda.core", "cuda_core"),
-    _Framework("cuda.bindings.nvrtc", "nvrtc_bindings"),
+    _Framework("cuda.bindings.driver", "nvrtc_bindings"),
     _Framework("torch", "inductor"),
 )
 """All of them. None is imported here: an adapter is made when the user has the framework."""

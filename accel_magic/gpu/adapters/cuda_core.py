@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.gpu.adapters import Launch
-from accel_magic.gpu.adapters.entries import architecture
 from accel_magic.gpu.adapters.patching import absent, substituted
 from accel_magic.gpu.adapters.simulated import three
-from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, called_by, recorded, rewritten
+from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, assembled, called_by, recorded, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,10 +139,9 @@ class _Cell:
     def _load(self, twin: _Twin) -> Any:
         if twin.own.code_type == "ptx":
             return self.code.from_ptx(twin.text.encode())
-        # The driver may be older than the compiler, and not know its version of PTX.
-        from accel_magic.gpu.assemble import assemble
+        from cuda.bindings import driver
 
-        return self.code.from_cubin(assemble(twin.text, architecture(twin.text)).cubin)
+        return self.code.from_cubin(assembled(driver, twin.text))
 
 
 def _watched_program(cell: _Cell, program: Any) -> Any:
@@ -212,7 +210,7 @@ def _watched_launch(cell: _Cell, launch: Any) -> Callable[..., Any]:
             cell.observer.skipped(name, GRAPH)
             return launch(stream, config, kernel, *arguments)
         shared = int(config.shmem_size or 0)
-        launched = Launch(NAME, name, three(config.grid), three(config.block), shared, handle, time.monotonic_ns())
+        launched = Launch(NAME, name, _blocks(config), three(config.block), shared, handle, time.monotonic_ns())
         twin = cell.twin_of(kernel, name)
         if twin is not None:
             allow_shared(driver, twin.handle, shared)
@@ -222,6 +220,15 @@ def _watched_launch(cell: _Cell, launch: Any) -> Callable[..., Any]:
         return result
 
     return watched
+
+
+def _blocks(config: Any) -> tuple[int, int, int]:
+    """Blocks of the grid: with clusters, cuda.core counts these."""
+    x, y, z = three(config.grid)
+    if not config.cluster:
+        return x, y, z
+    cluster = three(config.cluster)
+    return x * cluster[0], y * cluster[1], z * cluster[2]
 
 
 def _is_graph(stream: Any) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAME = "CuPy"
 _NEEDED = (
     "RawKernel",
-    "RawKernel.compile",
+    "RawKernel.kernel",
     "cuda.compiler._NVRTCProgram.compile",
     "cuda.compiler._compile_module_with_cache",
     "cuda.compiler._kernel_cache_backend.load",
@@ -127,9 +127,8 @@ class _Cell:
             self.silent = False
 
     def is_traced(self, twin: Any) -> bool:
-        """Compile the second kernel; whether there are programs in it."""
-        twin.compile()
-        return twin.code in self.traced
+        """Compile the second kernel if it is not yet; whether there are programs in it."""
+        return twin.kernel is not None and twin.code in self.traced
 
     def compiler(self, compiler: Any) -> Callable[..., Any]:
         """Make the method that compiles to a cubin, by way of rewritten PTX."""

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.devices import Memory
     from accel_magic.gpu.instrument import Instrumenter
-    from accel_magic.gpu.native.process import Traced
     from accel_magic.gpu.programs import Source
 
 NAME: Final = "native binaries"
 _PRELOAD: Final = "LD_PRELOAD"
-_PATH: Final = "ACCEL_MAGIC_NATIVE"
+_NAME: Final = "ACCEL_MAGIC_NATIVE"
 
 
 @contextmanager
@@ -30,7 +29,7 @@ def watched(
     trace: Instrumenter,
     device: Memory,
     descriptors: Callable[[Source], Mapping[str, int]],
-) -> Iterator[Callable[[], tuple[Traced, ...]]]:
+) -> Iterator[Server | None]:
     """Trace the kernels of processes that are started until the context ends.
 
     Where there is no C compiler this is told through `trace.skipped`, and nothing is watched.
@@ -43,21 +42,21 @@ def watched(
         descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
 
     Yields:
-        What ends the watching and gives what there is of each process; calling it again gives the same.
+        The server, whose `finish` gives what there is of each process; None where nothing is watched.
 
     """
     try:
         library = build.library()
     except MachineError as error:
         trace.skipped(NAME, str(error).replace("\n", ";"))
-        yield tuple
+        yield None
         return
     server = Server(sources, threads, trace, device, descriptors)
     try:
         server.start()
         before = os.environ.get(_PRELOAD, "")
-        with _set({_PRELOAD: f"{library}:{before}" if before else str(library), _PATH: server.path}):
-            yield server.finish
+        with _set({_PRELOAD: f"{library}:{before}" if before else str(library), _NAME: server.name}):
+            yield server
     finally:
         server.finish()
 

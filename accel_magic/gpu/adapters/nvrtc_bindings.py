@@ -12,9 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.gpu.adapters import Launch
-from accel_magic.gpu.adapters.entries import architecture
 from accel_magic.gpu.adapters.patching import absent, substituted
-from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, called_by, recorded, rewritten
+from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, assembled, called_by, recorded, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.adapters import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
-NAME = "NVRTC"
+NAME = "cuda.bindings"
 _NEEDED = ("nvrtcGetPTX", "nvrtcGetPTXSize", "nvrtcGetCUBIN")
 _DRIVER = (
     "cuModuleLoadData",
@@ -56,10 +55,10 @@ class NvrtcAdapter:
 
     def missing(self) -> str:
         """See `Adapter.missing`."""
-        nvrtc = sys.modules.get("cuda.bindings.nvrtc")
-        if nvrtc is None:
-            return "cuda.bindings.nvrtc is not imported"
-        names = absent(nvrtc, _NEEDED) or absent(import_module("cuda.bindings.driver"), _DRIVER)
+        driver = sys.modules.get("cuda.bindings.driver")
+        if driver is None:
+            return "cuda.bindings.driver is not imported"
+        names = absent(driver, _DRIVER) or absent(import_module("cuda.bindings.nvrtc"), _NEEDED)
         return f"cuda.bindings has no {names}; cuda-bindings 13 has them" if names else ""
 
     @contextmanager
@@ -68,7 +67,7 @@ class NvrtcAdapter:
         if self.device is not None:  # compiling works, and CpuKernel launches: there is nothing to watch
             yield
             return
-        nvrtc, driver = sys.modules["cuda.bindings.nvrtc"], import_module("cuda.bindings.driver")
+        nvrtc, driver = import_module("cuda.bindings.nvrtc"), sys.modules["cuda.bindings.driver"]
         cell = _Cell(nvrtc, driver, observer)
         with ExitStack() as stack:
             stack.callback(cell.close)
@@ -83,6 +82,7 @@ class _Cell:
     Attributes:
         cubins: PTX of what NVRTC compiled within the cell, by its machine code.
         texts: By handle of a module or library: its PTX with programs in it, '' where none were put in.
+        as_text: Of these, which the user loaded as PTX and left to the driver to assemble.
         loaded: By the same: the twin.
         kernels: By handle of a kernel: its twin, or None.
 
@@ -93,6 +93,7 @@ class _Cell:
     observer: Observer
     cubins: dict[bytes, str] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
+    as_text: set[int] = field(default_factory=set)
     loaded: dict[int, Any] = field(default_factory=dict)
     kernels: dict[int, Any] = field(default_factory=dict)
 
@@ -124,14 +125,20 @@ class _Cell:
 
     def _load(self, own: Callable[..., Any], image: Any, *options: Any) -> Any:
         result = own(image, *options)
-        if not int(result[0]):
-            ptx = self._ptx(image)
-            if ptx:
-                self.texts[int(result[1])] = rewritten(self.observer, NAME, ptx)
+        ptx, as_text = ("", False) if int(result[0]) else self._ptx(image)
+        if ptx:
+            handle = int(result[1])
+            self.texts[handle] = rewritten(self.observer, NAME, ptx)
+            (self.as_text.add if as_text else self.as_text.discard)(handle)
         return result
 
-    def _ptx(self, image: Any) -> str:
-        """The PTX of an image, given as the bindings take it: a buffer, or its address; '' where none is known."""
+    def _ptx(self, image: Any) -> tuple[str, bool]:
+        """The PTX of an image, '' where none is known, and whether it is the image itself.
+
+        Args:
+            image: As the bindings take it: a buffer, or its address.
+
+        """
         if isinstance(image, int):
             content = ctypes.string_at(image)
             # The first bytes of machine code say how long it is.
@@ -142,9 +149,10 @@ class _Cell:
         else:
             content = bytes(image)
         if content in self.cubins:
-            return self.cubins[content]
+            return self.cubins[content], False
         content = content.rstrip(b"\0")
-        return content.decode(errors="replace") if b".entry" in content and b"\0" not in content else ""
+        is_text = b".entry" in content and b"\0" not in content
+        return (content.decode(errors="replace") if is_text else ""), is_text
 
     def _unload(self, own: Callable[..., Any], module: Any) -> Any:
         handle = int(module)
@@ -196,7 +204,7 @@ class _Cell:
             return None
         try:
             if owner not in self.loaded:
-                self.loaded[owner] = self._loaded(self.texts[owner])
+                self.loaded[owner] = self._loaded(owner)
             return _checked(self.driver.cuModuleGetFunction(self.loaded[owner], name.encode()))
         except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
             reason = str(failure).strip().replace("\n", "; ")
@@ -218,11 +226,10 @@ class _Cell:
                 return handle
         return 0
 
-    def _loaded(self, text: str) -> Any:
-        # The driver may be older than the compiler, and not know its version of PTX.
-        from accel_magic.gpu.assemble import assemble
-
-        return _checked(self.driver.cuModuleLoadData(assemble(text, architecture(text)).cubin))
+    def _loaded(self, owner: int) -> Any:
+        text = self.texts[owner]
+        image = text.encode() + b"\0" if owner in self.as_text else assembled(self.driver, text)
+        return _checked(self.driver.cuModuleLoadData(image))
 
 
 def _checked(result: Any) -> Any:

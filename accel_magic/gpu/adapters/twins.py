@@ -37,6 +37,37 @@ def rewritten(observer: Observer, framework: str, ptx: str) -> str:
     return "" if text == ptx else text
 
 
+def assembled(driver: Any, text: str) -> bytes:
+    """Make machine code for the current context's GPU, which may be newer than what the PTX is for.
+
+    Not left to the driver where the user has machine code too: it may be older than the compiler, and not know its
+    version of PTX.
+
+    Raises:
+        ProgramError: The assembler refuses the module.
+        MachineError: There is no assembler.
+
+    """
+    from accel_magic.gpu.assemble import assemble
+
+    given, here = architecture(text), _architecture(driver)
+    return assemble(text, given if given.rstrip("af") == here or not here else here).cubin
+
+
+def _architecture(driver: Any) -> str:
+    """The current context's GPU as compilers name it; '' where the driver does not say."""
+    kinds = driver.CUdevice_attribute
+    error, device = driver.cuCtxGetDevice()
+    numbers = []
+    for kind in (
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+    ):
+        error, number = (error, 0) if int(error) else driver.cuDeviceGetAttribute(kind, device)
+        numbers.append(number)
+    return "" if int(error) else "sm_{}{}".format(*numbers)
+
+
 def called_by(packages: tuple[str, ...]) -> bool:
     """Whether the function that asks was called from one of these packages.
 

@@ -53,7 +53,7 @@ class ClockKernel:
         stream: Where it runs; no other stream waits for it.
         mailbox: Address of BYTES that the host reaches too, as kernels use it.
         words: The same bytes on the host, as u64.
-        rounds: Exchanges of one launch; 1 where kernels end before the call that launches them returns.
+        rounds: Exchanges of one launch at most.
 
     """
 
@@ -90,6 +90,8 @@ class ClockKernel:
             for ask in asks:
                 exchange = self._exchange(len(exchanges), ask, _LIMIT_NS if exchanges else PATIENCE_NS)
                 if exchange is None:
+                    # Launches may wait for their kernels (CUDA_LAUNCH_BLOCKING, debuggers): these must not wait for us.
+                    self._rounds = 1
                     break
                 exchanges.append(exchange)
         finally:

@@ -23,7 +23,7 @@ OLDEST: Final = 11_000
 
 STREAM_NON_BLOCKING: Final = 1
 HOST_PORTABLE_AND_MAPPED: Final = 3
-"""CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP; for cuMemHostRegister the bits are the same."""
+"""CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP."""
 CAPTURE_RELAXED: Final = 2
 MULTIPROCESSOR_COUNT: Final = 16
 CAN_MAP_HOST_MEMORY: Final = 19
@@ -32,10 +32,11 @@ CAPABILITY_MINOR: Final = 76
 
 NO_DEVICE: Final = 100
 OUT_OF_MEMORY: Final = 2
-FAULTS: Final = frozenset({214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721})
-"""What every call says once a kernel, or the device, has failed: the device's memory cannot be reached again."""
-_DEAD: Final = FAULTS | {4, 201, 709}
-"""The same, or the context was destroyed, or the process ends."""
+_DEAD: Final = frozenset({4, 201, 214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
+"""What every call says once a kernel or the device has failed, the context was destroyed, or the process ends: nothing
+in the context can be reached again."""
+UNKNOWN: Final = frozenset({1, 400, 713})
+"""What the driver says of an address, or of a handle, that it does not know."""
 
 _DEVICE_POINTER: Final = c_uint64
 _PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = MappingProxyType(
@@ -61,8 +62,6 @@ _PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = MappingProxyType(
         "cuMemsetD8Async": (_DEVICE_POINTER, c_uint8, c_size_t, c_void_p),
         "cuMemcpyHtoDAsync_v2": (_DEVICE_POINTER, c_void_p, c_size_t, c_void_p),
         "cuMemcpyDtoHAsync_v2": (c_void_p, _DEVICE_POINTER, c_size_t, c_void_p),
-        "cuMemHostAlloc": (POINTER(c_void_p), c_size_t, c_uint),
-        "cuMemFreeHost": (c_void_p,),
         "cuMemHostRegister_v2": (c_void_p, c_size_t, c_uint),
         "cuMemHostUnregister": (c_void_p,),
         "cuMemHostGetDevicePointer_v2": (POINTER(_DEVICE_POINTER), c_void_p, c_uint),

@@ -97,6 +97,30 @@ def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
     return gpu
 
 
+def context_of(driver: Driver, gpu: Gpu) -> tuple[int, bool]:
+    """Find the context to use on a GPU: the thread's current one, else the GPU's primary one.
+
+    Returns:
+        Its handle, and whether it is the primary one, which is retained then.
+
+    Raises:
+        MachineError: The GPU is not available, or has no room for a context.
+
+    """
+    device = driver.number("cuDeviceGet", gpu.number)
+    current = driver.handle("cuCtxGetCurrent")
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    driver.call("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+    here = bool(current) and driver.number("cuCtxGetDevice") == device
+    if here and not active.value:
+        return current, False
+    primary = driver.handle("cuDevicePrimaryCtxRetain", device)
+    if here and current != primary:
+        driver.attempt("cuDevicePrimaryCtxRelease_v2", device)
+        return current, False
+    return primary, True
+
+
 def _described(driver: Driver, number: int) -> Gpu:
     device = driver.number("cuDeviceGet", number)
     name = ctypes.create_string_buffer(_NAME_BYTES)

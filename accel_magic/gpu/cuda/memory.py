@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _STAGING: Final = 4 << 20
 _WAIT_S: Final = 0.1
-_DRIVERS_OWN: Final = "cuMemFreeHost"
+_GIVEN_UP: Final[list[CudaMemory]] = []
+"""Kernels may still write to their memory: it must not be unmapped."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class CudaMemory:
         """
         driver = driver or cuda.load()
         gpu = gpus.chosen(number, driver)
-        context, retained = _context(driver, gpu)
+        context, retained = gpus.context_of(driver, gpu)
         memory = cls(driver, gpu, context, retained=retained)
         try:
             memory._prepare()
@@ -156,21 +157,29 @@ class CudaMemory:
 
     def _allocate_host(self, content: NDArray[np.uint8]) -> int:
         size = max(len(content), 1)
+        whole = _own_memory(size)
+        whole[: len(content)] = content
         try:
-            place = self._driver.handle("cuMemHostAlloc", size, cuda.HOST_PORTABLE_AND_MAPPED)
+            self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
         except DriverError as error:
-            raise self._no_room(error, size) from None
-        host = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(place))
-        host[: len(content)] = content
-        return self._mapped(place, size, host, _DRIVERS_OWN)
+            if error.code != cuda.OUT_OF_MEMORY:
+                raise
+            raise MachineError(
+                f"the host has no room for {size:,} bytes of maps that the GPU reaches",
+                why=error.why,
+                fix="free memory, lower the rings' max_entries, or trace fewer threads: --threads N",
+            ) from None
+        return self._mapped(whole, size)
 
-    def _mapped(self, place: int, size: int, host: NDArray[np.uint8], free: str) -> int:
+    def _mapped(self, whole: NDArray[np.uint8], size: int) -> int:
+        """Keep registered memory under the address that kernels use."""
+        place = int(whole.ctypes.data)
         try:
             address = self._driver.handle("cuMemHostGetDevicePointer_v2", place, 0)
         except BaseException:
-            self._driver.attempt(free, place)
+            self._driver.attempt("cuMemHostUnregister", place)
             raise
-        self._blocks[address] = _Block(size, host, free, place)
+        self._blocks[address] = _Block(size, whole[:size], "cuMemHostUnregister", place)
         return address
 
     def _no_room(self, error: DriverError, size: int) -> MachineError:
@@ -193,7 +202,7 @@ class CudaMemory:
 
         """
         try:
-            mapping = mmap.mmap(descriptor, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+            mapping = mmap.mmap(descriptor, _pages(size))
         except (OSError, ValueError) as error:
             raise MachineError(
                 "a map of the kernel's cannot be shared with the GPU",
@@ -201,23 +210,22 @@ class CudaMemory:
                 fix="declare it with __uint(map_flags, BPF_F_MMAPABLE)",
             ) from None
         whole = np.frombuffer(mapping, np.uint8)  # keeps the mapping
-        place = int(whole.ctypes.data)
         with self._current():
             try:
-                self._driver.call("cuMemHostRegister_v2", place, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
+                self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
             except DriverError as error:
                 raise MachineError(
                     "the NVIDIA driver does not take the memory of a map of the kernel's",
                     why=error.why,
-                    fix="use BPF_MAP_TYPE_GPU_ARRAY_HOST for the GPU's programs and copy between the two",
+                    fix="give the GPU's programs and those of the CPU a map each",
                 ) from None
-            return self._mapped(place, size, whole[:size], "cuMemHostUnregister")
+            return self._mapped(whole, size)
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy (size,) bytes; those in the host's memory also after the GPU has failed.
 
         Raises:
-            MachineError: The bytes cannot be reached any more: a kernel has failed, or the context was destroyed.
+            MachineError: The GPU's cannot be reached any more: a kernel has failed, or the context was destroyed.
 
         """
         seen = self.view(address, size)
@@ -237,28 +245,8 @@ class CudaMemory:
         """(size,) bytes themselves, live, where the host reaches them, else None."""
         for base, block in tuple(self._blocks.items()):
             if base <= address and address + size <= base + block.size:
-                if block.host is None:
-                    return None
-                self._require_there(block)
-                return block.host[address - base : address - base + size]
+                return None if block.host is None else block.host[address - base : address - base + size]
         raise MachineError(f"{size} bytes at {address:#x} are not this trace's", fix="please report this")
-
-    def _require_there(self, block: _Block) -> None:
-        """Refuse memory of the driver's that went with its context: to touch it would end the process.
-
-        A context that has only failed still has it, and the driver says then how it failed.
-        """
-        if block.free != _DRIVERS_OWN:
-            return
-        with self._current():
-            address = ctypes.c_uint64()
-            code = self._driver.attempt("cuMemHostGetDevicePointer_v2", ctypes.byref(address), block.handle, 0)
-        if code and code not in cuda.FAULTS:
-            raise MachineError(
-                "the maps of this trace are gone",
-                why="the GPU's context was destroyed or reset within the cell",
-                fix="trace a cell that does not reset the device",
-            )
 
     def free(self, address: int) -> None:
         """Give memory back, or stop sharing it; what kernels that nobody waited for may still use is left."""
@@ -332,6 +320,8 @@ class CudaMemory:
 
     def close(self) -> None:
         """Give everything back; again is harmless. What is left on a GPU that has failed is gone with its context."""
+        if self.given_up:
+            _GIVEN_UP.append(self)
         if self.given_up or not self._context:
             return
         context, self._context = self._context, 0
@@ -373,27 +363,26 @@ class CudaMemory:
             driver.attempt("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
 
-def _context(driver: Driver, gpu: Gpu) -> tuple[int, bool]:
-    """Find the context to use, and whether it is the GPU's primary one, which is retained then."""
-    device = driver.number("cuDeviceGet", gpu.number)
-    current = driver.handle("cuCtxGetCurrent")
-    flags, active = ctypes.c_uint(), ctypes.c_int()
-    driver.call("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
-    here = bool(current) and driver.number("cuCtxGetDevice") == device
-    if here and not active.value:
-        return current, False
-    primary = driver.handle("cuDevicePrimaryCtxRetain", device)
-    if here and current != primary:
-        driver.attempt("cuDevicePrimaryCtxRelease_v2", device)
-        return current, False
-    return primary, True
+def _own_memory(size: int) -> NDArray[np.uint8]:
+    """Map whole pages of zeros for the driver to register.
+
+    They are this process's own: the driver's would go with its context, and to touch them then would end the process.
+    A forked child does not get them: a page that two processes share moves away from the GPU when one writes to it.
+    """
+    mapping = mmap.mmap(-1, _pages(size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapping.madvise(mmap.MADV_DONTFORK)
+    return np.frombuffer(mapping, np.uint8)
+
+
+def _pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 @contextmanager
 def _unless_gone() -> Iterator[None]:
-    """Give things back; of a context that is gone nothing is left to be given back."""
+    """Give things back; of a context that is gone, or was reset, nothing is left to be given back."""
     try:
         yield
     except DriverError as error:
-        if not error.dead:
+        if not error.dead and error.code not in cuda.UNKNOWN:
             raise

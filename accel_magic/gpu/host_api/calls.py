@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.gpu.host_api.results import name_of
+from accel_magic.gpu.host_api.users import asked_for
 from accel_magic.gpu.recording import API
 from accel_magic.probes.presets.cuda import call_of, has_own_stream
 from accel_magic.traces.frames import events_frame
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from accel_magic.gpu.host_api.own import Stretches
     from accel_magic.traces.recording import Recording
 
@@ -22,16 +21,19 @@ _MEMORY_TYPES: Final = {1: "H", 2: "D", 3: "A"}
 """CU_MEMORYTYPE_HOST, _DEVICE, _ARRAY; unified memory (4) may be either."""
 _OWN_STREAM: Final = 2
 """CU_STREAM_PER_THREAD: what the stream 0 is in entries for default streams of each thread's own."""
+OWN_THREAD: Final = "accel_magic"
+"""Name of the threads that this tool has in other processes."""
 _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")
 _LARGEST = np.iinfo(np.int64).max
 
 
-def calls_of(recording: Recording, own: Stretches) -> pd.DataFrame:
+def calls_of(recording: Recording, own: Stretches, shim: str = "") -> pd.DataFrame:
     """Make a row of each call that came from outside the driver and from outside this tool.
 
     Args:
         recording: Of the preset `cuda`.
         own: When this tool itself called.
+        shim: The library of ours that stands before the driver in child processes; '' for none.
 
     Returns:
         Columns as in `accel_magic.gpu.recording.API`, in order of time, with `time_ns` on CLOCK_MONOTONIC; `launch` is
@@ -43,51 +45,41 @@ def calls_of(recording: Recording, own: Stretches) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in API.items()})
     events["time_ns"] += recording.start_ns
     tid, time_ns = events["tid"].to_numpy(np.int64), events["time_ns"].to_numpy(np.int64)
-    kept = outermost(tid, time_ns, events["duration_ns"].to_numpy(np.int64)) & ~own.hold(tid, time_ns)
+    length = events["duration_ns"].to_numpy(np.int64)
+    names, kinds = (_each(events, name).to_numpy() for name in ("name", "kind"))
+    wraps = np.array([point.target == shim for point in recording.plan.points])
+    wrappers = wraps[recording.events.columns["point"].values]
+    kept = asked_for(tid, time_ns, length, names=names, kinds=kinds, wrappers=wrappers)
+    kept &= ~own.hold(tid, time_ns) & (events["comm"] != OWN_THREAD).to_numpy()
     return _rows(events[kept].reset_index(drop=True))
 
 
-def outermost(tid: NDArray[np.int64], start: NDArray[np.int64], duration: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(calls,) whether a call was made by no other call: one entry of the driver may go through another."""
-    end = start + duration
-    order = np.lexsort((-end, start, tid))
-    first = np.diff(tid[order], prepend=-1) != 0
-    # The ends of a thread's earlier calls; a thread's own times are made larger than those of the thread before it.
-    groups = np.cumsum(first)
-    base = int(start.min()) if len(start) else 0
-    span = int(end.max()) - base + 1 if len(end) else 1
-    latest = np.maximum.accumulate(groups * span + end[order] - base)
-    before = np.append(-1, latest[:-1])
-    found = np.empty(len(tid), np.bool_)
-    found[order] = first | (groups * span + start[order] - base >= before)
-    return found
-
-
 def _rows(events: pd.DataFrame) -> pd.DataFrame:
-    calls = {symbol: call_of(symbol) for symbol in events["function"].cat.categories}
-
-    def each(name: str) -> pd.Series:
-        return events["function"].map({symbol: getattr(call, name) for symbol, call in calls.items()}).astype("object")
-
-    kind = each("kind")
+    kind = _each(events, "kind")
     codes = _codes(events)
     whole = {
         "time_ns": events["time_ns"],
         "duration_ns": events["duration_ns"].astype("int64"),
         "pid": events["pid"],
         "tid": events["tid"],
-        "name": each("name"),
+        "name": _each(events, "name"),
         "kind": kind,
         "kernel": _kernels(events),
         **{name: _column(events, name) for name in _SHAPE},
         "stream": _streams(events, kind),
-        "bytes": _bytes(events, each("unit"), kind),
-        "direction": _directions(events, each("direction")),
-        "waits": _waits(each("name"), kind),
+        "bytes": _bytes(events, _each(events, "unit"), kind),
+        "direction": _directions(events, _each(events, "direction")),
+        "waits": _waits(_each(events, "name"), kind),
         "result": codes.map({code: name_of(code) for code in codes.unique().tolist()}),
         "launch": pd.array([pd.NA] * len(events), "Int64"),
     }
     return pd.DataFrame(whole)[list(API)].astype(API)
+
+
+def _each(events: pd.DataFrame, name: str) -> pd.Series:
+    """What the table of calls says of each."""
+    known = {symbol: getattr(call_of(symbol), name) for symbol in events["function"].cat.categories}
+    return events["function"].map(known).astype("object")
 
 
 def _codes(events: pd.DataFrame) -> pd.Series:

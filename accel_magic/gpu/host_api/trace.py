@@ -32,6 +32,9 @@ HostApiMode = Literal["auto", "on", "off"]
 MOST_CALLS: Final = 1_000_000
 """Calls that are kept, of some 150 bytes each; later ones are only counted."""
 BUFFER_MIB: Final = 32.0
+_SIMULATED: Final = "the device is simulated: --host-api on records calls of the stand-in for its driver"
+_WRAPPED: Final = ("module", "context")
+"""Kinds of calls in which the shim itself asks the driver for something."""
 _FILE: Final = re.compile(r"libcuda\.so\.[\d.]+")
 
 
@@ -80,10 +83,21 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def plan_for(files: Sequence[Path]) -> Plan:
-    """Plan the probes of all calls in these libraries. Raises MachineError or ProbeError."""
-    wanted = parse_all(["cuda"])
-    specs = [replace(spec, target=str(path)) for path in files for spec in wanted]
+def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
+    """Plan the probes of all calls in these libraries.
+
+    Args:
+        files: The drivers.
+        shim: The library of ours that stands before the driver in child processes; '' for none.
+
+    Raises:
+        MachineError: The kernel cannot be traced like that.
+        ProbeError: There is no such file.
+
+    """
+    specs = [replace(spec, target=str(path)) for path in files for spec in parse_all(["cuda"])]
+    if shim:
+        specs += [replace(spec, target=shim) for spec in parse_all([f"cuda:{kind}" for kind in _WRAPPED])]
     return make_plan(specs, scope="self", max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
 
 
@@ -93,7 +107,7 @@ class HostTrace:
     `start`, `go`, `stop`; or `abort`. Where it cannot record, all of these do nothing, and `off` says why.
 
     Args:
-        mode: `on`, `off`, or `auto`: where the kernel engine has its privilege and there is a driver.
+        mode: `on`, `off`, or `auto`: on a GPU, where the kernel engine has its privilege and there is a driver.
 
     """
 
@@ -104,14 +118,16 @@ class HostTrace:
         self._mode = mode
         self._session: LiveSession | None = None
         self._own = Stretches()
+        self._shim = ""
 
-    def start(self, memory: M, *, simulated: bool) -> M:
+    def start(self, memory: M, *, simulated: bool, shim: bool = False) -> M:
         """Attach where that is possible.
 
         Args:
             memory: What the trace reads the device with; these calls of the driver are not the user's.
-            simulated: Whether kernels run on the simulated device. Then it takes `on` to watch the stand-in for the
-                driver that children find there: attaching costs more than most such cells.
+            simulated: Whether kernels run on the simulated device. Then calls are those of a stand-in for the driver,
+                and it takes `on` to watch it: attaching costs more than most such cells.
+            shim: Whether a library of ours stands before the driver in child processes.
 
         Returns:
             What to use instead of `memory`.
@@ -121,13 +137,14 @@ class HostTrace:
             ProbeError: Likewise.
 
         """
-        self.off = NOT_WANTED if self._mode == "off" else ""
+        self.off = NOT_WANTED if self._mode == "off" else _SIMULATED if simulated and self._mode == "auto" else ""
         if self.off:
             return memory
         try:
-            files = libraries(stand_in=simulated and self._mode == "on")
+            files = libraries(stand_in=simulated)
             features.require_tracing()
-            session = LiveSession(plan_for(files), claims=False)
+            self._shim = _shim() if shim else ""
+            session = LiveSession(plan_for(files, self._shim), claims=False)
             session.start()
         except AccelMagicError as error:
             if self._mode == "on":
@@ -155,7 +172,7 @@ class HostTrace:
             self.off = _reason(error)
             return HostCalls(notes=(f"the host calls are lost: {self.off}",), off=self.off)
         self.interrupted = session.interrupted
-        return _calls(recording, self._own)
+        return _calls(recording, self._own, self._shim)
 
     def abort(self) -> None:
         """Detach; harmless when nothing is attached."""
@@ -164,7 +181,17 @@ class HostTrace:
             session.abort()
 
 
-def _calls(recording: Recording, own: Stretches) -> HostCalls:
+def _shim() -> str:
+    """The library that stands before the driver in children; '' where it cannot be built, and children have none."""
+    from accel_magic.gpu.native.build import library
+
+    try:
+        return str(library().resolve())
+    except MachineError:
+        return ""
+
+
+def _calls(recording: Recording, own: Stretches, shim: str) -> HostCalls:
     notes = []
     lost, hits = int(recording.lost.sum()), int(recording.hits.sum())
     untimed = int(recording.unpaired.sum())
@@ -172,16 +199,16 @@ def _calls(recording: Recording, own: Stretches) -> HostCalls:
     if recording.limit_reached:
         notes.append(f"of {hits:,} host calls the first {MOST_CALLS:,} were recorded")
     if lost:
-        notes.append(f"the records of {lost:,} host calls were lost: the ring buffer was full")
+        notes.append(f"host calls whose records were lost, for the ring buffer was full: {lost:,}")
     if untimed:
-        notes.append(f"{untimed:,} host calls could not be timed: too many were under way at once")
+        notes.append(f"host calls that could not be timed, for too many were under way at once: {untimed:,}")
     if waiting > 0:
-        notes.append(f"{waiting:,} host calls had not returned at the end of the trace")
+        notes.append(f"host calls that had not returned at the end of the trace: {waiting:,}")
     if recording.missed:
-        notes.append(f"the kernel missed {recording.missed:,} entries or returns of host calls")
+        notes.append(f"entries and returns of host calls that the kernel missed: {recording.missed:,}")
     from accel_magic.gpu.host_api.calls import calls_of
 
-    return HostCalls(calls_of(recording, own), lost, tuple(notes))
+    return HostCalls(calls_of(recording, own, shim), lost, tuple(notes))
 
 
 def _reason(error: AccelMagicError) -> str:

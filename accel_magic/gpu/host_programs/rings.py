@@ -30,6 +30,7 @@ class RingReader:
         self._ring: MixedRing | None = MixedRing(descriptor, size)
         self._file = os.memfd_create("accel_magic ring")
         self._lock = threading.Lock()
+        self._failed = False
 
     @property
     def kept(self) -> int:
@@ -38,14 +39,17 @@ class RingReader:
 
     @property
     def full(self) -> bool:
-        """Whether no more are kept."""
-        return self.kept >= MOST_BYTES
+        """Whether no more are kept: there are many, or this machine has no memory for them."""
+        return self._failed or self.kept >= MOST_BYTES
 
     def drain(self) -> None:
         """Take out what is complete; threads may do it at the same time."""
         with self._lock:
             if self._ring is not None and not self.full:
-                self._ring.drain(self._file)
+                try:
+                    self._ring.drain(self._file)
+                except OSError:
+                    self._failed = True
 
     def records(self) -> NDArray[np.uint8]:
         """Take out what is complete, and copy all records so far: (bytes,) uint8, with the kernel's own headers."""

@@ -29,8 +29,6 @@ _EVERY_S: Final = 0.02
 _PRINTING: Final = (6, 177)
 """bpf_trace_printk and bpf_trace_vprintk."""
 _CHECK: Final = "the lines of the kernel's verifier above name the instruction and the rule that it breaks"
-
-
 _NOT_AS_ONE: Final = (
     "{}: programs of both sides do atomic operations, and both see some of its maps; at one value at the same moment "
     "that is exact only if the GPU has atomics on the host's memory (NVLink, not all of PCI Express): else give each "
@@ -191,7 +189,9 @@ class HostPrograms:
             self._reader.join()
         for loaded in self._loaded:
             if missed := loaded.linker.misses():
-                self.notes.append(f"{loaded.source.name}: {missed:,} hits on the CPU were missed: a program ran there")
+                self.notes.append(
+                    f"{loaded.source.name}: {missed:,} hits were missed: a program was running on that CPU"
+                )
             loaded.linker.links.close()
             loaded.linker.slow_links.close_together()
             self.notes += [f"{skip.function} left out: {skip.why}" for skip in loaded.linker.skipped.values()]

@@ -13,7 +13,8 @@ OLDEST: Final = 75
 """The oldest architecture that programs are compiled for."""
 _ELF: Final = b"\x7fELF"
 _COMPILED: Final = (
-    "it is compiled ahead and there is no PTX of it: build it with -gencode arch=compute_80,code=compute_80"
+    "it is machine code, without PTX: build it with -gencode arch=compute_80,code=compute_80, or run the framework "
+    "that made it in the notebook itself"
 )
 _TARGET: Final = re.compile(r"^(\s*\.target\s+)sm_(\d+)\b", re.MULTILINE)
 

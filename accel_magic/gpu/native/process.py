@@ -6,6 +6,8 @@ import contextlib
 import os
 import select
 import socket
+import struct
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +17,8 @@ from accel_magic.errors import AccelMagicError, MachineError, ProgramError
 from accel_magic.gpu.adapters import KernelSource, Launch
 from accel_magic.gpu.adapters.entries import architecture
 from accel_magic.gpu.assemble import assemble
+from accel_magic.gpu.instrument import Seen
+from accel_magic.gpu.live import sample_of
 from accel_magic.gpu.live_maps import LiveMaps
 from accel_magic.gpu.model import SourceLine
 from accel_magic.gpu.native import wire
@@ -29,14 +33,18 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.devices import Memory
     from accel_magic.gpu.instrument import Instrumenter
+    from accel_magic.gpu.live import GpuSample
     from accel_magic.gpu.programs import Source
     from accel_magic.gpu.recording import MapContent
+    from accel_magic.gpu.shared_memory import Shared
 
 FRAMEWORK: Final = "native binary"
 _EVERY_S: Final = 0.05
 _FEW_KERNELS: Final = 64
 """Libraries have thousands, of which a program uses a few."""
 _LAST_COPY_S: Final = 2.0
+_PATIENCE_S: Final = 60.0
+"""For an answer, which may take an allocation of gigabytes."""
 _CONTEXT_GONE, _ENDED = 1, 2
 _NEEDS_ASSEMBLER: Final = frozenset({218, 221, 222, 223})
 """CUDA_ERROR_INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED."""
@@ -107,7 +115,10 @@ class Process:
     _architecture: int = 0
     _devices: int = 1
     _ring: Ring = field(default_factory=Ring)
+    _shared: list[Shared] = field(default_factory=list)
     _live: LiveMaps | None = None
+    _counted: GpuSample | None = None
+    _reading: threading.Lock = field(default_factory=threading.Lock)
     _own: Instrumenter | None = None
     _modules: dict[int, _Module] = field(default_factory=dict)
     _left: dict[int, _LeftAlone] = field(default_factory=dict)
@@ -116,6 +127,13 @@ class Process:
 
     def __post_init__(self) -> None:
         self._memory = ChildMemory(self._asked, self._told, self.device)
+
+    def sample(self) -> GpuSample | None:
+        """Count what its maps hold now, or held at the end; None while there are none."""
+        with self._reading:
+            if self._live is not None:
+                self._counted = sample_of(0, Seen(), self._shared, self._live)
+            return self._counted
 
     def run(self, ending: Callable[[], bool]) -> None:
         """Serve the process until it ends or `ending` says that the trace does; then `result` is there."""
@@ -135,10 +153,13 @@ class Process:
     # ---- the beginning
 
     def _introduced(self) -> bool:
+        self.connection.settimeout(_PATIENCE_S)
         hello = wire.receive(self.connection)
         if hello is None or hello.kind != Kind.HELLO or hello.number != wire.VERSION:
             return False
-        self.pid = _peer(self.connection)
+        self.pid, user = _peer(self.connection)
+        if user not in {0, os.getuid()}:
+            return False
         self._architecture, self._devices = hello.a, hello.b
         self._executable, self.name = hello.text, Path(hello.text).name
         try:
@@ -156,9 +177,9 @@ class Process:
         self._ring.opened()
         memory = self._memory
         shared = allocate_all(self.sources, memory, self.threads, self.pid << 32 | self.pid, self.descriptors)
-        self._live = live = LiveMaps(shared)
+        self._shared, self._live = shared, LiveMaps(shared)
         if memory.live:
-            live.start()
+            self._live.start()
         self._own = self.trace.within([each.placement for each in shared])
 
     def _asked(self, message: Message) -> Message:
@@ -295,8 +316,11 @@ class Process:
             ring["closed"] = 1
             self._take(ring["reserved"])
             self.result = self._result(live)
-        self._live = self._own = None
-        self._memory.release()
+            self.sample()
+        with self._reading:
+            self._live = self._own = None
+            self._shared = []
+            self._memory.release()
         ring.close()
 
     def _result(self, live: LiveMaps) -> Traced:
@@ -341,7 +365,7 @@ _COUNTED: Final = {
 """What a process counts of what could not be seen, in words."""
 
 
-def _peer(connection: socket.socket) -> int:
-    """The process at the other end, as this one numbers it."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int.from_bytes(credentials[:4], "little")
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """The process at the other end, as this one numbers it, and its user."""
+    pid, user, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, user

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import secrets
 import socket
-import tempfile
 import threading
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from accel_magic.gpu.native.process import Process
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.devices import Memory
     from accel_magic.gpu.instrument import Instrumenter
+    from accel_magic.gpu.live import GpuSample
     from accel_magic.gpu.native.process import Traced
     from accel_magic.gpu.programs import Source
 
 KEPT_LIMIT: Final = 2 << 30
 """Bytes of maps that are kept of all processes."""
 _WAITING: Final = 128
-_JOIN_S: Final = 10.0
+_JOIN_S: Final = 5.0
 
 
 class Server:
-    """Listens at `path` from `start` to `finish`.
+    """Listens at `name` from `start` to `finish`.
 
     Args:
         sources: The programs.
@@ -49,24 +50,19 @@ class Server:
     ) -> None:
         self._sources, self._threads, self._trace, self._device = sources, threads, trace, device
         self._descriptors = descriptors
-        self._folder = tempfile.mkdtemp(prefix="accel_magic_")
+        self.name = f"@accel_magic-{os.getpid()}-{secrets.token_hex(8)}"
         self._ending = threading.Event()
         self._processes: list[tuple[Process, threading.Thread]] = []
         self._kept = 0
         self._counting = threading.Lock()
-        self._owner = os.getpid()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._accepting = threading.Thread(target=self._accept, name="accel_magic native", daemon=True)
 
-    @property
-    def path(self) -> str:
-        """The socket's path."""
-        return str(Path(self._folder) / "traced")
-
     def start(self) -> None:
         """Begin to listen."""
-        self._listening.bind(self.path)
+        self._listening.bind(self.name.replace("@", "\0", 1))  # a name without a file goes with this process
         self._listening.listen(_WAITING)
+        _servers.add(self)
         self._accepting.start()
 
     def finish(self) -> tuple[Traced, ...]:
@@ -77,11 +73,27 @@ class Server:
         if self._accepting.ident is not None:
             self._accepting.join()
         self._listening.close()
-        for _, thread in self._processes:
-            thread.join(_JOIN_S)
-        if os.getpid() == self._owner:  # a forked child leaves its parent's alone
-            shutil.rmtree(self._folder, ignore_errors=True)
+        until = time.monotonic() + _JOIN_S
+        for process, thread in self._processes:
+            thread.join(max(until - time.monotonic(), 0))
+            if thread.is_alive():  # the process has stopped in the middle of something
+                self._trace.skipped(f"{process.name} (process {process.pid})", "it did not answer at the end")
+                with contextlib.suppress(OSError):
+                    process.connection.shutdown(socket.SHUT_RDWR)
+                thread.join(_JOIN_S)
+        _servers.discard(self)
         return tuple(process.result for process, _ in self._processes if process.result is not None)
+
+    def samples(self) -> list[GpuSample]:
+        """What is counted in each process so far."""
+        found = [process.sample() for process, _ in tuple(self._processes)]
+        return [sample for sample in found if sample is not None]
+
+    def abandon(self) -> None:
+        """In a forked child: whoever waits for an answer must hear of it when the parent is gone."""
+        self._listening.close()
+        for process, _ in self._processes:
+            process.connection.close()
 
     def _room(self, size: int) -> bool:
         with self._counting:
@@ -103,3 +115,14 @@ class Server:
             )
             self._processes.append((process, thread))
             thread.start()
+
+
+_servers: WeakSet[Server] = WeakSet()
+
+
+def _abandon_all() -> None:
+    for server in tuple(_servers):
+        server.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -6,6 +6,8 @@ Everything else that kernels touch is the device's alone, and numpy does for it.
 from __future__ import annotations
 
 import ctypes
+import threading
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +53,17 @@ done:
 """
 
 
+_COMPILING: Final = threading.Lock()
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """All operations by name and size; the engine owns their code."""
+
+    functions: Mapping[tuple[str, int], Callable[..., None]]
+    engine: Any
+
+
 def possible(name: str, memory: Array) -> bool:
     """Whether the processor has this operation (`add`, `and`, `or`, `xor`, `exch`, `cas`) for these units."""
     return name in _INSTRUCTIONS and memory.dtype.kind in "iu" and memory.dtype.itemsize in _SIZES
@@ -78,24 +91,23 @@ def apply(name: str, memory: Array, places: Array, values: list[Array]) -> Array
     return before
 
 
-@cache
 def _functions() -> Mapping[tuple[str, int], Callable[..., None]]:
-    engine = _engine()
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_uint64)
-    return {
-        (name, size): kind(engine.get_function_address(f"{name}_{size}")) for name in _INSTRUCTIONS for size in _SIZES
-    }
+    with _COMPILING:  # threads may come here at once
+        return _compiled().functions
 
 
 @cache
-def _engine() -> Any:
-    """Compile all of them; kept as long as the process."""
+def _compiled() -> _Compiled:
     binding = llvm.binding()
     machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(opt=2, jit=True)
     text = "\n".join(_function(name, size) for name in _INSTRUCTIONS for size in _SIZES)
     engine = binding.create_mcjit_compiler(llvm.parse(text), machine)
     engine.finalize_object()
-    return engine
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_uint64)
+    functions = {
+        (name, size): kind(engine.get_function_address(f"{name}_{size}")) for name in _INSTRUCTIONS for size in _SIZES
+    }
+    return _Compiled(functions, engine)
 
 
 def _function(name: str, size: int) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from accel_magic.errors import MachineError
+from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.gpu.standin import build, protocol
 from accel_magic.gpu.standin.server import Options, Server
 
@@ -23,15 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Server", "driver", "environment"]
 
+_SEPARATORS: Final = ":;"
+_one = threading.Lock()
+
 
 def environment(server: Server) -> dict[str, str]:
     """Give the environment variables with which a child process finds the driver: to be added to the child's own.
 
     Raises:
-        MachineError: The library cannot be built.
+        MachineError: The library cannot be built, or lies where children cannot be told to find it.
 
     """
     folder = str(build.library().parent)
+    if any(separator in folder for separator in _SEPARATORS):
+        raise MachineError(
+            f"children cannot find a driver in {folder}",
+            why="a colon or a semicolon divides the folders in LD_LIBRARY_PATH",
+            fix="name another one: export ACCEL_MAGIC_CACHE=/var/tmp/accel_magic",
+        )
     others = os.environ.get("LD_LIBRARY_PATH", "")
     return {protocol.VARIABLE: server.path, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}
 
@@ -51,8 +61,20 @@ def driver(
 
     Raises:
         MachineError: The library cannot be built, or another CUDA driver is loaded already.
+        TraceStateError: There is one already.
 
     """
+    if not _one.acquire(blocking=False):
+        raise TraceStateError("the stand-in for CUDA's driver is in use in this process", fix="use the one there is")
+    try:
+        with _driver(device, observer, options) as server:
+            yield server
+    finally:
+        _one.release()
+
+
+@contextmanager
+def _driver(device: Device | None, observer: Observer | None, options: Options | None) -> Iterator[Server]:
     if device is None:
         from accel_magic.gpu.simt import Device as Simulated
 

@@ -11,7 +11,7 @@ from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.gpu.adapters import CPU_DEVICE, KernelSource, Launch
 from accel_magic.gpu.adapters.entries import architecture, entries
 from accel_magic.gpu.simt import DeviceFault
-from accel_magic.gpu.standin.client import Event, Function
+from accel_magic.gpu.standin.client import Event, Function, UnknownHandleError
 from accel_magic.gpu.standin.images import NoPtxError
 from accel_magic.gpu.standin.protocol import EVERYTHING, PARAMETER, Operation, Reply, Request, Result
 
@@ -33,6 +33,7 @@ _FAULTS = (
 )
 """Results of kernels' faults, by what the device says; LAUNCH_FAILED for the others."""
 _REFUSED = (
+    (UnknownHandleError, Result.INVALID_HANDLE),
     (NoPtxError, Result.NO_BINARY_FOR_GPU),
     (MachineError, Result.OUT_OF_MEMORY),
     (ProbeError, Result.INVALID_VALUE),
@@ -94,13 +95,13 @@ class Calls:
             return Reply()
         try:
             return _CALLS[request.operation](self, client, request)
-        except KeyError:
-            return Reply(Result.INVALID_HANDLE)
         except AccelMagicError as error:
             said = _said(error)
             # Programs that load a module may ask for what is wrong with it.
             data = said if request.operation is Operation.LOAD else b""
             return Reply(next(result for kind, result in _REFUSED if isinstance(error, kind)), data=data, said=said)
+        except Exception as error:  # noqa: BLE001 - a program must not hang because of us: it is told
+            return Reply(Result.UNKNOWN, said=_said(error))
 
     def release(self, client: Client) -> None:
         """Give back all that a process has: when it resets the device, and when it has ended."""
@@ -121,6 +122,7 @@ class Calls:
         with client.lock:
             if not size:
                 return Reply(numbers=(max(room - self.device.memory.allocated, 0), room))
+            client.require_alive()
             if client.allocated + size > self.most_bytes:
                 return Reply(Result.OUT_OF_MEMORY)
             address = self.device.allocate(size)
@@ -130,6 +132,7 @@ class Calls:
     def share(self, client: Client, request: Request) -> Reply:
         """Put a file's bytes into the device's memory."""
         with client.lock:
+            client.require_alive()
             address = self.device.share(request.descriptor, request.numbers[0])
             client.allocations[address] = request.numbers[0]
         return Reply(numbers=(address,))
@@ -137,13 +140,18 @@ class Calls:
     def free(self, client: Client, request: Request) -> Reply:
         """Free memory once what was given before is done; in a stream without waiting for that here."""
         address, stream = request.numbers[:2]
-        with client.lock:
-            del client.allocations[address]
+        _ = client.allocations[address]
+
+        def free() -> None:
+            with client.lock:
+                client.allocations.take(address)
+                self.device.free(address)
+
         if stream == EVERYTHING:
             self.queue.wait(client.ticket(EVERYTHING))
-            self.device.free(address)
+            free()
         else:
-            self._give(client, stream, lambda: self.device.free(address), always=True)
+            self._give(client, stream, free, always=True)
         return Reply()
 
     def load(self, client: Client, request: Request) -> Reply:
@@ -152,16 +160,16 @@ class Calls:
         if self.observer is not None:
             names, arch = tuple(entries(ptx)), architecture(ptx)
             ptx = self.observer.rewrite(KernelSource(self.framework, names, ptx, arch, pid=client.pid))
-        module = self.device.load(ptx)
         number = next(self._numbers)
         with client.lock:
-            client.modules[number] = module
+            client.require_alive()
+            client.modules[number] = self.device.load(ptx)
         return Reply(numbers=(number,))
 
     def unload(self, client: Client, request: Request) -> Reply:
         """Unload a module after its kernels."""
         with client.lock:
-            module = client.modules.pop(request.numbers[0])
+            module = client.modules.take(request.numbers[0])
         self.queue.wait(client.ticket(EVERYTHING))
         self.device.unload(module)
         return Reply()
@@ -230,7 +238,7 @@ class Calls:
     def close_stream(self, client: Client, request: Request) -> Reply:
         """Forget a stream; what is in it is done all the same."""
         with client.lock:
-            gone = client.streams.pop(request.numbers[0])
+            gone = client.streams.take(request.numbers[0])
             client.streams[0].last = max(client.streams[0].last, gone.last)
         return Reply()
 
@@ -271,7 +279,7 @@ class Calls:
         """Put work into a stream; after a fault of the process, or its end, only what is done `always`."""
 
         def guarded() -> None:
-            if always or (client.fault is None and not client.gone):
+            if not client.gone and (always or client.fault is None):
                 self._attempt(client, work)
 
         with client.lock:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from accel_magic.errors import ProbeError
 from accel_magic.gpu.standin.protocol import EVERYTHING, Result
 
 if TYPE_CHECKING:
@@ -13,6 +14,26 @@ if TYPE_CHECKING:
 
 _NON_BLOCKING: Final = 1
 """CU_STREAM_NON_BLOCKING."""
+
+
+_Thing = TypeVar("_Thing")
+
+
+class UnknownHandleError(ProbeError):
+    """A number that names nothing which the process has."""
+
+
+class Handles(dict[int, _Thing]):
+    """Things by the numbers that a process knows them by; all look-ups raise UnknownHandleError."""
+
+    def __missing__(self, number: int) -> _Thing:
+        raise UnknownHandleError(f"{number:#x} is nothing that this process has")
+
+    def take(self, number: int) -> _Thing:
+        """Take one out."""
+        thing = self[number]
+        del self[number]
+        return thing
 
 
 @dataclass(frozen=True)
@@ -60,16 +81,21 @@ class Client:
 
     number: int
     pid: int
-    modules: dict[int, Module] = field(default_factory=dict)
-    functions: dict[int, Function] = field(default_factory=dict)
-    allocations: dict[int, int] = field(default_factory=dict)
-    streams: dict[int, Stream] = field(default_factory=lambda: {0: Stream()})
-    events: dict[int, Event] = field(default_factory=dict)
+    modules: Handles[Module] = field(default_factory=Handles)
+    functions: Handles[Function] = field(default_factory=Handles)
+    allocations: Handles[int] = field(default_factory=Handles)
+    streams: Handles[Stream] = field(default_factory=lambda: Handles({0: Stream()}))
+    events: Handles[Event] = field(default_factory=Handles)
     fault: Result | None = None
     printed: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     gone: bool = False
     lock: Any = field(default_factory=threading.RLock)
+
+    def require_alive(self) -> None:
+        """Give nothing more to a process that has ended. Raises UnknownHandleError."""
+        if self.gone:
+            raise UnknownHandleError("the process has ended")
 
     @property
     def allocated(self) -> int:
@@ -81,7 +107,7 @@ class Client:
         self.streams[number] = Stream(blocking=not flags & _NON_BLOCKING)
 
     def ticket(self, number: int) -> int:
-        """What to wait for, for all that is in a stream to be done: `EVERYTHING` is all streams. Raises KeyError."""
+        """What to wait for, for all that is in a stream to be done; `EVERYTHING` is all streams."""
         if number == EVERYTHING:
             awaited = list(self.streams.values())
         elif number == 0:

@@ -59,6 +59,7 @@ class Result(IntEnum):
     ASSERT = 710
     MISALIGNED_ADDRESS = 716
     LAUNCH_FAILED = 719
+    UNKNOWN = 999
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,8 @@ class Server:
             while (request := protocol.receive(connection)) is not None:
                 if request.operation is Operation.HELLO:
                     client, first = self._greet(request)
+                    if client is None:
+                        return
                     protocol.send(connection, self._welcome(client, first))
                 elif client is None:
                     return
@@ -155,11 +157,12 @@ class Server:
             if first and client is not None:
                 self._end(client)
 
-    def _greet(self, request: Request) -> tuple[Client, bool]:
+    def _greet(self, request: Request) -> tuple[Client | None, bool]:
+        """Find the process, and whether this is its first connection; None for a number that no process has."""
         pid, number = request.numbers[:2]
         with self._lock:
-            if number in self._clients:
-                return self._clients[number], False
+            if number:
+                return self._clients.get(number), False
             client = Client(next(self._numbers), 0 if pid == os.getpid() else pid)
             self._clients[client.number] = client
             return client, True

@@ -139,6 +139,8 @@ CALLS: Final[tuple[ApiCall, ...]] = (
     ApiCall("cuStreamWaitEvent", "event", "event=arg1:u64,stream=arg0:u64", own="_ptsz"),
     ApiCall("cuEventQuery", "poll", "event=arg0:u64"),
     ApiCall("cuStreamQuery", "poll", "stream=arg0:u64", own="_ptsz"),
+    ApiCall("cuCtxDestroy", "context", version="_v2", older=""),
+    ApiCall("cuDevicePrimaryCtxReset", "context", version="_v2", older=""),
     ApiCall("cuModuleLoad", "module"),
     ApiCall("cuModuleLoadData", "module"),
     ApiCall("cuModuleLoadDataEx", "module"),

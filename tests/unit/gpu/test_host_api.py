@@ -17,10 +17,11 @@ from accel_magic.analysis.gpu import host
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu import store
 from accel_magic.gpu.host_api import trace as host_trace
-from accel_magic.gpu.host_api.calls import outermost
 from accel_magic.gpu.host_api.matching import matched
 from accel_magic.gpu.host_api.own import Stretches
 from accel_magic.gpu.host_api.results import NAMES, name_of
+from accel_magic.gpu.host_api.trace import HostTrace
+from accel_magic.gpu.host_api.users import asked_for, outermost
 from accel_magic.gpu.recording import API, LAUNCHES
 from accel_magic.gpu.result import GpuResult
 
@@ -80,6 +81,33 @@ def test_of_nested_calls_the_outermost_is_kept(trees):
     assert outermost(tid, start, end - start).tolist() == expected.tolist()
 
 
+def test_of_what_is_asked_within_a_function_before_the_drivers_only_the_wrapped_call_is_the_programs():
+    load, alloc, look, copy = ("load", "module"), ("alloc", "alloc"), ("look", "module"), ("copy", "copy")
+    # thread, start, end, what, whether it is a wrapper, whether it is expected
+    rows = [
+        (1, 0, 100, load, True, False),
+        (1, 10, 20, alloc, False, False),
+        (1, 30, 60, load, False, True),
+        (1, 31, 40, alloc, False, False),  # made by the driver itself
+        (1, 70, 80, load, False, False),  # a second one of the wrapper's own
+        (1, 110, 120, copy, False, True),
+        (2, 15, 25, copy, False, True),  # of another thread meanwhile
+        (1, 130, 160, load, True, False),
+        (1, 140, 150, look, False, True),  # by another function of the driver
+        (1, 170, 180, look, True, True),  # the driver was not asked at all
+        (2, 190, 195, load, True, False),
+        (2, 191, 194, load, False, True),
+    ]
+    order = np.random.default_rng(5).permutation(len(rows))
+    tid, start, end, what, wraps, expected = zip(*(rows[at] for at in order), strict=True)
+    names, kinds = (np.array([each[part] for each in what], object) for part in (0, 1))
+    start = np.array(start)
+
+    found = asked_for(np.array(tid), start, np.array(end) - start, names=names, kinds=kinds, wrappers=np.array(wraps))
+
+    assert found.tolist() == list(expected)
+
+
 def test_calls_that_this_tool_makes_are_told_from_the_users_of_the_same_thread_and_of_others():
     own, before = Stretches(), time.monotonic_ns()
     inside = own.during(time.monotonic_ns)
@@ -90,6 +118,14 @@ def test_calls_that_this_tool_makes_are_told_from_the_users_of_the_same_thread_a
     rows = np.array([tid, tid, tid, tid + 1])
 
     assert own.hold(rows, np.array([before, inside, after, inside])).tolist() == [False, True, False, False]
+
+    def twice():
+        own.during(time.monotonic_ns)
+        time.sleep(0.001)
+        return time.monotonic_ns()
+
+    between = own.during(twice)
+    assert own.hold(rows[:1], np.array([between])).all()
     assert Stretches().hold(rows, np.array([before, inside, after, inside])).tolist() == [False] * 4
 
 
@@ -180,20 +216,30 @@ def refused(monkeypatch):
     monkeypatch.setattr(host_trace.features, "require_tracing", refuse)
 
 
-def test_where_the_kernel_cannot_be_traced_the_gpu_is_traced_all_the_same_and_says_why(refused):
-    with accel_magic.gputrace("kernelcount", device="cpu") as trace:
-        pass
+def test_where_the_kernel_cannot_be_traced_auto_says_why_and_on_is_refused(refused):
+    memory, host_calls = object(), HostTrace("auto")
 
-    assert trace.result.api_off == "tracing needs root: you are nobody"
-    assert list(trace.result.api.columns) == list(API)
-    assert len(trace.result.api) == 0
+    assert host_calls.start(memory, simulated=False) is memory
+    assert host_calls.off == "tracing needs root: you are nobody"
+    assert host_calls.go() <= time.monotonic_ns()
+    stopped = host_calls.stop("ok")
+    assert (stopped.frame, stopped.off) == (None, host_calls.off)
+    with pytest.raises(MachineError, match="needs root"):
+        HostTrace("on").start(memory, simulated=False)
+
+
+def test_a_gpu_trace_that_has_to_record_calls_and_cannot_is_refused_and_lets_the_next_begin(refused):
     with (
         pytest.raises(MachineError, match="needs root"),
         accel_magic.gputrace("kernelcount", device="cpu", host_api="on"),
     ):
         pass
-    with accel_magic.gputrace("kernelcount", device="cpu"):
+    with accel_magic.gputrace("kernelcount", device="cpu") as trace:
         pass
+
+    assert "simulated" in trace.result.api_off
+    assert list(trace.result.api.columns) == list(API)
+    assert len(trace.result.api) == 0
 
 
 def test_without_a_driver_the_reason_is_told(monkeypatch):
@@ -202,10 +248,10 @@ def test_without_a_driver_the_reason_is_told(monkeypatch):
 
     monkeypatch.setattr("accel_magic.probes.libraries.resolve", missing)
     monkeypatch.setattr("accel_magic.probes.libraries.mapped_files", lambda _: [])
-    with accel_magic.gputrace("kernelcount", device="cpu") as trace:
-        pass
+    host_calls = HostTrace("auto")
+    host_calls.start(object(), simulated=False)
 
-    assert trace.result.api_off == "there is no libcuda.so.1 here: nobody knows it"
+    assert host_calls.off == "there is no libcuda.so.1 here: nobody knows it"
     with pytest.raises(MachineError, match="driver"):
         host_trace.libraries()
 

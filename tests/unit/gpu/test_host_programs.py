@@ -1,6 +1,9 @@
 """Programs for the CPU in an object, as far as no privilege is needed: whose a map is, places, bytecode, types."""
 
+import mmap
+import os
 import struct
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +24,7 @@ from accel_magic.gpu.host_programs.sides import split
 from accel_magic.gpu.isa import DataReference, Instruction, MapReference
 from accel_magic.gpu.model import Function, KernelField, MapSpec, Program, SourceLine
 from accel_magic.gpu.objects import load_object
-from accel_magic.gpu.simt import true_atomics
+from accel_magic.gpu.simt import Device, true_atomics
 from accel_magic.kernel.map_reading import MapContent
 
 HEAD = '#include "accel_gpu.h"\n'
@@ -474,3 +477,62 @@ def test_the_processors_atomics_do_what_each_lane_in_turn_would(data, name, size
         expected[place] = FUNCTIONS[name](expected[place], value, other) & MASK[size]
     assert held.tolist() == expected
     assert before.tolist() == seen
+
+
+ADDING = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry adding(.param .u64 at)
+{
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [at];
+    atom.global.add.u64 %rd2, [%rd1], 1;
+    red.global.add.u64 [%rd1], 2;
+    ret;
+}
+"""
+
+
+@pytest.fixture
+def shared():
+    """A simulated device that shares one number with others: the device, its address there, and as they see it."""
+    device, file = Device(), os.memfd_create("shared")
+    os.ftruncate(file, mmap.PAGESIZE)
+    address, ours = device.share(file, 8), np.frombuffer(mmap.mmap(file, mmap.PAGESIZE), np.uint64)
+    os.close(file)
+    return device, address, ours
+
+
+def test_what_others_add_to_shared_memory_meanwhile_is_not_lost(shared):
+    device, address, ours = shared
+    module, launches, added, ended = device.load(ADDING), 50, [0], threading.Event()
+    places, ones = np.zeros(20_000, np.int64), np.ones(20_000, np.uint64)
+
+    def others():
+        while not ended.is_set():
+            true_atomics.apply("add", ours, places, [ones])  # in C: the interpreter runs on
+            added[0] += len(ones)
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    for _ in range(launches):
+        device.launch(module, "adding", (1, 1, 1), (64, 1, 1), [address])
+    ended.set()
+    thread.join()
+
+    assert int(ours[0]) == added[0] + launches * 64 * 3
+
+
+def test_only_shared_memory_takes_the_processors_own_atomics(shared, monkeypatch):
+    device, address, ours = shared
+    module, own = device.load(ADDING), device.allocate(8)
+    seen, real = [], true_atomics.apply
+    monkeypatch.setattr(true_atomics, "apply", lambda name, *rest: seen.append(name) or real(name, *rest))
+
+    device.launch(module, "adding", (1, 1, 1), (64, 1, 1), [own])
+    assert seen == []
+    device.launch(module, "adding", (1, 1, 1), (64, 1, 1), [address])
+
+    assert seen == ["add", "add"]  # for all lanes at once: atom, then red
+    assert int(ours[0]) == int(device.view(own, 8).view(np.uint64)[0]) == 64 * 3

@@ -227,6 +227,32 @@ def test_differences_are_to_the_reading_before_and_may_be_negative():
     }
 
 
+def test_of_a_hash_a_key_in_another_ones_slot_begins_at_nothing_and_what_was_deleted_is_left_out():
+    one = MapSpec("m", MapType.GPU_HASH, 8, 8, 1)
+    full, gone = 2, 3
+
+    def slot(state, key, value):
+        return np.array([state, key, value], np.uint64).view(np.uint8)
+
+    cells = [slot(full, 11, 100), slot(full, 12, 5), slot(full, 13, 7), slot(gone, 12, 5), slot(full, 13, 10)]
+    first = np.zeros(64 + 2 * 24, np.uint8)
+    kept = MapHistory(
+        "mine.bpf.c",
+        one,
+        first,
+        np.arange(4),
+        np.arange(4),
+        np.array([1, 1, 2, 1]),
+        np.array([0, 0, 1, 0, 1]),
+        np.stack(cells),
+    )
+
+    frame = map_history.frame(kept, 1)
+
+    # The first key's slot becomes the second one's, which is deleted when the third comes.
+    assert values(frame) == [(0, 11, 100), (1, 12, 5), (2, 13, 7), (3, 13, 3)]
+
+
 @pytest.mark.parametrize(
     "broken",
     [

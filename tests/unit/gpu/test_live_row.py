@@ -1,6 +1,7 @@
 """What a running trace tells of itself, and the row that shows it."""
 
 import re
+import threading
 import time
 
 import numpy as np
@@ -94,8 +95,9 @@ def test_a_sample_tells_what_tools_count(fill):
     assert (sample.records, sample.lost_by, sample.lost) == ((), (), 0)
 
 
-def test_a_device_that_is_gone_ends_the_row_and_nothing_else():
-    asked, shown_ = [], []
+def test_a_device_that_is_gone_ends_the_row_and_nothing_else(monkeypatch):
+    asked, shown_, raised = [], [], []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
 
     def gone():
         asked.append(True)
@@ -105,7 +107,7 @@ def test_a_device_that_is_gone_ends_the_row_and_nothing_else():
     feed.start()
     feed._thread.join(10)
     feed.stop()
-    assert (len(asked), shown_) == (1, [])
+    assert (len(asked), shown_, raised) == (1, [], [])
 
 
 def text(html):

@@ -95,12 +95,6 @@ def test_of_two_copies_of_a_hash_only_what_kept_its_key_counts(device):
     assert (second == device.raw(0)).all()
 
 
-def test_of_two_copies_of_an_array_the_second_counts(device):
-    first = device.raw(1).copy()
-    device.call(2, 1, u32(2), u64(7), 0)
-    assert (map_views.steady(device.specs[1], first, device.raw(1)) == device.raw(1)).all()
-
-
 def test_arrays_have_a_row_for_every_index(device):
     device.call(2, 1, u32(2), u64(7), 0)
     assert rows(map_views.entries(device.specs[1], device.raw(1), 5)) == [(0, 0), (1, 0), (2, 7), (3, 0)]

@@ -47,6 +47,7 @@ def test_compiling_again_gives_the_same_programs_maps_and_lines(tool, monkeypatc
 
     made, kept = (objects.load_object(data, tool) for data in (again, prebuilt.object_of(tool)))
     assert replace(made, data=b"") == replace(kept, data=b"")
+    assert str(SOURCES).encode() not in again
 
 
 def test_objects_name_no_folder_of_the_machine_that_made_them():

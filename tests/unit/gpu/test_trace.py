@@ -101,6 +101,16 @@ def test_blocks_and_warps_of_threads_are_told_where_all_launches_of_a_kernel_hav
     assert threads[["block", "warp"]].isna().all(axis=None)
 
 
+def test_tables_are_made_also_where_several_kernels_could_not_be_instrumented(kernel):
+    with accel_magic.gputrace("kernelcount", device="cpu") as trace:
+        for name in ("one", "another"):
+            trace._instrumenter.skipped(name, "it carries no PTX")
+        kernel("cube")[1, 32](np.zeros(32, np.int32))
+
+    counts = trace.result.tools["kernelcount"]
+    assert counts[["name", "launches", "warps", "threads"]].values.tolist() == [["cube", 1, 1, 32]]
+
+
 def test_threads_beyond_the_room_of_a_map_are_lost_exactly(kernel):
     out = np.zeros(256, np.int32)
 
@@ -125,7 +135,9 @@ def test_sectors_are_those_that_the_addresses_of_a_warp_touch(kernel, stride):
     load, store = table.loc["load"], table.loc["store"]
     assert (load["requests"], load["lanes"], load["sectors"]) == (4, 128, sum(warps))
     assert (store["requests"], store["lanes"], store["sectors"]) == (4, 128, 16)
-    assert (load["line"], load["space"], load["bytes"]) == (13, "global", 4)
+    assert (load["line"], load["space"], load["bytes"], load["passes"]) == (13, "global", 4, 0)
+    assert result.diagnose().items == ()  # too few requests
+    assert result.figure("memtrace") is not None
 
 
 BANKS = r"""
@@ -142,6 +154,16 @@ KERNEL(halves, unsigned short)
 KERNEL(words, float)
 KERNEL(pairs, float2)
 KERNEL(fours, float4)
+extern "C" __global__ void matrices(int *out) {
+    __shared__ __align__(16) int tile[32 * 32];
+    for (int k = threadIdx.x; k < 32 * 32; k += 32) tile[k] = k;
+    __syncwarp();
+    unsigned at = __cvta_generic_to_shared(tile + 32 * threadIdx.x), a, b, c, d, e;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(e) : "r"(at));
+    out[threadIdx.x] = a + b + c + d + e;
+}
 """
 
 
@@ -171,8 +193,37 @@ def test_passes_are_those_that_the_banks_of_shared_memory_need(banks, name, byte
     assert load["ratio"] == passes / len(parts)
     assert store["passes"].sum() == store["fewest"].sum() == 16 * stride * len(parts)
     found = [finding.id for finding in result.diagnose()]
+    assert result.figure("memtrace") is not None
     assert ("banks-conflict" in found) == (passes >= 2 * len(parts))
     assert (out[: 29 * bytes_].reshape(29, bytes_) == given.reshape(32, -1)[:29, :bytes_]).all()
+
+
+def test_now_and_then_a_conflict_is_no_finding(banks):
+    given, out = floats(64), floats(32)
+
+    def run():
+        for stride in (1, 1, 1, 2):
+            banks("words")[16, 32, 64 * 4](given, out, stride)
+
+    result = traced("memtrace", run=run)
+
+    load = result.tools["memtrace"].query("space == 'shared' and operation == 'load'").iloc[0]
+    assert (load["requests"], load["passes"], load["ratio"]) == (64, 80, 1.25)
+    assert result.diagnose().items == ()
+
+
+def test_a_load_of_four_matrices_takes_a_pass_for_each_row_that_meets_others_in_its_banks(banks):
+    result = traced("memtrace", run=lambda: banks("matrices")[8, 32](np.zeros(32, np.int32)))
+
+    four, one = (
+        result.tools["memtrace"].query("operation == 'load'").sort_values("bytes", ascending=False).to_dict("records")
+    )
+    # Rows of 16 bytes, 128 bytes apart: the eight of each matrix have the same banks.
+    assert (four["bytes"], four["requests"], four["passes"], four["ratio"]) == (16, 8, 8 * 32, 8)
+    assert (one["bytes"], one["requests"], one["passes"]) == (4, 8, 0)
+    assert np.isnan(one["ratio"])
+    (found,) = result.diagnose()
+    assert (found.id, found.evidence["requests"]) == ("banks-conflict", 8)
 
 
 def test_a_branch_splits_the_one_warp_at_the_edge(kernel):
@@ -194,6 +245,34 @@ def test_calls_of_a_device_function_are_counted_in_every_lane_that_makes_them(ke
     assert "mixed" in row["name"]
     assert row["calls"] == len(range(0, 256, 3))
     assert row["cycles"] == row["calls"] * row["mean"] > 0
+
+
+POINTERS = r"""
+__device__ __noinline__ int one(int v) { return v + 1; }
+__device__ __noinline__ int two(int v) { return v * 2; }
+typedef int (*Function)(int);
+__device__ Function table[2] = {one, two};
+extern "C" __global__ void wanted(int *out) { out[threadIdx.x] = table[threadIdx.x % 2](threadIdx.x) + one(7); }
+extern "C" __global__ void other(int *out) { out[threadIdx.x] = table[threadIdx.x % 2](threadIdx.x) + one(9); }
+"""
+
+
+def test_of_functions_that_kernels_share_only_the_traced_kernels_calls_count_and_the_rest_is_said():
+    ptx, out = nvrtc.compile(POINTERS), np.zeros(32, np.int32)
+
+    def run():
+        for name in ("wanted", "other"):
+            nvrtc.CpuKernel(ptx, name)[1, 32](out)
+
+    result = traced("funclat", run=run, kernel="wanted")
+
+    # Calls through the table cannot be told apart from the other kernel's.
+    assert result.tools["funclat"]["calls"].tolist() == [32]
+    (reason,) = result.kernels.query("name == 'wanted'")["reason"]
+    assert reason.count("left alone: calls of ") == 2
+    assert "through its address" in reason
+    assert "through its address" in str(result)
+    assert out.tolist() == [v + 1 + 10 if v % 2 == 0 else 2 * v + 10 for v in range(32)]
 
 
 def test_every_thread_leaves_and_every_warp_and_block_is_placed_once(kernel):

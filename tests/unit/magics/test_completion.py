@@ -1,4 +1,4 @@
-"""What Tab answers on a `%%ktrace` line."""
+"""What Tab answers on a `%%ktrace` or `%%gputrace` line."""
 
 from types import SimpleNamespace
 
@@ -17,8 +17,9 @@ def complete(monkeypatch):
 
     def complete_(line):
         word = line.split(" ")[-1]
-        symbol = word if word.startswith("-") else word.rpartition(":")[2]
-        return extension.complete(None, SimpleNamespace(text_until_cursor=line, symbol=symbol, line=line))
+        symbol = word if word.startswith("-") else word.replace("=", ":").rpartition(":")[2]
+        answer = extension.complete_gpu if line.startswith("%%gputrace") else extension.complete
+        return answer(None, SimpleNamespace(text_until_cursor=line, symbol=symbol, line=line))
 
     return complete_
 
@@ -34,6 +35,13 @@ def test_options_are_completed(complete):
     assert complete("%%ktrace t:sched:sched_switch --max") == ["--max-events"]
     assert complete("%%ktrace --no") == ["--no-live"]
     assert set(complete("%%ktrace --")) >= {"--mode", "--scope", "--filter", "--replay", "--dry-run", "--help"}
+
+
+def test_probes_of_programs_for_the_cpu_are_completed_behind_their_functions(complete):
+    assert complete("%%gputrace a.bpf.c on_wake=t:sched:sched_w") == ["sched_wakeup"]
+    assert complete("%%gputrace a.bpf.c on_wake=") == ["t:sched:sched_switch", "t:sched:sched_wakeup"]
+    assert complete("%%gputrace kernelc") == ["kernelcount"]
+    assert complete("%%gputrace a.bpf.c --by-") == ["--by-launch"]
 
 
 def test_nothing_known_gives_nothing(complete):

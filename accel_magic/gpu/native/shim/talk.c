@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -92,15 +93,17 @@ int talk_hear(struct message *message, int *descriptor)
 
 int talk_begin(void)
 {
-	const char *path = getenv("ACCEL_MAGIC_NATIVE");
+	const char *name = getenv("ACCEL_MAGIC_NATIVE"); /* @ for the zero of a name without a file */
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct ucred other;
+	socklen_t size = sizeof other;
 	struct timeval receive = {.tv_sec = ANSWER_S}, send = {.tv_sec = SEND_S};
 	struct stat status;
 	int low, high;
 
-	if (!path || strlen(path) >= sizeof address.sun_path)
+	if (!name || name[0] != '@' || strlen(name) >= sizeof address.sun_path)
 		return 0;
-	strcpy(address.sun_path, path);
+	strcpy(address.sun_path + 1, name + 1);
 	low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (low < 0)
 		return 0;
@@ -113,5 +116,8 @@ int talk_begin(void)
 	if (fstat(connection, &status))
 		return 0;
 	inode = status.st_ino;
-	return !connect(connection, (struct sockaddr *)&address, sizeof address);
+	if (connect(connection, (struct sockaddr *)&address, offsetof(struct sockaddr_un, sun_path) + strlen(name)))
+		return 0;
+	/* What is loaded is what it sends: another user may have taken the name meanwhile. */
+	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) && (!other.uid || other.uid == getuid());
 }

@@ -16,7 +16,9 @@ from accel_magic.gpu.simt.operations import (
     lanes,
     logic,
     matrix,
+    mbarrier,
     moving,
+    warpgroup,
 )
 from accel_magic.gpu.simt.types import TYPES
 
@@ -24,11 +26,19 @@ if TYPE_CHECKING:
     from accel_magic.gpu.simt.code import Code, Step
 
 _RULES = {**logic.RULES, **compare.RULES, **convert.RULES}
-_STEPS = {**moving.STEPS, **atomic.STEPS, **lanes.STEPS, **asynchronous.STEPS, **matrix.STEPS}
+_STEPS = {
+    **moving.STEPS,
+    **atomic.STEPS,
+    **lanes.STEPS,
+    **asynchronous.STEPS,
+    **matrix.STEPS,
+    **warpgroup.STEPS,
+    **mbarrier.STEPS,
+}
 _FLOATS = frozenset(name for name, kind in TYPES.items() if kind.kind in "fx")
 COSTS = {
     **dict.fromkeys(("ld", "st", "atom", "red", "ldmatrix", "cp", "stmatrix"), 8),
-    **dict.fromkeys(("div", "rem", "sqrt", "rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh", "mma"), 4),
+    **dict.fromkeys(("div", "rem", "sqrt", "rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh", "mma", "wgmma"), 4),
     **dict.fromkeys(("shfl", "bar", "barrier", "call", "ret", "nanosleep"), 2),
 }
 """Cycles of an instruction that are not one. A model: it makes work visible, and does not predict a GPU."""

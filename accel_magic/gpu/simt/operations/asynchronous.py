@@ -1,4 +1,4 @@
-"""Asynchronous copies and waiting: cp.async, mbarrier, nanosleep (PTX ISA 9.7.9.25, 9.7.13.15).
+"""Asynchronous copies and waiting: cp.async, nanosleep (PTX ISA 9.7.9.25).
 
 Copies are done when they are issued: whoever waits for them as the manual asks sees what a GPU would show.
 """
@@ -13,6 +13,7 @@ from accel_magic.gpu.simt import access
 from accel_magic.gpu.simt.access import Access
 from accel_magic.gpu.simt.forms import Modifiers, require
 from accel_magic.gpu.simt.operands import Number
+from accel_magic.gpu.simt.operations import mbarrier
 from accel_magic.gpu.simt.operations.moving import ORDERS, space_of
 from accel_magic.gpu.simt.state import WARP
 from accel_magic.gpu.simt.types import TYPES
@@ -28,9 +29,12 @@ U32 = TYPES["u32"]
 
 
 def _cp_async(code: Code, modifiers: Modifiers) -> Step:
+    if modifiers.flag("bulk"):
+        return mbarrier.bulk(code, modifiers)
+    if modifiers.flag("mbarrier"):
+        return mbarrier.arrive_behind_copies(code, modifiers)
     if modifiers.one_of(("commit_group", "wait_group", "wait_all")):
         return lambda _state: None
-    require("bulk" not in modifiers.left and "mbarrier" not in modifiers.left, "it needs sm_90's copy engine")
     modifiers.drop(ORDERS)
     target_space, source_space = space_of(modifiers), space_of(modifiers)
     require((target_space, source_space) == ("shared", "global"), "it copies from global to shared memory")

@@ -227,5 +227,13 @@ STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
     "bar.warp": _warp_barrier,
 }
 """Instruction name to what compiles it."""
-MASKS = {"shfl": 4, "vote": 2, "match": 2, "redux": 2, "elect": 1, "bar.warp": 0, "mma": None, "ldmatrix": None}
+MASKS: dict[str, int | None] = {
+    "shfl": 4,
+    "vote": 2,
+    "match": 2,
+    "redux": 2,
+    "elect": 1,
+    "bar.warp": 0,
+    **dict.fromkeys(("mma", "ldmatrix", "stmatrix", "wgmma")),
+}
 """Which operand of a `.sync` form is the mask of the lanes that it waits for; None for the whole warp."""

@@ -1,4 +1,4 @@
-"""Matrix loads and products of a warp, as sm_80 has them: ldmatrix and mma.sync (PTX ISA 9.7.14).
+"""Matrix loads, stores and products of a warp: ldmatrix, stmatrix and mma.sync (PTX ISA 9.7.14).
 
 Products are exact and summed in double precision, then rounded once: GPUs promise less, and differ from each other.
 """
@@ -6,6 +6,7 @@ Products are exact and summed in double precision, then rounded once: GPUs promi
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -39,7 +40,7 @@ def _items(operand: Operand) -> list[Operand]:
     return list(operand.items) if isinstance(operand, Vector) else [operand]
 
 
-def _whole_warps(state: State, site: Site) -> Array:
+def whole_warps(state: State, site: Site) -> Array:
     """Numbers of the executing lanes, shape (warps, 32).
 
     Raises:
@@ -57,18 +58,30 @@ def _whole_warps(state: State, site: Site) -> Array:
     return lanes.reshape(-1, WARP)
 
 
-def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
+def _matrices(modifiers: Modifiers) -> tuple[int, bool, str]:
+    """Tell how many matrices of 8 x 8 halves there are, whether they are transposed, and the space that they lie in."""
     modifiers.drop(("sync", "aligned"))
     shape, count = modifiers.one_of(("m8n8",)), _COUNTS.get(modifiers.one_of(tuple(_COUNTS)), 0)
     turned, space = modifiers.flag("trans"), space_of(modifiers)
     require(bool(shape) and count > 0 and modifiers.type().bits == 16, "only .m8n8 of .b16 is known")
+    return count, turned, space
+
+
+def _transposed(rows: Array) -> Array:
+    """Transpose matrices of halves: words of shape (warps, count, 8, 4)."""
+    halves = np.ascontiguousarray(rows).view(np.uint16)
+    return np.ascontiguousarray(halves.swapaxes(2, 3)).view(np.uint32)
+
+
+def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
+    count, turned, space = _matrices(modifiers)
     writers = [code.write(item, U32) for item in _items(code.operands[0])]
     require(len(writers) == count, f"it loads {count} matrices")
     address = code.address(code.operands[1], space)
     how = Access(space, 4, 4, False, code.site)
 
     def step(state: State) -> None:
-        lanes = _whole_warps(state, code.site)
+        lanes = whole_warps(state, code.site)
         giving = np.flatnonzero(state.lane[lanes.reshape(-1)] < 8 * count)
         addresses = state.spread(address(state))[giving]
         before = state.selection
@@ -77,8 +90,7 @@ def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
         state.selection = before
         rows = words.reshape(-1, count, 8, 4)
         if turned:
-            halves = np.ascontiguousarray(rows).view(np.uint16)
-            rows = np.ascontiguousarray(halves.swapaxes(2, 3)).view(np.uint32)
+            rows = _transposed(rows)
         for number, write in enumerate(writers):
             if write is not None:
                 write(state, rows[:, number].reshape(-1))
@@ -86,12 +98,40 @@ def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _bits_to(kind: str) -> Callable[[Array], Array]:
+def _stmatrix(code: Code, modifiers: Modifiers) -> Step:
+    count, turned, space = _matrices(modifiers)
+    readers = [code.read(item, U32) for item in _items(code.operands[1])]
+    require(len(readers) == count, f"it stores {count} matrices")
+    address = code.address(code.operands[0], space)
+    how = Access(space, 4, 4, True, code.site)
+
+    def step(state: State) -> None:
+        lanes = whole_warps(state, code.site)
+        giving = np.flatnonzero(state.lane[lanes.reshape(-1)] < 8 * count)
+        addresses = state.spread(address(state))[giving]
+        rows = np.stack([state.spread(read(state)).reshape(-1, 8, 4) for read in readers], axis=1)
+        if turned:
+            rows = _transposed(rows)
+        before = state.selection
+        state.selection = lanes.reshape(-1)[giving]
+        access.store(state, how, addresses, list(rows.reshape(-1, 4).T))
+        state.selection = before
+
+    return step
+
+
+def _eight(kind: str, words: Array) -> Array:
+    widened: Array = small_floats.EIGHT[kind].table()[words.view(np.uint8)].astype(np.float64)
+    return widened
+
+
+def words_to(kind: str) -> Callable[[Array], Array]:
     """From packed words, shape (..., 1), to elements as float64 or int64, shape (..., elements of a word)."""
     table: dict[str, Callable[[Array], Array]] = {
         "f16": lambda words: words.view(np.float16).astype(np.float64),
         "bf16": lambda words: small_floats.widen_bf16(words.view(np.uint16)).astype(np.float64),
         "tf32": lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64),
+        **{kind: partial(_eight, kind) for kind in small_floats.EIGHT},
         "s8": lambda words: words.view(np.int8).astype(np.int64),
         "u8": lambda words: words.view(np.uint8).astype(np.int64),
     }
@@ -99,7 +139,7 @@ def _bits_to(kind: str) -> Callable[[Array], Array]:
     return table[kind]
 
 
-def _left(words: list[Array], convert: Callable[[Array], Array], depth: int) -> Array:
+def left_of(words: list[Array], convert: Callable[[Array], Array], depth: int) -> Array:
     """Assemble the left matrices, shape (warps, 16, depth), from fragments of shape (warps, 32)."""
     parts = [convert(np.ascontiguousarray(word)[..., None]) for word in words]
     width = parts[0].shape[-1]
@@ -128,7 +168,7 @@ _COLUMNS: Final = np.stack([2 * _INDEX, 2 * _INDEX + 1, 2 * _INDEX, 2 * _INDEX +
 """Where the four elements of an accumulator that a lane holds lie in the 16 x 8 matrix; shape (4, 32)."""
 
 
-class _Accumulator:
+class Accumulator:
     """Reads and writes 16 x 8 accumulators of one type."""
 
     def __init__(self, kind: str) -> None:
@@ -149,7 +189,7 @@ class _Accumulator:
             matrix[:, _ROWS[at], _COLUMNS[at]] = column
         return matrix
 
-    def give(self, matrix: Array, saturate: bool) -> list[Array]:
+    def give(self, matrix: Array, *, saturate: bool) -> list[Array]:
         """Take matrices apart: uint32 words of shape (warps, 32)."""
         if saturate:
             matrix = np.clip(matrix, -(2**31), 2**31 - 1)
@@ -171,25 +211,25 @@ def _mma(code: Code, modifiers: Modifiers) -> Step:
     target, left, right, source = modifiers.left
     modifiers.left.clear()
     depth = int(shape.group(3)) if shape else 0
-    into, from_ = _Accumulator(target), _Accumulator(source)
+    into, from_ = Accumulator(target), Accumulator(source)
     readers = [[code.read(item, U32) for item in _items(operand)] for operand in code.operands[1:4]]
     writers = [code.write(item, U32) for item in _items(code.operands[0])]
     per_word = {"tf32": 1, "f16": 2, "bf16": 2, "s8": 4, "u8": 4}.get(left, 0)
     require(per_word > 0 and depth % (4 * per_word) == 0, "this shape is not known")
     words = depth // (4 * per_word)
     require([len(row) for row in readers] == [2 * words, words, from_.registers], "its operands do not fit its shape")
-    from_left, from_right = _bits_to(left), _bits_to(right)
+    from_left, from_right = words_to(left), words_to(right)
 
     def step(state: State) -> None:
-        _whole_warps(state, code.site)
+        whole_warps(state, code.site)
         a, b, c = ([state.spread(read(state)).reshape(-1, WARP) for read in row] for row in readers)
-        product = _left(a, from_left, depth) @ _right(b, from_right, depth) + from_.take(c)
-        for write, given in zip(writers, into.give(product, saturate), strict=True):
+        product = left_of(a, from_left, depth) @ _right(b, from_right, depth) + from_.take(c)
+        for write, given in zip(writers, into.give(product, saturate=saturate), strict=True):
             if write is not None:
                 write(state, given.reshape(-1))
 
     return step
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"ldmatrix": _ldmatrix, "mma": _mma}
+STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"ldmatrix": _ldmatrix, "stmatrix": _stmatrix, "mma": _mma}
 """Instruction name to what compiles it."""

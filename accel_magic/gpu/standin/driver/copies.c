@@ -13,7 +13,7 @@ static uint8_t *anywhere(uint64_t address, size_t size)
 	return (uint8_t *)(uintptr_t)address;
 }
 
-static CUresult copy(uint64_t to, uint64_t from, size_t size, uint64_t stream)
+CUresult copy(uint64_t to, uint64_t from, size_t size, CUstream stream)
 {
 	CUresult result = usable();
 	uint8_t *target, *source;
@@ -24,7 +24,9 @@ static CUresult copy(uint64_t to, uint64_t from, size_t size, uint64_t stream)
 	source = anywhere(from, size);
 	if (!target || !source)
 		return INVALID_VALUE;
-	result = wait_for(stream);
+	if (is_captured(stream))
+		return capture_copy(stream, to, from, size);
+	result = wait_for(stream_number(stream));
 	if (!result)
 		memmove(target, source, size);
 	return result;
@@ -34,46 +36,46 @@ static CUresult copy(uint64_t to, uint64_t from, size_t size, uint64_t stream)
 
 API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
-	return copy(to, from, size, 0);
+	return copy(to, from, size, NULL);
 }
 
 API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
-	return copy(to, from, size, stream_number(stream));
+	return copy(to, from, size, stream);
 }
 
 API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size)
 {
-	return reach(to, size) ? copy(to, POINTER(from), size, 0) : usable() ? usable() : INVALID_VALUE;
+	return reach(to, size) ? copy(to, POINTER(from), size, NULL) : usable() ? usable() : INVALID_VALUE;
 }
 
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUstream stream)
 {
 	if (!reach(to, size))
 		return usable() ? usable() : INVALID_VALUE;
-	return copy(to, POINTER(from), size, stream_number(stream));
+	return copy(to, POINTER(from), size, stream);
 }
 
 API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size)
 {
-	return reach(from, size) ? copy(POINTER(to), from, size, 0) : usable() ? usable() : INVALID_VALUE;
+	return reach(from, size) ? copy(POINTER(to), from, size, NULL) : usable() ? usable() : INVALID_VALUE;
 }
 
 API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream stream)
 {
 	if (!reach(from, size))
 		return usable() ? usable() : INVALID_VALUE;
-	return copy(POINTER(to), from, size, stream_number(stream));
+	return copy(POINTER(to), from, size, stream);
 }
 
 API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
-	return copy(to, from, size, 0);
+	return copy(to, from, size, NULL);
 }
 
 API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
-	return copy(to, from, size, stream_number(stream));
+	return copy(to, from, size, stream);
 }
 
 /* CUDA_MEMCPY2D: of each side its kind (1 host, 2 device, 3 array, 4 either) and where it begins. */
@@ -96,7 +98,7 @@ static uint64_t row(const struct side *side, size_t number)
 	return (side->kind == 1 ? POINTER(side->host) : side->device) + (side->y + number) * side->pitch + side->x;
 }
 
-static CUresult copy_rows(const struct rectangle *what, uint64_t stream)
+static CUresult copy_rows(const struct rectangle *what, CUstream stream)
 {
 	CUresult result = SUCCESS;
 
@@ -109,20 +111,20 @@ static CUresult copy_rows(const struct rectangle *what, uint64_t stream)
 
 API CUresult cuMemcpy2D_v2(const struct rectangle *what)
 {
-	return copy_rows(what, 0);
+	return copy_rows(what, NULL);
 }
 
 API CUresult cuMemcpy2DUnaligned_v2(const struct rectangle *what)
 {
-	return copy_rows(what, 0);
+	return copy_rows(what, NULL);
 }
 
 API CUresult cuMemcpy2DAsync_v2(const struct rectangle *what, CUstream stream)
 {
-	return copy_rows(what, stream_number(stream));
+	return copy_rows(what, stream);
 }
 
-static CUresult fill(CUdeviceptr to, uint32_t value, size_t unit, size_t count, uint64_t stream)
+CUresult fill(CUdeviceptr to, uint32_t value, size_t unit, size_t count, CUstream stream)
 {
 	CUresult result = usable();
 	uint8_t *target;
@@ -132,7 +134,9 @@ static CUresult fill(CUdeviceptr to, uint32_t value, size_t unit, size_t count, 
 	target = reach(to, unit * count);
 	if (!target || to % unit)
 		return INVALID_VALUE;
-	result = wait_for(stream);
+	if (is_captured(stream))
+		return capture_fill(stream, to, value, unit, count);
+	result = wait_for(stream_number(stream));
 	if (result)
 		return result;
 	if (unit == 1)
@@ -144,32 +148,32 @@ static CUresult fill(CUdeviceptr to, uint32_t value, size_t unit, size_t count, 
 
 API CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
 {
-	return fill(to, value, 1, count, 0);
+	return fill(to, value, 1, count, NULL);
 }
 
 API CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count)
 {
-	return fill(to, value, 2, count, 0);
+	return fill(to, value, 2, count, NULL);
 }
 
 API CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
 {
-	return fill(to, value, 4, count, 0);
+	return fill(to, value, 4, count, NULL);
 }
 
 API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
 {
-	return fill(to, value, 1, count, stream_number(stream));
+	return fill(to, value, 1, count, stream);
 }
 
 API CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
 {
-	return fill(to, value, 2, count, stream_number(stream));
+	return fill(to, value, 2, count, stream);
 }
 
 API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
 {
-	return fill(to, value, 4, count, stream_number(stream));
+	return fill(to, value, 4, count, stream);
 }
 
 API CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height)
@@ -177,7 +181,7 @@ API CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, 
 	CUresult result = usable();
 
 	for (size_t i = 0; i < height && !result; i++)
-		result = fill(to + i * pitch, value, 1, width, 0);
+		result = fill(to + i * pitch, value, 1, width, NULL);
 	return result;
 }
 
@@ -187,6 +191,6 @@ API CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value
 	CUresult result = usable();
 
 	for (size_t i = 0; i < height && !result; i++)
-		result = fill(to + i * pitch, value, 1, width, stream_number(stream));
+		result = fill(to + i * pitch, value, 1, width, stream);
 	return result;
 }

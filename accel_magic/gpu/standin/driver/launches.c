@@ -54,7 +54,6 @@ static CUresult get_attribute(int *value, int attribute, CUfunction function)
 static CUresult set_attribute(int attribute, int value, CUfunction function)
 {
 	int most = 0;
-	extern CUresult cuDeviceGetAttribute(int *, int, CUdevice);
 
 	if (!function)
 		return INVALID_HANDLE;
@@ -192,9 +191,9 @@ static CUresult gather(CUfunction function, void **parameters, void **extra, cha
 
 	if (!parameters && extra) {
 		result = packed(extra, &given, size);
-		if (!result && *size > room)
+		if (!result && (*size > room || (*size && !given)))
 			return INVALID_VALUE;
-		if (!result)
+		if (!result && *size)
 			memcpy(block, given, *size);
 		return result;
 	}
@@ -235,6 +234,8 @@ static CUresult launch(CUfunction function, const struct launch *how, void **par
 	request.a[3] = grid[2] | (uint64_t)block[0] << 32;
 	request.a[4] = block[1] | (uint64_t)block[2] << 32;
 	request.a[5] = how->shared;
+	if (is_captured(how->stream))
+		return capture_launch(how->stream, &request, room);
 	return ask(&request, room, NULL, NULL);
 }
 
@@ -298,7 +299,6 @@ API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CU
 						       size_t (*dynamic_for)(int), size_t dynamic, int limit,
 						       unsigned int flags)
 {
-	extern CUresult cuDeviceGetAttribute(int *, int, CUdevice);
 	int multiprocessors = 0, best = 0;
 
 	(void)flags;

@@ -274,8 +274,6 @@ static CUresult with_context(CUresult (*act)(CUmodule *, const void *), CUmodule
 {
 	CUcontext own = NULL;
 	CUresult result = SUCCESS;
-	extern CUresult cuDevicePrimaryCtxRetain(CUcontext *, CUdevice), cuCtxPushCurrent_v2(CUcontext),
-		cuCtxPopCurrent_v2(CUcontext *), cuDevicePrimaryCtxRelease_v2(CUdevice);
 
 	if (current_context())
 		return act(module, given);

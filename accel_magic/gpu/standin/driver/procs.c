@@ -1,4 +1,5 @@
 /* Finding functions by name, as cudart and most frameworks do. */
+#define ACCEL_STANDIN_NAMES
 #include "standin.h"
 
 #include <string.h>
@@ -66,6 +67,15 @@
 	EACH(cuGetErrorName, 0) \
 	EACH(cuGetErrorString, 0) \
 	EACH(cuGetExportTable, 0) \
+	EACH(cuGraphDestroy, 0) \
+	EACH(cuGraphExecDestroy, 0) \
+	EACH(cuGraphGetNodes, 0) \
+	EACH(cuGraphInstantiateWithFlags, 0) \
+	EACH(cuGraphInstantiateWithParams, 0) \
+	EACH(cuGraphLaunch, 0) \
+	EACH(cuGraphReleaseUserObject, 0) \
+	EACH(cuGraphRetainUserObject, 0) \
+	EACH(cuGraphUpload, 0) \
 	EACH(cuInit, 0) \
 	EACH(cuKernelGetAttribute, 0) \
 	EACH(cuKernelGetFunction, 0) \
@@ -155,9 +165,11 @@
 	EACH(cuProfilerStart, 0) \
 	EACH(cuProfilerStop, 0) \
 	EACH(cuStreamAddCallback, 0) \
+	EACH(cuStreamBeginCapture_v2, 0) \
 	EACH(cuStreamCreate, 0) \
 	EACH(cuStreamCreateWithPriority, 0) \
 	EACH(cuStreamDestroy_v2, 0) \
+	EACH(cuStreamEndCapture, 0) \
 	EACH(cuStreamGetCaptureInfo_v2, 0) \
 	EACH(cuStreamGetCaptureInfo_v3, 12030) \
 	EACH(cuStreamGetCtx, 0) \
@@ -169,7 +181,10 @@
 	EACH(cuStreamQuery, 0) \
 	EACH(cuStreamSynchronize, 0) \
 	EACH(cuStreamWaitEvent, 0) \
-	EACH(cuThreadExchangeStreamCaptureMode, 0)
+	EACH(cuThreadExchangeStreamCaptureMode, 0) \
+	EACH(cuUserObjectCreate, 0) \
+	EACH(cuUserObjectRelease, 0) \
+	EACH(cuUserObjectRetain, 0)
 
 #define DECLARE(name, since) extern void name(void);
 #define ENTER(name, since) {#name, since, name},
@@ -203,19 +218,21 @@ static void refuse_cudart(void)
 			"  fix: use CUDA's driver API (cuLaunchKernel), or run the cell on a GPU: --device cuda");
 }
 
+API CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
+
 API CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
 {
-	size_t length = name ? strlen(name) : 0;
+	size_t length;
 
 	(void)flags;
 	*function = NULL;
+	if (name && version >= 12000 && !strcmp(name, "cuGraphInstantiate"))
+		name = "cuGraphInstantiateWithFlags"; /* as cuda.h says */
+	length = name ? strlen(name) : 0;
 	if (!length)
 		refuse_cudart();
-	if (!strcmp(name ? name : "", "cuGetProcAddress")) {
-		extern CUresult cuGetProcAddress(const char *, void **, int, uint64_t);
-
+	if (!strcmp(name ? name : "", "cuGetProcAddress"))
 		*function = version < 12000 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
-	}
 	/* Of one name the newest comes last. */
 	for (size_t i = 0; name && i < sizeof(functions) / sizeof(*functions); i++)
 		if (base(functions[i].name) == length && !strncmp(functions[i].name, name, length) &&

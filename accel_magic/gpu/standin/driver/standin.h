@@ -19,6 +19,7 @@ typedef struct module *CUmodule, *CUlibrary;
 typedef struct function *CUfunction, *CUkernel;
 typedef struct stream *CUstream;
 typedef struct event *CUevent;
+typedef struct graph *CUgraph, *CUgraphExec;
 typedef struct pool *CUmemoryPool;
 
 enum result {
@@ -33,12 +34,13 @@ enum result {
 	INVALID_CONTEXT = 201,
 	FILE_NOT_FOUND = 301,
 	INVALID_HANDLE = 400,
+	ILLEGAL_STATE = 401,
 	NOT_FOUND = 500,
 	NOT_READY = 600,
 	HOST_MEMORY_ALREADY_REGISTERED = 712,
 	HOST_MEMORY_NOT_REGISTERED = 713,
-	NOT_PERMITTED = 800,
 	NOT_SUPPORTED = 801,
+	CAPTURE_UNSUPPORTED = 900,
 	INVALID_CLUSTER_SIZE = 912,
 };
 
@@ -103,6 +105,7 @@ struct function {
 
 struct stream {
 	uint64_t id;
+	struct graph *capture;
 	unsigned int flags;
 	int priority;
 };
@@ -134,6 +137,13 @@ void locally(const char *text);
 /* context.c */
 CUresult usable(void);
 CUcontext current_context(void);
+#ifndef ACCEL_STANDIN_NAMES /* procs.c has the names only */
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+CUresult cuCtxPushCurrent_v2(CUcontext context);
+CUresult cuCtxPopCurrent_v2(CUcontext *context);
+#endif
 
 /* ranges.c */
 void add_range(struct range range);
@@ -145,5 +155,17 @@ void forget_ranges(void);
 /* streams.c */
 uint64_t stream_number(CUstream stream);
 CUresult wait_for(uint64_t stream);
+
+
+/* copies.c */
+CUresult copy(uint64_t to, uint64_t from, size_t size, CUstream stream);
+CUresult fill(CUdeviceptr to, uint32_t value, size_t unit, size_t count, CUstream stream);
+
+/* graphs.c */
+int is_captured(CUstream stream);
+CUresult capture_launch(CUstream stream, const struct request *request, const void *data);
+CUresult capture_copy(CUstream stream, uint64_t to, uint64_t from, size_t size);
+CUresult capture_fill(CUstream stream, uint64_t to, uint32_t value, size_t unit, size_t count);
+CUresult capture_call(CUstream stream, void (*function)(void *), void *data);
 
 #endif

@@ -55,6 +55,8 @@ API CUresult cuStreamDestroy_v2(CUstream stream)
 
 	if (result || is_default(stream))
 		return result ? result : INVALID_HANDLE;
+	if (stream->capture)
+		return CAPTURE_UNSUPPORTED;
 	result = tell(CLOSE, stream->id, 0);
 	free(stream);
 	return result;
@@ -64,6 +66,8 @@ API CUresult cuStreamSynchronize(CUstream stream)
 {
 	CUresult result = usable();
 
+	if (!result && is_captured(stream))
+		return CAPTURE_UNSUPPORTED;
 	return result ? result : wait_for(stream_number(stream));
 }
 
@@ -106,30 +110,6 @@ API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device)
 	return usable();
 }
 
-API CUresult cuStreamIsCapturing(CUstream stream, int *status)
-{
-	(void)stream;
-	*status = 0;
-	return usable();
-}
-
-/* Nothing is ever captured, so that only the status is written. */
-API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status, void *id, void *graph, void *nodes, void *count)
-{
-	(void)id;
-	(void)graph;
-	(void)nodes;
-	(void)count;
-	return cuStreamIsCapturing(stream, status);
-}
-
-API CUresult cuStreamGetCaptureInfo_v3(CUstream stream, int *status, void *id, void *graph, void *nodes, void *edges,
-				       void *count)
-{
-	(void)edges;
-	return cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count);
-}
-
 API CUresult cuThreadExchangeStreamCaptureMode(int *mode)
 {
 	static __thread int current;
@@ -146,6 +126,8 @@ API CUresult cuStreamAddCallback(CUstream stream, void (*function)(CUstream, CUr
 	CUresult result = usable();
 
 	(void)flags;
+	if (!result && is_captured(stream))
+		return CAPTURE_UNSUPPORTED;
 	if (!result)
 		function(stream, wait_for(stream_number(stream)), data);
 	return result;
@@ -155,6 +137,8 @@ API CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *d
 {
 	CUresult result = usable();
 
+	if (!result && is_captured(stream))
+		return capture_call(stream, function, data);
 	if (!result)
 		result = wait_for(stream_number(stream));
 	if (!result)
@@ -195,6 +179,8 @@ API CUresult cuEventRecord(CUevent event, CUstream stream)
 
 	if (result || !event)
 		return result ? result : INVALID_HANDLE;
+	if (is_captured(stream))
+		return CAPTURE_UNSUPPORTED;
 	result = tell(RECORD, event->id, stream_number(stream));
 	if (!result)
 		event->recorded = 1;
@@ -253,7 +239,8 @@ API CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 /* All streams go through one queue: what was recorded before is done before. */
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
-	(void)stream;
 	(void)flags;
+	if (is_captured(stream))
+		return CAPTURE_UNSUPPORTED;
 	return event ? usable() : INVALID_HANDLE;
 }

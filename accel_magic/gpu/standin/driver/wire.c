@@ -21,21 +21,27 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t closing;
 static int lifeline = -1, forked;
+static struct sockaddr_un server = {.sun_family = AF_UNIX};
 static uint64_t generation;
 static __thread int line = -1;
 static __thread uint64_t line_generation;
 
+/* Where the server listens: what the environment says when the process connects holds from then on. */
+static int find_server(void)
+{
+	const char *path = getenv("ACCEL_MAGIC_STANDIN");
+
+	if (!path || strlen(path) >= sizeof(server.sun_path))
+		return 0;
+	strcpy(server.sun_path, path);
+	return 1;
+}
+
 static int open_line(void)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	const char *path = getenv("ACCEL_MAGIC_STANDIN");
-	int descriptor;
+	int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (!path || strlen(path) >= sizeof(address.sun_path))
-		return -1;
-	strcpy(address.sun_path, path);
-	descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (descriptor >= 0 && connect(descriptor, (struct sockaddr *)&address, sizeof(address))) {
+	if (descriptor >= 0 && connect(descriptor, (struct sockaddr *)&server, sizeof(server))) {
 		close(descriptor);
 		return -1;
 	}
@@ -214,7 +220,7 @@ CUresult connected(void)
 	if (forked) {
 		result = NOT_INITIALIZED;
 	} else if (lifeline < 0) {
-		descriptor = open_line();
+		descriptor = find_server() ? open_line() : -1;
 		result = descriptor < 0 ? NO_DEVICE : greet(descriptor, 0, &file);
 		if (!result)
 			result = map_memory(file);

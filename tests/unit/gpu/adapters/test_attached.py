@@ -46,7 +46,7 @@ def test_a_framework_imported_within_the_cell_is_attached_then(alone, monkeypatc
         assert recorder.skips == {}
         import cupy  # noqa: F401
     assert recorder.skips == {
-        "CuPy": "CuPy 1.0 has no RawKernel, RawKernel.compile, cuda.compiler._NVRTCProgram.compile, cuda.compiler."
+        "CuPy": "CuPy 1.0 has no RawKernel, RawKernel.kernel, cuda.compiler._NVRTCProgram.compile, cuda.compiler."
         "_compile_module_with_cache, cuda.compiler._kernel_cache_backend.load; CuPy 14 has them"
     }
 

@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from accel_magic.gpu import adapters
 from accel_magic.gpu.adapters import attached
 from accel_magic.gpu.adapters.cuda_core import CudaCoreAdapter
 
@@ -84,6 +85,10 @@ def core(monkeypatch):
     driver.cuStreamIsCapturing = lambda stream: (0, int(stream in driver.capturing))
     driver.cuKernelSetAttribute = lambda _, size, kernel, _device: driver.allowed.__setitem__(kernel, size)
     driver.cuCtxGetDevice = lambda: (0, 0)
+    driver.cuDeviceGetAttribute = lambda kind, _: (0, 9 if kind == "major" else 0)
+    driver.CUdevice_attribute = SimpleNamespace(
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR="major", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor"
+    )
     driver.CUstream, driver.CUkernel = int, Handle
     driver.CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0)
     driver.CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
@@ -91,6 +96,8 @@ def core(monkeypatch):
     package.core, package.bindings, bindings.driver = module, bindings, driver
     for one in (package, module, bindings, driver):
         monkeypatch.setitem(sys.modules, one.__name__, one)
+    only = tuple(one for one in adapters.FRAMEWORKS if one.module == "cuda.core")
+    monkeypatch.setattr(adapters, "FRAMEWORKS", only)
     return module
 
 
@@ -109,7 +116,7 @@ def marking(recorder):
     return recorder
 
 
-STREAM, CONFIG = SimpleNamespace(handle=7), SimpleNamespace(grid=(4, 2), block=128, shmem_size=64)
+STREAM, CONFIG = SimpleNamespace(handle=7), SimpleNamespace(grid=(4, 2), cluster=None, block=128, shmem_size=64)
 
 
 def images(core):
@@ -143,6 +150,13 @@ def test_a_program_compiled_to_a_cubin_has_an_assembled_twin_and_the_users_cache
     assert cache == ["cubin"]
     assert images(core)[0].startswith(b"\x7fELF")
     assert [source.ptx for source in marking.sources] == [PTX]
+
+
+def test_a_grid_of_clusters_is_told_in_blocks(user, core, marking):
+    config = SimpleNamespace(grid=(4, 2), cluster=(2, 1, 1), block=128, shmem_size=0)
+    with attached(marking):
+        user.launch(STREAM, config, user.Program("source", "c++").compile("ptx").get_kernel("add"))
+    assert [launch.grid for launch in marking.launches] == [(8, 2, 1)]
 
 
 def test_ptx_of_the_users_is_traced(user, core, marking, tmp_path):
@@ -232,7 +246,7 @@ def run(stream, config, ptx):
 
 
 def test_a_twin_may_have_as_much_shared_memory_as_its_launch_asks_for(user, core, marking):
-    large = SimpleNamespace(grid=1, block=32, shmem_size=100_000)
+    large = SimpleNamespace(grid=1, cluster=None, block=32, shmem_size=100_000)
     with attached(marking):
         kernel = user.Program("source", "c++").compile("ptx").get_kernel("add")
         user.launch(STREAM, CONFIG, kernel)

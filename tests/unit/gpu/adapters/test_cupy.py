@@ -57,13 +57,15 @@ def gpu(monkeypatch):
             self.calls, self.compiled = [], False
             made.append(self)
 
-        def compile(self):
+        @property
+        def kernel(self):
             if not self.compiled:
                 compiler._compile_module_with_cache(self.code, self.options, backend=self.backend)
             self.compiled = True
+            return self
 
         def __call__(self, grid, block, args, *, shared_mem=0):
-            self.compile()
+            assert self.kernel.compiled
             self.calls.append((grid, block, args, shared_mem))
 
     monkeypatch.setattr(cupy, "RawKernel", Raw)

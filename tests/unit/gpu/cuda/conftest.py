@@ -16,7 +16,7 @@ class Settings(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int) for name in (
             "devices", "version", "major", "minor", "maps_host", "init", "sticky", "refuse_register", "capturing",
-            "silent", "after_rounds", "refuse_set", "refuse_pointer",
+            "silent", "after_rounds", "refuse_set", "refuse_pointer", "blocking",
         )),
         *((name, ctypes.c_int64) for name in ("room", "offset", "drift_ppm", "step", "busy_ns")),
     ]  # fmt: skip
@@ -26,9 +26,9 @@ class Counts(ctypes.Structure):
     """struct counts."""
 
     _fields_ = [
-        *((name, ctypes.c_int) for name in ("device", "host", "registered", "streams", "modules")),
+        *((name, ctypes.c_int) for name in ("device", "registered", "streams", "modules")),
         ("retained", ctypes.c_int * 2),
-        *((name, ctypes.c_int) for name in ("freed_elsewhere", "calls", "launches", "mode_left")),
+        *((name, ctypes.c_int) for name in ("freed_elsewhere", "calls", "launches", "mode_left", "retains")),
         ("bytes", ctypes.c_int64),
     ]
 
@@ -46,7 +46,7 @@ class Books:
     def held(self):
         """What is held of the driver."""
         count = self.count
-        names = ("device", "host", "registered", "streams", "modules", "bytes")
+        names = ("device", "registered", "streams", "modules", "bytes")
         return {name: value for name in names if (value := getattr(count, name))} | (
             {"retained": list(count.retained)} if any(count.retained) else {}
         )

@@ -9,19 +9,20 @@
 #include <unistd.h>
 
 enum { OK, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 100, INVALID_DEVICE, INVALID_CONTEXT = 201, DESTROYED = 709 };
-enum { DEVICE, HOST, REGISTERED };
+enum { DEVICE, REGISTERED };
 #define MOST 4096
 #define DEPTH 16
 #define DEVICES 2
 
 struct settings {
 	int devices, version, major, minor, maps_host, init, sticky, refuse_register, capturing, silent, after_rounds, refuse_set,
-		refuse_pointer;
+		refuse_pointer, blocking;
 	int64_t room, offset, drift_ppm, step, busy_ns;
 } set;
 
 struct counts {
-	int device, host, registered, streams, modules, retained[DEVICES], freed_elsewhere, calls, launches, mode_left;
+	int device, registered, streams, modules, retained[DEVICES], freed_elsewhere, calls, launches, mode_left,
+		retains;
 	int64_t bytes;
 } count;
 
@@ -57,7 +58,7 @@ int64_t driver_clock(int64_t host)
 void driver_reset(void)
 {
 	for (int i = 0; i < MOST; i++)
-		if (blocks[i].address && blocks[i].kind != REGISTERED)
+		if (blocks[i].address && blocks[i].kind == DEVICE)
 			free(blocks[i].address);
 	memset(blocks, 0, sizeof(blocks));
 	memset(&count, 0, sizeof(count));
@@ -138,6 +139,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
 	count.retained[device]++;
+	count.retains++;
 	*context = &primary[device];
 	return OK;
 }
@@ -238,7 +240,7 @@ static int drop(void *address, int kind, int *counter)
 		return INVALID_VALUE;
 	count.freed_elsewhere += block->context != current();
 	count.bytes -= block->size;
-	if (kind != REGISTERED)
+	if (kind == DEVICE)
 		free(address);
 	block->address = NULL;
 	--*counter;
@@ -265,25 +267,14 @@ int cuMemFree_v2(uint64_t address)
 	return drop((void *)address, DEVICE, &count.device);
 }
 
-int cuMemHostAlloc(void **address, size_t size, unsigned flags)
-{
-	int result = flags == 3 ? make(address, size, HOST) : INVALID_VALUE;
-
-	count.host += !result;
-	return result;
-}
-
-int cuMemFreeHost(void *address)
-{
-	return drop(address, HOST, &count.host);
-}
-
 int cuMemHostRegister_v2(void *address, size_t size, unsigned flags)
 {
 	int result = usable();
 
 	if (result || set.refuse_register)
 		return result ? result : set.refuse_register;
+	if (count.bytes + (int64_t)size > set.room)
+		return OUT_OF_MEMORY;
 	if (flags != 3 || (uint64_t)address % 4096 || size % 4096)
 		return INVALID_VALUE;
 	count.registered++;
@@ -464,7 +455,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	count.launches++;
 	__atomic_add_fetch(&running, 1, __ATOMIC_ACQUIRE);
 	pthread_create(&thread, NULL, answer, question);
-	pthread_detach(thread);
+	if (set.blocking)
+		pthread_join(thread, NULL);
+	else
+		pthread_detach(thread);
 	return OK;
 }
 

@@ -78,6 +78,16 @@ def test_an_exchange_that_is_broken_off_leaves_the_others(books, memory, monkeyp
     assert abs(clock.device_ns - clock.host_ns - 123_456_789) <= clock.error_ns
 
 
+def test_where_launches_wait_for_their_kernels_each_answers_once(books, memory, monkeypatch):
+    monkeypatch.setattr(clocks, "_LIMIT_NS", 200_000_000)
+    books.set.blocking, books.set.offset = 1, -77_000_000_000
+
+    clock = memory.clock()
+
+    assert clock.error_ns < 100_000_000
+    assert abs(clock.device_ns - clock.host_ns + 77_000_000_000) <= clock.error_ns
+
+
 def test_a_kernel_whose_questions_end_early_does_not_go_on_waiting_for_them(driver, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError

@@ -19,6 +19,7 @@ from accel_magic import doctor
 from accel_magic.errors import MachineError
 from accel_magic.gpu import assemble, standin
 from accel_magic.gpu.simt import Device
+from accel_magic.views.live_gpu import render
 
 cu = pytest.importorskip("cuda.bindings.driver")
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -146,6 +147,21 @@ def test_auto_takes_the_gpu_that_the_driver_has(user):
 
     assert trace.device.kind == "cuda"
     assert trace.result.tools["kernelcount"]["threads"].tolist() == [BLOCKS * THREADS]
+
+
+def test_the_live_row_says_what_the_kernels_run_on(user):
+    seen = []
+    trace = traced("kernelcount")
+    trace.prepare()
+    trace.attach(seen.extend)
+    trace.go()
+    until = time.monotonic() + 10
+    while not seen and time.monotonic() < until:
+        time.sleep(0.02)
+    trace.stop()
+
+    assert {sample.device for sample in seen} == {"CPU device (simulated)"}
+    assert "<i>on</i> CPU device (simulated)" in render(seen[0], (), {}, ())
 
 
 class TestClock:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic.errors import MachineError
 from accel_magic.gpu import map_views, programs, standin
 from accel_magic.gpu.adapters.native import watched
 from accel_magic.gpu.devices import SimulatedMemory
@@ -116,7 +117,8 @@ class Lab:
             before=lambda _: None,
             after=lambda *_: None,
         )
-        with watched(sources, threads, instrumenter, memory, lambda _: {}) as finish:
+        with watched(sources, threads, instrumenter, memory, lambda _: {}) as server:
+            finish = tuple if server is None else server.finish
             cell = Cell(standin.environment(self.server), instrumenter, threads, finish=finish)
             try:
                 yield cell
@@ -129,6 +131,10 @@ class Lab:
 
 @pytest.fixture
 def lab():
+    try:
+        build.library()
+    except MachineError as error:
+        pytest.skip(str(error))
     device = Device(memory_bytes=256 << 20)
     with standin.Server(device) as server:
         yield Lab(device, server)

@@ -7,6 +7,9 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.gpu import assemble
+from accel_magic.gpu.live import GpuSample, together
+from accel_magic.gpu.native import process, server
+from accel_magic.gpu.native.images import Code
 from tests.unit.gpu.native.conftest import PTX, compiled
 
 THREADS, LAUNCHES = 1000, 3
@@ -57,9 +60,36 @@ def test_machine_code_runs_and_is_named_with_the_reason(lab, adding, tmp_path):
         assert cell.run(adding, "dlsym", tmp_path / "kernels.cubin", LAUNCHES, THREADS) == (7, f"{SUM}\n")
 
     assert sorted(kernel.report.name for kernel in cell.seen.left_alone) == ["add", "fill"]
-    assert "compiled ahead and there is no PTX" in cell.seen.left_alone[0].report.reason
+    assert "machine code, without PTX" in cell.seen.left_alone[0].report.reason
     assert len(cell.seen.launches) == LAUNCHES
     assert cell.processes[0].contents == ()
+
+
+def test_of_a_large_module_left_alone_only_kernels_that_are_asked_for_are_told(lab, adding, monkeypatch):
+    monkeypatch.setattr(process, "_FEW_KERNELS", 1)
+    monkeypatch.setattr(process, "code_of", lambda *_: Code("", ("add", "fill"), "no PTX"))
+
+    with lab.cell() as cell:
+        assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS) == (7, f"{SUM}\n")
+
+    (left,) = cell.seen.left_alone
+    assert (left.report.name, left.report.reason, left.source.pid) == ("add", "no PTX", cell.processes[0].pid)
+
+
+def test_maps_of_more_processes_than_there_is_room_for_are_left_out_with_a_note(lab, adding, monkeypatch):
+    one = 256 * 16 + 8
+    monkeypatch.setattr(server, "KEPT_LIMIT", 2 * one - 1)
+
+    with lab.cell() as cell:
+        for _ in range(2):
+            cell.run(adding, "dlsym", PTX, 1, THREADS)
+
+    assert cell.counted(0) == {"add": (32, 1024)}
+    assert cell.processes[1].contents == ()
+    assert cell.notes(0) == ()
+    (note,) = cell.notes(1)
+    assert note.startswith("maps of adding (process ")
+    assert "were left out" in note
 
 
 def test_kernels_that_are_not_wanted_run_as_they_are(lab, adding):
@@ -151,3 +181,18 @@ def test_rings_are_emptied_while_the_process_runs(lab, adding):
         assert child.communicate("\n", timeout=30) == ("", None)
 
     assert len(cell.frame("exits")) == 1024 * LAUNCHES
+
+
+def test_what_is_counted_in_processes_is_shown_while_they_run_and_after_them(lab, adding):
+    with lab.cell("kernelretsnoop") as cell:
+        cell.run(adding, "dlsym", PTX, 1, THREADS)
+        child = cell.start(adding, "dlsym", PTX, 2, THREADS, "wait")
+        child.stdout.readline()
+        own = GpuSample(5, 3, 2, 1, 7, records=(("exits", 10),), lost_by=(("exits", 7),))
+        end = time.monotonic() + 10
+        while dict(together(own, cell.finish.__self__.samples()).records)["exits"] != 10 + 3 * 1024:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        shown = together(own, cell.finish.__self__.samples())
+
+    assert (shown.time_ns, shown.launches, shown.kernels, shown.lost, shown.lost_by) == (5, 3, 2, 7, (("exits", 7),))

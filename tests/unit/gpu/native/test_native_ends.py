@@ -1,11 +1,13 @@
 """How traced programs end, and how the notebook does: what is left of the maps, and what the programs notice."""
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,14 +24,18 @@ def until(condition, seconds=10):
         time.sleep(0.01)
 
 
+OWN = ("accel_magic maps", "accel_magic launches", "accel_magic image")
+
+
 def shared_files():
     """Files in memory that this process has open or mapped."""
+    gc.collect()
     links = []
     for number in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             links.append(str(number.readlink()))
     mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
-    return sorted(link for link in (*links, *mapped) if "memfd:" in link)
+    return Counter(link for link in (*links, *mapped) if any(name in link for name in OWN))
 
 
 def test_a_program_that_leaves_without_its_exit_handlers_has_whole_maps(lab, adding):
@@ -117,20 +123,44 @@ def test_a_program_goes_on_when_the_notebook_is_killed_and_its_later_modules_are
         assert process.stdout.readline() == "7\n"
 
 
-def test_the_environment_and_the_sockets_folder_are_as_before_after_the_cell(lab, adding, monkeypatch):
+def test_the_environment_and_open_files_are_as_before_after_the_cell(lab, adding, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "")
     monkeypatch.delenv("ACCEL_MAGIC_NATIVE", raising=False)
     before = dict(os.environ)
     files = shared_files()
     with lab.cell() as cell:
-        folder = Path(os.environ["ACCEL_MAGIC_NATIVE"]).parent
-        assert folder.is_dir()
+        name = os.environ["ACCEL_MAGIC_NATIVE"]
+        assert name in Path("/proc/net/unix").read_text()
         cell.run(adding, "dlsym", PTX, 1, 64)
 
     del cell
     assert dict(os.environ) == before
-    assert not folder.exists()
-    assert shared_files() == files
+    assert name not in Path("/proc/net/unix").read_text()
+    assert not shared_files() - files
+
+
+def test_a_forked_worker_of_the_notebook_holds_no_connection_open(lab, adding):
+    with lab.cell() as cell:
+        child = cell.start(adding, "dlsym", PTX, 1, 64, "wait")
+        child.stdout.readline()
+        ours = set(sockets())
+        reading, writing = os.pipe()
+        if not (worker := os.fork()):
+            os.write(writing, str(len(ours & set(sockets()))).encode())
+            os._exit(0)
+        os.waitpid(worker, 0)
+        held = int(os.read(reading, 100))
+        for end in (reading, writing):
+            os.close(end)
+
+    assert held == len(ours) - 2  # the one that listens, and the process's
+
+
+def sockets():
+    for number in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if (link := str(number.readlink())).startswith("socket:"):
+                yield link
 
 
 def test_what_the_cell_itself_changes_in_the_environment_stays(lab, monkeypatch):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import accel_magic
+from accel_magic.analysis.gpu.host import block_spans
 from accel_magic.errors import MachineError
 from accel_magic.gpu import standin
 from accel_magic.gpu.simt import Device
@@ -21,11 +22,11 @@ def traced(adding):
         with standin.driver(Device(memory_bytes=256 << 20)) as server:
             driver = standin.environment(server)
 
-            def run(tools, *launches, **options):
+            def run(tools, *launches, end="exit", **options):
                 pids = []
                 with accel_magic.gputrace(*tools, device="cuda", host_api="off", threads=2048, **options) as trace:
                     for count in launches:
-                        command = [adding, "dlsym", PTX, str(count), "1000"]
+                        command = [adding, "dlsym", PTX, str(count), "1000", end]
                         environment = {**os.environ, **driver}
                         with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as child:
                             assert child.wait(60) == 7
@@ -80,6 +81,18 @@ def test_of_several_processes_each_row_says_whose_it_is(traced):
     assert len(result.resources) >= 0
     assert "add" in repr(result)
     assert "add" in result._repr_mimebundle_()["text/html"]
+
+
+def test_launches_of_kernels_without_programs_are_not_taken_for_others(traced):
+    result, _ = traced(("kernelretsnoop", "blocktime"), 2, 1, end="both", kernel="add")
+
+    assert result.launches["name"].tolist() == ["fill", "add"] * 3
+    assert sorted(result.tools["kernelretsnoop"]["launch"].unique()) == [1, 3, 5]
+    blocks = block_spans(result)
+    assert blocks.groupby("launch").size().to_dict() == {1: 16, 3: 16, 5: 16}
+    starts = blocks.groupby("launch")["start_ns"].min()
+    error = result.recording.clock.error_ns
+    assert (starts >= result.launches.loc[starts.index, "time_ns"] - error).all()
 
 
 def test_a_cell_that_starts_nothing_has_the_notebooks_own_empty_maps(traced):

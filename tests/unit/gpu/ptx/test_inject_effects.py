@@ -315,3 +315,20 @@ def test_parts_of_parameters_are_taken_as_loads_would(ptx, read, register, expec
     assert {one.thread: one.address for one in ran.records} == {
         i: expected(ran.addresses[2] + 4 * i) for i in range(32)
     }
+
+
+def test_a_product_of_warp_groups_is_the_same_with_a_program_at_every_access(ptx):
+    n = 64
+    a, b = ((np.arange(n * n).reshape(n, n) * by % 7 - 3).astype(np.float16) for by in (3, 5))
+    arguments = [a, b, np.zeros((n, n), np.float32), n, 0, 0]
+    text = ptx.sample("triton_matmul_sm90")
+    plain = ptx.run(text, "matmul", arguments, [], block=(128, 1, 1), shared=1 << 15)
+    told = ptx.run(text, "matmul", arguments, [MEMORY], block=(128, 1, 1), shared=1 << 15)
+
+    product = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(plain.outputs[2].reshape(n, n), product)
+    np.testing.assert_array_equal(told.outputs[2], plain.outputs[2])
+    asked = [site.number for site in told.injection.sites if site.operation is Operation.ASYNC_COPY]
+    base = told.addresses[0]
+    read = {one.address - base for one in told.records if one.site in asked and base <= one.address < base + a.nbytes}
+    assert read == set(range(0, a.nbytes, 16))

@@ -95,6 +95,14 @@ def test_programs_for_different_kernels_meet_in_no_function(ptx):
     assert kernels == {(INNER, 0), (INNER, 1), ("second", 1)}
 
 
+def test_functions_without_a_place_are_shared_by_all(ptx):
+    told = ran(ptx, "first", [Attach(Where.ENTRY)], ["first"])
+
+    assert entered(told) == [1] * 32
+    original = parse(ptx.sample("shared_functions"))
+    assert [one.name for one in parse(told.injection.text).functions] == [one.name for one in original.functions]
+
+
 def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
     whole = ran(ptx, "first", [LOADS]).injection.sites
     (one,) = [site for site in ran(ptx, "first", [LOADS], ["first"]).injection.sites if site.function == INNER]
@@ -127,6 +135,9 @@ def test_a_function_that_is_called_through_an_address_is_left_alone_where_others
     )  # fmt: skip
     injection = inject(shared, [(kept, ptx.recorder())])
     assert injection.sites == ()
+    # Nor does it run the programs of one of two kernels that are traced.
+    both = inject(shared, [(kept, ptx.recorder()), (Attach(Where.MEMORY, "again", EVERY_OPERATION), ptx.recorder())])
+    assert {site.function for site in both.sites} == set()
     (report,) = [one for one in injection.kernels if one.name == "through_address"]
     assert [line.split(" through its address")[0] for line in report.left] == [
         "calls of _Z4keptPKii", "calls of _Z5innerPKii", "calls of _Z5otherPKii",

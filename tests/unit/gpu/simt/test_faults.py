@@ -164,12 +164,12 @@ def test_the_device_runs_on_after_a_fault(bench):
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ("wgmma.fence.sync.aligned;", "`wgmma.fence.sync.aligned`"),
+        ("tcgen05.fence::before_thread_sync;", "`tcgen05.fence::before_thread_sync`"),
         ("frobnicate.u32 %r1, %r2;", "frobnicate"),
         ("add.wobbly.u32 %r1, %r2, %r3;", ".wobbly"),
         ("add.u32 %r1, %nothing, %r3;", "%nothing"),
         ("add.u64 %rd1, %r2, %rd3;", "%r2 is .b32"),
-        ("cp.async.bulk.commit_group;", "cp.async.bulk"),
+        ("cp.async.bulk.tensor.1d.shared::cluster.global [%r1], [%rd1, {%r2}], [%r3];", "tensor"),
         ("bra nowhere;", "nowhere"),
         ("ld.param.u64 %rd1, [other];", "other"),
         ("ld.param.u64 %rd1, [a+4];", "beyond a"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import threading
 import time
 from itertools import pairwise
@@ -151,38 +152,50 @@ def test_a_forked_process_writes_to_memory_of_its_own_but_to_shared_files_all_th
     assert not device.view(device.allocate(1 << 18), 1 << 18).any()
 
 
+@pytest.fixture
+def _hasty():
+    """Threads take turns after every few instructions of the interpreter."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(work, count=4):
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+
+
+@pytest.mark.usefixtures("_hasty")
 def test_threads_that_allocate_at_once_never_get_the_same_memory():
     device = Device(1 << 22)
     got = [[] for _ in range(4)]
 
-    def work(mine):
-        for size in range(1, 60):
-            mine.append((device.allocate(size * 8), size * 8))
+    def work(number):
+        for size in range(1, 80):
+            got[number].append((device.allocate(size * 8), size * 8))
             if size % 3 == 0:
-                device.free(mine.pop(0)[0])
+                device.free(got[number].pop(0)[0])
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in got]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    together(work)
     ranges = sorted(one for mine in got for one in mine)
+    assert len(ranges) == 4 * (79 - 26)
     assert all(start + size <= following for (start, size), (following, _) in pairwise(ranges))
     assert device.memory.allocated == sum(size for _, size in ranges)
 
 
+@pytest.mark.usefixtures("_hasty")
 def test_kernels_that_threads_launch_at_once_run_one_after_the_other():
     device = Device(1 << 20)
-    module, to = device.load(ADD), device.allocate(4)
-    threads = [
-        threading.Thread(target=lambda: [device.launch(module, "add", 8, 64, [to, 1]) for _ in range(10)])
-        for _ in range(4)
-    ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert device.view(to, 4).view(np.uint32)[0] == 4 * 10 * 8 * 64
+    module, to, done = device.load(ADD), device.allocate(4), []
+    together(lambda _: done.extend([device.launch(module, "add", 8, 64, [to, 1]) for _ in range(5)]))
+    assert device.view(to, 4).view(np.uint32)[0] == 4 * 5 * 8 * 64
+    in_order = sorted(done, key=lambda launch: launch.start_ns)
+    assert [launch.number for launch in in_order] == list(range(1, 21))
+    assert all(one.start_ns + one.duration_ns < following.start_ns for one, following in pairwise(in_order))
 
 
 def test_another_thread_can_stop_a_kernel_and_only_its_own():
@@ -197,7 +210,10 @@ def test_another_thread_can_stop_a_kernel_and_only_its_own():
 
     thread = threading.Thread(target=work)
     thread.start()
-    device.stop(threading.get_ident())
+    for _ in range(20):
+        device.stop(threading.get_ident())
+        thread.join(0.01)
+    assert thread.is_alive()
     until = time.monotonic() + 60
     while thread.is_alive() and time.monotonic() < until:
         device.stop(thread.ident)

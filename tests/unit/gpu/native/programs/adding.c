@@ -5,7 +5,7 @@
  * IMAGE: a file with PTX, a cubin or a fatbin.
  * END: exit (by default), leave (_exit), kill (SIGKILL itself after a second), wait (for a line on its input),
  *      again (wait, and add again), modules (the same in another module, and print the status first),
- *      reset (destroy the context, and add again in another one).
+ *      reset (destroy the context, and add again in another one), both (launch another kernel before each).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -92,19 +92,21 @@ static char *read_all(const char *path)
 	return data;
 }
 
-static Handle kernel_of(const char *how, const char *image)
+static Handle kernel_of(const char *how, const char *image, const char *name)
 {
 	Handle module, kernel;
 
 	if (!strcmp(how, "library")) {
 		check(cuLibraryLoadData_(&module, image, 0, 0, 0, 0, 0, 0), "load");
-		check(cuLibraryGetKernel_(&kernel, module, "add"), "kernel");
+		check(cuLibraryGetKernel_(&kernel, module, name), "kernel");
 	} else {
 		check(cuModuleLoadData_(&module, image), "load");
-		check(cuModuleGetFunction_(&kernel, module, "add"), "kernel");
+		check(cuModuleGetFunction_(&kernel, module, name), "kernel");
 	}
 	return kernel;
 }
+
+static Handle before; /* another kernel, to be launched before each */
 
 static void add(Handle kernel, int launches, int threads)
 {
@@ -121,8 +123,10 @@ static void add(Handle kernel, int launches, int threads)
 	check(cuMemcpyHtoD_(on[0], a, threads * sizeof *a), "copy");
 	check(cuMemcpyHtoD_(on[1], b, threads * sizeof *b), "copy");
 	for (int i = 0; i < launches; i++) {
-		void *arguments[] = {&on[0], &on[1], &on[2], &threads};
+		void *arguments[] = {&on[0], &on[1], &on[2], &threads}, *filled[] = {&on[2], &threads, &i};
 
+		if (before)
+			check(cuLaunchKernel_(before, 1, 1, 1, 32, 1, 1, 0, NULL, filled, NULL), "launch");
 		check(cuLaunchKernel_(kernel, (threads + 63) / 64, 1, 1, 64, 1, 1, 0, NULL, arguments, NULL), "launch");
 	}
 	check(cuMemcpyDtoH_(out, on[2], threads * sizeof *out), "copy");
@@ -143,12 +147,14 @@ int main(int count, char **given)
 	check(cuInit_(0), "init");
 	check(cuDeviceGet_(&device, 0), "device");
 	check(cuCtxCreate_(&context, 0, device), "context");
-	kernel = kernel_of(how, image);
+	kernel = kernel_of(how, image, "add");
+	if (!strcmp(end, "both"))
+		before = kernel_of(how, image, "fill");
 	add(kernel, launches, threads);
 	if (!strcmp(end, "reset")) {
 		check(cuCtxDestroy_(context), "destroy");
 		check(cuCtxCreate_(&context, 0, device), "context");
-		add(strcmp(how, "library") ? kernel_of(how, image) : kernel, launches, threads);
+		add(strcmp(how, "library") ? kernel_of(how, image, "add") : kernel, launches, threads);
 	}
 	if (!strcmp(end, "leave"))
 		_exit(6);
@@ -159,7 +165,7 @@ int main(int count, char **given)
 	if (!strcmp(end, "wait") || !strcmp(end, "again") || !strcmp(end, "modules"))
 		getchar();
 	if (!strcmp(end, "modules"))
-		kernel = kernel_of(how, image);
+		kernel = kernel_of(how, image, "add");
 	if (!strcmp(end, "again") || !strcmp(end, "modules"))
 		add(kernel, launches, threads);
 	if (!strcmp(end, "modules"))

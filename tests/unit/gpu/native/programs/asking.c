@@ -1,10 +1,12 @@
 /* Does what LIST names, one thing after another: asking IMAGE LIST... On the driver of keeping.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +47,13 @@ static void load_with_options(void)
 	printf("%d\n", (int)(uintptr_t)value);
 }
 
+static void load_library(void)
+{
+	DRIVER(CUresult(*)(Handle *, const void *, int *, void **, unsigned, int *, void **, unsigned), "cuLibraryLoadData")
+	(&module, image, NULL, NULL, 0, NULL, NULL, 0);
+	DRIVER(CUresult(*)(Handle *, Handle, const char *), "cuLibraryGetKernel")(&kernel, module, "add");
+}
+
 static void many(void)
 {
 	Launch *call = DRIVER(Launch *, "cuLaunchKernel");
@@ -56,6 +65,41 @@ static void many(void)
 		call(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	printf("%.0f\n", ((end.tv_sec - begin.tv_sec) * 1e9 + (end.tv_nsec - begin.tv_nsec)) / count);
+}
+
+static pthread_barrier_t together;
+
+static void *launch_many(void *unused)
+{
+	Launch *call = DRIVER(Launch *, "cuLaunchKernel");
+
+	pthread_barrier_wait(&together);
+	for (int i = 0; i < 15000; i++)
+		call(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+	return NULL;
+}
+
+static void race(void)
+{
+	pthread_t all[4];
+
+	pthread_barrier_init(&together, NULL, 4);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&all[i], NULL, launch_many, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(all[i], NULL);
+}
+
+/* As a daemon does it; and what it opens then may get numbers that somebody else had. */
+static void close_all(void)
+{
+	int ends[2];
+
+	for (int at = 3; at < 1024; at++)
+		close(at);
+	socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends);
+	for (int at = 5; at < 1000; at++)
+		dup2(ends[0], at);
 }
 
 static void in_child(void)
@@ -112,8 +156,13 @@ int main(int count, char **given)
 		else if (!strcmp(what, "vfork"))
 			in_borrowed_memory();
 		else if (!strcmp(what, "close"))
-			for (int at = 3; at < 1024; at++)
-				close(at);
+			close_all();
+		else if (!strcmp(what, "race"))
+			race();
+		else if (!strcmp(what, "context"))
+			DRIVER(CUresult(*)(Handle *, unsigned, int), "cuCtxCreate_v2")(&context, 0, 0);
+		else if (!strcmp(what, "library"))
+			load_library();
 		else
 			launch(what, 2, NULL);
 	}

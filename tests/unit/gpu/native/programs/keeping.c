@@ -1,7 +1,8 @@
 /* A driver that computes nothing and keeps books: what it was asked to load, in the order of the file REFUSALS gives.
  *
  * Environment: BOOKS: a file that gets a line for each module: "KIND SIZE ERROR"; kinds are ptx (as the program has
- * it), traced (with programs in it), elf. REFUSALS: how many traced modules are refused, with the error REFUSAL;
+ * it), traced (with programs in it), elf. REFUSALS: how many traced modules are refused, after the first SPARED,
+ * with the error REFUSAL;
  * NO_REGISTER: host memory cannot be registered; NO_MEMORY: nothing can be allocated; DEVICES: how many there are.
  */
 #define _GNU_SOURCE
@@ -15,7 +16,8 @@ typedef void *Handle;
 typedef uint64_t Address;
 
 static Handle current;
-static int context, stream, module, function;
+static int stream, made_contexts, made_modules;
+static char contexts[16], modules[256]; /* each byte is one; a module's function is the byte after it */
 static Handle of_stream;
 
 static int number(const char *name, int otherwise)
@@ -38,9 +40,9 @@ CUresult cuDriverGetVersion(int *version) { return *version = 13000, 0; }
 CUresult cuDeviceGetCount(int *count) { return *count = number("DEVICES", 1), 0; }
 CUresult cuDeviceGet(int *device, int at) { return *device = at, 0; }
 CUresult cuDeviceGetAttribute(int *value, int what, int device) { return *value = what == 75 ? 8 : 0, 0; }
-CUresult cuCtxCreate_v2(Handle *made, unsigned flags, int device) { return *made = current = &context, 0; }
+CUresult cuCtxCreate_v2(Handle *made, unsigned flags, int device) { return *made = current = &contexts[made_contexts++], 0; }
 CUresult cuCtxDestroy_v2(Handle gone) { return current = NULL, 0; }
-CUresult cuDevicePrimaryCtxRetain(Handle *made, int device) { return *made = &context, 0; }
+CUresult cuDevicePrimaryCtxRetain(Handle *made, int device) { return *made = &contexts[0], 0; }
 CUresult cuCtxGetCurrent(Handle *got) { return *got = current, 0; }
 CUresult cuCtxGetDevice(int *device) { return *device = 0, 0; }
 CUresult cuCtxPushCurrent_v2(Handle pushed) { return 0; }
@@ -73,13 +75,15 @@ CUresult cuStreamSynchronize(Handle of) { return 0; }
 
 static CUresult load(Handle *made, const char *image)
 {
-	static int refused;
+	static int refused, taken;
 	int elf = !memcmp(image, "\177ELF", 4), traced = !elf && strstr(image, "activemask") != NULL;
-	int error = (elf || traced) && refused < number("REFUSALS", 0) ? number("REFUSAL", 0) : 0;
+	int after = taken >= number("SPARED", 0);
+	int error = after && (elf || traced) && refused < number("REFUSALS", 0) ? number("REFUSAL", 0) : 0;
 
 	refused += error != 0;
+	taken += !error;
 	write_down(elf ? "elf" : traced ? "traced" : "ptx", 1, error);
-	*made = &module;
+	*made = &modules[2 * made_modules++];
 	return error;
 }
 
@@ -93,12 +97,12 @@ CUresult cuModuleLoadDataEx(Handle *made, const void *image, unsigned count, int
 		values[0] = (void *)(uintptr_t)((uintptr_t)values[0] / 2);
 	return error;
 }
-CUresult cuModuleGetFunction(Handle *made, Handle of, const char *name) { return *made = &function, 0; }
+CUresult cuModuleGetFunction(Handle *made, Handle of, const char *name) { return *made = (char *)of + 1, 0; }
 CUresult cuLibraryLoadData(Handle *made, const void *image, int *a, void **b, unsigned c, int *d, void **e, unsigned f)
 {
 	return load(made, image);
 }
-CUresult cuLibraryGetKernel(Handle *made, Handle of, const char *name) { return *made = &function, 0; }
+CUresult cuLibraryGetKernel(Handle *made, Handle of, const char *name) { return *made = (char *)of + 1, 0; }
 CUresult cuLaunchKernel(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 			unsigned shared, Handle in, void **arguments, void **more)
 {

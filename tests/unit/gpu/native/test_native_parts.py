@@ -1,0 +1,237 @@
+"""The notebook's side of native binaries, part by part: messages, launches, images, memory."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.native import build, images, wire
+from accel_magic.gpu.native import server as server_module
+from accel_magic.gpu.native.launches import Ring
+from accel_magic.gpu.native.memory import ChildMemory
+from accel_magic.gpu.native.server import Server
+from accel_magic.gpu.native.wire import Kept, Kind, Message
+from tests.unit.gpu.native.conftest import PTX
+
+SHIM = Path(build.__file__).with_name("shim")
+
+
+def test_both_sides_mean_the_same_bytes(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    counters = [name for name in wire.RING.names if name not in {"unused", "launches"}]
+    fields = [name for name in wire.LAUNCH.names if name != "unused"]
+    lines = [
+        *(f'printf("{name} %zu\\n", offsetof(struct ring, {name}));' for name in (*counters, "launches")),
+        *(f'printf("launch.{name} %zu\\n", offsetof(struct launch, {name}));' for name in fields),
+        *(f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in ("ring", "launch", "message")),
+        *(f'printf("{kind.name} %d\\n", {kind.name});' for kind in (*Kind, *Kept)),
+        'printf("version %d\\n", WIRE_VERSION);',
+    ]
+    source = tmp_path / "layout.c"
+    text = "#include <stddef.h>\n#include <stdio.h>\n#include <stdatomic.h>\n#include <wire.h>\n"
+    source.write_text(text + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
+    subprocess.run([compiler, "-std=gnu11", f"-I{SHIM}", "-o", tmp_path / "layout", source], check=True)
+
+    told = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout
+
+    assert dict(line.rsplit(" ", 1) for line in told.splitlines()) == {
+        **{name: str(wire.RING.fields[name][1]) for name in (*counters, "launches")},
+        **{f"launch.{name}": str(wire.LAUNCH.fields[name][1]) for name in fields},
+        "ring": str(wire.RING.itemsize),
+        "launch": str(wire.LAUNCH.itemsize),
+        "message": "32",
+        **{kind.name: str(kind.value) for kind in (*Kind, *Kept)},
+        "version": str(wire.VERSION),
+    }
+
+
+@pytest.fixture
+def ends():
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with one, other:
+        yield one, other
+
+
+def test_a_message_arrives_with_its_text_and_descriptor(ends, tmp_path):
+    (tmp_path / "file").write_text("content")
+    with (tmp_path / "file").open() as file:
+        wire.send(ends[0], Message(Kind.IMAGE, 1, 2, 3, 4, "näme", file.fileno()))
+    got = wire.receive(ends[1])
+
+    assert (got.kind, got.number, got.a, got.b, got.c, got.text) == (Kind.IMAGE, 1, 2, 3, 4, "näme")
+    with open(got.descriptor) as again:  # noqa: PTH123 - a descriptor has no path
+        assert again.read() == "content"
+
+
+def test_the_end_of_the_other_side_is_no_message_and_half_a_message_is_an_error(ends):
+    ends[0].send(b"half")
+    with pytest.raises(ValueError, match="too short"):
+        wire.receive(ends[1])
+    ends[0].close()
+    assert wire.receive(ends[1]) is None
+
+
+def written(ring, *turns):
+    """Write launches as a process does it; turn 0 is one that is not complete yet."""
+    view = np.memmap(f"/proc/self/fd/{ring.descriptor}", wire.RING, mode="r+", shape=(1,))[0]
+    start = int(view["reserved"])
+    for place, turn in enumerate(turns, start):
+        slot = view["launches"][place % wire.RECORDS]
+        slot["turn"], slot["function"] = turn, place
+    view["reserved"] = start + len(turns)
+
+
+def test_launches_are_taken_in_order_up_to_the_first_that_is_not_complete():
+    ring = Ring()
+    written(ring, 1, 2, 0, 4)
+
+    assert ring.take(ring["reserved"])["function"].tolist() == [0, 1]
+    assert ring["consumed"] == 2
+    assert len(ring.take(ring["reserved"])) == 0
+    ring.close()
+
+
+def test_launches_go_on_from_the_end_of_the_ring_at_its_beginning():
+    ring = Ring()
+    written(ring, *range(1, wire.RECORDS - 1))
+    ring.take(ring["reserved"])
+    written(ring, *range(wire.RECORDS - 1, wire.RECORDS + 3))
+
+    assert ring.take(ring["reserved"])["function"].tolist() == list(range(wire.RECORDS - 2, wire.RECORDS + 2))
+    written(ring, 3)  # what was there in the round before: not written yet
+    assert len(ring.take(ring["reserved"])) == 0
+    ring.close()
+    assert ring["consumed"] == wire.RECORDS + 2
+
+
+def test_images_are_told_apart_by_their_beginning():
+    text = PTX.read_bytes()
+    fatbin = PTX.with_name("kernels.fatbin").read_bytes()
+
+    assert images.code_of(text + b"\0", 90) == images.Code(text.decode(), ("add", "fill"))
+    assert images.code_of(fatbin, 90).kernels == ("add", "fill")
+    assert images.code_of(fatbin, 90).ptx.count(".entry") == 2
+
+
+def test_ptx_for_newer_devices_than_this_one_is_no_ptx_for_it():
+    fatbin = PTX.with_name("kernels.fatbin").read_bytes()
+
+    found = images.code_of(fatbin, 70)
+
+    assert (found.ptx, found.problem) == ("", "its PTX is for newer devices than sm_70")
+    assert found.kernels == ("add", "fill")
+
+
+@pytest.mark.parametrize(
+    ("target", "device", "raised"),
+    [("sm_52", 90, "sm_75"), ("sm_80", 90, "sm_80"), ("sm_90a", 90, "sm_90a"), ("sm_52", 61, "sm_52")],
+)
+def test_only_what_is_older_than_programs_can_be_is_raised(target, device, raised):
+    text = f".version 7.0\n.target {target}\n.address_size 64\n"
+
+    assert images.raised(text, device) == text.replace(target, raised)
+
+
+class Process:
+    """A process that gives the addresses it is told to."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.told = []
+
+    def ask(self, message):
+        content = os.pread(message.descriptor, 1 << 20, 0)
+        self.asked.append((message.kind, message.number, message.a, content[:8], len(content)))
+        return self.answers.pop(0)
+
+    def memory(self):
+        return ChildMemory(self.ask, self.told.append, None)
+
+
+def test_memory_of_a_process_is_a_file_with_the_content_and_freed_by_address():
+    process = Process(Message(Kind.ADDRESS, a=0x1000, c=Kept.COPIED), Message(Kind.ADDRESS, a=0x9000, c=Kept.MAPPED))
+    memory = process.memory()
+    content = np.arange(5000, dtype=np.uint8)
+
+    assert memory.allocate(content) == 0x1000
+    assert memory.allocate(np.zeros(1, np.uint8), "host") == 0x9000
+
+    assert process.asked == [
+        (Kind.ALLOCATE, 0, 8192, bytes(range(8)), 8192),
+        (Kind.ALLOCATE, 1, 4096, bytes(8), 4096),
+    ]
+    assert memory.read(0x1000 + 300, 4).tolist() == [44, 45, 46, 47]
+    assert memory.live
+    memory.free(0x1000)
+    assert process.told == [Message(Kind.FREE, a=0x1000)]
+
+
+def test_memory_that_is_only_copied_is_not_live():
+    process = Process(Message(Kind.ADDRESS, a=0x1000, c=Kept.ALLOCATED))
+    memory = process.memory()
+    memory.allocate(np.zeros(1, np.uint8), "host")
+
+    assert not memory.live
+
+
+def test_a_process_without_room_says_how_much_and_why():
+    memory = Process(Message(Kind.ADDRESS, b=2)).memory()
+
+    with pytest.raises(MachineError, match=r"no room for 4,096 bytes of maps") as caught:
+        memory.allocate(np.zeros(100, np.uint8))
+    assert caught.value.why == "its driver says error 2"
+
+
+def test_a_stranger_who_says_nothing_sensible_is_hung_up_on():
+    server = Server((), 1, None, None, lambda _: {})
+    server.start()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+        stranger.connect(server.name.replace("@", "\0", 1))
+        stranger.send(b"hello?")
+        stranger.settimeout(10)
+        assert stranger.recv(100) == b""
+
+    assert server.finish() == ()
+
+
+def test_a_process_that_says_nothing_does_not_hold_the_end_up_for_long(monkeypatch):
+    monkeypatch.setattr(server_module, "_JOIN_S", 0.2)
+    told = []
+
+    class Trace:
+        def skipped(self, name, reason):
+            told.append(reason)
+
+    server = Server((), 1, Trace(), None, lambda _: {})
+    server.start()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+        stranger.connect(server.name.replace("@", "\0", 1))
+        while not server._processes:
+            time.sleep(0.01)
+        began = time.monotonic()
+        assert server.finish() == ()
+
+    assert time.monotonic() - began < 5
+    assert told == ["it did not answer at the end"]
+    assert not server._processes[0][1].is_alive()
+
+
+def test_a_process_of_another_version_is_hung_up_on():
+    server = Server((), 1, None, None, lambda _: {})
+    server.start()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+        stranger.connect(server.name.replace("@", "\0", 1))
+        wire.send(stranger, Message(Kind.HELLO, wire.VERSION + 1, 90, 1))
+        stranger.settimeout(10)
+        assert stranger.recv(100) == b""
+
+    assert server.finish() == ()
