@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import struct
 from collections import defaultdict
 from contextlib import contextmanager
@@ -294,7 +295,7 @@ def _by_section(
 
 def _source_line(words: tuple[int, ...], at: Callable[[int], str]) -> SourceLine:
     _, file, text, place = words
-    return SourceLine(at(file).removeprefix("./"), place >> 10, place & 0x3FF, at(text))
+    return SourceLine(posixpath.normpath(at(file)), place >> 10, place & 0x3FF, at(text))
 
 
 def _name(types: tuple[Type, ...], number: int) -> str:

@@ -27,6 +27,9 @@ class Tool:
     live: Counted | None = None
 
 
+STRIPES: Final = 32
+"""How often a counter is there that all warps add to, one for each of so many multiprocessors: GPU_STRIPES in
+accel_gpu.h."""
 _TABLE = (
     Tool("threadhist", "work per thread: how often it ran, and for how many cycles; imbalance"),
     Tool("kernelretsnoop", "when each thread left its kernel; divergence within warps"),
@@ -38,7 +41,7 @@ _TABLE = (
     ),
     Tool("blocktime", "when each block ran, and where; load balance"),
     Tool("warpmap", "which multiprocessor and slot each warp had"),
-    Tool("kernelcount", "how many warps and threads ran each kernel", Counted("kernels", ("warps", "threads"))),
+    Tool("kernelcount", "how many warps and threads ran each kernel", Counted("kernels", ("warps",))),
     Tool("funclat", "time in device functions", Counted("returns", ("calls",))),
     Tool("branchdiv", "divergent branches by place in the source"),
 )

@@ -117,4 +117,24 @@ AM_HELPER long (*const gpu_exit)(void) = (void *)507;			 /* end this thread of t
 AM_HELPER long (*const gpu_prefetch)(const void *address) = (void *)605; /* bring a line into the L2 cache */
 AM_HELPER long (*const gpu_barrier)(void) = (void *)609;		 /* wait for all threads of the block */
 
+/*
+ * Warps that add to one counter wait for each other where it lies in memory. Where all warps of large grids do, each
+ * counter is there GPU_STRIPES times, for a multiprocessor to choose by its number, and the host adds them up:
+ *
+ *   GPU_MAP(counts, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, SITES * GPU_STRIPES);
+ *   u32 key = gpu_stripe(ctx->site);
+ */
+#define GPU_STRIPES 32
+
+static __always_inline u32 gpu_stripe(u32 number)
+{
+	return number * GPU_STRIPES + gpu_sm_id() % GPU_STRIPES;
+}
+
+/* Lanes of a full warp that are not here: zero in most warps, so that counting them costs least. */
+static __always_inline u32 gpu_idle(u32 active)
+{
+	return 32 - __builtin_popcount(active);
+}
+
 #endif

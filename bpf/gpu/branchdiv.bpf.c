@@ -7,11 +7,11 @@
 struct branch {
 	u64 warps; // that reached it
 	u64 split;
-	u64 lanes;
+	u64 idle;  // lanes of these warps that did not
 	u64 taken; // lanes
 };
 
-GPU_MAP(branches, BPF_MAP_TYPE_GPU_ARRAY, u32, struct branch, SITES);
+GPU_MAP(branches, BPF_MAP_TYPE_GPU_ARRAY, u32, struct branch, SITES * GPU_STRIPES);
 
 u64 lost; // warps at places past the end of the map
 
@@ -20,20 +20,23 @@ int decide(struct gpu_ctx *ctx)
 {
 	// At a branch the address is 1 in the lanes that take it. All lanes vote, the leader counts.
 	u32 taken = gpu_ballot(ctx->address), active = ctx->active;
-	u32 site = ctx->site;
+	u32 key = gpu_stripe(ctx->site), idle = gpu_idle(active);
 	struct branch *branch;
 
 	if (!gpu_is_leader())
 		return 0;
-	branch = bpf_map_lookup_elem(&branches, &site);
+	branch = bpf_map_lookup_elem(&branches, &key);
 	if (!branch) {
 		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
 	__sync_fetch_and_add(&branch->warps, 1);
-	__sync_fetch_and_add(&branch->split, taken != 0 && taken != active);
-	__sync_fetch_and_add(&branch->lanes, __builtin_popcount(active));
-	__sync_fetch_and_add(&branch->taken, __builtin_popcount(taken));
+	if (taken && taken != active)
+		__sync_fetch_and_add(&branch->split, 1);
+	if (idle)
+		__sync_fetch_and_add(&branch->idle, idle);
+	if (taken)
+		__sync_fetch_and_add(&branch->taken, __builtin_popcount(taken));
 	return 0;
 }
 

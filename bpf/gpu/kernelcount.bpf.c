@@ -6,24 +6,25 @@
 
 struct count {
 	u64 warps;
-	u64 threads;
+	u64 idle; // lanes of these warps without a thread
 };
 
-GPU_MAP(kernels, BPF_MAP_TYPE_GPU_ARRAY, u32, struct count, KERNELS);
+GPU_MAP(kernels, BPF_MAP_TYPE_GPU_ARRAY, u32, struct count, KERNELS * GPU_STRIPES);
 
 u64 lost; // warps of kernels past the end of the map
 
 SEC("gpu.warp/entry")
 int begin(struct gpu_ctx *ctx)
 {
-	u32 kernel = ctx->kernel;
-	struct count *count = bpf_map_lookup_elem(&kernels, &kernel);
+	u32 key = gpu_stripe(ctx->kernel), idle = gpu_idle(ctx->active);
+	struct count *count = bpf_map_lookup_elem(&kernels, &key);
 
 	if (!count) {
 		__sync_fetch_and_add(&lost, 1);
 	} else {
 		__sync_fetch_and_add(&count->warps, 1);
-		__sync_fetch_and_add(&count->threads, __builtin_popcount(ctx->active));
+		if (idle)
+			__sync_fetch_and_add(&count->idle, idle);
 	}
 	return 0;
 }

@@ -8,27 +8,28 @@
 
 struct access {
 	u64 requests; // warps that came by
-	u64 lanes;
+	u64 idle; // lanes of these warps that did not take part
 	u64 sectors;
 	u64 passes;
 	u64 fewest; // passes that would do
 };
 
-GPU_MAP(accesses, BPF_MAP_TYPE_GPU_ARRAY, u32, struct access, SITES);
+GPU_MAP(accesses, BPF_MAP_TYPE_GPU_ARRAY, u32, struct access, SITES * GPU_STRIPES);
 
 u64 lost; // requests of places past the end of the map
 
 static struct access *counted(struct gpu_ctx *ctx)
 {
-	u32 site = ctx->site;
-	struct access *access = bpf_map_lookup_elem(&accesses, &site);
+	u32 key = gpu_stripe(ctx->site), idle = gpu_idle(ctx->active);
+	struct access *access = bpf_map_lookup_elem(&accesses, &key);
 
 	if (!access) {
 		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
 	__sync_fetch_and_add(&access->requests, 1);
-	__sync_fetch_and_add(&access->lanes, __builtin_popcount(ctx->active));
+	if (idle)
+		__sync_fetch_and_add(&access->idle, idle);
 	return access;
 }
 

@@ -45,7 +45,8 @@ class Counter:
     def threads(self):
         self.memory.wait()
         (content,) = [one for one in LiveMaps(self.shared).contents() if one.spec.name == "kernels"]
-        return int(map_views.frame(content.spec, content.raw, 1 << 17)["threads"].sum())
+        counts = map_views.frame(content.spec, content.raw, 1 << 17).sum()
+        return int(32 * counts["warps"] - counts["idle"])
 
     def close(self):
         for each in self.shared:

@@ -58,7 +58,7 @@ SHAPE = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_
 def driver(build, tmp_path_factory):
     """The library, loaded: this process then has it mapped as `libcuda.so.1`, which a trace looks for first."""
     path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
-    path.symlink_to(build("driver", "-shared", "-fPIC", output="libcuda.so.1"))
+    path.symlink_to(build("driver", "-shared", "-fPIC", "-Wl,-Bsymbolic", output="libcuda.so.1"))
     library = ctypes.CDLL(str(path))
     library.path = path
     library.calls_now = lambda: ctypes.c_long.in_dll(library, "calls").value

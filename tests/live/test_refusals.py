@@ -44,7 +44,7 @@ GETPPID = "t:syscalls:sys_enter_getppid"
         ((GETPPID,), {"filter": "__import__('os')"}, ProbeError, "Call"),
         ((GETPPID,), {"filter": "pid == 1); return 0; //"}, ProbeError, ""),
         (("uprobe:libc:malloc",), {"args": "size=arg0"}, ProbeError, "arg0"),
-        (("uprobe:libc:malloc",), {"args": "size=arg9:u64"}, ProbeError, "arg9"),
+        (("uprobe:libc:malloc",), {"args": "size=arg12:u64"}, ProbeError, "arg12"),
         (("uprobe:libc:malloc",), {"args": "size=arg0:float"}, ProbeError, "float"),
         (("uprobe:libc:malloc",), {"args": "pid=arg0:u64"}, ProbeError, "pid"),
         (("uprobe:libc:malloc",), {"args": "a=arg0:u64,a=arg1:u64"}, ProbeError, "twice"),

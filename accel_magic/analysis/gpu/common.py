@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from accel_magic.gpu.tools import STRIPES
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,6 +23,23 @@ def with_names(table: pd.DataFrame, result: GpuResult) -> pd.DataFrame:
     names = kernels[kernels["kernel"] >= 0].set_index("kernel")["name"]  # -1: kernels that were not instrumented
     kernel = table["kernel"].astype("int32")
     return table.drop(columns="kernel").assign(kernel=kernel, name=kernel.map(names).astype("str"))
+
+
+def summed(entries: pd.DataFrame, number: str, warps: str) -> pd.DataFrame:
+    """Add up counters that lie in `STRIPES` places each.
+
+    Args:
+        entries: Of an array: `key`, and the counters; `idle` counts lanes of full warps that were not there.
+        number: What the key tells, as a column's name.
+        warps: The counter of warps.
+
+    Returns:
+        One row per number with warps: it, the counters without `idle`, and `lanes`.
+
+    """
+    table = entries.assign(**{number: entries["key"] // STRIPES}).drop(columns="key").groupby(number).sum()
+    table = table[table[warps] > 0].astype("int64").reset_index()
+    return table.assign(lanes=LANES * table[warps] - table["idle"]).drop(columns="idle")
 
 
 def ordered(table: pd.DataFrame, *first: str) -> pd.DataFrame:

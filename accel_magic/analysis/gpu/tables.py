@@ -13,6 +13,7 @@ from accel_magic.analysis.gpu.common import (
     place_of,
     popcount,
     since_first,
+    summed,
     with_names,
 )
 
@@ -66,8 +67,8 @@ def launchlate(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFr
     `time_ns` is when the host asked (since the start of the trace), `late_ns` from then to the first instruction, exact
     to `GpuRecording.clock.error_ns`, `device_ns` how long the kernel took (NA where the device does not tell).
     """
-    firsts = maps["launches"].query("warps > 0")
-    launch = launch_of(result, firsts["launch"])
+    firsts = maps["launches"].query("claimed > 0")
+    launch = launch_of(result, firsts["claimed"] - 1)
     firsts = firsts[(launch >= 0).to_numpy()]
     asked = result.launches.loc[launch[launch >= 0].to_numpy()].reset_index(drop=True)
     recording = result.recording
@@ -87,7 +88,7 @@ def memtrace(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFram
     `ratio` (of sectors or passes to `fewest`, which would do for the same bytes; NaN without either), `fewest`,
     `total_bytes`, `site`, `kernel`.
     """
-    counts = maps["accesses"].query("requests > 0").rename(columns={"key": "site"})
+    counts = summed(maps["accesses"], "site", "requests")
     table = counts.merge(result.sites, on="site", how="left")
     shared = table["space"] == "shared"
     total = table["lanes"].astype("int64") * table["bytes"].astype("int64")
@@ -142,7 +143,7 @@ def warpmap(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame
 
 def kernelcount(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per kernel that ran: `kernel`, `name`, `launches` (as the host counted them), `warps`, `threads`."""
-    table = with_names(maps["kernels"].query("warps > 0").rename(columns={"key": "kernel"}), result)
+    table = with_names(summed(maps["kernels"], "kernel", "warps").rename(columns={"lanes": "threads"}), result)
     launches = table["kernel"].map(result.launches["kernel"].value_counts()).fillna(0).astype("int64")
     table = table.assign(launches=launches)[["kernel", "name", "launches", "warps", "threads"]]
     return table.sort_values("warps", ascending=False, kind="stable", ignore_index=True)
@@ -163,7 +164,7 @@ def branchdiv(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFra
     `name` (of the kernel), `file`, `line`, `warps` (that reached it), `split` (lanes went both ways), `share` (of the
     warps that were split), `lanes`, `taken` (lanes), `site`, `kernel`.
     """
-    counts = maps["branches"].query("warps > 0").rename(columns={"key": "site"})
+    counts = summed(maps["branches"], "site", "warps")
     table = with_names(counts.merge(result.sites, on="site", how="left"), result)
     table = table.assign(share=table["split"] / table["warps"])
     names = ["name", "file", "line", "warps", "split", "share", "lanes", "taken", "site", "kernel"]

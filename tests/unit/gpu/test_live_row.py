@@ -65,7 +65,8 @@ def last_sample(trace, run):
         run()
         trace.maps_now()  # takes out what the rings hold
         wanted.append(True)
-        while not samples:
+        until = time.monotonic() + 10
+        while not samples and time.monotonic() < until:
             time.sleep(0.01)
     finally:
         trace.stop()
@@ -91,7 +92,7 @@ def test_a_sample_tells_what_tools_count(fill):
         accel_magic.gputrace("kernelcount", "memtrace", "threadhist", "funclat", device="cpu"), lambda: fill(3, 40)
     )
 
-    assert sample.counted == (("warps", 6), ("threads", 120), ("requests", 6), ("calls", 0))
+    assert sample.counted == (("warps", 6), ("requests", 6), ("calls", 0))
     assert (sample.records, sample.lost_by, sample.lost) == ((), (), 0)
 
 

@@ -62,11 +62,11 @@ def test_objects_name_no_folder_of_the_machine_that_made_them():
 def test_tools_need_no_clang_and_their_lines_are_those_of_their_source(tool, no_clang):
     (source,) = programs.load([tool])
 
-    text = (SOURCES / f"{tool}.bpf.c").read_text().splitlines()
+    text = {name: (SOURCES / name).read_text().splitlines() for name in (f"{tool}.bpf.c", "accel_gpu.h")}
     lines = [line for each in source.gpu for function in each.program.functions for line in function.lines if line]
     assert lines
     for line in lines:
-        assert (line.file, line.text) == (f"{tool}.bpf.c", text[line.line - 1])
+        assert line.text == text[line.file][line.line - 1]
 
 
 def test_programs_of_ones_own_need_it_and_the_doctor_says_so(no_clang, tmp_path):

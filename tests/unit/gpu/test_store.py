@@ -32,9 +32,11 @@ def layout(*names):
 @pytest.fixture
 def recording():
     key = CLayout((Field("key", "integer", "u4", 0, 4),), 4)
-    spec = MapSpec("kernels", MapType.GPU_ARRAY, 4, 16, 4, key=key, value=layout("warps", "threads"))
+    spec = MapSpec("kernels", MapType.GPU_ARRAY, 4, 16, 96, key=key, value=layout("warps", "idle"))
     data = MapSpec(".data", MapType.GPU_ARRAY, 4, 8, 1, initial=bytes(range(8)))
-    raw = np.array([[1, 32], [0, 0], [7, 200], [0, 0]], "<u8").view(np.uint8).reshape(-1)
+    counts = np.zeros((96, 2), "<u8")  # 32 entries for each kernel
+    counts[[3, 64, 70]] = [1, 0], [4, 20], [3, 4]
+    raw = counts.view(np.uint8).reshape(-1)
     launches = [
         row(LAUNCHES, kernel=0, name="add", framework="triton", grid_x=4, block_x=32, time_ns=5, device_launch=3),
         row(LAUNCHES, kernel=2, name="mul", device_ns=pd.NA, device_launch=pd.NA),
@@ -79,7 +81,7 @@ def test_open_gives_a_result_with_the_maps_as_frames(recording, tmp_path):
     result = accel_magic.open(store.save(recording, tmp_path / "t.parquet"))
 
     assert isinstance(result, accel_magic.GpuResult)
-    assert result.maps["kernels"].query("warps > 0").values.tolist() == [[0, 1, 32], [2, 7, 200]]
+    assert result.maps["kernels"].query("warps > 0").values.tolist() == [[3, 1, 0], [64, 4, 20], [70, 3, 4]]
     assert result.maps_of("mine.bpf.c").keys() == {".data"}
     assert result.tools["kernelcount"][["warps", "threads"]].values.tolist() == [[7, 200], [1, 32]]
 

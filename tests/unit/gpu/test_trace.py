@@ -8,7 +8,8 @@ import pytest
 import accel_magic
 from accel_magic.errors import MachineError, ProbeError, ProgramError, TraceStateError
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu.tools import STRIPES, TOOLS
+from accel_magic.kernel.compiler import bpf_folder
 
 SOURCE = r"""
 extern "C" __global__ void add(const float *a, const float *b, float *out, int n) {
@@ -109,6 +110,51 @@ def test_tables_are_made_also_where_several_kernels_could_not_be_instrumented(ke
 
     counts = trace.result.tools["kernelcount"]
     assert counts[["name", "launches", "warps", "threads"]].values.tolist() == [["cube", 1, 1, 32]]
+
+
+def test_counters_of_all_multiprocessors_and_of_warps_that_are_not_full_add_up(kernel):
+    out = np.zeros(11 * 40, np.int32)
+
+    result = traced("kernelcount", "memtrace", run=lambda: kernel("cube")[11, 40](out))
+
+    counts = result.maps["kernels"].query("warps > 0")
+    assert (counts["key"] % 32).tolist() == [0, 1, 2, 3]  # the device has four multiprocessors
+    assert counts["warps"].sum() == 22
+    assert counts["idle"].sum() == 11 * 24
+    assert result.tools["kernelcount"][["warps", "threads"]].values.tolist() == [[22, 440]]
+    accesses = result.tools["memtrace"].query("space == 'global'")
+    assert set(zip(accesses["requests"], accesses["lanes"], strict=True)) == {(22, 440)}
+
+
+def test_multiprocessors_share_as_many_places_as_the_header_says():
+    header = (bpf_folder() / "gpu/accel_gpu.h").read_text()
+
+    assert f"#define GPU_STRIPES {STRIPES}\n" in header
+
+
+def launched_as(kernel, *numbers):
+    """Trace launches that the device numbers so."""
+    with accel_magic.gputrace("launchlate", device="cpu") as trace:
+        for number in numbers:
+            trace._memory.device._launches = number - 1
+            kernel("cube")[3, 64](np.zeros(192, np.int32))
+    return trace.result
+
+
+def test_launches_are_told_however_many_the_device_has_had_before(kernel):
+    result = launched_as(kernel, 16_383, 16_384, 70_000)
+
+    table = result.tools["launchlate"]
+    assert table["launch"].tolist() == [0, 1, 2]
+    assert (table["late_ns"] > 0).all()
+    assert result.lost == 0
+
+
+def test_of_two_launches_with_one_entry_the_first_is_told_and_the_other_counted_as_lost(kernel):
+    result = launched_as(kernel, 5, 5 + 16_384)
+
+    assert result.tools["launchlate"]["launch"].tolist() == [0]
+    assert result.lost == 6  # warps
 
 
 def test_threads_beyond_the_room_of_a_map_are_lost_exactly(kernel):

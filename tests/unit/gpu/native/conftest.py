@@ -92,7 +92,8 @@ class Cell:
         """(warps, threads) of kernels that ran, by their names, as `kernelcount` has them."""
         table = self.frame("kernels", process).query("warps > 0")
         names = {kernel.report.number: kernel.report.name for kernel in self.seen.kernels}
-        return {names[key]: (warps, threads) for key, warps, threads in table.to_numpy().tolist()}
+        sums = table.groupby(table["key"] // 32)[["warps", "idle"]].sum()  # a kernel has 32 entries
+        return {names[key]: (warps, 32 * warps - idle) for key, warps, idle in sums.reset_index().to_numpy().tolist()}
 
     def notes(self, process=0):
         return self.processes[process].notes

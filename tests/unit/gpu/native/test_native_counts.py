@@ -77,7 +77,7 @@ def test_of_a_large_module_left_alone_only_kernels_that_are_asked_for_are_told(l
 
 
 def test_maps_of_more_processes_than_there_is_room_for_are_left_out_with_a_note(lab, adding, monkeypatch):
-    one = 256 * 16 + 8
+    one = 256 * 32 * 16 + 8
     monkeypatch.setattr(server, "KEPT_LIMIT", 2 * one - 1)
 
     with lab.cell() as cell:
@@ -164,9 +164,9 @@ def test_many_threads_launch_and_none_is_lost(lab, binaries):
 
     # Each thread has loaded the module for itself: kernels of one name, told apart.
     counted = cell.frame("kernels").query("warps > 0")
-    assert counted[["warps", "threads"]].to_numpy().tolist() == [[50, 50 * 32]] * 4
+    assert counted[["warps", "idle"]].to_numpy().tolist() == [[50, 0]] * 4
     launched = Counter(launch.kernel_number for launch in cell.seen.launches)
-    assert launched == dict.fromkeys(counted["key"].tolist(), 50)
+    assert launched == dict.fromkeys((counted["key"] // 32).tolist(), 50)
 
 
 def test_rings_are_emptied_while_the_process_runs(lab, adding):
