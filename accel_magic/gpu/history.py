@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.model import MapSpec
     from accel_magic.gpu.shared_memory import Shared
 
-MAP_LIMIT: Final = 1 << 20
+MAP_LIMIT: Final = 8 << 20
 """Bytes of a map; larger ones are not read over time."""
 LIMIT: Final = 256 << 20
 """Bytes that are kept of all maps of a trace; from there on nothing more is read."""

@@ -29,7 +29,7 @@ struct key { u32 thread; u32 kernel; };
 GPU_MAP(counts, BPF_MAP_TYPE_GPU_ARRAY, u32, struct count, 8);
 GPU_MAP(hashed, BPF_MAP_TYPE_GPU_HASH, struct key, u64, 512);
 GPU_MAP(each, BPF_MAP_TYPE_PER_THREAD_ARRAY, u32, u64, 2);
-GPU_MAP(large, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 131073);
+GPU_MAP(large, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 1048577);
 u64 stores = 5;
 const volatile u64 unit = 1;
 SEC("gpu/store")
@@ -154,7 +154,7 @@ def test_a_map_that_is_too_large_is_named_and_constants_are_not_read(loop, progr
         loop(1, 1)
 
     notes = [note for note in trace.result.recording.notes if "read over time" in note]
-    assert notes == ["mine.bpf.c: map large was not read over time: its 1,048,584 bytes are over 1,048,576"]
+    assert notes == ["mine.bpf.c: map large was not read over time: its 8,388,616 bytes are over 8,388,608"]
 
 
 def test_when_too_much_would_be_kept_reading_ends_and_that_is_told(loop, program, monkeypatch):

@@ -45,6 +45,8 @@ def test_a_framework_imported_within_the_cell_is_attached_then(alone, monkeypatc
     with attached(recorder):
         assert recorder.skips == {}
         import cupy  # noqa: F401
+
+        del sys.modules["cupy"]
     assert recorder.skips == {
         "CuPy": "CuPy 1.0 has no RawKernel, RawKernel.kernel, cuda.compiler._NVRTCProgram.compile, cuda.compiler."
         "_compile_module_with_cache, cuda.compiler._kernel_cache_backend.load; CuPy 14 has them"
