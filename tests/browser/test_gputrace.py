@@ -85,7 +85,7 @@ def test_the_row_moves_while_kernels_run_and_tables_and_figures_follow(lab, brow
     assert all(SIMULATED in text for text in texts)
     assert grow(texts, "launches")
     assert grow(texts, "exits")
-    assert grow(texts, "threads")
+    assert grow(texts, "warps")
     assert any(re.search(r"exits [\d.]+( k|)/s", text) for text in texts)
     assert notebook.output(1).locator(ROW).count() == 0
     shown = result.inner_text()
