@@ -25,6 +25,7 @@ def gpu(tmp_path_factory):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         try:
             with machine.opened() as found:
+                gc.freeze()  # what was imported so far needs no look after each test
                 yield found
         except machine.NoGpuError as error:
             if REQUIRED:

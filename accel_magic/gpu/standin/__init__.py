@@ -54,6 +54,9 @@ def driver(
 
     What was got from the driver (contexts, modules, addresses) is void afterwards. The library itself stays loaded.
 
+    Threads of this process answer for the driver. Where frameworks free what they hold in finalizers (cuda.core, CuPy),
+    turn Python's garbage collector off meanwhile: in such a thread it would ask the driver, and wait for itself.
+
     Args:
         device: Runs the kernels; a new one by default.
         observer: Sees modules and launches, as for native binaries.
