@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, HBar, Quad, Scatter
+from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
 from accel_magic.analysis.gpu.common import LANES, by_place
 from accel_magic.errors import ProbeError
@@ -184,6 +184,7 @@ def _blocks(table: pd.DataFrame) -> Any:
     hover(plot, [bars], [("block", "@block"), ("multiprocessor", "@sm"), ("took", "@text")])
     _from_zero(plot.xaxis, plot.x_range, float(rows["end_ns"].max()), duration_text)
     plot.yaxis.axis_label = "multiprocessor"
+    plot.yaxis.ticker = BasicTicker(min_interval=1)
     return plot
 
 
