@@ -1,6 +1,20 @@
 """What all tests share: thousands of them in one process would spend a part of their time on garbage collection."""
 
 import gc
+import os
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is only for a thorough run."""
+    if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1":
+        return
+    out = [item for item in items if item.get_closest_marker("thorough")]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
 
 
 def pytest_collection_finish():

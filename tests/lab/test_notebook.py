@@ -233,6 +233,7 @@ BY_LOAD = {"jobs-slow", "hits-missed", "allocation-tail"}
 """What is also found when a machine with other work holds up a job for long enough."""
 
 
+@pytest.mark.thorough  # the faults are in test_npu_diagnosis.py too
 def test_each_fault_is_found_by_its_cause(faults):
     said = shown(faults, "results = ")
     rows = {name: re.findall(rf"^{name}\b.*$", said, re.MULTILINE) for name in FOUND}
@@ -243,6 +244,7 @@ def test_each_fault_is_found_by_its_cause(faults):
         assert found - set(causes) <= BY_LOAD, (name, rows[name])
 
 
+@pytest.mark.thorough  # the faults are in test_npu_diagnosis.py too
 def test_what_each_finding_rests_on_is_shown_by_hand(faults):
     assert re.search(r"engine reset +1$", shown(faults, "hang.npu.recoveries"), re.MULTILINE)
     assert re.search(r"timed out +256 +0 +1$", shown(faults, "lost.npu.jobs"), re.MULTILINE)
@@ -254,6 +256,7 @@ def test_what_each_finding_rests_on_is_shown_by_hand(faults):
     assert "CREATE_CMD_QUEUE_RSP" not in shown(faults, "messages = lost_ipc")
 
 
+@pytest.mark.thorough  # the faults are in test_npu_diagnosis.py too
 def test_every_diagnosis_says_that_the_npu_is_emulated(faults):
     cells = [cell for cell in faults.cells if cell.source.endswith(".diagnose()")]
 
