@@ -21,15 +21,15 @@ SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-
 .PHONY: help demo test test-thorough lint bench notebooks recordings screenshots clean
 
 help:
-	@echo 'make demo          set up and run the quickstart, the NPU lab and gputrace headless (live where possible; else recordings)'
-	@echo 'make test          set up and run every check: ruff, mypy, pytest'
-	@echo 'make test-thorough the same, with the tests that take long: every test of the lab on three kernels'
-	@echo 'make lint          ruff and mypy only'
-	@echo 'make bench         benchmarks beside bpftrace and BCC (as root)'
-	@echo 'make notebooks     run every notebook headless into build/notebooks'
-	@echo 'make recordings    record notebooks/recordings again (as root)'
-	@echo 'make screenshots   run the browser tests and renew docs/images'
-	@echo 'make clean         remove build/ and .venv/'
+	@echo 'make demo           set up and run the quickstart, the NPU lab and gputrace headless (live where possible; else recordings)'
+	@echo 'make test           set up and run every check: ruff, mypy, pytest'
+	@echo 'make test-thorough  the same, with the tests that take long: every test of the lab on three kernels'
+	@echo 'make lint           ruff and mypy only'
+	@echo 'make bench          benchmarks beside bpftrace and BCC (as root)'
+	@echo 'make notebooks      run every notebook headless into build/notebooks'
+	@echo 'make recordings     record notebooks/recordings again (as root)'
+	@echo 'make screenshots    run the browser tests and renew docs/images'
+	@echo 'make clean          remove build/ and .venv/'
 
 demo: $(STAMPS)/demo
 	@tools/packages --optional $(DEMO_PACKAGES)
