@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.kernel import btf, compiler, features, link, scope, syscalls
+from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps, syscalls
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.kernel.maps import create_value, power_of_two
 from accel_magic.kernel.source import Program, Source, generate, started_size, syscall_number
@@ -34,6 +34,7 @@ class _Maps:
     control: int
     counters: int
     histograms: int
+    stacks: int
     rings: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     numbers: dict[int, int]
@@ -70,13 +71,17 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
                 syscalls.MAP_HASH, key=16, value=started_size(plan), entries=_INFLIGHT_CALLS, name="am_inflight"
             )
         )
+    stacks = -1
+    if plan.stacks and plan.records_events:
+        stacks, numbers[link.SCRATCH] = stack_maps.create(keep)
+        numbers[link.STACKS] = stacks
     sizes = _ring_sizes(layout, plan.buffer_mib)
     rings = tuple(
         keep.add(syscalls.map_create(syscalls.MAP_RINGBUF, key=0, value=0, entries=size, name="am_ring"))
         for size in sizes
     )
     numbers.update({link.RING + index: ring for index, ring in enumerate(rings)})
-    return _Maps(control, counters, histograms, rings, sizes, numbers)
+    return _Maps(control, counters, histograms, stacks, rings, sizes, numbers)
 
 
 def _cookies(plan: Plan) -> dict[int, int]:
@@ -166,6 +171,7 @@ class KernelEngine:
             control_fd=maps.control,
             counters_fd=maps.counters,
             histograms_fd=maps.histograms,
+            stacks_fd=maps.stacks,
             ring_fds=maps.rings,
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
+from accel_magic.kernel import python_layout
 from accel_magic.kernel.maps import possible_cpus, power_of_two
 from accel_magic.kernel.syscall_numbers import number_of
 from accel_magic.probes.captures import ARGUMENT_NAMES, DEFAULT_COLUMNS
@@ -20,6 +21,7 @@ from accel_magic.probes.plan import (
     Field,
     Plan,
     ProbePoint,
+    StackKind,
     UsdtArgument,
 )
 from accel_magic.traces.attachment import HEAD, STRING_SIZE, Item, Layout, PointLayout
@@ -36,6 +38,7 @@ _TEMPLATES: dict[Role, str] = {
 }
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _SYSCALL_RETVAL_OFFSET = 16
+_STACKS = {"kernel": "AM_KERNEL_STACK", "user": "AM_USER_STACK", "python": "AM_PYTHON_STACK"}
 _CLASS_STEP = 16
 """Records are rounded up to few sizes: each size has a ring of its own, where all records are alike."""
 
@@ -223,6 +226,23 @@ def _plain_payload(point: ProbePoint) -> _Payload:
     return replace(writer.payload(), total=total)
 
 
+def _with_stacks(payload: _Payload, stacks: Iterable[StackKind]) -> _Payload:
+    """Add the keys of the hit's stacks, after all else; a measured call's are those at its return."""
+    statements, items, size = [payload.statements], list(payload.items), -(-payload.size // 8) * 8
+    for stack in stacks:
+        statements.append(f"AM_PUT({size}, {_STACKS[stack]})")
+        items.append(Item(f"{stack}_stack", "u64", size))
+        size += 8
+    return replace(payload, statements=" ".join(filter(None, statements)), items=tuple(items), size=size)
+
+
+def _stack_class(point: ProbePoint) -> str:
+    """What may interrupt the program of a point: see bpf/kernel/stacks.h."""
+    if point.kind in USER_KINDS:
+        return "AM_CLASS_USER"
+    return "AM_CLASS_RAW" if syscall_number(point) is not None else "AM_CLASS_KERNEL"
+
+
 def _record_size(payload: _Payload) -> int:
     return HEAD.itemsize + -(-payload.size // _CLASS_STEP) * _CLASS_STEP
 
@@ -260,7 +280,9 @@ def _context(point: ProbePoint, role: Role, condition: str, payload: _Payload, *
     }
 
 
-def _defines(point: ProbePoint, role: Role, payload: _Payload, ring: int | None) -> dict[str, str]:
+def _defines(
+    point: ProbePoint, role: Role, payload: _Payload, ring: int | None, *, stacks: bool = False
+) -> dict[str, str]:
     """Constants of the program that serves this point; equal constants mean one shared program."""
     on_exit = role == "exit"
     condition = point.filter.exit if on_exit else point.filter.entry
@@ -292,6 +314,8 @@ def _defines(point: ProbePoint, role: Role, payload: _Payload, ring: int | None)
         defines["AM_SIZE"] = str(_record_size(payload))
         defines["AM_RING_INDEX"] = str(ring)
         defines["AM_PAYLOAD"] = payload.statements
+        if stacks:
+            defines["AM_STACK_CLASS"] = _stack_class(point)
     return defines
 
 
@@ -335,10 +359,21 @@ def _function_programs(
         yield Program(name, role, points, parts), "".join(text) + _dispatch(name, len(same))
 
 
+def _stack_headers(stacks: Iterable[StackKind]) -> list[str]:
+    """What the programs take stacks with, and what they must know of this process's Python."""
+    if not stacks:
+        return []
+    python = [*python_layout.layout().defines(), '#include "python.h"'] if "python" in stacks else []
+    return ['#include "stacks.h"', *python]
+
+
 def generate(plan: Plan) -> Source:
     """Write the programs of a plan. Points that need the same program share it, told apart by their cookie."""
-    payloads = [(_latency_payload if point.latency else _plain_payload)(point) for point in plan.points]
     records = plan.records_events
+    stacks = plan.stacks if records else ()
+    payloads = [
+        _with_stacks((_latency_payload if point.latency else _plain_payload)(point), stacks) for point in plan.points
+    ]
     sizes = tuple(sorted({_record_size(payload) for payload in payloads})) if records else ()
     rings = [sizes.index(_record_size(payload)) if records else None for payload in payloads]
 
@@ -346,7 +381,7 @@ def generate(plan: Plan) -> Source:
     for point, payload, ring in zip(plan.points, payloads, rings, strict=True):
         roles: tuple[Role, ...] = ("entry", "exit") if point.latency else ("plain",)
         for role in roles:
-            defines = _defines(point, role, payload, ring)
+            defines = _defines(point, role, payload, ring, stacks=bool(stacks))
             shared.setdefault((role, tuple(defines.items())), []).append(point.id)
 
     layout = Layout(
@@ -363,6 +398,7 @@ def generate(plan: Plan) -> Source:
         f"#define AM_CPUS {layout.cpus}",
         '#include "common.h"',
         '#include "payload.h"',
+        *_stack_headers(stacks),
     ]
     if layout.latencies:
         saved = max(len(payload.saved) for payload in payloads)

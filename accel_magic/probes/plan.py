@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt"]
 Mode = Literal["auto", "count", "events"]
+StackKind = Literal["kernel", "user", "python"]
+"""Stacks that every event can have: of the kernel, of native code, of the Python code of this process."""
 
 FUNCTION_KINDS: tuple[Kind, ...] = ("kprobe", "kretprobe", "uprobe", "uretprobe")
 RETURN_KINDS: tuple[Kind, ...] = ("kretprobe", "uretprobe")
@@ -181,6 +183,7 @@ class Plan:
     max_events: int | None = None
     duration_s: float | None = None
     buffer_mib: float = 64.0
+    stacks: tuple[StackKind, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -212,6 +215,7 @@ class Plan:
                 "points": tuple(_point_from_dict(point) for point in data["points"]),
                 "skipped": tuple(Skipped(**skipped) for skipped in data["skipped"]),
                 "notes": tuple(data["notes"]),
+                "stacks": tuple(data.get("stacks", ())),  # plans of version 1 have none
             }
         )
 

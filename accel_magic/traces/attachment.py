@@ -118,9 +118,9 @@ class Layout:
 class Attachment:
     """Probes attached and waiting: nothing counts until `control.enabled` is set.
 
-    `misses` are the hits since attaching that no program ran for, `notes` what the user must know of the counts; both
-    are asked before detaching. `detach` closes the links, so that no program runs any more; `close`, or leaving the
-    `with` block, the maps as well.
+    `stacks_fd` is the table of stacks, -1 where the events have none. `misses` are the hits since attaching that no
+    program ran for, `notes` what the user must know of the counts; both are asked before detaching. `detach` closes the
+    links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
     """
 
     plan: Plan
@@ -128,6 +128,7 @@ class Attachment:
     control_fd: int
     counters_fd: int
     histograms_fd: int
+    stacks_fd: int
     ring_fds: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     misses: Callable[[], int]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
+    from accel_magic.traces.stacks import StackTable
 
 Outcome = Literal["ok", "error", "interrupted"]
 
@@ -112,6 +113,7 @@ class Recording:
         samples: Counters over time.
         limit_reached: Events stopped being kept at `max_events`; hits went on being counted.
         outcome: How the traced code ended.
+        stacks: Of the events; None where they have none.
         load_events: Decodes the raw records; called once, when events are first asked for.
         replayed: Set when this is a playback.
         imported: Set when another tool recorded it.
@@ -134,6 +136,7 @@ class Recording:
     limit_reached: bool
     load_events: Callable[[], Events] = field(repr=False)
     outcome: Outcome = "ok"
+    stacks: StackTable | None = None
     replayed: Replayed | None = None
     imported: Imported | None = None
 

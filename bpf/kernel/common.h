@@ -28,6 +28,9 @@
 #define AM_INFLIGHT 4
 #define AM_HISTOGRAMS 5
 #define AM_SYSCALLS 6
+#define AM_STACKS 7
+#define AM_SCRATCH 8
+#define AM_WAITS 9
 #define AM_RING 16 /* + the index of the record size */
 #define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
 /* The address of a one-element array's value: no look-up at run time. */

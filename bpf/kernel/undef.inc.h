@@ -15,6 +15,7 @@
 #undef AM_SAVE
 #undef AM_TIME
 #undef AM_TOTAL
+#undef AM_STACK_CLASS
 #undef AM_RECORDS
 #undef AM_SIZE
 #undef AM_RING_INDEX

@@ -1,0 +1,1 @@
+"""`%%flame`: CPU samples, waits and accelerator time of a cell, by stack."""

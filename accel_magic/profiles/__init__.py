@@ -1,0 +1,1 @@
+"""Profiles: samples with stacks, from `%%flame`, from iaprof and from other tools' files."""

@@ -1,0 +1,358 @@
+"""A profile: weighted samples, each with a stack of frames. One immutable value, whatever it was made by.
+
+Stacks are a tree: a node is a frame under a parent node, and a stack is named by its leaf's node. A parent's number is
+always smaller than its children's, so one pass over the nodes in either direction is enough for everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+Unit = Literal["samples", "ns", "bytes", "calls"]
+NO_TIME = -1
+"""`time_ns` of a sample whose time is not known."""
+
+
+class Kind(IntEnum):
+    """What a frame is. Figures choose its colour by this."""
+
+    OTHER = 0
+    PROCESS = 1
+    THREAD = 2
+    PYTHON = 3
+    NATIVE = 4
+    """A function of a user program or library."""
+    KERNEL = 5
+    """A function of the operating system's kernel."""
+    DRIVER = 6
+    """A traced call (a span) into a driver or an API, which holds what happened while it was under way."""
+    WAIT = 7
+    """Why a thread was not running: a lock, input, an ioctl."""
+    GPU_KERNEL = 8
+    """A kernel, a job or a command on an accelerator."""
+    GPU_SOURCE = 9
+    """Source file or function of code on an accelerator."""
+    GPU_INSTRUCTION = 10
+    STALL = 11
+    """Why an instruction of an accelerator did not go on."""
+    SEPARATOR = 12
+    """`-`: between what runs on the CPU and on the accelerator."""
+
+
+class State(IntEnum):
+    """What a thread (or an accelerator on its behalf) did during a sample."""
+
+    CPU = 0
+    """It ran on a processor."""
+    OFF_CPU = 1
+    """It waited."""
+    ACCELERATOR = 2
+    """An accelerator worked for it; meanwhile the thread itself ran or waited, so this adds to neither."""
+
+
+class Frame(NamedTuple):
+    """One frame.
+
+    Attributes:
+        name: Of the function, the instruction, the reason, without file and line.
+        kind: What it is.
+        module: File of a Python function, library of a native one, module of a kernel function; '' where not known.
+        line: Line that was under way, from 1; 0 where not known.
+
+    """
+
+    name: str
+    kind: Kind = Kind.OTHER
+    module: str = ""
+    line: int = 0
+
+
+class Lost(NamedTuple):
+    """Samples that are in no stack of the profile: how many, and why, in words that follow a number."""
+
+    count: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Columns of N samples, in order of time where times are known.
+
+    Attributes:
+        stack: (N,) int32, the leaf's node.
+        weight: (N,) int64, in the profile's unit, never negative.
+        time_ns: (N,) int64 since the start; `NO_TIME` where not known. Of a wait, when it began.
+        tid: (N,) int32, thread; 0 where not known.
+        state: (N,) uint8, of `State`.
+
+    """
+
+    stack: NDArray[np.int32]
+    weight: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    tid: NDArray[np.int32]
+    state: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Count the samples."""
+        return len(self.stack)
+
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Samples:
+        """Some of the samples."""
+        return Samples(self.stack[rows], self.weight[rows], self.time_ns[rows], self.tid[rows], self.state[rows])
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Samples and their stacks.
+
+    Attributes:
+        frames: Every frame once.
+        parents: (nodes,) int32, the parent's node; -1 of a root.
+        node_frames: (nodes,) int32, index into `frames`.
+        samples: What was seen.
+        unit: What the weights are.
+        origin: What made the profile, in words: `%%flame at 99 Hz`, `iaprof`, `folded stacks`.
+        duration_ns: Length of the profiled stretch; 0 where not known.
+        started: Wall-clock start, ISO 8601; '' where not known.
+        machine: As of `Recording.machine`; empty for other tools' profiles.
+        lost: Samples that are in no stack.
+        notes: What the user must know of it, a sentence each.
+        banners: What must stand above every view of it: simulated devices, replays.
+
+    """
+
+    frames: tuple[Frame, ...]
+    parents: NDArray[np.int32]
+    node_frames: NDArray[np.int32]
+    samples: Samples
+    unit: Unit = "samples"
+    origin: str = ""
+    duration_ns: int = 0
+    started: str = ""
+    machine: dict[str, str] = field(default_factory=dict)
+    lost: tuple[Lost, ...] = ()
+    notes: tuple[str, ...] = ()
+    banners: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights, exact."""
+        return int(self.samples.weight.sum())
+
+    @property
+    def timed(self) -> bool:
+        """Whether every sample has a time."""
+        return len(self.samples) > 0 and bool((self.samples.time_ns != NO_TIME).all())
+
+    @cached_property
+    def depths(self) -> NDArray[np.int32]:
+        """(nodes,) int32: 0 of a root."""
+        depths = np.zeros(len(self.parents), np.int32)
+        for node, parent in enumerate(self.parents.tolist()):
+            if parent >= 0:
+                depths[node] = depths[parent] + 1
+        return depths
+
+    def own(self, samples: Samples | None = None) -> NDArray[np.int64]:
+        """Weight of the samples that end in each node, (nodes,) int64; of all samples, or of these."""
+        chosen = self.samples if samples is None else samples
+        weights = np.zeros(len(self.parents), np.int64)
+        np.add.at(weights, chosen.stack, chosen.weight)  # integers: exact where floats are not
+        return weights
+
+    def totals(self, samples: Samples | None = None) -> NDArray[np.int64]:
+        """Weight of the samples that pass through each node, (nodes,) int64; of all samples, or of these."""
+        weights = self.own(samples)
+        for depth in range(int(self.depths.max(initial=0)), 0, -1):
+            nodes = np.flatnonzero(self.depths == depth)
+            np.add.at(weights, self.parents[nodes], weights[nodes])
+        return weights
+
+    def path(self, node: int) -> tuple[Frame, ...]:
+        """Frames of a stack, root first."""
+        frames = []
+        while node >= 0:
+            frames.append(self.frames[self.node_frames[node]])
+            node = int(self.parents[node])
+        return tuple(reversed(frames))
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Profile:
+        """Make the profile of some of the samples; the stacks stay."""
+        return replace(self, samples=self.samples.take(rows))
+
+    def frame_table(self) -> pd.DataFrame:
+        """One row per frame that some sample has, the most weight of its own first.
+
+        Columns: `name`, `kind` (category, lower case), `module`, `line` Int64, `own` and `total` int64 in the profile's
+        unit, `own_share` and `total_share` of all weights. A sample counts once in a frame's total, however often the
+        frame recurs in its stack.
+        """
+        import pandas as pd
+
+        own, totals = self.own(), self.totals()
+        outermost = self._outermost()
+        own_by_frame = np.zeros(len(self.frames), np.int64)
+        total_by_frame = np.zeros(len(self.frames), np.int64)
+        np.add.at(own_by_frame, self.node_frames, own)
+        np.add.at(total_by_frame, self.node_frames[outermost], totals[outermost])
+        seen = total_by_frame > 0
+        frames = [frame for frame, wanted in zip(self.frames, seen, strict=True) if wanted]
+        whole = max(self.total, 1)
+        table = pd.DataFrame(
+            {
+                "name": [frame.name for frame in frames],
+                "kind": pd.Categorical(
+                    [frame.kind.name.lower() for frame in frames], [kind.name.lower() for kind in Kind]
+                ),
+                "module": [frame.module for frame in frames],
+                "line": pd.array([frame.line or None for frame in frames], dtype="Int64"),
+                "own": own_by_frame[seen],
+                "total": total_by_frame[seen],
+                "own_share": own_by_frame[seen] / whole,
+                "total_share": total_by_frame[seen] / whole,
+            }
+        )
+        return table.sort_values(["own", "total"], ascending=False, kind="stable", ignore_index=True)
+
+    def stack_table(self) -> pd.DataFrame:
+        """One row per different stack, the heaviest first: `stack` (node), `weight` int64, `samples` int64, `frames`.
+
+        `frames` is the tuple of frames, root first.
+        """
+        import pandas as pd
+
+        nodes, inverse = np.unique(self.samples.stack, return_inverse=True)
+        weights = np.zeros(len(nodes), np.int64)
+        np.add.at(weights, inverse, self.samples.weight)
+        table = pd.DataFrame(
+            {
+                "stack": nodes,
+                "weight": weights,
+                "samples": np.bincount(inverse, minlength=len(nodes)),
+                "frames": [self.path(int(node)) for node in nodes],
+            }
+        )
+        return table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
+
+    def sample_table(self) -> pd.DataFrame:
+        """One row per sample: `time_ns` Int64, `tid` Int32, `state` category, `weight` int64, `stack` (node) int32."""
+        import pandas as pd
+
+        samples = self.samples
+        times = pd.array(samples.time_ns, dtype="Int64")
+        times[samples.time_ns == NO_TIME] = pd.NA
+        tids = pd.array(samples.tid, dtype="Int32")
+        tids[samples.tid == 0] = pd.NA
+        names = [state.name.lower().replace("_", "-") for state in State]
+        return pd.DataFrame(
+            {
+                "time_ns": times,
+                "tid": tids,
+                "state": pd.Categorical.from_codes(samples.state.astype(np.int8), names),
+                "weight": samples.weight,
+                "stack": samples.stack,
+            }
+        )
+
+    def _outermost(self) -> NDArray[np.bool_]:
+        """(nodes,) bool: no node above has the same frame."""
+        above: list[frozenset[int]] = []
+        outermost = np.ones(len(self.parents), np.bool_)
+        for node, (parent, frame) in enumerate(zip(self.parents.tolist(), self.node_frames.tolist(), strict=True)):
+            seen = above[parent] if parent >= 0 else frozenset[int]()
+            outermost[node] = frame not in seen
+            above.append(seen if frame in seen else seen | {frame})
+        return outermost
+
+
+class ProfileBuilder:
+    """Collects frames, stacks and samples; every frame and every stack is kept once."""
+
+    def __init__(self) -> None:
+        self._frames: dict[Frame, int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
+        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._parts: list[Samples] = []
+
+    def frame(self, name: str, kind: Kind = Kind.OTHER, module: str = "", line: int = 0) -> int:
+        """Number of a frame."""
+        return self._frames.setdefault(Frame(name, kind, module, line), len(self._frames))
+
+    def node(self, frame: int, parent: int = -1) -> int:
+        """Number of the stack that has `frame` (a number) as its leaf, under the stack `parent`."""
+        return self._nodes.setdefault((parent, frame), len(self._nodes))
+
+    def stack(self, frames: Iterable[int], parent: int = -1) -> int:
+        """Number of the stack of these frames (numbers), the root first, under the stack `parent`."""
+        for frame in frames:
+            parent = self.node(frame, parent)
+        return parent
+
+    def add(self, stack: int, weight: int, *, time_ns: int = NO_TIME, tid: int = 0, state: State = State.CPU) -> None:
+        """Add a sample."""
+        self._rows.append((stack, weight, time_ns, tid, state))
+
+    def add_many(self, samples: Samples) -> None:
+        """Add samples in bulk."""
+        self._parts.append(samples)
+
+    def build(
+        self,
+        *,
+        unit: Unit = "samples",
+        origin: str = "",
+        duration_ns: int = 0,
+        started: str = "",
+        machine: dict[str, str] | None = None,
+        lost: Sequence[Lost] = (),
+        notes: Sequence[str] = (),
+        banners: Sequence[str] = (),
+    ) -> Profile:
+        """Make the profile; samples are put in order of time, those without one first. Arguments: see `Profile`.
+
+        Raises:
+            ValueError: A sample has no stack, or a negative weight.
+
+        """
+        rows = np.array(self._rows, np.int64).reshape(-1, 5).T
+        parts = [
+            Samples(rows[0].astype(np.int32), rows[1], rows[2], rows[3].astype(np.int32), rows[4].astype(np.uint8)),
+            *self._parts,
+        ]
+        samples = Samples(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("stack", "weight", "time_ns", "tid", "state")
+            )
+        )
+        if len(samples) and (int(samples.stack.min()) < 0 or int(samples.stack.max()) >= len(self._nodes)):
+            raise ValueError("a sample has no stack")
+        if len(samples) and int(samples.weight.min()) < 0:
+            raise ValueError("a sample has a negative weight")
+        pairs = np.array(list(self._nodes), np.int32).reshape(-1, 2)
+        return Profile(
+            frames=tuple(self._frames),
+            parents=np.ascontiguousarray(pairs[:, 0]),
+            node_frames=np.ascontiguousarray(pairs[:, 1]),
+            samples=samples.take(np.argsort(samples.time_ns, kind="stable")),
+            unit=unit,
+            origin=origin,
+            duration_ns=duration_ns,
+            started=started,
+            machine=dict(machine or {}),
+            lost=tuple(lost),
+            notes=tuple(notes),
+            banners=tuple(banners),
+        )

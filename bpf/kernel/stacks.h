@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of a hit: each different one is kept once, in a table, under the hash that the record carries.
+ *
+ * The table is an ordinary hash map: unlike the kernel's own table of stacks it never takes one stack for another that
+ * falls into the same place, and it holds stacks of Python too. Where it is full the record has a hash that the table
+ * does not know, which user space counts.
+ *
+ * Constant of each program: AM_STACK_CLASS, what may interrupt it while it puts a stack together.
+ */
+#ifndef ACCEL_MAGIC_STACKS_H
+#define ACCEL_MAGIC_STACKS_H
+
+/* In step with accel_magic/kernel/stack_maps.py. */
+#define AM_STACK_WORDS 256
+#define AM_STACK_FRAMES 127 /* of the kernel or a native program: the most that the kernel takes */
+#define AM_KIND_KERNEL 0
+#define AM_KIND_USER 1
+#define AM_KIND_PYTHON 2
+
+#define AM_CLASS_PERF 0	  /* an interrupt's: nothing of its class interrupts it on its CPU */
+#define AM_CLASS_RAW 1	  /* a raw tracepoint's */
+#define AM_CLASS_KERNEL 2 /* a kprobe's or a tracepoint's */
+#define AM_CLASS_USER 3	  /* a user-space probe's: another task may run one on the same CPU before it has ended */
+#define AM_USER_SLOTS 1024
+
+struct am_stack {
+	u32 kind;
+	u32 words;
+	u64 word[AM_STACK_WORDS];
+};
+
+/* Where stacks are put together: programs have too little stack of their own. */
+struct am_scratch {
+	struct am_stack cpus[3][AM_CPUS];
+	struct am_stack tasks[AM_USER_SLOTS];
+};
+
+AM_INLINE struct am_stack *am_scratch_of(int class)
+{
+	struct am_scratch *scratch = AM_VALUE(AM_SCRATCH);
+
+	if (class == AM_CLASS_USER)
+		return &scratch->tasks[(u32)bpf_get_current_pid_tgid() & (AM_USER_SLOTS - 1)];
+	return &scratch->cpus[class][bpf_get_smp_processor_id() & (AM_CPUS - 1)];
+}
+
+/* Puts a stack into the table unless it is there; returns its key, never 0. */
+AM_INLINE u64 am_keep_stack(struct am_stack *stack, u32 kind, u32 words)
+{
+	u64 hash = kind + 1;
+
+	stack->kind = kind;
+	stack->words = words;
+#pragma clang loop unroll(disable)
+	for (u32 at = 0; at < AM_STACK_WORDS; at++) {
+		if (at >= words)
+			break;
+		hash = (hash ^ stack->word[at]) * 0x9e3779b97f4a7c15ULL;
+		hash ^= hash >> 32;
+	}
+	hash |= 1;
+	if (!bpf_map_lookup_elem_(AM_MAP(AM_STACKS), &hash))
+		bpf_map_update_elem_(AM_MAP(AM_STACKS), &hash, stack, BPF_NOEXIST);
+	return hash;
+}
+
+/* Key of the stack of return addresses, the innermost first; 0 where there is none. */
+AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
+{
+	struct am_stack *stack = am_scratch_of(class);
+	long size = bpf_get_stack(ctx, stack->word, AM_STACK_FRAMES * 8, kind == AM_KIND_USER ? BPF_F_USER_STACK : 0);
+
+	if (size <= 0)
+		return 0;
+	return am_keep_stack(stack, kind, (u32)size / 8);
+}
+
+#define AM_KERNEL_STACK am_native_stack(ctx, AM_STACK_CLASS, AM_KIND_KERNEL)
+#define AM_USER_STACK am_native_stack(ctx, AM_STACK_CLASS, AM_KIND_USER)
+
+#endif
