@@ -29,7 +29,6 @@ THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 KERNELS = ("6.12", "6.18", "7.2") if THOROUGH else ("6.12", "7.2")
 ON_EVERY_KERNEL = {"test_counts.py", "test_npu_analysis.py", "test_npu_preset.py"}
 """What the kernels' drivers differ in; the rest runs on the newest alone, but in a thorough run on all."""
-LONG = "test_every_kind_of_probe_runs_on_this_kernel"
 DEADLINE_S = 900.0
 ANSWER_S = 60.0
 LIVE_TESTS = ("test_columns.py", "test_static_probes.py", "test_latency.py", "test_counts.py")
@@ -40,8 +39,7 @@ def pytest_collection_modifyitems(items):
     """On kernels but the newest, mark what is only for a thorough run."""
     for item in items:
         kernel = getattr(item, "callspec", None) and item.callspec.params.get("_holder")
-        kept = item.path.name in ON_EVERY_KERNEL and item.originalname != LONG
-        if kernel not in (None, KERNELS[-1]) and not kept:
+        if kernel not in (None, KERNELS[-1]) and item.path.name not in ON_EVERY_KERNEL:
             item.add_marker(pytest.mark.thorough)
 
 

@@ -171,6 +171,7 @@ def test_attaching_and_detaching_all_functions_is_quick(guest, load):
     assert min(output.stop_s for output in rounds) <= 0.2
 
 
+@pytest.mark.thorough  # the same tests run on this machine's own kernel
 def test_every_kind_of_probe_runs_on_this_kernel(guest, live_tests):
     done = guest.lab.run(live_tests, timeout=180)
 

@@ -114,7 +114,7 @@ def test_a_run_that_wakes_the_npu_is_noted_as_no_more_than_that(asleep, load):
 
     assert done.ok == 20
     assert {finding.severity for finding in findings} <= {"note"}
-    assert set(findings.ids) <= {"boot-in-region", "wake-per-job"}
+    assert set(findings.ids) <= {"boot-in-region", "wake-per-job", "buffers-churned"}
 
 
 def test_slow_jobs_are_found(awake, load):

@@ -262,20 +262,21 @@ def attached(n, *probes):
     status = open("/proc/self/status").read()
     memory, threads = (int(status.split(name)[1].split()[0]) for name in ("VmRSS:", "Threads:"))
     return len(os.listdir("/proc/self/fd")), memory, threads
-first = attached(30, *sys.argv[1:]), attached(70, sys.argv[1])
+first = attached(30, *sys.argv[2:]), attached(70, sys.argv[2])
 first_maps = len(open("/proc/self/maps").readlines())
-last = attached(70, *sys.argv[1:]), attached(830, sys.argv[1])
+last = attached(70, *sys.argv[2:]), attached(int(sys.argv[1]) - 170, sys.argv[2])
 print(*first[1], *last[1], len(open("/proc/self/maps").readlines()) - first_maps)
 """
 
 
-def test_a_thousand_traces_leave_descriptors_memory_and_the_kernel_as_they_were(build, python, left_behind):
-    printed = python(CYCLES, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=120)
+def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were(build, python, left_behind):
+    traces = 1000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 400
+    printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=120)
 
     descriptors, memory, threads, descriptors_after, memory_after, threads_after, maps = map(int, printed.split())
     assert descriptors_after == descriptors
     assert threads_after == threads
-    assert memory_after - memory < 8 * 1024  # KiB, of 900 traces
+    assert memory_after - memory < 8 * 1024  # KiB, of all but the first 100
     assert maps <= 20  # mappings of memory, ours among them
     assert left_behind() == set()
 
