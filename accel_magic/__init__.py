@@ -20,20 +20,32 @@ from accel_magic.errors import (
 
 if TYPE_CHECKING:
     from accel_magic.api import Options, Trace, trace
+    from accel_magic.flames.options import FlameOptions
+    from accel_magic.flames.result import FlameResult
+    from accel_magic.flames.trace import FlameTrace, flame
     from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.trace import GpuTrace, gputrace
     from accel_magic.opening import open_result as open  # noqa: A004 - accel_magic.open
     from accel_magic.playback import replay
+    from accel_magic.profiles.compare import ProfileComparison
+    from accel_magic.profiles.iaprof.result import IaprofResult
+    from accel_magic.profiles.result import ProfileResult
     from accel_magic.program import ProgramResult, ProgramTrace, trace_program
     from accel_magic.traces.result import TraceResult
 
 __all__ = [
     "AccelMagicError",
+    "FlameOptions",
+    "FlameResult",
+    "FlameTrace",
     "GpuResult",
     "GpuTrace",
+    "IaprofResult",
     "MachineError",
     "Options",
     "ProbeError",
+    "ProfileComparison",
+    "ProfileResult",
     "ProgramError",
     "ProgramResult",
     "ProgramTrace",
@@ -42,6 +54,7 @@ __all__ = [
     "TraceResult",
     "TraceStateError",
     "__version__",
+    "flame",
     "gputrace",
     "load_ipython_extension",
     "open",
@@ -55,10 +68,17 @@ _LAZY = {
     "Options": ("accel_magic.api", "Options"),
     "Trace": ("accel_magic.api", "Trace"),
     "trace": ("accel_magic.api", "trace"),
+    "FlameOptions": ("accel_magic.flames.options", "FlameOptions"),
+    "FlameResult": ("accel_magic.flames.result", "FlameResult"),
+    "FlameTrace": ("accel_magic.flames.trace", "FlameTrace"),
+    "flame": ("accel_magic.flames.trace", "flame"),
     "GpuResult": ("accel_magic.gpu.result", "GpuResult"),
     "GpuTrace": ("accel_magic.gpu.trace", "GpuTrace"),
     "gputrace": ("accel_magic.gpu.trace", "gputrace"),
     "replay": ("accel_magic.playback", "replay"),
+    "IaprofResult": ("accel_magic.profiles.iaprof.result", "IaprofResult"),
+    "ProfileComparison": ("accel_magic.profiles.compare", "ProfileComparison"),
+    "ProfileResult": ("accel_magic.profiles.result", "ProfileResult"),
     "ProgramResult": ("accel_magic.program", "ProgramResult"),
     "ProgramTrace": ("accel_magic.program", "ProgramTrace"),
     "trace_program": ("accel_magic.program", "trace_program"),

@@ -39,11 +39,12 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | Non
 def _add_doctor(commands: argparse._SubParsersAction[Any]) -> None:
     doctor = commands.add_parser("doctor", help="what works on this machine, and what would mend the rest")
     doctor.add_argument("--json", action="store_true", help="print the checks as JSON")
+    doctor.add_argument("--xe", action="store_true", help="check too what iaprof needs, for Intel's Xe GPUs")
     doctor.set_defaults(run=_doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    found = report()
+    found = report(xe=options.xe)
     print(found.to_json() if options.json else found.text)
     return found.exit_status
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar
 
 from accel_magic.errors import TraceStateError
+from accel_magic.kernel.stack_choice import with_stacks
 from accel_magic.probes.match import make_plan
 from accel_magic.session import LiveSession, Show, warm_up
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from accel_magic.flames.result import FlameResult, SampledResult
     from accel_magic.gpu.result import GpuResult
+    from accel_magic.kernel.stack_choice import Asked
     from accel_magic.probes.plan import Mode, Plan
     from accel_magic.program import ProgramResult
     from accel_magic.traces.recording import Outcome, Recording
@@ -41,6 +44,8 @@ class Options:
         max_events: Stop recording events after so many.
         duration: Stop tracing after so many seconds; the code runs on.
         buffer: Size of the ring buffers in MiB, all together.
+        stacks: True for every event's stacks, all that this machine allows; or kinds, e.g. `("kernel", "user",
+            "python")` or `"user,python"`.
 
     """
 
@@ -51,13 +56,14 @@ class Options:
     max_events: int | None = None
     duration: float | None = None
     buffer: float = 64
+    stacks: Asked = False
 
     def plan(self, probes: tuple[str, ...]) -> Plan:
         """Match the probes against this machine. Raises ProbeError or MachineError; nothing is attached."""
         limit = self.max_events
         if limit is None and self.mode == "auto":
             limit = DEFAULT_MAX_EVENTS
-        return make_plan(
+        plan = make_plan(
             probes,
             mode=self.mode,
             scope=self.scope,
@@ -67,9 +73,10 @@ class Options:
             duration_s=self.duration,
             buffer_mib=self.buffer,
         )
+        return with_stacks(plan, self.stacks)
 
 
-Result: TypeAlias = "TraceResult | ProgramResult | GpuResult"
+Result: TypeAlias = "TraceResult | ProgramResult | GpuResult | FlameResult | SampledResult"
 _last: Result | None = None
 
 
@@ -188,7 +195,7 @@ def outcome_of(error: BaseException | None) -> Outcome:
 
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
-    """Make a result of a recording, the newest one, and save it where that was asked for."""
+    """Make a result of a trace's recording, the newest one, and save it where that was asked for."""
     from accel_magic.traces.result import TraceResult
 
     result = TraceResult(recording, value)
@@ -196,6 +203,17 @@ def finish(recording: Recording, value: object = None, save: str | Path | None =
     if save is not None:
         result.to_parquet(save)
     return result
+
+
+def result_of(recording: Recording, value: object = None) -> TraceResult | FlameResult:
+    """Make a result of any recording: a FlameResult of what `%%flame` recorded, else a TraceResult."""
+    if recording.flame is not None:
+        from accel_magic.flames.result import FlameResult
+
+        return FlameResult(recording, value)
+    from accel_magic.traces.result import TraceResult
+
+    return TraceResult(recording, value)
 
 
 def trace(*probes: str, save: str | Path | None = None, **options: Any) -> Trace:
@@ -210,7 +228,7 @@ def trace(*probes: str, save: str | Path | None = None, **options: Any) -> Trace
     Args:
         *probes: Probes, as on the `%%ktrace` line.
         save: Write the result to this Parquet file.
-        **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer.
+        **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks.
 
     Raises:
         ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.

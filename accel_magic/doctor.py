@@ -122,12 +122,12 @@ class Report:
         return {"text/plain": self.text, "text/html": self.html}
 
 
-def report() -> Report:
-    """Check this machine and this process."""
-    return Report(checks())
+def report(*, xe: bool = False) -> Report:
+    """Check this machine and this process; what iaprof needs for Intel's Xe GPUs where asked, or such a GPU is here."""
+    return Report(checks(xe=xe))
 
 
-def checks() -> tuple[Check, ...]:
+def checks(*, xe: bool = False) -> tuple[Check, ...]:
     """Make every check once; takes about half a second, most of it to see BCC load in its own interpreter."""
     return (
         _needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
@@ -149,6 +149,8 @@ def checks() -> tuple[Check, ...]:
         _device_nodes(),
         _gputrace(),
         _gputrace_device(),
+        *_stacks(),
+        *_iaprof(asked=xe),
     )
 
 
@@ -314,6 +316,33 @@ def _gputrace_device() -> Check:
     if gpus.found:
         return Check("%%gputrace --device cuda", "ok", "; ".join(gpus.found))
     return Check("%%gputrace --device cuda", "info", f"{gpus.why}; kernels run on the CPU device (simulated)", gpus.fix)
+
+
+def _stacks() -> Iterator[Check]:
+    """Check what `--stacks` can take, besides the kernel's."""
+    from accel_magic.kernel import python_layout
+    from accel_magic.kernel.symbols import frame_pointers
+
+    try:
+        python_layout.layout()
+    except MachineError as error:
+        yield Check("Python stacks", "info", f"{error.what}: {error.why}", error.fix)
+    else:
+        yield Check("Python stacks", "ok", "the frames of this Python can be followed")
+    kept, why = frame_pointers()
+    yield Check("native stacks", *(("ok", why) if kept else ("info", f"{why}: they end early in it")))
+
+
+def _iaprof(*, asked: bool) -> Iterator[Check]:
+    """Check what recording with iaprof needs: lines only where asked, or where there is a GPU for it."""
+    from accel_magic.profiles.iaprof import requirements
+
+    if not asked and not requirements.xe_gpus(_ROOT):
+        return
+    statuses: dict[bool | None, Status] = {True: "ok", False: "warning", None: "info"}
+    for found in requirements.requirements(_ROOT):
+        status = statuses[found.met] if found.needed or found.met else "info"
+        yield Check(f"iaprof: {found.name}", status, found.detail, found.fix)
 
 
 def _python() -> Check:

@@ -8,13 +8,17 @@ from __future__ import annotations
 import ctypes
 import re
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
+
+from accel_magic.rust_names import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SYMBOL = re.compile(r"\b_Z\w+")
+_PARENTHESIS = re.compile(r"[()]")
+_RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 _AFTER = re.compile(r"(?: (?:const|volatile|&&?)| \[clone [^\]]*\])+$")
 
 
@@ -24,6 +28,15 @@ def readable(text: str) -> str:
     A symbol that cannot be read stays as it is, and so do all of them where there is no C++ runtime library.
     """
     return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
+
+
+@lru_cache(maxsize=1 << 16)
+def function_name(symbol: str) -> str:
+    """Name of the function that a symbol stands for: of C++ and Rust without parameters and hash, of C the symbol."""
+    if not symbol.startswith("_Z"):
+        return path_of(symbol) or symbol
+    name = _without_parameters(_demangled(symbol)).removesuffix("()").removesuffix("(…)")
+    return _RUST_HASH.sub("", name)
 
 
 def means(pattern: str, symbol: str) -> bool:
@@ -69,8 +82,9 @@ def _without_parameters(name: str) -> str:
     if not head.endswith(")"):
         return name
     depth = 0
-    for place in range(len(head) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(head[place], 0)
+    for found in reversed(list(_PARENTHESIS.finditer(head))):
+        depth += 1 if found[0] == ")" else -1
         if depth == 0:
+            place = found.start()
             return head[:place] + ("()" if place == len(head) - 2 else "(…)")
     return name

@@ -5,19 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accel_magic.api import result_of
 from accel_magic.gpu import store as gpu_store
+from accel_magic.profiles import formats
+from accel_magic.profiles import store as profile_store
+from accel_magic.profiles.result import ProfileResult
 from accel_magic.traces import store
-from accel_magic.traces.result import TraceResult
 
 if TYPE_CHECKING:
     from accel_magic.gpu.result import GpuResult
+    from accel_magic.traces.result import TraceResult
 
 
-def open_result(path: str | Path) -> TraceResult | GpuResult:
-    """Open a saved recording, or the text output of bpftrace, ftrace, trace-cmd or `perf script`, as a result.
+def open_result(path: str | Path) -> TraceResult | GpuResult | ProfileResult:
+    """Open a saved recording or profile, or what other tools wrote, as a result.
+
+    Other tools' files: the text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles of iaprof, folded
+    stacks, speedscope's and Chrome's JSON, `perf script` with call stacks.
 
     Returns:
-        A GpuResult of what `%%gputrace` recorded, else a TraceResult.
+        A ProfileResult of a profile, a GpuResult of what `%%gputrace` recorded, else a TraceResult.
 
     Raises:
         RecordingError: There is no such file, it is damaged, foreign, or a later version wrote it.
@@ -28,4 +35,8 @@ def open_result(path: str | Path) -> TraceResult | GpuResult:
         from accel_magic.gpu.result import GpuResult  # which needs what reads a device's maps
 
         return GpuResult(gpu_store.load(place))
-    return TraceResult(store.read(path))
+    if place.is_file() and profile_store.is_profile(place):
+        return ProfileResult(profile_store.load(place))
+    if place.is_file() and (found := formats.recognise(place)) is not None:
+        return found.open(place)
+    return result_of(store.read(path))

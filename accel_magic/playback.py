@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.api import finish
+from accel_magic.api import keep, result_of
 from accel_magic.errors import RecordingError
 from accel_magic.session import Show, claim, release, uninterrupted
 from accel_magic.traces import buckets, reader
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.flames.result import FlameResult
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.result import TraceResult
 
@@ -118,7 +119,7 @@ class Replay:
         self._start_ns = time.monotonic_ns()
         reader.shared().go(self._start_ns)
 
-    def wait(self) -> TraceResult:
+    def wait(self) -> TraceResult | FlameResult:
         """Wait for the end; an interrupt ends it early with what was played so far."""
         try:
             self._sleep()
@@ -132,7 +133,7 @@ class Replay:
         while (left := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(left / 1e9, 0.1))
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult:
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult | FlameResult:
         """Stop playing; what the reader delivered is the result."""
         if outcome == "ok":
             self._sleep()  # with --run the cell may be faster than the recording
@@ -148,7 +149,8 @@ class Replay:
                 rows = np.ascontiguousarray(rows).view(np.uint64).reshape(-1, 2)[:, 1]
         finally:
             self._release()
-        result = finish(self._played(rows, played_ns, outcome), value)
+        result = result_of(self._played(rows, played_ns, outcome), value)
+        keep(result)
         if pending:
             raise KeyboardInterrupt
         return result
@@ -173,7 +175,7 @@ class Replay:
             release()
 
 
-def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult:
+def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult:
     """Play a recording back at `speed` times its own pace and return its result, labelled as a replay."""
     player = Replay(path, speed=speed)
     player.prepare()

@@ -16,7 +16,7 @@ import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import TraceStateError
-from accel_magic.kernel import compiler, scope, syscalls
+from accel_magic.kernel import compiler, own_process, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
@@ -25,6 +25,7 @@ from accel_magic.traces.mapped import map_value
 from accel_magic.traces.recording import Histograms, Outcome, Recording
 
 if TYPE_CHECKING:
+    from accel_magic.kernel.stack_watch import StackWatch
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.attachment import Attachment
     from accel_magic.traces.live import LiveSample
@@ -97,6 +98,7 @@ class LiveSession:
         self._claims = claims
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
+        self._watch: StackWatch | None = None
         self._owner = os.getpid()
         self._prepared = False
         self._start_ns = 0
@@ -132,7 +134,12 @@ class LiveSession:
         if self._show is not None:
             self._feed = LiveFeed(self.plan, self._show)
             descriptors.append(self._feed.theirs.fileno())
-            self._control["ignored_tid"] = self._feed.start(scope.kernel_tid)
+            self._control["ignored_tid"][:, 0] = self._feed.start(scope.kernel_tid)
+        if attachment.stacks_fd >= 0:
+            from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
+
+            self._watch = StackWatch(attachment.stacks_fd, python="python" in self.plan.stacks)
+            self._control["ignored_tid"][:, 1] = self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {
             "source": "kernel",
@@ -187,6 +194,10 @@ class LiveSession:
         self.interrupted = bool(pending)
         return recording
 
+    def programs_ns(self) -> int:
+        """CPU time of the programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""
+        return 0 if self._attachment is None else self._attachment.run_ns()
+
     def abort(self) -> None:
         """Detach without a recording."""
         self._release()
@@ -207,10 +218,14 @@ class LiveSession:
         hits, lost, unpaired, totals = (
             counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
         )
-        recorded, limit = sum(read.recorded), self.plan.max_events
-        start_ns = self._start_ns
+        rings, limit, start_ns = read.rings, self.plan.max_events, self._start_ns
+        recorded = sum(read.recorded)
+        if not read.limit_reached:
+            rings, unfinished = waits.completed(attachment, rings, read.end_ns or end_ns)
+            recorded += unfinished
+        stacks, told = self._watch.resolved() if self._watch is not None else (None, ())
         return Recording(
-            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes())),
+            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *told)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -224,14 +239,19 @@ class LiveSession:
             samples=read.samples,
             event_count=recorded if limit is None else min(recorded, limit),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, read.rings, start_ns, limit),
+            load_events=RawEvents(layout, rings, start_ns, limit),
             outcome=outcome,
+            stacks=stacks,
+            process=own_process.describe() if attachment.waits_fd >= 0 else None,
         )
 
     def _release(self) -> None:
         if self._feed is not None:
             self._feed.stop()
             self._feed = None
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
         if self._attachment is not None:
             self._attachment.close()
             self._attachment = None

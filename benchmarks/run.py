@@ -17,7 +17,7 @@ if __package__ in (None, ""):  # run as a script
 
 from typing import TYPE_CHECKING
 
-from benchmarks import consume, cost, gpu, gpu_device, lab, notebook, npu, report
+from benchmarks import consume, cost, flame, flame_cost, gpu, gpu_device, iaprof, lab, notebook, npu, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,10 @@ GROUPS = {
     "gpu": gpu.translating,
     "gpu-simulated": gpu.simulating,
     "gpu-device": gpu_device.measuring,
+    "iaprof": iaprof.reading,
+    "sampling": flame_cost.sampling,
+    "waiting": flame_cost.waiting,
+    "flame-graph": flame.drawing,
 }
 
 

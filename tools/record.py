@@ -1,8 +1,9 @@
 """Record what a notebook traces: record.py [--lab KERNEL] NOTEBOOK FOLDER.
 
-Runs it live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>`, FOLDER/<notebook>.parquet
-for the one without a name: what `%config KTrace.replay` plays. The host's name and its folders are left out. With --lab
-it runs in the NPU lab on that kernel, and the files are called <notebook>_<kernel>.
+Runs it live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>` and `%%flame ... -o <name>`,
+FOLDER/<notebook>.parquet for the one without a name: what `%config KTrace.replay` and `Flame.replay` play. The host's
+name and its folders are left out. With --lab it runs in the NPU lab on that kernel, and the files are called
+<notebook>_<kernel>.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def _save(path):
         for point in recording.plan.points
     )
     machine = {**recording.machine, "host": "elsewhere"}
-    save(replace(recording, plan=replace(recording.plan, points=points), machine=machine), path)
+    recording = replace(recording, plan=replace(recording.plan, points=points), machine=machine)
+    if recording.stacks is not None:
+        frames = tuple(frame._replace(module=Path(frame.module).name) for frame in recording.stacks.frames)
+        recording = replace(recording, stacks=replace(recording.stacks, frames=frames))
+    save(recording, path)
 """
 
 
@@ -45,7 +50,7 @@ def prepared(notebook: nbformat.NotebookNode, folder: Path, stem: str) -> nbform
     for cell in notebook.cells:
         cells.append(cell)
         line = cell.source.partition("\n")[0]
-        if cell.cell_type == "code" and line.startswith("%%ktrace") and "--replay" not in line:
+        if cell.cell_type == "code" and line.startswith(("%%ktrace", "%%flame")) and "--replay" not in line:
             name = re.search(r" -o (\w+)", line)
             path = folder / f"{stem}{f'-{name[1]}' if name else ''}.parquet"
             cells.append(nbformat.v4.new_code_cell(f"_save({str(path)!r})"))

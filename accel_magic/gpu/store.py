@@ -120,7 +120,7 @@ def is_gpu(path: Path) -> bool:
     """Whether a Parquet file is a GPU recording; False where it cannot be read."""
     try:
         return KEY in (pq.read_metadata(path).metadata or {})
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
         return False
 
 

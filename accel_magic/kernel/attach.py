@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps, syscalls
+from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps, syscalls, waits
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.kernel.maps import create_value, power_of_two
-from accel_magic.kernel.source import Program, Source, generate, started_size, syscall_number
+from accel_magic.kernel.source import (
+    Program,
+    Source,
+    calls_points,
+    generate,
+    started_size,
+    syscall_number,
+    waits_point,
+)
 from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, Plan, ProbePoint
 from accel_magic.traces.attachment import Attachment, Layout
 from accel_magic.traces.mapped import map_value
@@ -35,6 +43,7 @@ class _Maps:
     counters: int
     histograms: int
     stacks: int
+    waits: int
     rings: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     numbers: dict[int, int]
@@ -66,6 +75,7 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
     if layout.latencies:
         histograms = keep.add(create_value(layout.histograms, "am_histograms"))
         numbers[link.HISTOGRAMS] = histograms
+    if calls_points(plan):
         numbers[link.INFLIGHT] = keep.add(
             syscalls.map_create(
                 syscalls.MAP_HASH, key=16, value=started_size(plan), entries=_INFLIGHT_CALLS, name="am_inflight"
@@ -75,13 +85,16 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
     if plan.stacks and plan.records_events:
         stacks, numbers[link.SCRATCH] = stack_maps.create(keep)
         numbers[link.STACKS] = stacks
+    under_way = -1
+    if waits_point(plan) is not None:
+        numbers[link.WAITS] = under_way = waits.create(keep)
     sizes = _ring_sizes(layout, plan.buffer_mib)
     rings = tuple(
         keep.add(syscalls.map_create(syscalls.MAP_RINGBUF, key=0, value=0, entries=size, name="am_ring"))
         for size in sizes
     )
     numbers.update({link.RING + index: ring for index, ring in enumerate(rings)})
-    return _Maps(control, counters, histograms, stacks, rings, sizes, numbers)
+    return _Maps(control, counters, histograms, stacks, under_way, rings, sizes, numbers)
 
 
 def _cookies(plan: Plan) -> dict[int, int]:
@@ -97,9 +110,14 @@ def _attach_program(linker: Linker, program: Program, plan: Plan, cookies: dict[
         on_exit = program.role == "exit" or points[0].function.startswith("sys_exit_")
         linker.raw_tracepoint(program.name, "sys_exit" if on_exit else "sys_enter")
         return
+    if program.role == "switch":
+        linker.raw_tracepoint(program.name, "sched_switch")
+        return
     groups: dict[tuple[str, str], list[ProbePoint]] = {}
     for point in points:
-        if point.kind == "tracepoint":
+        if point.kind == "profile":
+            linker.clock(program.name, point.rate_hz, cookies[point.id])
+        elif point.kind == "tracepoint":
             event = point.exit_event_id if program.role == "exit" else point.event_id
             linker.tracepoint(program.name, event, cookies[point.id])
         else:
@@ -172,9 +190,11 @@ class KernelEngine:
             counters_fd=maps.counters,
             histograms_fd=maps.histograms,
             stacks_fd=maps.stacks,
+            waits_fd=maps.waits,
             ring_fds=maps.rings,
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,
+            run_ns=linker.run_ns,
             notes=linker.notes,
             detach=linker.detach,
             close=close,

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from accel_magic.errors import MachineError
 from accel_magic.kernel import features, link, syscalls
+from accel_magic.kernel.maps import online_cpus
 from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Linker:
         self.slow_links = Descriptors()
         self.loaded: dict[tuple[str, int], int] = {}
         self.skipped: dict[int, Skipped] = {}  # by ProbePoint.id
+        self._sampled: frozenset[int] = frozenset()  # CPUs
         self._modules: dict[str, int] = {}  # those the kernel lets go while they are probed, as they were
 
     def detach(self) -> None:
@@ -118,17 +121,22 @@ class Linker:
         programs = sum(syscalls.prog_misses(fd) for fd in self.loaded.values())
         return programs + sum(syscalls.link_misses(fd) for fd in (*self.links, *self.slow_links))
 
+    def run_ns(self) -> int:
+        """CPU time of all runs of the programs so far, ns, while the kernel measured (`syscalls.measure_programs`)."""
+        return sum(syscalls.prog_run_ns(fd) for fd in self.loaded.values())
+
     def notes(self) -> tuple[str, ...]:
-        """What went on that the counts do not say: modules that were unloaded while they were probed.
+        """What went on that the counts do not say: CPUs that came or went, modules that were unloaded while probed.
 
         Functions attached all at once hold their modules, as tracepoints do; kprobes of one function each do not, and
         are not there when the module comes back.
         """
-        return tuple(
+        unloaded = (
             f"{module} was unloaded during the trace: hits in it were counted until then, and not after"
             for module, identity in self._modules.items()
             if _module_identity(module) != identity
         )
+        return (*_cpus_changed(self._sampled), *unloaded)
 
     def program(self, name: str, kind: int, attach_type: int = 0) -> int:
         """Descriptor of a loaded program, loaded on first use."""
@@ -153,6 +161,29 @@ class Linker:
         """Attach a program to a raw tracepoint."""
         program = self.program(name, syscalls.PROG_RAW_TRACEPOINT)
         self.links.add(syscalls.link_raw_tracepoint(program, event))
+
+    def clock(self, name: str, rate_hz: int, cookie: int) -> None:
+        """Attach a program to a clock of every CPU that is online.
+
+        Raises:
+            MachineError: The rate is higher than this machine samples.
+
+        """
+        program = self.program(name, syscalls.PROG_PERF_EVENT)
+        for cpu in sorted(online_cpus()):
+            try:
+                event = syscalls.perf_cpu_clock(cpu, rate_hz)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    continue  # it went offline just now
+                if error.errno == errno.EINVAL:
+                    raise _too_fast(rate_hz) from None
+                raise
+            try:
+                self.links.add(syscalls.link_perf_event(program, event, cookie))
+            finally:
+                os.close(event)
+            self._sampled |= {cpu}
 
     def functions(self, name: str, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> None:
         """Attach one program to functions of one kind: with a single system call where the kernel has that."""
@@ -209,6 +240,22 @@ class Linker:
             half = len(points) // 2
             self._attach_or_split(attach, points[:half], cookies[:half], links)
             self._attach_or_split(attach, points[half:], cookies[half:], links)
+
+
+def _too_fast(rate_hz: int) -> MachineError:
+    limit = "kernel.perf_event_max_sample_rate"
+    return MachineError(
+        f"this machine does not sample {rate_hz} times a second",
+        why=f"{limit} allows less: the kernel lowers it where samples take too long",
+        fix=f"ask for fewer, e.g. profile:hz:99, or raise it: sysctl {limit}={max(rate_hz, 100_000)}",
+    )
+
+
+def _cpus_changed(sampled: frozenset[int]) -> tuple[str, ...]:
+    """What to tell of CPUs that came or went since samples were taken of `sampled`; nothing where there were none."""
+    now = online_cpus() if sampled else sampled
+    told = {"came online: it was not sampled": now - sampled, "went offline: it was sampled until then": sampled - now}
+    return tuple(f"CPU {cpu} {what}" for what, cpus in told.items() for cpu in sorted(cpus))
 
 
 def _module_identity(module: str) -> int:

@@ -17,6 +17,13 @@ def possible_cpus() -> int:
     return int(text.strip().rpartition("-")[2].rpartition(",")[2]) + 1
 
 
+def online_cpus() -> frozenset[int]:
+    """Numbers of the CPUs that are there now (`0-2,5` -> 0, 1, 2, 5)."""
+    text = Path("/sys/devices/system/cpu/online").read_text(encoding="ascii")
+    spans = [span.partition("-") for span in text.strip().split(",")]
+    return frozenset(cpu for first, _, last in spans for cpu in range(int(first), int(last or first) + 1))
+
+
 def power_of_two(value: int) -> int:
     """Round up."""
     return 1 << max(value - 1, 0).bit_length()

@@ -11,7 +11,7 @@ from accel_magic.kernel import features, syscalls
 from accel_magic.probes import tracefs
 from accel_magic.probes.globs import suggestion
 from accel_magic.probes.match import make_plan
-from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, ProbePoint
+from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, THREAD_KINDS, ProbePoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,12 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
                 "on_entry=uprobe:libc:malloc on_return=uretprobe:libc:malloc",
             )
     plan = make_plan(specs, mode="count", scope="all")
+    if any(point.kind in THREAD_KINDS for point in plan.points):
+        raise ProbeError(
+            f"{function}={written}: samples and waits run programs of our own only",
+            why="they are no place in code",
+            fix=f"without --program: %%ktrace {written}; waits begin and end at raw_tracepoint:sched_switch",
+        )
     if len({point.kind == "tracepoint" for point in plan.points}) > 1:
         raise ProbeError(
             f"{function} is bound to tracepoints and to functions: {written}",

@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
-from accel_magic.kernel import python_layout
+from accel_magic.errors import MachineError
+from accel_magic.kernel import btf, features, python_layout
 from accel_magic.kernel.maps import possible_cpus, power_of_two
+from accel_magic.kernel.payloads import Payload, accessors, payload_of, record_size, saved_values
 from accel_magic.kernel.syscall_numbers import number_of
-from accel_magic.probes.captures import ARGUMENT_NAMES, DEFAULT_COLUMNS
 from accel_magic.probes.plan import (
-    FUNCTION_KINDS,
     KERNEL_KINDS,
-    POINTED,
-    RETURN_KINDS,
+    THREAD_KINDS,
     USER_KINDS,
-    Capture,
-    Field,
     Plan,
     ProbePoint,
     StackKind,
-    UsdtArgument,
 )
-from accel_magic.traces.attachment import HEAD, STRING_SIZE, Item, Layout, PointLayout
+from accel_magic.traces.attachment import Layout, PointLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Role = Literal["plain", "entry", "exit"]
+Role = Literal["plain", "entry", "exit", "switch"]
 
 _TEMPLATES: dict[Role, str] = {
     "plain": "probe.bpf.c",
     "entry": "latency_entry.bpf.c",
     "exit": "latency_exit.bpf.c",
+    "switch": "offcpu.bpf.c",
 }
-_ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
-_SYSCALL_RETVAL_OFFSET = 16
-_STACKS = {"kernel": "AM_KERNEL_STACK", "user": "AM_USER_STACK", "python": "AM_PYTHON_STACK"}
-_CLASS_STEP = 16
-"""Records are rounded up to few sizes: each size has a ring of its own, where all records are alike."""
+_STATE_ARGUMENT_SINCE = (5, 18)
+"""Linux from which sched_switch tells the state of the task that stops; read from the task it may be a moment old."""
+_MOST_PARTS_WITH_STACKS = 16
+"""The kernel's verifier looks at a million instructions of a program; each part that takes stacks costs it 46,000."""
 
 
 @dataclass(frozen=True)
@@ -67,184 +63,13 @@ class Source:
     layout: Layout
 
 
-@dataclass(frozen=True)
-class _Payload:
-    """How a point's record is filled: statements, what they hold, bytes; what its entry must save, what is added up."""
-
-    statements: str = ""
-    items: tuple[Item, ...] = ()
-    size: int = 0
-    saved: tuple[str, ...] = ()
-    total: str = ""
-
-
-class _Writer:
-    """Lays values out in a payload, 8-aligned, one after the other."""
-
-    def __init__(self) -> None:
-        self.statements: list[str] = []
-        self.items: list[Item] = []
-        self.size = 0
-
-    def put(self, name: str, type_: str, value: str) -> None:
-        self.statements.append(f"AM_PUT({self.size}, {value})")
-        self.items.append(Item(name, type_, self.size))
-        self.size += 8
-
-    def put_string(self, name: str, address: str, *, kernel: bool) -> None:
-        macro = "AM_PUT_KERNEL_STRING" if kernel else "AM_PUT_USER_STRING"
-        self.statements.append(f"{macro}({self.size}, {address})")
-        self.items.append(Item(name, "string", self.size))
-        self.size += STRING_SIZE
-
-    def capture(self, capture: Capture, value: str, *, kernel: bool) -> None:
-        if capture.type == "str":
-            self.put_string(capture.name, value, kernel=kernel)
-        else:
-            self.put(capture.name, capture.type, value)
-
-    def payload(self, saved: Iterable[str] = ()) -> _Payload:
-        return _Payload(" ".join(self.statements), tuple(self.items), self.size, tuple(saved))
-
-
-def _argument(index: int, *, kernel: bool) -> str:
-    """An argument of a function, at its entry: what has no register lies on the stack above the return address."""
-    on_stack = index - len(_ARGUMENT_REGISTERS)
-    if on_stack < 0:
-        return f"((u64)AM_REGISTERS->{_ARGUMENT_REGISTERS[index]})"
-    macro = "AM_READ_KERNEL" if kernel else "AM_READ_USER"
-    return f"((u64){macro}(u64, AM_STACK_POINTER + {8 * (on_stack + 1)}))"
-
-
-def _in_memory(capture: Capture, address: str, *, kernel: bool) -> str:
-    """Value of a capture whose source holds `address`; what a `str` points to is read later, from that pointer."""
-    if capture.offset is None:
-        return address
-    type_ = "u64" if capture.type == "str" else capture.type
-    macro = "AM_READ_KERNEL" if kernel else "AM_READ_USER"
-    return f"((u64){macro}({type_}, {address} + {capture.offset}))"
-
-
-def _usdt_value(argument: UsdtArgument) -> str:
-    width = abs(argument.size)
-    type_ = f"{'s' if argument.size < 0 else 'u'}{width * 8}"
-    if argument.form == "constant":
-        return f"((u64)({type_})({argument.value}LL))"
-    if argument.form == "register":
-        return f"((u64)({type_})AM_REGISTERS->{argument.register})"
-    address = f"AM_REGISTERS->{argument.register} + ({argument.value}LL)"
-    if argument.index:
-        address += f" + AM_REGISTERS->{argument.index} * {argument.scale}"
-    return f"((u64)AM_READ_USER({type_}, {address}))"
-
-
-def _accessors(point: ProbePoint) -> dict[str, str]:
-    """AM_ARGn and AM_RETVAL as this point's programs define them."""
-    if point.kind == "usdt":
-        return {f"AM_ARG{index}": _usdt_value(argument) for index, argument in enumerate(point.usdt_arguments)}
-    names: dict[str, str] = {}
-    if point.kind in FUNCTION_KINDS:
-        kernel = point.kind in KERNEL_KINDS
-        names.update({f"AM_{name.upper()}": _argument(at, kernel=kernel) for at, name in enumerate(ARGUMENT_NAMES)})
-        names["AM_RETVAL"] = "((s64)AM_REGISTERS->ax)"
-    elif point.latency:
-        names["AM_RETVAL"] = f"AM_FIELD(s64, {_SYSCALL_RETVAL_OFFSET})"
-    return names
-
-
-def _column(field: Field) -> str:
-    """Name of a tracepoint field's column: `pid_field` where events have a `pid` of their own."""
-    return f"{field.name}_field" if field.name in DEFAULT_COLUMNS else field.name
-
-
-def _tracepoint_payload(point: ProbePoint) -> _Payload:
-    end = max((field.offset + (4 if field.type == "string" else field.size) for field in point.fields), default=8)
-    statements = [f"AM_COPY_FIELDS({end})"] if end > 8 else []
-    size = -(-(end - 8) // 8) * 8
-    items: list[Item] = []
-    for field in point.fields:
-        if field.type in ("string", POINTED):
-            located = field.type == "string"
-            copy = f"AM_COPY_STRING({size}, {field.offset})"
-            follow = f"AM_PUT_KERNEL_STRING({size}, AM_FIELD(u64, {field.offset}))"
-            statements.append(copy if located else follow)
-            items.append(Item(_column(field), "string", size))
-            size += STRING_SIZE
-        else:
-            items.append(Item(_column(field), field.type, field.offset - 8))
-    return _Payload(" ".join(statements), tuple(items), size)
-
-
-def _latency_payload(point: ProbePoint) -> _Payload:
-    saved = list(point.filter.saved)
-
-    def slot(expression: str) -> str:
-        if expression not in saved:
-            saved.append(expression)
-        return f"AM_SAVED({saved.index(expression)})"
-
-    writer = _Writer()
-    writer.put("duration_ns", "s64", "AM_DURATION")
-    writer.put("retval", "s64", "AM_RETVAL")
-    if point.kind == "tracepoint":
-        for field in point.fields:
-            if field.name != "__syscall_nr" and field.type[0] in "us":
-                writer.put(_column(field), field.type, slot(f"AM_FIELD({field.type}, {field.offset})"))
-        return writer.payload(saved)
-    kernel = point.kind in KERNEL_KINDS
-    total = ""
-    for capture in point.captures:
-        if capture.source == "retval":
-            value = _in_memory(capture, "AM_RETVAL", kernel=kernel)
-        elif capture.at_return:
-            value = _in_memory(capture, slot(_argument(int(capture.source[3:]), kernel=kernel)), kernel=kernel)
-        else:
-            value = slot(_in_memory(capture, _argument(int(capture.source[3:]), kernel=kernel), kernel=kernel))
-        writer.capture(capture, value, kernel=kernel)
-        total = value if capture.name == point.total else total
-    return replace(writer.payload(saved), total=total)
-
-
-def _plain_payload(point: ProbePoint) -> _Payload:
-    if point.kind == "tracepoint":
-        return _tracepoint_payload(point)
-    writer = _Writer()
-    on_return = point.kind in RETURN_KINDS
-    if on_return:
-        writer.put("retval", "s64", "AM_RETVAL")
-    renamed = {capture.source for capture in point.captures if capture.offset is None}
-    kernel, total = point.kind in KERNEL_KINDS, ""
-    for index, argument in enumerate(point.usdt_arguments):
-        if f"arg{index}" not in renamed:
-            sign = "s" if argument.size < 0 else "u"
-            writer.put(f"arg{index}", f"{sign}{abs(argument.size) * 8}", f"AM_ARG{index}")
-    for capture in point.captures:
-        address = "AM_RETVAL" if on_return else f"AM_ARG{capture.source[3:]}"
-        value = _in_memory(capture, address, kernel=kernel)
-        writer.capture(capture, value, kernel=kernel)
-        total = value if capture.name == point.total else total
-    return replace(writer.payload(), total=total)
-
-
-def _with_stacks(payload: _Payload, stacks: Iterable[StackKind]) -> _Payload:
-    """Add the keys of the hit's stacks, after all else; a measured call's are those at its return."""
-    statements, items, size = [payload.statements], list(payload.items), -(-payload.size // 8) * 8
-    for stack in stacks:
-        statements.append(f"AM_PUT({size}, {_STACKS[stack]})")
-        items.append(Item(f"{stack}_stack", "u64", size))
-        size += 8
-    return replace(payload, statements=" ".join(filter(None, statements)), items=tuple(items), size=size)
-
-
 def _stack_class(point: ProbePoint) -> str:
     """What may interrupt the program of a point: see bpf/kernel/stacks.h."""
+    if point.kind in THREAD_KINDS:
+        return "AM_CLASS_PERF"
     if point.kind in USER_KINDS:
         return "AM_CLASS_USER"
     return "AM_CLASS_RAW" if syscall_number(point) is not None else "AM_CLASS_KERNEL"
-
-
-def _record_size(payload: _Payload) -> int:
-    return HEAD.itemsize + -(-payload.size // _CLASS_STEP) * _CLASS_STEP
 
 
 def syscall_number(point: ProbePoint) -> int | None:
@@ -254,9 +79,9 @@ def syscall_number(point: ProbePoint) -> int | None:
     return number_of(point.function)
 
 
-def _context(point: ProbePoint, role: Role, condition: str, payload: _Payload, *, records: bool) -> dict[str, str]:
+def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *, records: bool) -> dict[str, str]:
     """How the program of a point learns which point it runs for, and where its fields lie."""
-    if point.kind != "tracepoint":
+    if point.kind not in ("tracepoint", "profile"):
         return {"AM_OPEN": "", "AM_ARGUMENTS": "", "AM_FIELDS": "ctx"}
     if syscall_number(point) is None:
         return {"AM_OPEN": "u64 cookie = bpf_get_attach_cookie(ctx);", "AM_ARGUMENTS": "", "AM_FIELDS": "ctx"}
@@ -281,7 +106,7 @@ def _context(point: ProbePoint, role: Role, condition: str, payload: _Payload, *
 
 
 def _defines(
-    point: ProbePoint, role: Role, payload: _Payload, ring: int | None, *, stacks: bool = False
+    point: ProbePoint, role: Role, payload: Payload, ring: int | None, *, stacks: bool = False
 ) -> dict[str, str]:
     """Constants of the program that serves this point; equal constants mean one shared program."""
     on_exit = role == "exit"
@@ -289,7 +114,7 @@ def _defines(
     defines = {
         **_context(point, role, condition, payload, records=ring is not None),
         "AM_ATOMIC": str(int(point.kind in USER_KINDS)),
-        **_accessors(point),
+        **accessors(point),
     }
     if not on_exit:
         defines["AM_TREE"] = str(int(point.scope.name != "all"))
@@ -311,12 +136,55 @@ def _defines(
         defines["AM_RECORDS"] = "0"
     else:
         defines["AM_RECORDS"] = "1"
-        defines["AM_SIZE"] = str(_record_size(payload))
+        defines["AM_SIZE"] = str(record_size(payload))
         defines["AM_RING_INDEX"] = str(ring)
         defines["AM_PAYLOAD"] = payload.statements
         if stacks:
             defines["AM_STACK_CLASS"] = _stack_class(point)
     return defines
+
+
+def _switch_defines(point: ProbePoint, payload: Payload, ring: int | None, row: int) -> dict[str, str]:
+    """Constants of the program that measures waits: it serves one point and finds it by no cookie."""
+    argument = features.kernel_version() >= _STATE_ARGUMENT_SINCE
+    state = "(u32)(ctx)[3]"
+    if not argument:
+        state = f"AM_READ_KERNEL(u32, (ctx)[1] + {_task_member('__state')})"
+    defines = {
+        "AM_POINT": str(point.id),
+        "AM_ROW": str(row),
+        "AM_TREE": str(int(point.scope.name != "all")),
+        "AM_TASK_PID": str(_task_member("pid")),
+        "AM_STATE_OF(ctx)": state,
+    }
+    if point.filter.entry:
+        defines["AM_FILTER"] = point.filter.entry
+    if point.filter.exit:
+        defines["AM_FILTER_END"] = point.filter.exit
+    if ring is None:
+        return {**defines, "AM_RECORDS": "0"}
+    if payload.saved:
+        defines["AM_SAVE"] = " ".join(f"wait.stacks[{i}] = (u64){value};" for i, value in enumerate(payload.saved))
+        defines["AM_STACK_CLASS"] = _stack_class(point)
+    return {
+        **defines,
+        "AM_RECORDS": "1",
+        "AM_SIZE": str(record_size(payload)),
+        "AM_RING_INDEX": str(ring),
+        "AM_SHORTEST": f"{point.shortest_ns}ULL",
+        "AM_PAYLOAD": payload.statements,
+    }
+
+
+def _task_member(name: str) -> int:
+    try:
+        return btf.member_offset("task_struct", name)
+    except MachineError as error:
+        raise MachineError(
+            "waits cannot be measured on this kernel",
+            why=f"{error.what}: {error.why}",
+            fix="use a kernel built with CONFIG_DEBUG_INFO_BTF; profile:hz:99 with --scope all works without",
+        ) from None
 
 
 def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | None, *, part: bool = False) -> str:
@@ -341,15 +209,16 @@ def _dispatch(name: str, parts: int) -> str:
 
 
 def _function_programs(
-    units: list[tuple[Role, dict[str, str], list[int]]], names: Iterator[int]
+    units: list[tuple[Role, dict[str, str], list[int]]], names: Iterator[int], most: int
 ) -> Iterator[tuple[Program, str]]:
     """Make one program of all that runs in the same role on functions: each link of its own would cost to attach.
 
     And a kernel before 6.14 sees only so many calls at once return, by the number of functions of the link: a few calls
-    that sleep would use up what a link of one function has.
+    that sleep would use up what a link of one function has. A program has `most` parts at the most.
     """
-    for role in dict.fromkeys(role for role, _, _ in units):
-        same = [(defines, points) for each, defines, points in units if each == role]
+    by_role = [[unit for unit in units if unit[0] == role] for role in dict.fromkeys(role for role, _, _ in units)]
+    for same_role in (chosen[at : at + most] for chosen in by_role for at in range(0, len(chosen), most)):
+        role, same = same_role[0][0], [(defines, points) for _, defines, points in same_role]
         name = f"am_{role}_{next(names)}"
         text = [
             _instantiate(f"{name}_{part}", role, defines, None, part=True) for part, (defines, _) in enumerate(same)
@@ -357,6 +226,12 @@ def _function_programs(
         points = tuple(point for _, points in same for point in points)
         parts = tuple(part for part, (_, points) in enumerate(same) for _ in points)
         yield Program(name, role, points, parts), "".join(text) + _dispatch(name, len(same))
+
+
+def _roles(point: ProbePoint) -> tuple[Role, ...]:
+    if point.kind == "offcpu":
+        return ("switch",)
+    return ("entry", "exit") if point.latency else ("plain",)
 
 
 def _stack_headers(stacks: Iterable[StackKind]) -> list[str]:
@@ -367,21 +242,43 @@ def _stack_headers(stacks: Iterable[StackKind]) -> list[str]:
     return ['#include "stacks.h"', *python]
 
 
+def _headers(plan: Plan, layout: Layout, stacks: Iterable[StackKind], tables: int) -> list[str]:
+    """What comes before the programs; `tables` of them look system calls up."""
+    text = [
+        f"#define AM_POINTS {layout.points}",
+        f"#define AM_CPUS {layout.cpus}",
+        '#include "common.h"',
+        '#include "payload.h"',
+        *_stack_headers(stacks),
+    ]
+    if layout.latencies:
+        text += [
+            f"#define AM_LATENCIES {layout.latencies}",
+            f"#define AM_SAVED_MAX {_most_saved(plan)}",
+            '#include "latency.h"',
+        ]
+    if waits_point(plan) is not None:
+        text.append('#include "offcpu.h"')
+    if tables:
+        text += [f"#define AM_SYSCALL_TABLES {tables}", '#include "syscall.h"']
+    return text
+
+
 def generate(plan: Plan) -> Source:
     """Write the programs of a plan. Points that need the same program share it, told apart by their cookie."""
     records = plan.records_events
     stacks = plan.stacks if records else ()
-    payloads = [
-        _with_stacks((_latency_payload if point.latency else _plain_payload)(point), stacks) for point in plan.points
-    ]
-    sizes = tuple(sorted({_record_size(payload) for payload in payloads})) if records else ()
-    rings = [sizes.index(_record_size(payload)) if records else None for payload in payloads]
+    payloads = [payload_of(point, stacks) for point in plan.points]
+    sizes = tuple(sorted({record_size(payload) for payload in payloads})) if records else ()
+    rings = [sizes.index(record_size(payload)) if records else None for payload in payloads]
 
     shared: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
     for point, payload, ring in zip(plan.points, payloads, rings, strict=True):
-        roles: tuple[Role, ...] = ("entry", "exit") if point.latency else ("plain",)
-        for role in roles:
-            defines = _defines(point, role, payload, ring, stacks=bool(stacks))
+        for role in _roles(point):
+            if role == "switch":
+                defines = _switch_defines(point, payload, ring, plan.latency_points.index(point))
+            else:
+                defines = _defines(point, role, payload, ring, stacks=bool(stacks))
             shared.setdefault((role, tuple(defines.items())), []).append(point.id)
 
     layout = Layout(
@@ -393,30 +290,15 @@ def generate(plan: Plan) -> Source:
             PointLayout(ring, payload.items) for payload, ring in zip(payloads, rings, strict=True) if ring is not None
         ),
     )
-    text = [
-        f"#define AM_POINTS {layout.points}",
-        f"#define AM_CPUS {layout.cpus}",
-        '#include "common.h"',
-        '#include "payload.h"',
-        *_stack_headers(stacks),
-    ]
-    if layout.latencies:
-        saved = max(len(payload.saved) for payload in payloads)
-        text += [
-            f"#define AM_LATENCIES {layout.latencies}",
-            f"#define AM_SAVED_MAX {max(saved, 1)}",
-            '#include "latency.h"',
-        ]
     on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
-    if on_syscalls:
-        text += [f"#define AM_SYSCALL_TABLES {len(on_syscalls)}", '#include "syscall.h"']
+    text = _headers(plan, layout, stacks, len(on_syscalls))
     programs: list[Program] = []
     names = count()
     on_functions: dict[bool, list[tuple[Role, dict[str, str], list[int]]]] = {}
     for key, points in shared.items():
         role, unit = key
         kind = plan.points[points[0]].kind
-        if kind != "tracepoint":
+        if kind not in ("tracepoint", *THREAD_KINDS):
             on_functions.setdefault(kind in USER_KINDS, []).append((role, dict(unit), points))
             continue
         name = f"am_{role}_{next(names)}"
@@ -424,13 +306,26 @@ def generate(plan: Plan) -> Source:
         programs.append(Program(name, role, tuple(points), (0,) * len(points), table))
         text.append(_instantiate(name, role, dict(unit), table))
     for units in on_functions.values():
-        for program, own in _function_programs(units, names):
+        for program, own in _function_programs(units, names, _MOST_PARTS_WITH_STACKS if stacks else len(units)):
             programs.append(program)
             text.append(own)
     return Source("\n".join(text) + "\n", tuple(programs), layout)
 
 
+def waits_point(plan: Plan) -> ProbePoint | None:
+    """The point whose hits are waits; a plan has one at most."""
+    return next((point for point in plan.points if point.kind == "offcpu"), None)
+
+
+def calls_points(plan: Plan) -> tuple[ProbePoint, ...]:
+    """The points whose hits are measured calls."""
+    return tuple(point for point in plan.latency_points if point.kind != "offcpu")
+
+
+def _most_saved(plan: Plan) -> int:
+    return max((saved_values(point) for point in calls_points(plan)), default=0) or 1
+
+
 def started_size(plan: Plan) -> int:
     """Bytes of `struct am_started` in the text that `generate` writes for this plan."""
-    saved = max((len(_latency_payload(point).saved) for point in plan.latency_points), default=0)
-    return 8 + 8 * max(saved, 1)
+    return 8 + 8 * _most_saved(plan)

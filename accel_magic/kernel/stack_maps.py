@@ -17,6 +17,7 @@ WORDS: Final = 256
 USER_SLOTS: Final = 1024
 MOST_STACKS: Final = 16384
 """Different stacks that are kept; each takes 2 KiB of the kernel's memory."""
+_OWNER_SHIFT: Final = 8
 STACK: Final = np.dtype([("kind", "<u4"), ("words", "<u4"), ("word", "<u8", (WORDS,))])
 """`struct am_stack`."""
 
@@ -39,7 +40,8 @@ def read(table: int) -> RawStacks:
     used = np.arange(WORDS) < words[:, None]
     return RawStacks(
         keys.copy(),
-        stacks["kind"].astype(np.uint8),
+        (stacks["kind"] & ((1 << _OWNER_SHIFT) - 1)).astype(np.uint8),
         np.concatenate([[0], np.cumsum(words)]).astype(np.int64),
         stacks["word"][used],
+        (stacks["kind"] >> _OWNER_SHIFT).astype(np.int32),
     )

@@ -23,21 +23,23 @@ _MEMBARRIER_GLOBAL = 1
 _MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _MAP_GET_NEXT_KEY, _MAP_FREEZE, _MAP_LOOKUP_BATCH = 0, 1, 2, 4, 22, 24
 _PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO = 5, 10, 15
 _LINK_CREATE = 28
+_ENABLE_STATS, _STATS_RUN_TIME = 32, 0
 _RAW_TRACEPOINT_OPEN = 17
 
 MAP_HASH, MAP_ARRAY, MAP_RINGBUF = 1, 2, 27
 F_RDONLY_PROG, F_MMAPABLE = 1 << 7, 1 << 10
 
-PROG_KPROBE, PROG_TRACEPOINT, PROG_RAW_TRACEPOINT = 2, 5, 17
+PROG_KPROBE, PROG_TRACEPOINT, PROG_PERF_EVENT, PROG_RAW_TRACEPOINT = 2, 5, 7, 17
 ATTACH_PERF_EVENT, ATTACH_KPROBE_MULTI, ATTACH_UPROBE_MULTI = 41, 42, 48
 _MULTI_RETURN = 1
 _LINK_PERF_EVENT, _LINK_KPROBE_MULTI = 7, 8  # enum bpf_link_type
 _LINK_PERF_KPROBES = (3, 4)  # enum bpf_perf_event_type: kprobe and kretprobe
 
-_PERF_TYPE_TRACEPOINT = 2
+_PERF_TYPE_SOFTWARE, _PERF_TYPE_TRACEPOINT = 1, 2
 _PERF_FLAG_FD_CLOEXEC = 8
 _PERF_ATTR_SIZE = 112
-_PERF_COUNT_SW_DUMMY = 9
+_PERF_COUNT_SW_CPU_CLOCK = 0
+_PERF_EXCLUDE_IDLE, _PERF_FREQ = 1 << 7, 1 << 10  # bits of perf_event_attr
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -122,6 +124,19 @@ def prog_misses(fd: int) -> int:
     _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
     # struct bpf_prog_info: recursion_misses lies at byte 208.
     return int(struct.unpack_from("<Q", info, 208)[0])
+
+
+def prog_run_ns(fd: int) -> int:
+    """How long a program has run, all its runs together, as far as the kernel measured: see `measure_programs`."""
+    info = ctypes.create_string_buffer(232)
+    _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+    # struct bpf_prog_info: run_time_ns lies at byte 192.
+    return int(struct.unpack_from("<Q", info, 192)[0])
+
+
+def measure_programs() -> int:
+    """Have the kernel measure how long programs run, for as long as the descriptor that is returned is open."""
+    return _bpf(_ENABLE_STATS, struct.pack("<I", _STATS_RUN_TIME))
 
 
 def link_misses(fd: int) -> int:
@@ -212,11 +227,14 @@ def link_raw_tracepoint(prog: int, name: str) -> int:
     return _bpf(_RAW_TRACEPOINT_OPEN, struct.pack("<QIIQ", ctypes.addressof(text), prog, 0, 0))
 
 
-def _perf_event_open(kind: int, config: int, config1: int = 0, config2: int = 0) -> int:
+def _perf_event_open(
+    kind: int, config: int, config1: int = 0, config2: int = 0, *, sample: int = 0, flags: int = 0, cpu: int = 0
+) -> int:
     attributes = ctypes.create_string_buffer(_PERF_ATTR_SIZE)
-    # type, size, config, sample_period, sample_type, read_format, flags, wakeup, bp_type, config1, config2
-    struct.pack_into("<IIQQQQQIIQQ", attributes, 0, kind, _PERF_ATTR_SIZE, config, 0, 0, 0, 0, 0, 0, config1, config2)
-    result = int(_libc.syscall(_SYS_PERF_EVENT_OPEN, attributes, -1, 0, -1, _PERF_FLAG_FD_CLOEXEC))
+    # type, size, config, sample_period or _freq, sample_type, read_format, flags, wakeup, bp_type, config1, config2
+    head = (kind, _PERF_ATTR_SIZE, config, sample, 0, 0, flags, 0, 0, config1, config2)
+    struct.pack_into("<IIQQQQQIIQQ", attributes, 0, *head)
+    result = int(_libc.syscall(_SYS_PERF_EVENT_OPEN, attributes, -1, cpu, -1, _PERF_FLAG_FD_CLOEXEC))
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
@@ -226,6 +244,17 @@ def _perf_event_open(kind: int, config: int, config1: int = 0, config2: int = 0)
 def perf_tracepoint(event_id: int) -> int:
     """Open a tracepoint, system-wide as far as BPF is concerned."""
     return _perf_event_open(_PERF_TYPE_TRACEPOINT, event_id)
+
+
+def perf_cpu_clock(cpu: int, rate_hz: int) -> int:
+    """Open a clock that ticks `rate_hz` times for each second that one CPU is busy. ENODEV where it is offline."""
+    return _perf_event_open(
+        _PERF_TYPE_SOFTWARE,
+        _PERF_COUNT_SW_CPU_CLOCK,
+        sample=rate_hz,
+        flags=_PERF_FREQ | _PERF_EXCLUDE_IDLE,
+        cpu=cpu,
+    )
 
 
 def _dynamic_pmu(name: str) -> int:

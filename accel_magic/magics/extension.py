@@ -8,8 +8,10 @@ from typing import Any
 from traitlets import TraitError
 
 from accel_magic.errors import ProbeError
+from accel_magic.flames import cells
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.magics import gpu_options
+from accel_magic.magics import flame_options, gpu_options
+from accel_magic.magics.flame import Flame, cells_of
 from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import KTrace
 from accel_magic.magics.options import OPTION_NAMES
@@ -17,12 +19,12 @@ from accel_magic.magics.traced import TracedCells, in_kernel
 from accel_magic.views import ahead
 
 _ATTRIBUTE = "_accel_magic_magics"
-_MAGICS = (KTrace, GpuTrace)
-_CELL, _LINE = ("ktrace", "gputrace"), ("ktrace", "gputrace", "accel_doctor")
+_MAGICS = (KTrace, GpuTrace, Flame)
+_CELL, _LINE = ("ktrace", "gputrace", "flame"), ("ktrace", "gputrace", "flame", "accel_doctor")
 
 
 def load(shell: Any) -> None:
-    """Register the magics, their defaults under `%config KTrace` and `%config GpuTrace`, and tab completion.
+    """Register the magics, their defaults under `%config KTrace`, `GpuTrace` and `Flame`, and tab completion.
 
     Raises:
         ProbeError: A default in IPython's configuration is impossible; it has been dropped by then.
@@ -34,6 +36,7 @@ def load(shell: Any) -> None:
         if magics not in shell.configurables:
             shell.configurables.append(magics)
     setattr(shell, _ATTRIBUTE, made)
+    cells.use(cells_of(shell))
     for pattern, completer in _COMPLETERS.items():
         shell.set_hook("complete_command", completer, re_key=pattern)
     if in_kernel(shell):  # a terminal shows text only
@@ -67,6 +70,7 @@ def unload(shell: Any) -> None:
             shell.magics_manager.magics[kind].pop(name, None)
     for pattern in _COMPLETERS:
         shell.strdispatchers["complete_command"].regexs.pop(re.compile(pattern), None)
+    cells.use(dict)
     compiler.stop()
     reader.end()
 
@@ -88,6 +92,14 @@ def complete(_: Any, event: Any) -> list[str]:
     return _probes(word, event)
 
 
+def complete_flame(_: Any, event: Any) -> list[str]:
+    """Complete the last word of a `%%flame` line: an option, or a probe."""
+    word = re.split(r"\s", event.text_until_cursor)[-1]
+    if word.startswith("-"):
+        return [name for name in flame_options.OPTION_NAMES if name.startswith(word)]
+    return _probes(word, event)
+
+
 def _probes(word: str, event: Any) -> list[str]:
     from accel_magic.probes.completion import complete as complete_probe
 
@@ -97,4 +109,4 @@ def _probes(word: str, event: Any) -> list[str]:
     return [answer[kept:] for answer in answers]
 
 
-_COMPLETERS = {"%?%ktrace": complete, "%?%gputrace": complete_gpu}
+_COMPLETERS = {"%?%ktrace": complete, "%?%gputrace": complete_gpu, "%?%flame": complete_flame}

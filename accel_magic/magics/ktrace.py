@@ -77,12 +77,12 @@ class KTrace(TracedCells):
 
     @line_magic
     def accel_doctor(self, line: str) -> object:
-        """Check what this machine can trace, with the fix for what it cannot."""
+        """Check what this machine can trace, with the fix for what it cannot; `--xe`: what iaprof needs too."""
         from accel_magic import doctor
 
-        if line.strip():
-            raise ProbeError(f"%accel_doctor takes no arguments: {line.strip()}", fix="%accel_doctor")
-        return doctor.report()
+        if line.strip() not in ("", "--xe"):
+            raise ProbeError(f"%accel_doctor takes `--xe` or nothing: {line.strip()}", fix="%accel_doctor")
+        return doctor.report(xe=bool(line.strip()))
 
 
 def _rows(trace: Any) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_magic.errors import ProbeError
+from accel_magic.kernel.stack_choice import AUTO, KINDS
 from accel_magic.magics import line as lines
 from accel_magic.magics.line import Common, Parser, positive
 
@@ -16,6 +17,8 @@ probes
   tracepoint:CATEGORY:GLOB         tracepoints, with their fields as columns (short: t:)
   uprobe:LIB:GLOB                  functions of a library or program (uretprobe: at return)
   usdt:LIB:PROVIDER:NAME           static probes
+  profile:hz:RATE                  samples of what runs, RATE times a second on each busy CPU
+  offcpu[:us:SHORTEST]             waits of threads: how long, and for what
   latency:SPEC                     from entry to return of each matched function
   !SPEC                            leave out what matches
 
@@ -42,6 +45,7 @@ def parser() -> Parser:
     add("--max-events", type=lines.count, metavar="N", help="record no more than N events; counting goes on")
     add("--duration", type=_seconds, metavar="S", help="stop tracing after S seconds (the cell runs on)")
     add("--buffer", type=_mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
+    add("--stacks", nargs="?", metavar="KINDS", help="every event's stacks: kernel,user,python; alone: all there are")
     add("--program", metavar="FILE.bpf.c", help="trace with your own BCC program; its maps become DataFrames")
     lines.add_common_options(result, "show matched probes and the generated C; attach and run nothing")
     return result
@@ -53,6 +57,18 @@ def _seconds(text: str) -> float:
 
 def _mebibytes(text: str) -> float:
     return float(positive(text, float, "a positive number of MiB"))
+
+
+def _with_kinds(words: list[str]) -> list[str]:
+    """Join `--stacks` to its kinds, or to `auto`: without them the next word is a probe."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--stacks":
+            kinds = set(word.split(",")) <= set(KINDS)
+            joined[-1:] = [f"--stacks={word}"] if kinds else [f"--stacks={AUTO}", word]
+        else:
+            joined.append(word)
+    return [f"--stacks={AUTO}" if word == "--stacks" else word for word in joined]
 
 
 OPTION_NAMES = lines.option_names(parser())
@@ -76,8 +92,8 @@ def parse(line: str) -> Line:
         HelpRequested: `--help`.
 
     """
-    values = parser().parse_intermixed_args(lines.words_of("ktrace", line))
-    names = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer")
+    values = parser().parse_intermixed_args(_with_kinds(lines.words_of("ktrace", line)))
+    names = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer", "stacks")
     given = {name: getattr(values, name) for name in names if getattr(values, name) not in (None, "")}
     common = lines.common_of("ktrace", values, (values.probes, given, values.program))
     if common.replay is None and not values.probes and values.program is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from accel_magic.errors import AccelMagicError
 from accel_magic.probes import kernel_functions, libraries, presets, symbols, tracefs, usdt
 from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY
-from accel_magic.probes.plan import KERNEL_KINDS
+from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ANSWERS = 200
 _ROOT = Path("/")
+_OF_THREADS = ("offcpu", "offcpu:us:100", "profile:hz:99", "profile:hz:999")
 
 
 def complete(word: str, *, root: Path = _ROOT) -> list[str]:
@@ -50,16 +51,19 @@ def _answers(body: str, before: str, root: Path) -> Iterator[str]:
     if not colon:
         if not before.endswith(PREFIX_LATENCY):
             yield from (word for name in presets.NAMES for word in (name, f"{name}:"))
-        yield from (f"{kind}:" for kind in FORMS)
+        yield from (f"{kind}:" for kind in FORMS if kind not in THREAD_KINDS)
         if not before:
             yield PREFIX_LATENCY
+            yield from _OF_THREADS
         yield from (f"{module}:" for module in sorted(kernel_functions.loaded_modules(root)))
         return
     if head in presets.NAMES and not before.endswith(PREFIX_LATENCY):
         yield from presets.parts(head)
         return
     kind = KINDS.get(head)
-    if kind is None:
+    if kind in THREAD_KINDS:
+        yield from (word.replace(kind, head, 1) for word in _OF_THREADS if not before)
+    elif kind is None:
         yield from (f"{head}:{name}" for name in _functions(head, rest, root))
     else:
         yield from (f"{head}:{answer}" for answer in _of_kind(kind, rest, root))

@@ -6,7 +6,7 @@ import os
 import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from elftools.common.exceptions import ELFError
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+"""One entry of a symbol table; the lower half of `info` is its type, the upper its binding."""
+TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
+IFUNC = 10
+FUNCTIONS = (2, IFUNC)
+"""Types of symbols that are code; an IFUNC is a resolver."""
 _EXECUTABLE = 1  # PF_X
 _MOST_SECTIONS = 100_000
 DAMAGED = (
@@ -79,6 +87,13 @@ class Elf:
         for index, section in enumerate(self._file.iter_sections()):
             yield index, str(section.name), str(section["sh_type"])
 
+    def section_end(self, index: int) -> int:
+        """Address behind a section; 0 where there is no such section."""
+        if index >= self._file.num_sections():
+            return 0
+        section = self._file.get_section(index)
+        return int(section["sh_addr"]) + int(section["sh_size"])
+
     def section(self, index: int) -> Section:
         """Read one section."""
         section = self._file.get_section(index)
@@ -96,16 +111,7 @@ def opened(path: Path) -> Iterator[Elf]:
     """
     try:
         with path.open("rb") as stream:
-            file = ELFFile(stream)
-            if file.elfclass != 64 or not file.little_endian:
-                raise ProbeError(
-                    f"{path} cannot be probed",
-                    why=f"it holds {file.elfclass}-bit {'little' if file.little_endian else 'big'}-endian code",
-                    fix="name a 64-bit program or library of this machine",
-                )
-            if file.num_sections() > _MOST_SECTIONS:
-                raise ValueError(f"it claims {file.num_sections()} sections")
-            yield Elf(str(file["e_machine"]), _segments(file, 0), _segments(file, _EXECUTABLE), file)
+            yield read(stream, str(path))
     except OSError as error:
         raise ProbeError(
             f"{path} cannot be read", why=os.strerror(error.errno) if error.errno else str(error)
@@ -117,6 +123,26 @@ def opened(path: Path) -> Iterator[Elf]:
             why=why,
             fix="name an ELF file, e.g. uprobe:libc:malloc",
         ) from error
+
+
+def read(stream: BinaryIO, name: str) -> Elf:
+    """Read an ELF file's headers; the stream is used as long as its sections are.
+
+    Raises:
+        ProbeError: It holds code of another width or byte order.
+        Exception: One of `DAMAGED`.
+
+    """
+    file = ELFFile(stream)
+    if file.elfclass != 64 or not file.little_endian:
+        raise ProbeError(
+            f"{name} cannot be probed",
+            why=f"it holds {file.elfclass}-bit {'little' if file.little_endian else 'big'}-endian code",
+            fix="name a 64-bit program or library of this machine",
+        )
+    if file.num_sections() > _MOST_SECTIONS:
+        raise ValueError(f"it claims {file.num_sections()} sections")
+    return Elf(str(file["e_machine"]), _segments(file, 0), _segments(file, _EXECUTABLE), file)
 
 
 def identity(path: Path) -> tuple[str, int, int, int]:

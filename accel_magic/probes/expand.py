@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import kernel_functions, tracefs
 from accel_magic.probes.globs import matcher, suggestion
-from accel_magic.probes.plan import KERNEL_KINDS, UNREADABLE, ProbePoint, ProbeSpec, Skipped
+from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS, UNREADABLE, ProbePoint, ProbeSpec, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,6 +46,8 @@ def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
         MachineError: The kernel cannot do it, or the module is not loaded.
 
     """
+    if spec.kind in THREAD_KINDS:
+        return Expansion([_of_threads(spec)])
     if spec.kind in KERNEL_KINDS:
         expansion = _kernel(spec, root)
     elif spec.kind == "tracepoint":
@@ -90,6 +92,14 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
         return point.kind in kinds and in_target(point) and any(map(test, (point.function, *point.aliases)))
 
     return takes_out
+
+
+def _of_threads(spec: ProbeSpec) -> ProbePoint:
+    """Make the point of a clock's samples, or that of waits: all waits are one point, whatever their number's unit."""
+    number = int(spec.name)
+    if spec.kind == "profile":
+        return ProbePoint(0, spec.text, spec.kind, "cpu-clock", f"{number} Hz", rate_hz=number)
+    return ProbePoint(0, spec.text, spec.kind, "sched", "wait", latency=True, shortest_ns=number * 1000)
 
 
 def _kernel(spec: ProbeSpec, root: Path) -> Expansion:

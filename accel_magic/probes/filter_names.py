@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from accel_magic.probes.captures import ARGUMENT_NAMES
-from accel_magic.probes.plan import FUNCTION_KINDS, RETURN_KINDS, UNREADABLE, Field, Kind, UsdtArgument
+from accel_magic.probes.plan import FUNCTION_KINDS, RETURN_KINDS, THREAD_KINDS, UNREADABLE, Field, Kind, UsdtArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +84,8 @@ class Names:
 def names_of(point: ProbePoint) -> Names:
     """Collect what a filter may name at `point`."""
     place = f"{point.kind}:{point.function}" if not point.latency else f"latency of {point.function}"
+    if point.kind in THREAD_KINDS:
+        place = point.kind
     shape = (point.kind, point.latency, point.fields, point.usdt_arguments)
     return Names(*shape, place, *_values(*shape))
 
@@ -114,7 +116,10 @@ def _values(
             lacking[f"arg{number}"] = f"the compiler left arg{number} of this probe where it cannot be read"
         else:
             values[f"arg{number}"] = Leaf(f"AM_ARG{number}", signed=argument.size < 0, at_entry=True)
-    if kind in RETURN_KINDS or latency:
+    if kind == "offcpu":
+        values["state"] = Leaf("AM_WAIT_STATE", signed=True)
+        values["syscall"] = Leaf("AM_WAIT_SYSCALL", signed=True)
+    elif kind in RETURN_KINDS or latency:
         values["retval"] = Leaf("AM_RETVAL", signed=True, at_exit=latency)
     if latency:
         values["duration"] = Leaf("AM_DURATION", signed=True, at_exit=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from accel_magic.errors import ProbeError
 from accel_magic.probes import captures, presets
 from accel_magic.probes.globs import suggestion
-from accel_magic.probes.plan import USER_KINDS, Kind, ProbeSpec
+from accel_magic.probes.plan import THREAD_KINDS, USER_KINDS, Kind, ProbeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +21,8 @@ FORMS: dict[Kind, str] = {
     "uprobe": "uprobe:LIBRARY:FUNCTION",
     "uretprobe": "uretprobe:LIBRARY:FUNCTION",
     "usdt": "usdt:LIBRARY:PROVIDER:NAME",
+    "profile": "profile:hz:RATE",
+    "offcpu": "offcpu[:us:SHORTEST]",
 }
 """The right form of each kind, for messages."""
 
@@ -32,11 +34,15 @@ KINDS: dict[str, Kind] = {
     "u": "uprobe",
     "ur": "uretprobe",
     "U": "usdt",
+    "p": "profile",
 }
 """Every spelling of a kind; the short ones are bpftrace's."""
 
 PREFIX_LATENCY = "latency:"
 PREFIX_EXCLUDE = "!"
+HIGHEST_RATE = 9999
+LONGEST_US = 10**9
+"""Upper limits of `profile:hz:RATE` and `offcpu:us:SHORTEST`."""
 
 _MODULE = re.compile(r"[A-Za-z0-9_-]+")
 _KERNEL_NAME = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
@@ -72,6 +78,8 @@ def parse(text: str) -> ProbeSpec:
     if body.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)):
         raise _bad(text, "at most one `!` or `latency:` stands before a probe", _EXAMPLES)
     spec = replace(_parse_place(text, body), text=text, exclude=exclude, latency=latency)
+    if exclude and spec.kind in THREAD_KINDS:
+        raise _bad(text, "it matches no places that could be left out", "leave the word away")
     if latency:
         _check_latency(spec, body)
     return spec
@@ -169,6 +177,26 @@ def _usdt(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
     return ProbeSpec(text, kind, library, name, provider=provider)
 
 
+def _profile(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    if len(parts) != 2 or parts[0] != "hz":
+        raise _wrong_form(text, kind, "it has no rate in Hz")
+    return ProbeSpec(text, kind, "hz", _number(text, kind, parts[1], HIGHEST_RATE))
+
+
+def _offcpu(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    if not parts:
+        return ProbeSpec(text, kind, "us", "0")
+    if len(parts) != 2 or parts[0] != "us":
+        raise _wrong_form(text, kind, "the shortest wait of interest is given in microseconds")
+    return ProbeSpec(text, kind, "us", _number(text, kind, parts[1], LONGEST_US))
+
+
+def _number(text: str, kind: Kind, part: str, highest: int) -> str:
+    if not (part.isascii() and part.isdecimal() and len(part) <= len(str(highest)) and 1 <= int(part) <= highest):
+        raise _wrong_form(text, kind, f"{part!r} is not a whole number from 1 to {highest:,}")
+    return str(int(part))
+
+
 _PARSERS: dict[Kind, Callable[[str, Kind, list[str]], ProbeSpec]] = {
     "kprobe": _kernel,
     "kretprobe": _kernel,
@@ -176,6 +204,8 @@ _PARSERS: dict[Kind, Callable[[str, Kind, list[str]], ProbeSpec]] = {
     "uprobe": _user_function,
     "uretprobe": _user_function,
     "usdt": _usdt,
+    "profile": _profile,
+    "offcpu": _offcpu,
 }
 _COLON_IN_PATH = "there are too many colons (a library's path and a symbol's name cannot hold one)"
 
@@ -198,6 +228,10 @@ def _check_latency(spec: ProbeSpec, body: str) -> None:
             "a USDT probe is one instruction: it has no return",
             f"measure the function around it: {PREFIX_LATENCY}{FORMS['uprobe']}",
         )
+    if spec.kind == "profile":
+        raise _bad(spec.text, "a sample is a moment: it has no duration", f"write {body}")
+    if spec.kind == "offcpu":
+        raise _bad(spec.text, "the durations of waits are measured anyway", f"write {body}")
     if spec.kind == "tracepoint" and not (spec.target == "syscalls" and spec.name.startswith(_SYSCALL_ENTRY)):
         raise _bad(
             spec.text,
@@ -207,7 +241,12 @@ def _check_latency(spec: ProbeSpec, body: str) -> None:
 
 
 def _wrong_form(text: str, kind: Kind, why: str = "") -> ProbeError:
-    example = "  e.g. uprobe:libc:malloc or uprobe:/usr/lib/libfoo.so:foo_*" if kind in USER_KINDS[:2] else ""
+    examples: dict[Kind, str] = {
+        **dict.fromkeys(USER_KINDS[:2], "  e.g. uprobe:libc:malloc or uprobe:/usr/lib/libfoo.so:foo_*"),
+        "profile": "  e.g. profile:hz:99",
+        "offcpu": "  e.g. offcpu or offcpu:us:100",
+    }
+    example = examples.get(kind, "")
     return _bad(text, why or "it has the wrong number of parts", f"write {FORMS[kind]}{example}")
 
 

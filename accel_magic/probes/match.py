@@ -13,7 +13,7 @@ from accel_magic.probes.expand import Expansion, excluded, expand
 from accel_magic.probes.filter_names import argument_sources
 from accel_magic.probes.filters import compile_filter
 from accel_magic.probes.globs import suggestion
-from accel_magic.probes.plan import USER_KINDS, Mode, Plan, ProbePoint, ProbeSpec, Scope, Skipped
+from accel_magic.probes.plan import THREAD_KINDS, USER_KINDS, Mode, Plan, ProbePoint, ProbeSpec, Scope, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,8 @@ def make_plan(
     Args:
         specs: Probes as text or parsed; a place goes to the first that matches it, or to one that measures its latency.
         mode: `auto`, `count` or `events`.
-        scope: `self`, `all` or a process id. By default uprobes, USDT and system calls count for `self`, kernel
-            functions and other tracepoints for all.
+        scope: `self`, `all` or a process id. By default uprobes, USDT, system calls, samples and waits count for
+            `self`, kernel functions and other tracepoints for all.
         filter: Expression that every point must understand.
         args: Extra columns, as in `--args`.
         max_events: Stop recording after so many events.
@@ -123,7 +123,8 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
 
 def default_scope(point: ProbePoint, own: int) -> Scope:
     """Scope of a point where the user named none: a process's own calls, but all of the kernel's doings."""
-    is_own = point.kind in USER_KINDS or (point.kind == "tracepoint" and point.target in _OWN_CATEGORIES)
+    is_call = point.kind == "tracepoint" and point.target in _OWN_CATEGORIES
+    is_own = is_call or point.kind in (*USER_KINDS, *THREAD_KINDS)
     return Scope("self", own) if is_own else Scope("all")
 
 
@@ -209,7 +210,7 @@ def _captures(point: ProbePoint, columns: tuple[Capture, ...]) -> tuple[Capture,
 
 
 def _can_give(point: ProbePoint, column: Capture) -> bool:
-    is_function = point.kind != "tracepoint"
+    is_function = point.kind not in ("tracepoint", *THREAD_KINDS)
     in_time = point.latency or column.source == "retval" or not column.at_return
     return is_function and in_time and column.source in argument_sources(point)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt"]
+Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile", "offcpu"]
 Mode = Literal["auto", "count", "events"]
 StackKind = Literal["kernel", "user", "python"]
 """Stacks that every event can have: of the kernel, of native code, of the Python code of this process."""
@@ -14,15 +14,18 @@ FUNCTION_KINDS: tuple[Kind, ...] = ("kprobe", "kretprobe", "uprobe", "uretprobe"
 RETURN_KINDS: tuple[Kind, ...] = ("kretprobe", "uretprobe")
 KERNEL_KINDS: tuple[Kind, ...] = ("kprobe", "kretprobe")
 USER_KINDS: tuple[Kind, ...] = ("uprobe", "uretprobe", "usdt")
+THREAD_KINDS: tuple[Kind, ...] = ("profile", "offcpu")
+"""What happens to threads wherever they are: samples of a clock, and waits."""
 
 
 @dataclass(frozen=True)
 class ProbeSpec:
     """One pattern, as the user wrote it.
 
-    `target` is the kernel module, tracepoint category or library ('' = any, kernel probes only);
-    `name` the glob of functions or events; `provider` is set for USDT alone. The others are those of a preset's probe:
-    columns of its own, the one that is added up, and that it may be missing (`group`: unless another of it is there).
+    `target` is the kernel module, tracepoint category or library ('' = any, kernel probes only), or a unit;
+    `name` the glob of functions or events, or a number of that unit; `provider` is set for USDT alone. The others are
+    those of a preset's probe: columns of its own, the one that is added up, and that it may be missing (`group`: unless
+    another of it is there).
     """
 
     text: str
@@ -132,7 +135,7 @@ class ProbePoint:
         kind: What is attached; for a latency point the kind of its entry.
         target: Kernel module ('' for the kernel itself), tracepoint category, or path of the ELF file.
         function: Function, event or `provider:name`.
-        latency: Measure from entry to return (for tracepoints: `sys_enter_X` to `sys_exit_X`).
+        latency: Measure from entry to return (for tracepoints: `sys_enter_X` to `sys_exit_X`); always so for waits.
         offset: File offset of the instruction (user-space kinds).
         event_id: `id` of the tracepoint; `exit_event_id` that of the paired `sys_exit_X`.
         fields: The tracepoint's own fields; `record_end` the end of the last one, bytes from the record's start.
@@ -142,6 +145,8 @@ class ProbePoint:
         total: The one of them that the kernel adds up over all hits; of measured calls over those that returned 0.
         usdt_arguments: Of a USDT point; `semaphore` is the file offset of its counter (0 = none).
         aliases: Other names of the same address.
+        rate_hz: Samples per second of a busy CPU, of a `profile` point: each stands for 1 / `rate_hz` s.
+        shortest_ns: Waits at least so long become events, of an `offcpu` point; all count and are measured.
 
     """
 
@@ -163,6 +168,8 @@ class ProbePoint:
     captures: tuple[Capture, ...] = ()
     total: str = ""
     aliases: tuple[str, ...] = ()
+    rate_hz: int = 0
+    shortest_ns: int = 0
 
 
 @dataclass(frozen=True)

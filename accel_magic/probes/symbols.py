@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes.elf import identity, opened
+from accel_magic.probes.elf import FUNCTIONS, IFUNC, SYMBOL, TABLES, identity, opened
 from accel_magic.probes.globs import is_glob, matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.elf import Elf
-
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
-_TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
-_FUNC, _IFUNC = 2, 10
 
 
 @dataclass(frozen=True)
@@ -98,7 +92,7 @@ def functions(path: Path) -> Symbols:
 def _functions(path: str, *_identity: int) -> Symbols:
     file = Path(path)
     with opened(file) as elf:
-        tables = [_read_table(elf, index) for index, _, type_ in elf.section_headers() if type_ in _TABLES]
+        tables = [_read_table(elf, index) for index, _, type_ in elf.section_headers() if type_ in TABLES]
     entries = {entry: None for table in tables for entry in table}
     if not entries:
         return Symbols((), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
@@ -109,17 +103,17 @@ def _functions(path: str, *_identity: int) -> Symbols:
 def _read_table(elf: Elf, index: int) -> list[tuple[str, int, bool]]:
     section = elf.section(index)
     strings = elf.section(section.link).data
-    table = np.frombuffer(section.data, _SYMBOL, count=len(section.data) // _SYMBOL.itemsize)
+    table = np.frombuffer(section.data, SYMBOL, count=len(section.data) // SYMBOL.itemsize)
     kind = table["info"] & 0xF
     offsets, loaded = elf.executable.file_offsets(table["value"])
     # Section 0 is "undefined": the symbol lives in another library.
-    wanted = ((kind == _FUNC) | (kind == _IFUNC)) & (table["section"] != 0) & loaded
+    wanted = np.isin(kind, FUNCTIONS) & (table["section"] != 0) & loaded
     wanted &= table["name"] < len(strings)
     end = strings.find
     names = [strings[at : end(b"\0", at)].decode(errors="replace") for at in table["name"][wanted].tolist()]
     return [
         (name.partition("@")[0], offset, ifunc)
-        for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == _IFUNC).tolist(), strict=True)
+        for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == IFUNC).tolist(), strict=True)
         if name
     ]
 

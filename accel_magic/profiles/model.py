@@ -81,7 +81,7 @@ class Frame(NamedTuple):
 class Lost(NamedTuple):
     """Samples that are in no stack of the profile: how many, and why, in words that follow a number."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # in the place of tuple's method, which nobody needs here
     why: str
 
 
@@ -260,7 +260,7 @@ class Profile:
             {
                 "time_ns": times,
                 "tid": tids,
-                "state": pd.Categorical.from_codes(samples.state.astype(np.int8), names),
+                "state": pd.Categorical.from_codes(samples.state.astype(np.int8), pd.Index(names)),
                 "weight": samples.weight,
                 "stack": samples.stack,
             }

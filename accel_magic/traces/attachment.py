@@ -74,7 +74,7 @@ class Layout:
             [
                 ("enabled", "<u4"),
                 ("recording", "<u4"),
-                ("ignored_tid", "<u4"),
+                ("ignored_tid", "<u4", (2,)),
                 ("ignored_tgid", "<u4", (2,)),
             ]
         )
@@ -118,9 +118,10 @@ class Layout:
 class Attachment:
     """Probes attached and waiting: nothing counts until `control.enabled` is set.
 
-    `stacks_fd` is the table of stacks, -1 where the events have none. `misses` are the hits since attaching that no
-    program ran for, `notes` what the user must know of the counts; both are asked before detaching. `detach` closes the
-    links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
+    `stacks_fd` is the table of stacks, -1 where the events have none; `waits_fd` that of the waits under way, -1 where
+    none are measured. `misses` are the hits since attaching that no program ran for, `run_ns` the CPU time of programs
+    where the kernel measures it, `notes` what the user must know of the counts; all are asked before detaching.
+    `detach` closes the links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
     """
 
     plan: Plan
@@ -129,9 +130,11 @@ class Attachment:
     counters_fd: int
     histograms_fd: int
     stacks_fd: int
+    waits_fd: int
     ring_fds: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     misses: Callable[[], int]
+    run_ns: Callable[[], int]
     notes: Callable[[], tuple[str, ...]]
     detach: Callable[[], None] = field(repr=False)
     close: Callable[[], None] = field(repr=False)

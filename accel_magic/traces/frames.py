@@ -8,23 +8,32 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
+from accel_magic.analysis.waits import wait_column
+from accel_magic.traces.stacks import COLUMNS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
+    from accel_magic.analysis.by_stack import CombinedStacks
     from accel_magic.traces.recording import Column, Recording
 
 LEADING = ("time_ns", "pid", "tid", "cpu", "comm", "duration_ns")
 
 
-def events_frame(recording: Recording) -> pd.DataFrame:
+def events_frame(recording: Recording, stacks: CombinedStacks | None = None) -> pd.DataFrame:
     """Lay out the recorded events, one row each, in order of time.
+
+    Args:
+        recording: Whose.
+        stacks: Of the events, where they have any.
 
     Returns:
         `time_ns` int64 (ns since the start), `probe`, `function` categories, `pid`, `tid` int32, `cpu` int16, `comm`
-        category, `duration_ns` float64 (ns, NaN where not measured; only with a latency probe), then every other
-        column of the recording as nullable integers or categories. The frame owns its memory.
+        category, `duration_ns` float64 (ns, NaN where not measured; only with a latency probe), `stack` Int32 (only
+        with stacks; NA where an event has none), `wait` category (only with an `offcpu` probe), then every other column
+        of the recording as nullable integers or categories. The frame owns its memory.
 
     """
     columns = recording.events.columns
@@ -41,7 +50,11 @@ def events_frame(recording: Recording) -> pd.DataFrame:
     }
     if "duration_ns" in columns:
         data["duration_ns"] = _duration(columns["duration_ns"])
-    data |= {name: _extra(column) for name, column in columns.items() if name not in {*LEADING, "point"}}
+    data |= {name: _extra(column) for name, column in wait_column(recording).items()}
+    if stacks is not None:
+        data["stack"] = IntegerArray(stacks.of_events.copy(), stacks.of_events < 0)
+    shown = {*LEADING, "point", *COLUMNS}
+    data |= {name: _extra(column) for name, column in columns.items() if name not in shown}
     return pd.DataFrame(data)
 
 

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 
 import numpy as np
 
+from accel_magic.flames.facts import FlameFacts
 from accel_magic.probes.plan import Plan
+from accel_magic.profiles.model import Frame, Kind
 from accel_magic.traces import buckets
-from accel_magic.traces.recording import Events, Histograms, Imported, Outcome, Recording, Replayed, Samples
+from accel_magic.traces.recording import Events, Histograms, Imported, Outcome, OwnProcess, Recording, Replayed, Samples
+from accel_magic.traces.stacks import StackTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "accel_magic recording"
-VERSION = 2
-"""Version 1 had no totals, no imports and a plan-wide list of captures."""
+VERSION = 3
+"""Version 2 had no stacks; version 1 no totals, no imports and a plan-wide list of captures."""
 
+_STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames_of": "int32"}
 _BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
 _MOST_POINTS = 1 << 16  # `point` is uint16
 
@@ -89,6 +93,9 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "unpaired": recording.unpaired.tolist(),
         "totals": recording.totals.tolist(),
         "histograms": _encode_histograms(recording.histograms),
+        "stacks": None if recording.stacks is None else _encode_stacks(recording.stacks),
+        "process": recording.process,
+        "flame": None if recording.flame is None else recording.flame.to_dict(),
     }
     header = _Header(
         format=FORMAT,
@@ -167,9 +174,28 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         outcome=header.outcome,
         replayed=header.replayed,
         imported=header.imported,
+        stacks=_decode_stacks(body.get("stacks")),
+        flame=_flame(body.get("flame")),
+        process=_process(body.get("process")),
     )
     _check_recording(recording)
     return recording, columns
+
+
+def _flame(data: dict[str, Any] | None) -> FlameFacts | None:
+    if data is None:
+        return None
+    facts = FlameFacts.from_dict(data)
+    _check_type(facts, FlameFacts, "flame")
+    return facts
+
+
+def _process(data: dict[str, Any] | None) -> OwnProcess | None:
+    if data is None:
+        return None
+    process = OwnProcess.from_dict(data)
+    _check_type(process, OwnProcess, "process")
+    return process
 
 
 def _no_events() -> Events:
@@ -246,6 +272,41 @@ def _decode_samples(steps: int, packed: str, points: int) -> Samples:
         raise ValueError("the samples are not as many as they claim")
     table = np.cumsum(np.frombuffer(raw, "<u8").reshape(points + 1, steps), axis=1, dtype=np.uint64)
     return Samples(table[0].view(np.int64), np.ascontiguousarray(table[1:].T))
+
+
+def _encode_stacks(stacks: StackTable) -> dict[str, Any]:
+    """Columns packed as bytes, those of the frames as lists: names go into tables as they are."""
+    names, kinds, modules, lines = zip(*stacks.frames, strict=True) if stacks.frames else ((),) * 4
+    packed = {name: _pack(getattr(stacks, name).astype(type_).tobytes()) for name, type_ in _STACK_COLUMNS.items()}
+    return {**packed, "names": names, "frame_kinds": [int(kind) for kind in kinds], "modules": modules, "lines": lines}
+
+
+def _decode_stacks(data: dict[str, Any] | None) -> StackTable | None:
+    if data is None:
+        return None
+    columns = {
+        name: np.frombuffer(_unpack(data[name], _BODY_LIMIT), f"<{np.dtype(type_).str[1:]}").astype(type_)
+        for name, type_ in _STACK_COLUMNS.items()
+    }
+    rows = list(zip(data["names"], data["frame_kinds"], data["modules"], data["lines"], strict=True))
+    _check_type(tuple(rows), tuple[tuple[str, int, str, int], ...], "frames of stacks")
+    frames = tuple(Frame(name, Kind(kind), module, line) for name, kind, module, line in rows)
+    stacks = StackTable(**columns, frames=frames)
+    _check_stacks(stacks)
+    return stacks
+
+
+def _check_stacks(stacks: StackTable) -> None:
+    """Raise ValueError where the columns do not belong together."""
+    count, starts = len(stacks.keys), stacks.starts
+    if len(stacks.kinds) != count or len(starts) != count + 1:
+        raise ValueError("the columns of its stacks are of unlike lengths")
+    if starts[0] or starts[-1] != len(stacks.frames_of) or (np.diff(starts) < 0).any():
+        raise ValueError("its stacks have other frames than it holds")
+    if len(stacks.frames_of) and not 0 <= stacks.frames_of.min() <= stacks.frames_of.max() < len(stacks.frames):
+        raise ValueError("a stack has a frame that is not there")
+    if (stacks.keys[1:] <= stacks.keys[:-1]).any():
+        raise ValueError("its stacks are not in order")
 
 
 def _counts(values: Any, name: str) -> NDArray[np.uint64]:

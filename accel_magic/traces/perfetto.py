@@ -14,8 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from accel_magic.analysis.waits import wait_column
+from accel_magic.profiles.labels import label
 from accel_magic.traces.files import destination, replacing
 from accel_magic.traces.rates import check_timed
+from accel_magic.traces.recording import Column
+from accel_magic.traces.stacks import COLUMNS
 from accel_magic.traces.trace_event import microseconds, plain, texts, to_bytes
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
-    from accel_magic.traces.recording import Column, Events, Recording
+    from accel_magic.traces.recording import Events, Recording
     from accel_magic.traces.result import TraceResult
 
 _PIECE = 1 << 16
@@ -39,8 +43,9 @@ def export(result: TraceResult, path: str | Path) -> Path:
 
     Hits with a duration become slices ('X'), others instants ('i'), each on its thread's track, with the CPU and the
     captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
-    start of the trace, to the nanosecond. The idle tasks of all CPUs share the thread number 0: they get a track per
-    CPU. A trace of the NPU driver gets tracks of its layers besides, with flows along its jobs (`perfetto_layers`).
+    start of the trace, to the nanosecond. A stack is one more argument, its frames joined by `;`, outermost first. The
+    idle tasks of all CPUs share the thread number 0: they get a track per CPU. A trace of the NPU driver gets tracks of
+    its layers besides, with flows along its jobs (`perfetto_layers`).
 
     Raises:
         RecordingError: The place cannot be written to, or the events cannot be read.
@@ -60,7 +65,7 @@ def export(result: TraceResult, path: str | Path) -> Path:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
         skip = 1  # every piece begins with a comma; JSON wants none before the first
         for lines in chain(
-            _events(events, recording.plan),
+            _events(events, recording.plan, _stacks(result) | wait_column(recording)),
             _described(_track_names(events)),
             _described(_counters(recording)),
             _layers(result),
@@ -84,9 +89,17 @@ def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         yield b",\n" + json.dumps(entry, separators=(",", ":")).encode("ascii")
 
 
-def _events(events: Events, plan: Plan) -> Iterator[bytes]:
-    """Text of the events, a piece of them at a time."""
-    columns = events.columns
+def _stacks(result: TraceResult) -> dict[str, Column]:
+    """Column of the events' stacks as texts, where they have any."""
+    stacks = result.combined_stacks
+    if stacks is None:
+        return {}
+    return {"stack": Column(stacks.of_events, None, tuple(";".join(map(label, frames)) for frames in stacks.frames))}
+
+
+def _events(events: Events, plan: Plan, more: dict[str, Column]) -> Iterator[bytes]:
+    """Text of the events, a piece of them at a time, with `more` columns than the recording has."""
+    columns = {name: column for name, column in events.columns.items() if name not in COLUMNS} | more
     heads = texts(
         [f',\n{{"name":{json.dumps(point.function)},"cat":{json.dumps(point.probe)},"ph":' for point in plan.points]
     )

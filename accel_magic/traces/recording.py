@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from accel_magic.flames.facts import FlameFacts
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.stacks import StackTable
 
@@ -95,6 +96,28 @@ class Imported:
 
 
 @dataclass(frozen=True)
+class OwnProcess:
+    """What the traced process knew of itself at the end, for telling why its threads waited.
+
+    Attributes:
+        pid: Its id as the events have it.
+        gil: The first address that the interpreter's lock may lie at, and the one after the last; (0, 0): not known.
+        devices: Its open descriptors of devices, and their paths.
+
+    """
+
+    pid: int
+    gil: tuple[int, int] = (0, 0)
+    devices: tuple[tuple[int, str], ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> OwnProcess:
+        """Build it back from `dataclasses.asdict` of it. Raises KeyError or TypeError where `data` is not one."""
+        first, end = data["gil"]
+        return cls(data["pid"], (first, end), tuple((fd, path) for fd, path in data["devices"]))
+
+
+@dataclass(frozen=True)
 class Recording:
     """One trace as recorded.
 
@@ -114,6 +137,8 @@ class Recording:
         limit_reached: Events stopped being kept at `max_events`; hits went on being counted.
         outcome: How the traced code ended.
         stacks: Of the events; None where they have none.
+        flame: Set when a flame trace made it.
+        process: Of waits: what the traced process knew of itself.
         load_events: Decodes the raw records; called once, when events are first asked for.
         replayed: Set when this is a playback.
         imported: Set when another tool recorded it.
@@ -137,6 +162,8 @@ class Recording:
     load_events: Callable[[], Events] = field(repr=False)
     outcome: Outcome = "ok"
     stacks: StackTable | None = None
+    flame: FlameFacts | None = None
+    process: OwnProcess | None = None
     replayed: Replayed | None = None
     imported: Imported | None = None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from accel_magic.errors import ProbeError
 from accel_magic.traces import buckets
 from accel_magic.traces.frames import events_frame
 
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bokeh.model import Model
+    from numpy.typing import NDArray
 
+    from accel_magic.analysis.by_stack import CombinedStacks
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
+    from accel_magic.profiles.result import ProfileResult
     from accel_magic.traces.compare import Comparison
     from accel_magic.traces.recording import Recording
 
@@ -55,10 +59,18 @@ class TraceResult:
         """One row per recorded hit, in order of time.
 
         Columns: `time_ns` int64 since the start (entry, for latency probes), `probe` and `function` categories, `pid`,
-        `tid` int32, `cpu` int16, `comm` category, `duration_ns` (float64, NaN without a latency probe), then `retval`,
-        captured arguments and tracepoint fields as nullable integers or categories.
+        `tid` int32, `cpu` int16, `comm` category, `duration_ns` (float64, NaN without a latency probe), `stack` (Int32,
+        a row of `stacks`; only with `--stacks`), then `retval`, captured arguments and tracepoint fields as nullable
+        integers or categories.
         """
-        return events_frame(self.recording)
+        return events_frame(self.recording, self.combined_stacks)
+
+    @cached_property
+    def combined_stacks(self) -> CombinedStacks | None:
+        """The events' stacks, kernel, native and Python merged; None where none were taken."""
+        from accel_magic.analysis.by_stack import combine
+
+        return combine(self.recording)
 
     @property
     def df(self) -> pd.DataFrame:
@@ -119,6 +131,17 @@ class TraceResult:
         names = ["probe", "function", "count", "mean", "p50", "p90", "p99", "max", "unfinished", "histogram"]
         return pd.DataFrame(rows, columns=names).set_index(["probe", "function"])
 
+    @cached_property
+    def waits(self) -> pd.DataFrame:
+        """Why threads waited, from the events of an `offcpu` probe: one row per reason, the longest total first.
+
+        Index `wait`; columns `waits`, `total`, `mean`, `longest` (ns). Without stacks page faults are among `in the
+        kernel`, and storage is known by the system call alone.
+        """
+        from accel_magic.analysis.waits import by_reason
+
+        return by_reason(self.recording)
+
     @property
     def hits(self) -> int:
         """All hits, exact."""
@@ -134,6 +157,71 @@ class TraceResult:
         """Hits whose event could not be stored: the ring buffer was full, or the tool it came from says so."""
         imported = self.recording.imported
         return int(self.recording.lost.sum()) + (imported.lost if imported is not None else 0)
+
+    @property
+    def stacks(self) -> pd.DataFrame:
+        """One row per different stack of the events, the most frequent first; `events.stack` says which is whose.
+
+        Columns: `stack`, `hits`, with latency probes `total`, `mean`, `p50`, `p99` (ns), `frames` (tuple of `Frame`,
+        outermost first: Python, native, kernel), `where` (the innermost line of the user's own code).
+
+        Raises:
+            ProbeError: The trace took no stacks.
+
+        """
+        from accel_magic.analysis.by_stack import stack_table
+
+        return stack_table(self._need_stacks(), self._durations())
+
+    def by_stack(self, function: str | None = None) -> pd.DataFrame:
+        """Hits and latencies by function and stack; of one function, or of those that a glob means.
+
+        Columns: `function`, then those of `stacks`.
+
+        Raises:
+            ProbeError: The trace took no stacks, or no such function was traced.
+
+        """
+        from accel_magic.analysis.by_stack import grouped
+        from accel_magic.probes.globs import matcher, suggestion
+
+        table = grouped(self._need_stacks(), self.events["function"].array, self._durations())
+        if function is None:
+            return table
+        names = [point.function for point in self.plan.points]
+        chosen = set(filter(matcher(function), names))
+        if not chosen:
+            raise ProbeError(f"{function} was not traced", fix=suggestion(function, names))
+        return table[table["function"].isin(chosen)].reset_index(drop=True)
+
+    @property
+    def stacks_lost(self) -> int:
+        """Events whose stack found no room in the kernel's table of stacks."""
+        return self.combined_stacks.lost if self.combined_stacks is not None else 0
+
+    def profile(self, weight: str = "hits") -> ProfileResult:
+        """Make a profile of the events, for a flame graph of them: by `"hits"`, or by `"duration"` of measured calls.
+
+        Raises:
+            ProbeError: The trace took no stacks, or measured nothing, or there is no such weight.
+
+        """
+        from accel_magic.analysis.stack_profile import profile
+        from accel_magic.profiles.result import ProfileResult
+
+        return ProfileResult(profile(self.recording, self._need_stacks(), weight))
+
+    def _need_stacks(self) -> CombinedStacks:
+        if self.combined_stacks is None:
+            raise ProbeError(
+                "this trace has no stacks",
+                why="stacks are taken where they are asked for",
+                fix="trace again with --stacks (in Python: stacks=True)",
+            )
+        return self.combined_stacks
+
+    def _durations(self) -> NDArray[np.float64] | None:
+        return self.events["duration_ns"].to_numpy() if "duration_ns" in self.events else None
 
     def rates(self, freq: str = "100ms") -> pd.DataFrame:
         """Hits per second over time, one column per probe point's function.
@@ -162,7 +250,9 @@ class TraceResult:
         return self.npu.findings
 
     def figure(self, kind: str = "hits") -> Model:
-        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms, `"rate"` over time, NPU `"timeline"`.
+        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms, `"rate"` over time.
+
+        Of a trace with stacks `"flame"`, a flame graph of its events; of an NPU's `"timeline"`.
 
         Raises:
             ProbeError: No such kind, or nothing of that kind was recorded.

@@ -33,6 +33,8 @@ class RawStacks:
         words: uint64. Of kernel and user stacks return addresses, one a frame. Of Python's two a frame: the address of
             the code object; then the instruction's offset in bytes in its bytecode (lower 32 bits) and the code's
             first line (upper 32 bits).
+        pids: (S,) int32, the process whose addresses they are, as BPF programs see its id; 0 of the kernel's stacks.
+            None: all are of this process.
 
     """
 
@@ -40,6 +42,7 @@ class RawStacks:
     kinds: NDArray[np.uint8]
     starts: NDArray[np.int64]
     words: NDArray[np.uint64]
+    pids: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True)

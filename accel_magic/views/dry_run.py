@@ -40,7 +40,8 @@ class DryRun:
     def _headline(self) -> str:
         count = len(self.plan.points)
         points = f"{count:,} probe point{'s' * (count != 1)}"
-        return f"dry run: {points}, scope {self.plan.scope_text()}; nothing was attached"
+        stacks = f", stacks {', '.join(self.plan.stacks)}" if self.plan.stacks else ""
+        return f"dry run: {points}, scope {self.plan.scope_text()}{stacks}; nothing was attached"
 
     def __repr__(self) -> str:
         return f"{self._headline()}\n{self._places()}\n\n{self.source}"

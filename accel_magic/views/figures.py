@@ -46,7 +46,8 @@ def figure(result: TraceResult, kind: str) -> Plot:
         result: What to draw.
         kind: `"hits"`: a bar per function, the 20 with most hits; `"latency"`: a histogram per measured function, the 8
             with most calls; `"rate"`: hits/s over time, the 8 functions with most hits; `"timeline"`: the layers of an
-            NPU trace, as wide as its place, with tables below (`views.timeline`).
+            NPU trace, as wide as its place, with tables below (`views.timeline`); `"flame"`: a flame graph of the
+            events by stack, by time where every event was measured, else by hits.
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.
@@ -197,7 +198,12 @@ def _timeline(result: TraceResult) -> Any:
     return timeline(result.npu)
 
 
-KINDS = {"hits": _hits, "latency": _latency, "rate": _rate, "timeline": _timeline}
+def _flame(result: TraceResult) -> Any:
+    measured = result.plan.points and all(point.latency for point in result.plan.points)
+    return result.profile("duration" if measured else "hits").figure("flame")
+
+
+KINDS = {"hits": _hits, "latency": _latency, "rate": _rate, "timeline": _timeline, "flame": _flame}
 
 
 def _by_hits(result: TraceResult) -> list[int]:

@@ -52,6 +52,16 @@ def share_text(share: float) -> str:
     return NOTHING if math.isnan(share) else f"{_three_digits(100 * share)} %"
 
 
+def weight_text(weight: float, unit: str) -> str:
+    """Format a weight of a profile in its unit: `1.25 s`, `64 MiB`, `332 samples`; `-` for NaN."""
+    if unit == "ns":
+        return duration_text(weight)
+    if unit == "bytes":
+        return bytes_text(weight)
+    text = count_text(weight)
+    return text if text == NOTHING else f"{text} {unit.removesuffix('s') if weight == 1 else unit}"
+
+
 def shortened(name: str, width: int) -> str:
     """Cut `name` to `width` characters in its middle, where function names differ least."""
     if len(name) <= width:

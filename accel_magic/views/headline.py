@@ -43,10 +43,13 @@ def headline(result: TraceResult) -> tuple[Note, ...]:
     if recording.missed:
         hint = "the kernel could not run the probe: it fired inside itself on the same CPU"
         notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
+    if result.stacks_lost:
+        hint = "more different stacks than the kernel's table has room for: these events have none"
+        notes.append(Note(f"{_plural(result.stacks_lost, 'stack')} lost", alarm=True, hint=hint))
     if recording.limit_reached:
         notes.append(Note(f"event limit{limit} reached", hint="later hits were counted but not recorded"))
     if unpaired:
-        hint = "too many calls were under way at once: their durations are not in the latencies"
+        hint = "too many were under way at once, or their end was not seen: their durations are not in the latencies"
         notes.append(Note(f"{_plural(unpaired, 'call')} not timed", alarm=True, hint=hint))
     if plan.skipped:
         hint = "\n".join(f"{skipped.function}: {skipped.why}" for skipped in plan.skipped[:20])

@@ -15,6 +15,8 @@ from accel_magic.views.tables import (
     comparison_table,
     counts_table,
     latency_table,
+    stacks_table,
+    waits_table,
 )
 from accel_magic.views.text import comparison_banners, comparison_line, summary
 
@@ -68,6 +70,10 @@ def result_html(result: TraceResult, *, figures: bool = True) -> str:
     tables = [table_html(counts_table(result, LIMIT))]
     if len(result.latency):
         tables.append(table_html(latency_table(result, LIMIT)))
+    if len(result.waits):
+        tables.append(table_html(waits_table(result, LIMIT)))
+    if result.recording.stacks is not None:
+        tables.append(table_html(stacks_table(result, LIMIT)))
     return "\n".join(
         [
             '<div class="accel-magic">',

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from accel_magic.names import readable
+from accel_magic.profiles.labels import label
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.profiles.model import Frame
     from accel_magic.traces.compare import Comparison
     from accel_magic.traces.result import TraceResult
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 MANY = 10
+_ENTRY = ("do_syscall_64", "entry_SYSCALL_64_after_hwframe", "x64_sys_call")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,31 @@ def latency_table(result: TraceResult, limit: int) -> Table:
     if frame["unfinished"].any():
         formats = {**formats, "unfinished": ("unfinished", exact_text)}
     return _table(frame, formats, limit, "count")
+
+
+def waits_table(result: TraceResult, limit: int) -> Table:
+    """Why threads waited, the longest total first."""
+    formats: Formats = {
+        "waits": ("waits", exact_text),
+        **{name: (name, duration_text) for name in ("total", "mean", "longest")},
+    }
+    return _table(result.waits, formats, limit)
+
+
+def stacks_table(result: TraceResult, limit: int) -> Table:
+    """Stacks of the events, the most frequent first: the user's own line, what it led to, and durations if measured."""
+    frame = result.stacks
+    innermost = pd.Series([label(_innermost(frames)) for frames in frame["frames"]], dtype=object)
+    named = frame.assign(innermost=innermost).set_index(["where", "innermost"])
+    formats: Formats = {"stack": ("stack", str), "hits": ("hits", exact_text)}
+    if "total" in frame:
+        formats = {**formats, **{name: (name, duration_text) for name in ("total", "mean", "p50", "p99")}}
+    return _table(named, formats, limit)
+
+
+def _innermost(frames: tuple[Frame, ...]) -> Frame:
+    """Give the frame that says most: where the kernel was just entered, the function that entered it."""
+    return next((frame for frame in reversed(frames) if frame.name not in _ENTRY), frames[-1])
 
 
 def comparison_table(comparison: Comparison, limit: int) -> Table:

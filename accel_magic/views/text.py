@@ -13,6 +13,8 @@ from accel_magic.views.tables import (
     comparison_table,
     counts_table,
     latency_table,
+    stacks_table,
+    waits_table,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ def summary(result: TraceResult) -> str:
     lines += ["", *aligned(counts_table(result, TOP))]
     if len(result.latency):
         lines += ["", "latency", *aligned(latency_table(result, TOP))]
+    if len(result.waits):
+        lines += ["", "waits", *aligned(waits_table(result, TOP))]
+    if result.recording.stacks is not None:
+        lines += ["", "stacks", *aligned(stacks_table(result, TOP))]
     return "\n".join(lines)
 
 

@@ -40,7 +40,7 @@
 struct am_control {
 	u32 enabled;	  /* hits count */
 	u32 recording;	  /* hits are recorded too */
-	u32 ignored_tid;  /* the thread that draws the live row */
+	u32 ignored_tid[2];  /* the threads that draw the live row and look at stacks */
 	u32 ignored_tgid[2]; /* the reader and the compiler */
 };
 
@@ -80,7 +80,8 @@ AM_INLINE int am_is_tracer(u32 pid, u32 tid)
 {
 	struct am_control *control = AM_VALUE(AM_CONTROL);
 
-	return tid == control->ignored_tid || pid == control->ignored_tgid[0] || pid == control->ignored_tgid[1];
+	return tid == control->ignored_tid[0] || tid == control->ignored_tid[1] || pid == control->ignored_tgid[0] ||
+	       pid == control->ignored_tgid[1];
 }
 
 AM_INLINE u64 *am_scope_word(u32 pid)

@@ -17,6 +17,7 @@
 #define AM_KIND_KERNEL 0
 #define AM_KIND_USER 1
 #define AM_KIND_PYTHON 2
+#define AM_OWNER_SHIFT 8
 
 #define AM_CLASS_PERF 0	  /* an interrupt's: nothing of its class interrupts it on its CPU */
 #define AM_CLASS_RAW 1	  /* a raw tracepoint's */
@@ -25,7 +26,7 @@
 #define AM_USER_SLOTS 1024
 
 struct am_stack {
-	u32 kind;
+	u32 kind; /* and above it the process, which tells what the addresses mean; 0 for the kernel's */
 	u32 words;
 	u64 word[AM_STACK_WORDS];
 };
@@ -45,12 +46,13 @@ AM_INLINE struct am_stack *am_scratch_of(int class)
 	return &scratch->cpus[class][bpf_get_smp_processor_id() & (AM_CPUS - 1)];
 }
 
-/* Puts a stack into the table unless it is there; returns its key, never 0. */
-AM_INLINE u64 am_keep_stack(struct am_stack *stack, u32 kind, u32 words)
+/* Key of a stack that is put together, never 0. */
+AM_INLINE u64 am_stack_key(struct am_stack *stack, u32 kind, u32 words)
 {
-	u64 hash = kind + 1;
+	u32 owner = kind == AM_KIND_KERNEL ? 0 : bpf_get_current_pid_tgid() >> 32;
+	u64 hash = (u64)owner << 8 | (kind + 1);
 
-	stack->kind = kind;
+	stack->kind = kind | owner << AM_OWNER_SHIFT;
 	stack->words = words;
 #pragma clang loop unroll(disable)
 	for (u32 at = 0; at < AM_STACK_WORDS; at++) {
@@ -59,10 +61,17 @@ AM_INLINE u64 am_keep_stack(struct am_stack *stack, u32 kind, u32 words)
 		hash = (hash ^ stack->word[at]) * 0x9e3779b97f4a7c15ULL;
 		hash ^= hash >> 32;
 	}
-	hash |= 1;
-	if (!bpf_map_lookup_elem_(AM_MAP(AM_STACKS), &hash))
-		bpf_map_update_elem_(AM_MAP(AM_STACKS), &hash, stack, BPF_NOEXIST);
-	return hash;
+	return hash | 1;
+}
+
+/* Puts a stack into the table unless it is there; returns its key. */
+AM_INLINE u64 am_keep_stack(struct am_stack *stack, u32 kind, u32 words)
+{
+	u64 key = am_stack_key(stack, kind, words);
+
+	if (!bpf_map_lookup_elem_(AM_MAP(AM_STACKS), &key))
+		bpf_map_update_elem_(AM_MAP(AM_STACKS), &key, stack, BPF_NOEXIST);
+	return key;
 }
 
 /* Key of the stack of return addresses, the innermost first; 0 where there is none. */
@@ -76,7 +85,29 @@ AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
 	return am_keep_stack(stack, kind, (u32)size / 8);
 }
 
+/*
+ * The same of a function that is being entered: its return address lies on top of the stack. It keeps no frame yet, and
+ * most kernels miss its caller. Those that do not are asked again.
+ */
+AM_INLINE u64 am_entered_stack(void *ctx, int class, u64 top)
+{
+	struct am_stack *stack = am_scratch_of(class);
+	u64 caller = 0;
+	long size;
+
+	stack->word[2] = 0;
+	size = bpf_get_stack(ctx, stack->word + 1, AM_STACK_FRAMES * 8, BPF_F_USER_STACK);
+	if (size <= 0)
+		return 0;
+	if (bpf_probe_read_user(&caller, sizeof(caller), (void *)top) || stack->word[2] == caller)
+		return am_native_stack(ctx, class, AM_KIND_USER);
+	stack->word[0] = stack->word[1];
+	stack->word[1] = caller;
+	return am_keep_stack(stack, AM_KIND_USER, (u32)size / 8 + 1);
+}
+
 #define AM_KERNEL_STACK am_native_stack(ctx, AM_STACK_CLASS, AM_KIND_KERNEL)
 #define AM_USER_STACK am_native_stack(ctx, AM_STACK_CLASS, AM_KIND_USER)
+#define AM_ENTERED_USER_STACK am_entered_stack(ctx, AM_STACK_CLASS, AM_STACK_POINTER)
 
 #endif

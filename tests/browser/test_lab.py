@@ -11,6 +11,9 @@ import nbformat
 import pytest
 
 from accel_magic.doctor import report
+from accel_magic.profiles.result import ProfileResult
+from tests.browser import heatmap_page
+from tests.profiles_made import training
 
 pytestmark = [
     pytest.mark.live,
@@ -217,6 +220,38 @@ def test_the_quickstart_traces_an_inference_before_the_users_eyes(lab, browse):
     assert "ov::InferRequest::infer() p50" in live[-1]
     assert "ov::InferRequest::infer()" in notebook.output(traced).locator(RESULT).inner_text()
     notebook.screenshot("quickstart-result", notebook.cell(traced))
+
+
+def test_a_flame_graph_takes_its_own_keys_and_stays_alive_in_a_saved_notebook(lab, browse):
+    ProfileResult(training()).to_parquet(lab.folder / "training.parquet")
+    notebook = browse(lab, lab.write("flame.ipynb", LOAD, 'import accel_magic\naccel_magic.open("training.parquet")'))
+    page = notebook.page
+    for number in range(2):
+        notebook.run(number)
+    heatmap_page.ready(page)
+    heatmap_page.drag(page, (18, 40), (19, 48))
+    for key in ("Shift+ArrowUp", "Shift+ArrowLeft"):  # of which JupyterLab has its own meaning
+        page.keyboard.press(key)
+    selected = list(range(18 * 50 + 40, 18 * 50 + 50))
+    assert page.evaluate(heatmap_page.CELLS) == selected
+    assert page.locator(".jp-Cell").count() == 2
+    page.get_by_text("Top frames as a table").click()
+    tops = heatmap_page.top_frames(page)
+    assert tops[:2] == [
+        ["memcpy", "150 ms", "75 %", "150 ms", "75 %"],
+        ["ext4_file_write_iter", "50 ms", "25 %", "50 ms", "25 %"],
+    ]
+    notebook.output(1).scroll_into_view_if_needed()
+    notebook.screenshot("flame-selection", notebook.output(1).locator(RESULT))
+    notebook.save()
+
+    page.reload()
+    notebook.wait_until_ready()
+    heatmap_page.ready(page)
+    page.get_by_text("Top frames as a table").click()
+    heatmap_page.drag(page, (18, 40), (18, 49))
+    assert page.evaluate(heatmap_page.CELLS) == selected
+    assert heatmap_page.top_frames(page) == tops
 
 
 def wait_for_figures(notebook, count):

@@ -306,7 +306,7 @@ def test_unloading_takes_the_magics_away_and_loading_brings_them_back(shell):
     assert shell(f"{HEAD}\nos.getppid()")[0].result.hits == 1
 
 
-def test_the_doctor_takes_no_arguments(shell):
+def test_the_doctor_takes_no_word_but_xe(shell):
     done, _ = shell("%accel_doctor now")
     assert isinstance(done.error_in_exec, ProbeError)
     assert done.error_in_exec.fix

@@ -6,7 +6,7 @@ Names and types are those of the CUDA Driver API, as cuda.h has them.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -69,6 +69,10 @@ _PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = MappingProxyType(
         "cuStreamIsCapturing": (c_void_p, POINTER(c_int)),
         "cuStreamSynchronize": (c_void_p,),
         "cuStreamDestroy_v2": (c_void_p,),
+        "cuEventCreate": (POINTER(c_void_p), c_uint),
+        "cuEventDestroy_v2": (c_void_p,),
+        "cuEventRecord": (c_void_p, c_void_p),
+        "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
         "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
         "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
         "cuModuleUnload": (c_void_p,),

@@ -43,6 +43,13 @@ def test_functions_that_differ_in_what_is_done_have_parts_of_one_program():
     assert parts(point(0), point(1, "uretprobe"), point(2)) == {0: 0, 2: 0, 1: 1}
 
 
+def test_parts_that_take_stacks_are_split_into_programs_that_the_verifier_gets_through():
+    points = [point(at, captures=(Capture("size", "arg0", "u64", 8 * at),)) for at in range(40)]
+
+    assert [len(own) for _, own, _ in programs(*points, stacks=("kernel",))] == [16, 16, 8]
+    assert [len(own) for _, own, _ in programs(*points)] == [40]
+
+
 def test_functions_of_the_kernel_and_of_programs_have_programs_of_their_own():
     kernel = point(1, "kprobe", target="m")
 
@@ -83,6 +90,76 @@ def test_entries_and_exits_of_system_calls_are_different_programs_with_tables_of
     assert sorted(program.table for program in found.programs) == [0, 1, 2, 3]
     assert "AM_SYSCALL_EXIT(AM_TABLE)" in found.text
     assert "AM_SYSCALL_ENTER(AM_TABLE)" in found.text
+
+
+@pytest.fixture
+def offsets(monkeypatch):
+    """The kernel's type information, of any kernel: `offsets(6, 18)`."""
+
+    def of_kernel(*version):
+        monkeypatch.setattr("accel_magic.kernel.features.kernel_version", lambda: version)
+        monkeypatch.setattr(
+            "accel_magic.kernel.btf.member_offset", lambda _, member: {"pid": 1234, "__state": 24}[member]
+        )
+
+    return of_kernel
+
+
+def sample(id_, rate=99, **fields):
+    return point(id_, "profile", f"{rate} Hz", target="cpu-clock", rate_hz=rate, **fields)
+
+
+def wait(id_, **fields):
+    return point(id_, "offcpu", "wait", target="sched", latency=True, **fields)
+
+
+def test_samples_at_any_rate_share_a_program_and_waits_have_one_of_their_own(offsets):
+    offsets(6, 18)
+
+    assert programs(sample(0), sample(1, 999), wait(2), point(3)) == [
+        ("plain", (0, 1), None),
+        ("switch", (2,), None),
+        ("plain", (3,), None),
+    ]
+
+
+def test_a_wait_is_of_the_histogram_and_the_point_that_the_plan_says(offsets):
+    offsets(6, 18)
+    text = generate(Plan((point(0, latency=True), sample(1), wait(2, shortest_ns=5000)))).text
+
+    assert {"#define AM_POINT 2", "#define AM_ROW 1", "#define AM_SHORTEST 5000ULL"} <= set(text.splitlines())
+    assert "#define AM_LATENCIES 2\n" in text
+
+
+def test_the_state_of_who_stops_is_an_argument_from_the_kernel_that_passes_it_on(offsets):
+    offsets(5, 17)
+    assert "#define AM_STATE_OF(ctx) AM_READ_KERNEL(u32, (ctx)[1] + 24)" in generate(Plan((wait(0),))).text
+    offsets(5, 18)
+    assert "#define AM_STATE_OF(ctx) (u32)(ctx)[3]" in generate(Plan((wait(0),))).text
+
+
+def test_stacks_of_a_wait_are_taken_where_it_begins_and_recorded_where_it_ends(offsets):
+    offsets(6, 18)
+    found = generate(Plan((wait(0),), stacks=("kernel", "user")))
+
+    assert "wait.stacks[0] = (u64)AM_KERNEL_STACK; wait.stacks[1] = (u64)AM_USER_STACK;" in found.text
+    items = found.layout.point_layouts[0].items
+    assert [(item.name, item.type) for item in items] == [
+        ("duration_ns", "s64"),
+        ("state", "u32"),
+        ("syscall", "s32"),
+        ("arg0", "u64"),
+        ("arg1", "u64"),
+        ("kernel_stack", "u64"),
+        ("user_stack", "u64"),
+    ]
+    assert [item.offset for item in items] == list(range(0, 56, 8))
+
+
+def test_waits_alone_keep_nothing_of_calls(offsets):
+    offsets(6, 18)
+
+    assert started_size(Plan((wait(0),), stacks=("kernel", "user", "python"))) == 16
 
 
 def test_every_program_has_a_name_of_its_own_that_fits_the_kernel():

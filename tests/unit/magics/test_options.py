@@ -101,3 +101,13 @@ def test_help_is_text_with_every_option_and_no_percent_escapes():
     assert "%%%%" not in text
     for name in OPTION_NAMES:
         assert name in text
+
+
+def test_stacks_alone_are_all_that_can_be_had_and_take_no_probe_with_them():
+    assert parse("--stacks t:a:b").given == {"stacks": "auto"}
+    assert parse("--stacks t:a:b").probes == ("t:a:b",)
+    assert parse("t:a:b --stacks").given == {"stacks": "auto"}
+    assert parse("--stacks --stacks t:a:b").given == {"stacks": "auto"}
+    assert parse("t:a:b --stacks=kernel,python").given == {"stacks": "kernel,python"}
+    line = parse("--stacks user,python t:a:b --mode events")
+    assert (line.given, line.probes) == ({"mode": "events", "stacks": "user,python"}, ("t:a:b",))

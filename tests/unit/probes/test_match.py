@@ -213,6 +213,37 @@ def test_filters_are_translated_for_each_point(root):
     assert "vfs_read" in caught.value.why
 
 
+def test_samples_and_waits_are_points_of_this_process_with_a_rate_and_a_shortest_wait(root):
+    plan = make_plan(["profile:hz:99", "p:hz:499", "offcpu:us:250", "offcpu"], pid=77, root=root)
+
+    assert [(point.kind, point.function, point.rate_hz, point.shortest_ns, point.latency) for point in plan.points] == [
+        ("profile", "99 Hz", 99, 0, False),
+        ("profile", "499 Hz", 499, 0, False),
+        ("offcpu", "wait", 0, 250_000, True),
+    ]
+    assert {point.scope for point in plan.points} == {Scope("self", 77)}
+    assert plan.latency_points == plan.points[2:]
+    assert Plan.from_dict(plan.to_dict()) == plan
+
+
+def test_filters_of_samples_and_waits_know_what_these_have(root):
+    both = ["profile:hz:99", "offcpu"]
+    for point in make_plan(both, filter="pid == 1 and cpu < 2 and comm == 'x'", root=root).points:
+        assert point.filter.entry
+        assert not point.filter.exit
+    (wait,) = make_plan(["offcpu"], filter="duration > 9 and state == 2 and syscall != 0", root=root).points
+    assert not wait.filter.entry
+    assert "AM_DURATION" in wait.filter.exit
+    assert "AM_WAIT_STATE" in wait.filter.exit
+    assert wait.filter.saved == ()
+    for name in ("duration", "arg0", "retval", "state"):
+        with pytest.raises(ProbeError, match=f"profile has no '{name}'") as caught:
+            make_plan(both, filter=f"{name} == 1", root=root)
+        assert caught.value.fix == "it has pid, tid, cpu, comm"
+    with pytest.raises(ProbeError, match="no probe here has arg0"):
+        make_plan(both, args="x=arg0:u64", root=root)
+
+
 def test_captures_need_a_probe_that_has_them(root):
     assert make_plan(["k:vfs_read"], args="size=arg2:u64", root=root).points[0].captures[0].source == "arg2"
     for spec, column in [("k:vfs_read", "r=retval:s64"), ("kr:vfs_read", "x=arg0:u64"), ("t:sched:*", "x=arg0:u64")]:

@@ -275,7 +275,7 @@ def test_plain_pandas_reads_useful_columns(traced, tmp_path):
 def test_the_description_is_json_that_tells_the_essentials(traced, tmp_path):
     described = json.loads(pq.read_metadata(store.save(traced, tmp_path / "t.parquet")).metadata[b"accel_magic"])
     assert described["format"] == "accel_magic recording"
-    assert described["version"] == 2
+    assert described["version"] == 3
     assert described["machine"] == traced.machine
     assert described["started"] == traced.started
     assert described["probes"] == [

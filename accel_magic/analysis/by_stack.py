@@ -1,0 +1,180 @@
+"""Events grouped by the stack that they came from: kernel, native and Python stacks of each, merged into one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.profiles.interleave import interleave
+from accel_magic.profiles.labels import label
+from accel_magic.profiles.model import Kind
+from accel_magic.traces.stacks import COLUMNS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.profiles.model import Frame
+    from accel_magic.traces.recording import Recording
+    from accel_magic.traces.stacks import StackTable
+
+NONE: Final = -1
+"""Number of an event that has no stack."""
+LOST: Final = -2
+"""Number of an event of whose stack the table had no room for a part."""
+_QUANTILES: Final = (("p50", 0.5), ("p99", 0.99))
+_LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib/python[\d.]+/|^<frozen ")
+
+
+@dataclass(frozen=True)
+class CombinedStacks:
+    """Different merged stacks, the most frequent first.
+
+    Attributes:
+        of_events: (events,) int32, number of each event's stack: a place in `frames`, or `NONE`, `LOST`.
+        frames: Of each stack, outermost first.
+
+    """
+
+    of_events: NDArray[np.int32]
+    frames: tuple[tuple[Frame, ...], ...]
+
+    @property
+    def lost(self) -> int:
+        """How many events have no stack because the table of stacks was full."""
+        return int((self.of_events == LOST).sum())
+
+
+def combine(recording: Recording) -> CombinedStacks | None:
+    """Merge the stacks of every event; None where the recording has none."""
+    table = recording.stacks
+    if table is None:
+        return None
+    columns = recording.events.columns
+    keys = [columns[name].values.astype(np.uint64) for name in COLUMNS if name in columns]
+    kinds = [kind for name, kind in COLUMNS.items() if name in columns]
+    codes, first = _different(keys, len(recording.events))
+    rows = np.full((len(first), len(COLUMNS)), NONE, np.int64)
+    for kind, column in zip(kinds, keys, strict=True):
+        rows[:, kind] = table.rows(column[first])
+    merged: dict[tuple[Frame, ...], int] = {}
+    numbers = [_number(table, row, merged) for row in rows.tolist()]
+    of_events = np.array(numbers, np.int64)[codes] if numbers else np.zeros(0, np.int64)
+    order = np.argsort(-np.bincount(of_events[of_events >= 0], minlength=len(merged)), kind="stable")
+    rank = np.empty(len(order) + 2, np.int32)
+    rank[order] = np.arange(len(order))
+    rank[[NONE, LOST]] = NONE, LOST  # which count from the end
+    stacks = tuple(merged)
+    return CombinedStacks(rank[of_events], tuple(stacks[number] for number in order.tolist()))
+
+
+def _different(keys: list[NDArray[np.uint64]], events: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number of each event's combination of keys, and the first event of each number."""
+    codes = np.zeros(events, np.int64)
+    for column in keys:
+        more, different = pd.factorize(column)
+        codes, _ = pd.factorize(codes * max(len(different), 1) + more)
+    count = int(codes.max(initial=-1)) + 1
+    first = np.empty(count, np.int64)
+    first[codes[::-1]] = np.arange(events - 1, -1, -1)
+    return codes, first
+
+
+def _number(table: StackTable, rows: list[int], merged: dict[tuple[Frame, ...], int]) -> int:
+    if min(rows) == LOST:
+        return LOST
+    if max(rows) == NONE:
+        return NONE
+    kernel, user, python = (table.of(row) if row >= 0 else () for row in rows)
+    frames = interleave(kernel, user, python)
+    return merged.setdefault(frames, len(merged)) if frames else NONE
+
+
+def stack_table(combined: CombinedStacks, durations: NDArray[np.float64] | None) -> pd.DataFrame:
+    """One row per stack, the most frequent first.
+
+    Args:
+        combined: Stacks of the events.
+        durations: (events,) ns, NaN where not measured; None where nothing was.
+
+    Returns:
+        Columns `stack`, `hits`, where measured `total`, `mean`, `p50`, `p99` (ns), `frames` (tuple of `Frame`,
+        outermost first), `where` (the innermost line that is the user's own).
+
+    """
+    groups = np.arange(len(combined.frames))
+    table = pd.DataFrame({"stack": groups.astype(np.int32), **_numbers(combined.of_events, len(groups), durations)})
+    return _with_frames(table, combined)
+
+
+def grouped(combined: CombinedStacks, functions: pd.Categorical, durations: NDArray[np.float64] | None) -> pd.DataFrame:
+    """One row per function and stack, by function, the most frequent stack of each first.
+
+    Args:
+        combined: Stacks of the events.
+        functions: (events,) the probed function.
+        durations: As of `stack_table`.
+
+    Returns:
+        Columns `function`, then those of `stack_table`.
+
+    """
+    stacks = max(len(combined.frames), 1)
+    there = combined.of_events >= 0
+    pairs = np.asarray(functions.codes, np.int64)[there] * stacks + combined.of_events[there]
+    different, numbers = np.unique(pairs, return_inverse=True)
+    groups = np.full(len(there), NONE, np.int64)
+    groups[there] = numbers
+    table = pd.DataFrame(
+        {
+            "function": pd.Categorical.from_codes(different // stacks, dtype=functions.dtype),
+            "stack": (different % stacks).astype(np.int32),
+            **_numbers(groups, len(different), durations),
+        }
+    )
+    table = table.sort_values(["function", "hits"], ascending=[True, False], kind="stable", ignore_index=True)
+    return _with_frames(table, combined)
+
+
+def _numbers(
+    groups: NDArray[np.integer], count: int, durations: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.generic]]:
+    """Hits of each group, and of its durations sum, mean and quantiles (NaN where it has none)."""
+    hits = np.bincount(groups[groups >= 0], minlength=count).astype(np.int64)
+    if durations is None:
+        return {"hits": hits}
+    measured = (groups >= 0) & ~np.isnan(durations)
+    of, values = groups[measured], durations[measured]
+    order = np.lexsort((values, of))
+    of, values = of[order], values[order]
+    calls = np.bincount(of, minlength=count)
+    totals = np.bincount(of, weights=values, minlength=count)
+    some = calls > 0
+    columns: dict[str, NDArray[np.generic]] = {"hits": hits, "total": np.where(some, totals, np.nan)}
+    columns["mean"] = np.divide(totals, calls, out=np.full(count, np.nan), where=some)
+    starts = np.concatenate([[0], np.cumsum(calls)])[:-1]
+    for name, quantile in _QUANTILES:
+        columns[name] = np.full(count, np.nan)
+        places = starts[some] + np.ceil(quantile * calls[some]).astype(np.int64) - 1
+        columns[name][some] = values[places]
+    return columns
+
+
+def _with_frames(table: pd.DataFrame, combined: CombinedStacks) -> pd.DataFrame:
+    stacks = table["stack"].tolist()
+    texts = [where(frames) for frames in combined.frames]
+    return table.assign(
+        frames=pd.Series([combined.frames[stack] for stack in stacks], dtype=object),
+        where=pd.Series([texts[stack] for stack in stacks], dtype=object),
+    )
+
+
+def where(frames: tuple[Frame, ...]) -> str:
+    """Label of the innermost line of the user's own Python code, else of the innermost Python, native, other frame."""
+    python = [frame for frame in frames if frame.kind is Kind.PYTHON]
+    own = [frame for frame in python if not _LIBRARY.search(frame.module)]
+    native = [frame for frame in frames if frame.kind is Kind.NATIVE]
+    return label((own or python or native or frames)[-1])

@@ -1,0 +1,108 @@
+"""The events of a trace as a profile: who called what was traced, how often or for how long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.analysis.by_stack import LOST
+from accel_magic.errors import ProbeError
+from accel_magic.names import function_name
+from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, Samples, State
+from accel_magic.views.headline import banners
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.probes.plan import ProbePoint
+    from accel_magic.profiles.model import Profile
+    from accel_magic.traces.recording import Recording
+
+WEIGHTS: Final = ("hits", "duration")
+_NO_STACK: Final = Frame("[no stack]")
+_ORIGIN: Final = "%%ktrace --stacks"
+
+
+def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profile:
+    """Make a profile: each event a sample, its stack that of the event with the traced function as its leaf.
+
+    Args:
+        recording: Of the events.
+        stacks: Of each event.
+        weight: `hits`, each event 1; or `duration`, measured events by their ns, the others left out.
+
+    Raises:
+        ProbeError: No such weight, or nothing was measured.
+
+    """
+    columns = recording.events.columns
+    weights, counted = _weights(recording, weight)
+    rows = np.flatnonzero(counted & (stacks.of_events != LOST))
+    lost = int((counted & (stacks.of_events == LOST)).sum())
+    builder = ProfileBuilder()
+    points = columns["point"].values[rows].astype(np.int64)
+    places = points * (len(stacks.frames) + 1) + stacks.of_events[rows] + 1
+    different, inverse = np.unique(places, return_inverse=True)
+    nodes = [
+        _node(
+            builder, recording.plan.points[place // (len(stacks.frames) + 1)], stacks, place % (len(stacks.frames) + 1)
+        )
+        for place in different.tolist()
+    ]
+    builder.add_many(
+        Samples(
+            stack=np.array(nodes, np.int32)[inverse] if nodes else np.zeros(0, np.int32),
+            weight=weights[rows],
+            time_ns=columns["time_ns"].values[rows].astype(np.int64),
+            tid=columns["tid"].values[rows].astype(np.int32),
+            state=np.full(len(rows), State.CPU, np.uint8),
+        )
+    )
+    return builder.build(
+        unit="calls" if weight == "hits" else "ns",
+        origin=_ORIGIN,
+        duration_ns=recording.duration_ns,
+        started=recording.started,
+        machine=recording.machine,
+        lost=_losses(recording, lost),
+        notes=recording.plan.notes,
+        banners=banners(recording.machine, recording.replayed, recording.imported),
+    )
+
+
+def _weights(recording: Recording, weight: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Weight of each event, and which count."""
+    if weight not in WEIGHTS:
+        raise ProbeError(f"there is no weight {weight!r}", fix=f"use one of {', '.join(WEIGHTS)}")
+    count = len(recording.events)
+    if weight == "hits":
+        return np.ones(count, np.int64), np.ones(count, np.bool_)
+    column = recording.events.columns.get("duration_ns")
+    if column is None:
+        raise ProbeError(
+            "nothing was measured in this trace",
+            why="only latency: probes have durations",
+            fix='use profile("hits"), or trace again with latency: before the probe',
+        )
+    measured = np.ones(count, np.bool_) if column.valid is None else column.valid
+    return np.where(measured, column.values, 0).astype(np.int64), measured
+
+
+def _node(builder: ProfileBuilder, point: ProbePoint, stacks: CombinedStacks, place: int) -> int:
+    """Stack of an event at a point; `place` is one more than the number of its stack, 0 where it has none."""
+    frames = stacks.frames[place - 1] if place else (_NO_STACK,)
+    name = function_name(point.function)
+    if frames[-1].name != name:
+        frames = (*frames, Frame(name, Kind.DRIVER, point.target))
+    return builder.stack(builder.frame(*frame) for frame in frames)
+
+
+def _losses(recording: Recording, without_room: int) -> tuple[Lost, ...]:
+    events = int(recording.lost.sum())
+    losses = (
+        Lost(without_room, "events had a stack that the full table of stacks did not take"),
+        Lost(events, "events found no room in the ring buffer"),
+    )
+    return tuple(lost for lost in losses if lost.count)

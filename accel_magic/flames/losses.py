@@ -1,0 +1,48 @@
+"""What a flame profile does not show of what was recorded, or lost: exact counts, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.profiles.model import Lost
+
+if TYPE_CHECKING:
+    from accel_magic.traces.recording import Recording
+
+LEFT_OUT: Final = "samples and waits of the notebook's own threads are left out (--all-frames shows them)"
+_WHAT = {"profile": "samples", "offcpu": "waits"}
+
+
+def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[Lost, ...]:
+    """Count what is in no stack.
+
+    Args:
+        recording: Of a flame trace.
+        not_taken: Events with a stack that the full table did not take.
+        left_out: Samples and waits of the notebook's own threads.
+
+    """
+    found = [
+        Lost(not_taken, "samples and waits had a stack that the full table of stacks did not take"),
+        Lost(left_out, LEFT_OUT),
+        Lost(recording.missed, "hits were missed: the kernel could not run the probe"),
+    ]
+    for point in recording.plan.points:
+        if point.kind in _WHAT:
+            what = _WHAT[point.kind]
+            found.append(Lost(int(recording.lost[point.id]), f"{what} were lost: the buffer was full"))
+            found.append(Lost(int(recording.unpaired[point.id]), f"{what} could not be timed: their end was not seen"))
+            found.append(Lost(_not_kept(recording, point.id), f"{what} {_why(recording, point.id)}"))
+    return tuple(lost for lost in found if lost.count > 0)
+
+
+def _not_kept(recording: Recording, point: int) -> int:
+    events = int((recording.events.columns["point"].values == point).sum())
+    return int(recording.hits[point]) - int(recording.lost[point]) - int(recording.unpaired[point]) - events
+
+
+def _why(recording: Recording, point: int) -> str:
+    if recording.limit_reached:
+        return "came after as many events as are kept"
+    shortest = recording.plan.points[point].shortest_ns
+    return f"were shorter than {shortest / 1e3:,.0f} us" if shortest else "were not recorded"

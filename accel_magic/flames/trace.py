@@ -1,0 +1,341 @@
+"""A flame trace around a block: samples, waits, measured calls and launches, on one time base."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+from accel_magic import api, machine, session
+from accel_magic.errors import AccelMagicError, MachineError, TraceStateError
+from accel_magic.flames import cells
+from accel_magic.flames.cost import Cost
+from accel_magic.flames.facts import NOT_KNOWN, FlameFacts, Watched
+from accel_magic.flames.options import FlameOptions
+from accel_magic.kernel import features, scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from accel_magic.flames.launches import Launches
+    from accel_magic.flames.result import FlameResult, SampledResult
+    from accel_magic.flames.sampled import ThreadEngine
+    from accel_magic.probes.plan import Plan
+    from accel_magic.profiles.iaprof.live import IaprofRun
+    from accel_magic.profiles.model import Profile
+    from accel_magic.session import LiveSession, Show
+    from accel_magic.traces.recording import Outcome, Recording
+    from accel_magic.traces.stacks import StackTable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FlameTrace:
+    """A profile of a block or a function: `prepare`, `attach`, `go`, `stop`, or all of it as a context manager.
+
+    As a context manager it profiles the block; `result` then holds the FlameResult, also when the block raised. As a
+    decorator it profiles every call; each result is `accel_magic.last`.
+
+    Args:
+        options: What is asked for.
+        save: Write the result to this Parquet file.
+
+    """
+
+    def __init__(self, options: FlameOptions, *, save: str | Path | None = None) -> None:
+        self.options = options
+        self.replayed = None
+        self.imported = None
+        self._save = save
+        self._plan: Plan | None = None
+        self._session: LiveSession | None = None
+        self._threads: ThreadEngine | None = None
+        self._launches: Launches | None = None
+        self._iaprof: IaprofRun | None = None
+        self._undo = contextlib.ExitStack()
+        self._cost = Cost()
+        self._notes: tuple[str, ...] = ()
+        self._cpu_ns = 0
+        self._names: dict[int, str] = {}
+        self._result: FlameResult | SampledResult | None = None
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Describe this machine, as the result will."""
+        described = machine.describe()
+        if self._launches is not None and self._launches.target is not None and self._launches.target.simulated:
+            described["simulated"] = self._launches.target.name
+        return described
+
+    @property
+    def result(self) -> FlameResult | SampledResult:
+        """What was profiled; a SampledResult is the thread sampler's. Raises TraceStateError until the block ended."""
+        if self._result is None:
+            raise TraceStateError(
+                "this trace has no result yet",
+                why="it is still running" if self._running else "its block was not entered",
+                fix="ask after the `with` block",
+            )
+        return self._result
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user must know of what `prepare` found."""
+        return self._notes
+
+    @property
+    def _running(self) -> bool:
+        return self._session is not None or self._threads is not None
+
+    def prepare(self) -> Plan | None:
+        """Match the probes and find the devices; nothing is attached yet.
+
+        Returns:
+            What will be traced; None where the thread sampler is used.
+
+        Raises:
+            ProbeError: A probe that cannot be understood, or matches nothing.
+            MachineError: Something is missing here, and was asked for.
+
+        """
+        self._plan, self._notes = None, ()
+        if self.options.gpu:
+            from accel_magic.flames.launches import Launches
+
+            self._launches = Launches(self.options.device)
+            self._launches.prepare()
+        if self.options.xe:
+            from accel_magic.profiles.iaprof.live import IaprofRun
+
+            self._iaprof = IaprofRun()
+            self._iaprof.prepare()
+        if self.options.sampler != "thread":
+            try:
+                features.require_tracing()
+                self._plan = self.options.plan()
+            except MachineError as error:
+                self._fall_back(error)
+        return self._plan
+
+    def _fall_back(self, error: MachineError) -> None:
+        """Go on with the thread sampler. Raises the error where that would not do what was asked for."""
+        if self.options.sampler == "bpf" or self.options.probes:
+            raise error
+        why = f" ({error.why})" if error.why else ""
+        self._plan = None
+        self._notes = (f"sampled from a thread of this process, for the kernel cannot be asked: {error.what}{why}",)
+
+    def attach(self, show: Show | None = None) -> None:
+        """Attach everything, ready to sample; `show` receives live samples from a thread."""
+        self._result = None
+        try:
+            if self._iaprof is not None:
+                self._undo.callback(self._iaprof.abort)
+                self._iaprof.start()
+            if self._launches is not None:
+                self._undo.callback(self._launches.close)
+                self._launches.attach()
+            if self._plan is not None:
+                self._attach(self._plan, show)
+            if self._plan is None:
+                self._attach_thread()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _attach(self, plan: Plan, show: Show | None) -> None:
+        live = session.LiveSession(plan, show)
+        try:
+            live.start()
+        except MachineError as error:  # of BCC, or of what only the kernel itself knows
+            self._fall_back(error)
+        else:
+            self._undo.enter_context(self._cost)
+            self._session = live
+
+    def _attach_thread(self) -> None:
+        from accel_magic.flames.sampled import ThreadEngine
+
+        engine = ThreadEngine(self.options)
+        self._undo.callback(engine.abort)
+        engine.attach()
+        self._threads = engine
+
+    def go(self) -> None:
+        """Sample from here."""
+        self._names = names_of_threads()
+        if self._launches is not None:
+            self._launches.go()
+        if self._iaprof is not None:
+            self._iaprof.go()
+        self._cpu_ns = time.process_time_ns()
+        if self._threads is not None:
+            self._threads.go()
+            return
+        assert self._session is not None  # noqa: S101 - after attach
+        self._cost.go(self._session)
+        self._session.go()
+
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> FlameResult | SampledResult:
+        """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
+        live, engine = self._session, self._threads
+        cost = self._costs(live) if live is not None else {}
+        try:
+            with session.uninterrupted() as early:
+                if self._iaprof is not None:
+                    self._iaprof.halt()
+                self._session = None
+                profile = engine.stop() if engine is not None else None
+                recording = live.stop(outcome) if live is not None else None
+            ended = self._launches is None or self._launches.wait()
+            with session.uninterrupted() as pending:
+                if engine is not None and profile is not None:
+                    result = self._sampled(engine, profile, value)
+                else:
+                    assert recording is not None  # noqa: S101 - after attach
+                    result = self._recorded(self._completed(recording, cost), value)
+                self._add_iaprof(result)
+        finally:
+            self.abort()
+        self._result = result
+        api.keep(result)
+        if self._save is not None:
+            result.to_parquet(self._save)
+        if early or pending or not ended or (live is not None and live.interrupted):
+            raise KeyboardInterrupt
+        return result
+
+    def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
+        """Give the result of the kernel's samples."""
+        from accel_magic.flames.result import FlameResult  # importing it earlier would be in the profile
+
+        return FlameResult(recording, value)
+
+    def _add_iaprof(self, result: FlameResult | SampledResult) -> None:
+        if self._iaprof is None:
+            return
+        try:
+            result.xe = self._iaprof.stop()
+        except AccelMagicError as error:
+            # What the processors did is there all the same.
+            why = f" ({error.why})" if error.why else ""
+            result.profile = replace(
+                result.profile, notes=(*result.profile.notes, f"nothing came of iaprof: {error.what}{why}")
+            )
+
+    def _costs(self, live: LiveSession) -> dict[str, int]:
+        """CPU time of the process, and of the tracer, since `go`."""
+        threads_ns, programs_ns = self._cost.threads_ns(), self._cost.programs_ns(live)
+        cpu_ns = time.process_time_ns() - self._cpu_ns - threads_ns
+        return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else programs_ns + threads_ns}
+
+    def _completed(self, recording: Recording, cost: dict[str, int]) -> Recording:
+        """Add what only this process knows: names, launches, CPU time."""
+        watched = self._watched(recording.start_ns, recording.stacks)
+        stacks = watched.stacks
+        if stacks is not None:
+            named = cells.names()
+            frames = tuple(frame._replace(module=named.get(frame.module, frame.module)) for frame in stacks.frames)
+            stacks = replace(stacks, frames=frames)
+        facts = FlameFacts(
+            rate=self.options.rate,
+            threads=self.options.threads,
+            all_frames=self.options.all_frames,
+            names=tuple((self._names | names_of_threads()).items()),
+            device=watched.device,
+            launches=watched.launches,
+            more_launches=watched.more,
+            notes=(*self._notes, *watched.notes),
+            **cost,
+        )
+        return replace(recording, flame=facts, stacks=stacks, machine=self.machine)
+
+    def _sampled(self, engine: ThreadEngine, profile: Profile, value: object) -> FlameResult | SampledResult:
+        """Give the result of the thread sampler."""
+        from accel_magic.flames.result import SampledResult
+        from accel_magic.flames.sampled import shown
+
+        watched = self._watched(engine.start_ns, None)
+        made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)
+        return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value)
+
+    def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:
+        return Watched(stacks=stacks) if self._launches is None else self._launches.seen(start_ns, stacks)
+
+    def abort(self) -> None:
+        """Detach without a result; harmless when nothing is attached."""
+        live, self._session, self._threads = self._session, None, None
+        try:
+            if live is not None:
+                live.abort()
+        finally:
+            self._undo.close()
+
+    def __enter__(self) -> Self:
+        session.warm_up()
+        self.prepare()
+        self.attach()
+        try:
+            self.go()
+        except BaseException:
+            self.abort()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(api.outcome_of(error))
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Profile every call of a function."""
+
+        @functools.wraps(function)
+        def profiled(*args: P.args, **kwargs: P.kwargs) -> R:
+            with FlameTrace(self.options, save=self._save):
+                return function(*args, **kwargs)
+
+        return profiled
+
+
+def names_of_threads() -> dict[int, str]:
+    """Python's names of threads by the ids that BPF programs see; {} where these are not the ids of this process.
+
+    Threads that have ended are known as long as somebody keeps their objects.
+    """
+    if not scope.in_initial_namespace():
+        return {}
+    ended: tuple[threading.Thread, ...] = ()
+    with contextlib.suppress(RuntimeError):  # a thread that begins just now changes the set
+        ended = tuple(getattr(threading, "_dangling", ()))
+    known = (*ended, *threading.enumerate())
+    return {thread.native_id: thread.name for thread in known if thread.native_id is not None}
+
+
+def flame(*probes: str, save: str | Path | None = None, **options: Any) -> FlameTrace:
+    """Profile a block or a function: where its time goes, and who launches the work.
+
+    ```python
+    with accel_magic.flame(rate=499, off_cpu=True) as t:
+        work()
+    t.result.figure()
+    ```
+
+    Args:
+        *probes: What else to trace, as on the `%%ktrace` line: calls that can be measured become spans.
+        save: Write the result to this Parquet file.
+        **options: Fields of `FlameOptions`: rate, off_cpu, threads, gpu, device, xe, sampler, all_frames, max_events,
+            buffer.
+
+    Raises:
+        ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
+        MachineError: On entering: something is missing here that the thread sampler cannot stand in for.
+
+    """
+    return FlameTrace(FlameOptions(probes=probes, **options), save=save)

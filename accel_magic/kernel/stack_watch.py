@@ -1,0 +1,97 @@
+"""Looks at the stacks of a running trace now and then, so that what is gone at its end has a name all the same."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.kernel import scope, stack_maps
+from accel_magic.kernel.symbols import Processes, notes, resolve
+from accel_magic.traces.stacks import USER
+
+if TYPE_CHECKING:
+    from accel_magic.kernel.python_names import PythonNames
+    from accel_magic.traces.stacks import RawStacks, StackTable
+
+_INTERVAL_S: Final = 0.2
+_SHARE: Final = 0.005
+"""Of one CPU that looking may take: where there are many stacks it happens less often."""
+
+
+class StackWatch:
+    """A thread that learns what the stacks in a table are of, and the names of all of them at the end.
+
+    Args:
+        table: Descriptor of the table of stacks; must stay open until `stop`.
+        python: Whether there are stacks of Python among them.
+
+    """
+
+    def __init__(self, table: int, *, python: bool) -> None:
+        self._table = table
+        self._names = _names() if python else None
+        self._processes = Processes()
+        self._own = scope.kernel_pid(os.getpid())
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> int:
+        """Start the thread; returns its id as BPF programs see it."""
+        ids: list[int] = []
+        started = threading.Event()
+
+        def run() -> None:
+            ids.append(scope.kernel_tid())
+            started.set()
+            self._run()
+
+        self._thread = threading.Thread(target=run, name="accel_magic stacks", daemon=True)
+        self._thread.start()
+        started.wait()
+        return ids[0]
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def resolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
+        """All stacks with names, and what the user must know of them; the programs must have stopped."""
+        self.stop()
+        try:
+            raw = self._look()
+        except OSError as error:
+            return None, (f"no stacks: the kernel does not show them ({error.strerror})",)
+        table = resolve(raw, self._names, self._processes)
+        return table, notes(table)
+
+    def _run(self) -> None:
+        wait = _INTERVAL_S
+        while not self._ended.wait(wait):
+            before = time.thread_time()
+            try:
+                self._look()
+            except OSError:
+                return  # the last look will say so
+            wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)
+
+    def _look(self) -> RawStacks:
+        raw = stack_maps.read(self._table)
+        if self._names is not None:
+            self._names.learn(raw)
+        if raw.pids is not None:
+            others = raw.pids[(raw.kinds == USER) & (raw.pids != self._own)]
+            self._processes.learn(np.unique(others).tolist())
+        return raw
+
+
+def _names() -> PythonNames:
+    from accel_magic.kernel.python_names import PythonNames
+
+    return PythonNames()

@@ -1,0 +1,7 @@
+"""Names for the stacks that the kernel kept."""
+
+from accel_magic.kernel.symbols.frame_pointers import frame_pointers
+from accel_magic.kernel.symbols.mappings import Processes
+from accel_magic.kernel.symbols.resolving import notes, resolve
+
+__all__ = ["Processes", "frame_pointers", "notes", "resolve"]

@@ -1,0 +1,114 @@
+"""Whether native stacks can be followed: the kernel goes from frame to frame by the frame pointers that code keeps."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.errors import ProbeError
+from accel_magic.kernel.symbols import functions, mappings
+from accel_magic.probes.elf import identity
+from accel_magic.profiles.interleave import is_interpreter
+from accel_magic.traces.stacks import USER
+
+if TYPE_CHECKING:
+    from accel_magic.traces.stacks import StackTable
+
+_OPTION: Final = "-fno-omit-frame-pointer"
+_SET: Final = np.frombuffer(b"\x48\x89\xe5", np.uint8)
+"""`mov %rsp, %rbp`, which every function that keeps frame pointers has at its beginning."""
+_BEGINNING: Final = 32
+_SMALLEST: Final = 64
+_LOOKED_AT: Final = 4000
+_MOST_FUNCTIONS: Final = 0.5
+_ROOTS: Final = frozenset(
+    {
+        "_dl_start_user",
+        "_start",
+        "__libc_start_main",
+        "__libc_start_main_impl",
+        "__libc_start_call_main",
+        "start_thread",
+        "thread_start",
+        *("clone", "__clone", "clone3", "__clone3"),
+    }
+)
+"""Where a thread's code begins."""
+_FEW: Final = 0.05
+_NAMED: Final = 3
+
+
+@cache
+def frame_pointers() -> tuple[bool, str]:
+    """Whether the running interpreter keeps frame pointers, and why that is thought, in a sentence.
+
+    Its own code is looked at; how it says it was built is only the reason that is given.
+    """
+    own = mappings.read(os.getpid())
+    paths = [path for at in range(len(own.names)) if (path := own.file(at))] if own else []
+    interpreters = [path for path in dict.fromkeys(paths) if is_interpreter(str(path))]
+    shares = [(path, share) for path in interpreters if (share := kept_share(path)) is not None]
+    if not shares:
+        return False, "the interpreter's code could not be looked at"
+    path, share = max(shares, key=lambda found: len(functions.of_file(found[0]).starts))
+    flags = " ".join(str(sysconfig.get_config_var(name) or "") for name in ("CFLAGS", "PY_CORE_CFLAGS"))
+    said = f"{'with' if _OPTION in flags else 'without'} {_OPTION}"
+    kept = share > _MOST_FUNCTIONS
+    how = "keep" if kept else "do not keep"
+    return kept, f"{path.name} was built {said}, and most of its functions {how} frame pointers ({share:.0%} do)"
+
+
+def kept_share(path: Path) -> float | None:
+    """Share of a file's functions that keep frame pointers, from 0 to 1; None where that cannot be told."""
+    try:
+        return _kept_share(*identity(path))
+    except ProbeError:
+        return None
+
+
+@cache
+def _kept_share(path: str, *_identity: int) -> float | None:
+    known = functions.of_file(Path(path))
+    beginnings = known.beginnings if len(known.beginnings) else known.starts
+    large = beginnings[:-1][np.diff(beginnings) >= _SMALLEST]
+    offsets, loaded = known.segments.file_offsets(large)
+    offsets = offsets[loaded][:: max(len(large) // _LOOKED_AT, 1)]
+    try:
+        content = np.memmap(path, np.uint8, "r")
+    except (OSError, ValueError):
+        return None
+    offsets = offsets[offsets < len(content) - _BEGINNING]
+    if not len(offsets):
+        return None
+    beginnings = content[offsets[:, None] + np.arange(_BEGINNING, dtype=np.uint64)]
+    windows = np.lib.stride_tricks.sliding_window_view(beginnings, len(_SET), axis=1)
+    return float((windows == _SET).all(axis=2).any(axis=1).mean())
+
+
+def _keeps(path: Path) -> bool:
+    share = kept_share(path)
+    return share is None or share > _MOST_FUNCTIONS
+
+
+def why_short(table: StackTable) -> str:
+    """Say why native stacks end before their thread's beginning; '' where they do not."""
+    rows = np.flatnonzero((table.kinds == USER) & (np.diff(table.starts) > 0))
+    outermost = [table.frames[table.frames_of[table.starts[row]]] for row in rows.tolist()]
+    short = Counter(frame.module for frame in outermost if frame.module and frame.name not in _ROOTS)
+    if sum(short.values()) <= _FEW * max(len(rows), 1):
+        return ""
+    blamed = [module for module, _ in short.most_common() if not _keeps(Path(module))]
+    names = [Path(module).name for module in blamed]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    cause = (
+        f"{', '.join(names[:_NAMED])}{more} {'were' if len(names) > 1 else 'was'} built without frame pointers"
+        if names
+        else "code on the way keeps no frame pointers"
+    )
+    return f"{sum(short.values())} of {len(rows)} native stacks do not reach the beginning of their thread: {cause}"

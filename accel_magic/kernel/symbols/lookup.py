@@ -1,0 +1,141 @@
+"""From addresses to frames, many at once: of the kernel, and of one process's native code."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.kernel.symbols import functions, jit, kallsyms
+from accel_magic.kernel.symbols.mappings import DELETED
+from accel_magic.names import function_name
+from accel_magic.profiles.model import Frame, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from accel_magic.kernel.symbols.functions import Functions
+    from accel_magic.kernel.symbols.mappings import Mappings
+
+HIDDEN: Final = Frame("[kernel]", Kind.KERNEL)
+"""A function of a kernel that hides where its functions are."""
+UNKNOWN: Final = Frame("[unknown code]", Kind.NATIVE)
+"""Code that was gone when the trace ended, or no code at all."""
+COMPILED: Final = Frame("[compiled code]", Kind.NATIVE)
+"""Code that was made at run time by a compiler which leaves no map."""
+NO_CODE: Final = -1
+"""Where there is no code: a stack goes no further."""
+_VDSO: Final = "[vdso]"
+_TRAMPOLINES: Final = "[uprobes]"
+_ANONYMOUS: Final = ("/dev/zero", "/memfd:")
+"""What is no file, though the kernel gives it a path."""
+DROPPED: Final = -2
+"""What the tracer put there."""
+
+
+class Frames:
+    """Every frame once, by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Frame, int] = {}
+
+    def number(self, frame: Frame) -> int:
+        """Return the number of a frame."""
+        return self._numbers.setdefault(frame, len(self._numbers))
+
+    def all(self) -> tuple[Frame, ...]:
+        """All frames by number."""
+        return tuple(self._numbers)
+
+
+def kernel_frames(addresses: NDArray[np.uint64], frames: Frames) -> NDArray[np.int64]:
+    """Frame of each address in the kernel, (N,) int64."""
+    known = kallsyms.functions()
+
+    def frame(function: int, address: int) -> Frame:
+        if function < 0:
+            return Frame(f"{address:#x}", Kind.KERNEL) if len(known.starts) else HIDDEN
+        name, module = known.name(function)
+        return Frame(name, Kind.KERNEL, module)
+
+    return _numbered(known.at(addresses), addresses, lambda *place: frames.number(frame(*place)))
+
+
+def native_frames(addresses: NDArray[np.uint64], mappings: Mappings, frames: Frames) -> NDArray[np.int64]:
+    """Frame of each address in a process, (N,) int64; `NO_CODE` where there is none, `DROPPED` of the tracer's own."""
+    found = np.full(len(addresses), NO_CODE, np.int64)
+    at = mappings.at(addresses)
+    for mapping in np.unique(at[at >= 0]).tolist():
+        chosen = np.flatnonzero(at == mapping)
+        found[chosen] = _in_mapping(addresses[chosen], mappings, mapping, frames)
+    return found
+
+
+def _in_mapping(addresses: NDArray[np.uint64], mappings: Mappings, mapping: int, frames: Frames) -> NDArray[np.int64]:
+    name = mappings.names[mapping]
+    if name == _TRAMPOLINES:
+        return np.full(len(addresses), DROPPED, np.int64)
+    path = mappings.file(mapping)
+    known = functions.of_file(path) if path is not None else _vdso() if name == _VDSO else functions.NONE
+    offsets = addresses - mappings.starts[mapping] + mappings.offsets[mapping]
+    module = name.removesuffix(DELETED)
+    if not len(known.segments.addresses):
+        return _without_file(addresses, offsets, mappings.pid, module, frames)
+    places = known.addresses(offsets)
+    labels = np.where(places == functions.NOWHERE, offsets, known.beginning(places))
+
+    def number(function: int, address: int) -> int:
+        text = function_name(known.name(function)) if function >= 0 else _offset_text(module, address)
+        return frames.number(Frame(text, Kind.NATIVE, module))
+
+    return _numbered(known.at(places), labels, number)
+
+
+def _without_file(
+    addresses: NDArray[np.uint64], offsets: NDArray[np.uint64], pid: int, module: str, frames: Frames
+) -> NDArray[np.int64]:
+    """Frames in memory that a compiler filled at run time, or in a file that cannot be read any more."""
+    known = jit.functions(pid)
+    in_file = module.startswith("/") and not module.startswith(_ANONYMOUS)
+
+    def number(function: int, offset: int) -> int:
+        if function >= 0:
+            return frames.number(Frame(known.names[function], Kind.NATIVE))
+        return frames.number(Frame(_offset_text(module, offset), Kind.NATIVE, module) if in_file else COMPILED)
+
+    return _numbered(known.at(addresses), offsets if in_file else np.zeros_like(offsets), number)
+
+
+def _offset_text(module: str, offset: int) -> str:
+    return f"{module.rpartition('/')[2]}+{offset:#x}"
+
+
+def _numbered(
+    found: NDArray[np.int64], addresses: NDArray[np.uint64], number: Callable[[int, int], int]
+) -> NDArray[np.int64]:
+    """Ask `number` once for each function, and for each address where no function is known; (N,) int64."""
+    # A function's own number stands for all addresses in it; an address that is in none has one below zero.
+    nameless, at = np.unique(addresses[found < 0], return_inverse=True)
+    places = found.copy()
+    places[found < 0] = -1 - at
+    different, inverse = np.unique(places, return_inverse=True)
+    numbers = [
+        number(place, 0) if place >= 0 else number(-1, int(nameless[-1 - place])) for place in different.tolist()
+    ]
+    return np.array(numbers, np.int64)[inverse] if numbers else np.zeros(0, np.int64)
+
+
+@lru_cache(maxsize=1)
+def _vdso() -> Functions:
+    """Functions that the kernel gives every process: the same image in each, so this process's is read."""
+    for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
+        if line.endswith(_VDSO):
+            start, end = (int(text, 16) for text in line.split(maxsplit=1)[0].split("-"))
+            with Path("/proc/self/mem").open("rb") as memory:
+                memory.seek(start)
+                return functions.of_image(memory.read(end - start))
+    return functions.of_image(b"")

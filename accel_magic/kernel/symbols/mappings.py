@@ -1,0 +1,93 @@
+"""Where a process has code in its memory, and which file each piece comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.kernel import scope
+from accel_magic.kernel.symbols.ranges import containing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+_CODE: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S\Sx\S ([0-9a-f]+) \S+ \d+ *(.*)$", re.MULTILINE)
+DELETED: Final = " (deleted)"
+OWN: Final = 0
+"""Stands for this process, whose id BPF programs may see as another."""
+_OFFSET: Final = 3
+"""`read` has the columns of a mapping in this order: start, end, offset in the file."""
+
+
+@dataclass(frozen=True)
+class Mappings:
+    """Executable mappings of one process, in order of address.
+
+    Attributes:
+        pid: Whose, as this process sees its id.
+        starts: (M,) uint64.
+        ends: (M,) uint64.
+        offsets: (M,) uint64, in the file.
+        names: (M,), what the kernel calls each: the path of a file, `[vdso]`, `` where there is no file.
+
+    """
+
+    pid: int
+    starts: NDArray[np.uint64]
+    ends: NDArray[np.uint64]
+    offsets: NDArray[np.uint64]
+    names: tuple[str, ...]
+
+    def at(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Mapping of each address, (N,) int64; -1 where there is no code."""
+        return containing(self.starts, self.ends, addresses)
+
+    def file(self, mapping: int) -> Path | None:
+        """Where the file of a mapping can be read from here; None where it has none."""
+        name = self.names[mapping]
+        if not name.startswith("/"):
+            return None
+        if name.endswith(DELETED):
+            return Path(f"/proc/{self.pid}/map_files/{int(self.starts[mapping]):x}-{int(self.ends[mapping]):x}")
+        inside = Path(f"/proc/{self.pid}/root{name}")  # of a process in a container
+        return Path(name) if self.pid == os.getpid() or not inside.exists() else inside
+
+
+def read(pid: int) -> Mappings | None:
+    """Read the mappings of a process; None where it has gone, or may not be looked at."""
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return None
+    found = _CODE.findall(text)
+    if not found:
+        return None  # a process that has ended, and nobody waited for
+    columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
+    return Mappings(pid, columns[:, 0], columns[:, 1], columns[:, 2], tuple(row[_OFFSET] for row in found))
+
+
+class Processes:
+    """Mappings of the processes of a trace, kept for those that end before the trace does."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Mappings] = {}
+
+    def learn(self, pids: Iterable[int]) -> None:
+        """Read the mappings of processes, ids as BPF programs see them, `OWN` for this; those of ended ones stay."""
+        translated = scope.in_initial_namespace()
+        for pid in pids:
+            visible = os.getpid() if pid == OWN else pid if translated else None
+            found = read(visible) if visible is not None else None
+            if found is not None:
+                self._known[pid] = found
+
+    def of(self, pid: int) -> Mappings | None:
+        """Mappings of a process as they were last seen; None where it was never seen."""
+        return self._known.get(pid)

@@ -1,0 +1,170 @@
+"""Stacks of addresses become stacks of frames: `RawStacks` to `StackTable`, in bulk."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from accel_magic.kernel import scope
+from accel_magic.kernel.symbols.lookup import DROPPED, HIDDEN, NO_CODE, UNKNOWN, Frames, kernel_frames, native_frames
+from accel_magic.kernel.symbols.mappings import OWN, Processes
+from accel_magic.profiles.model import Frame, Kind
+from accel_magic.traces.stacks import KERNEL, PYTHON, USER, StackTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from accel_magic.traces.stacks import RawStacks
+
+GONE: Final = Frame("[process gone]", Kind.NATIVE)
+_NAMELESS: Final = Frame("[Python]", Kind.PYTHON)
+_MACHINERY: Final = re.compile(
+    r"(bpf_prog_\w+|_*bpf_trace_run\w*|__bpf_trace_\w+|__traceiter_\w+|_*bpf_get_stack\w*|_*bpf_prog_\w*|trace_call_bpf"
+    r"|perf_(trace|tp|syscall|call|swevent|event|fetch|bp|ftrace)_\w+|_*perf_event_\w+|_*perf_sw_event\w*"
+    r"|kprobe_(ftrace|multi|perf|dispatcher)\w*|kretprobe_\w+|_*arch_rethook_\w+|rethook_\w+|fprobe_\w+|ftrace_\w+"
+    r"|_*uprobe_\w+|uretprobe_\w+|handler_chain|handle_swbp|handle_uretprobe_chain|syscall_trace_enter\w*"
+    r"|trace_syscall_\w+|syscall_exit_work|trace_sys_(enter|exit))([.]\w+)*"
+)
+"""Functions between what was hit and the program that was run for it."""
+_MACHINERY_DEPTH: Final = 16
+_WORDS_OF_PYTHON: Final = 2
+
+
+class Names(Protocol):
+    """What knows the code objects of a Python: `accel_magic.kernel.python_names.PythonNames`."""
+
+    def frames(self, words: NDArray[np.uint64]) -> list[Frame]:
+        """Frames of words as `RawStacks` has them of Python stacks, one for every two words, in their order."""
+        ...
+
+
+def resolve(raw: RawStacks, python: Names | None, processes: Processes | None = None) -> StackTable:
+    """Give the frames of all stacks their names.
+
+    The tracer's own functions at the inner end of a kernel stack are left out. A native stack ends where a return
+    address is none: there the code was built without frame pointers, and what follows is chance.
+
+    Args:
+        raw: As the kernel kept them.
+        python: What knows the code objects of this process; None where there are no Python stacks.
+        processes: What was seen of other processes; their mappings are read once more where they still run.
+
+    Returns:
+        The same stacks, of the same keys, outermost frame first.
+
+    """
+    frames = Frames()
+    stack = np.repeat(np.arange(len(raw.keys)), np.diff(raw.starts))
+    inward = np.arange(len(raw.words)) - raw.starts[:-1][stack]  # 0 of the innermost word
+    kinds = raw.kinds[stack]
+    # A return address is the one after the call: the call itself may be the last instruction of its function.
+    addresses = raw.words - ((inward > 0) & (kinds != PYTHON)).astype(np.uint64)
+    numbers = np.full(len(raw.words), DROPPED, np.int64)
+    chosen = np.flatnonzero(kinds == KERNEL)
+    numbers[chosen] = _kernel(addresses[chosen], stack[chosen], inward[chosen], frames)
+    chosen = np.flatnonzero(kinds == USER)
+    numbers[chosen] = _native(addresses[chosen], _owners(raw)[stack[chosen]], processes or Processes(), frames)
+    numbers[chosen] = _cut(numbers[chosen], stack[chosen], inward[chosen], frames)
+    chosen = np.flatnonzero(kinds == PYTHON)
+    numbers[chosen] = _python(raw.words[chosen], python, frames)
+    return _table(raw, stack, numbers, frames.all())
+
+
+def notes(table: StackTable) -> tuple[str, ...]:
+    """What the user must know of the names, a sentence each."""
+    from accel_magic.kernel.symbols.frame_pointers import why_short
+
+    told = [why_short(table)]
+    if HIDDEN in table.frames:
+        told.append(
+            "functions of the kernel have no names: it hides their addresses from this user"
+            " (sysctl kernel.kptr_restrict=1 and root, or CAP_SYSLOG)"
+        )
+    gone = table.frames.index(GONE) if GONE in table.frames else -1
+    if gone >= 0:
+        count = int((table.frames_of == gone).sum())
+        told.append(f"{count} native stacks are of processes that ended before they were looked at: [process gone]")
+    return tuple(filter(None, told))
+
+
+def _owners(raw: RawStacks) -> NDArray[np.int64]:
+    """(S,) process of each stack, as BPF programs see its id; `OWN` of this process."""
+    if raw.pids is None:
+        return np.full(len(raw.keys), OWN, np.int64)
+    return np.where(raw.pids == scope.kernel_pid(os.getpid()), OWN, raw.pids).astype(np.int64)
+
+
+def _kernel(
+    addresses: NDArray[np.uint64], stack: NDArray[np.int64], inward: NDArray[np.int64], frames: Frames
+) -> NDArray[np.int64]:
+    different, inverse = np.unique(addresses, return_inverse=True)
+    known = kernel_frames(different, frames)
+    tracer = [number for number, frame in enumerate(frames.all()) if _MACHINERY.fullmatch(frame.name)]
+    numbers = known[inverse] if len(known) else known
+    inner = np.isin(numbers, tracer) & (inward < _MACHINERY_DEPTH)
+    last = np.full(int(stack.max(initial=-1)) + 1, -1, np.int64)
+    np.maximum.at(last, stack[inner], inward[inner])
+    return np.where(inward <= last[stack], DROPPED, numbers) if len(stack) else numbers
+
+
+def _native(
+    addresses: NDArray[np.uint64], owners: NDArray[np.int64], processes: Processes, frames: Frames
+) -> NDArray[np.int64]:
+    numbers = np.empty(len(addresses), np.int64)
+    pids = np.unique(owners).tolist()
+    processes.learn(pids)
+    for pid in pids:
+        chosen = np.flatnonzero(owners == pid)
+        mappings = processes.of(pid)
+        if mappings is None:
+            numbers[chosen] = frames.number(GONE)
+            continue
+        different, inverse = np.unique(addresses[chosen], return_inverse=True)
+        numbers[chosen] = native_frames(different, mappings, frames)[inverse]
+    return numbers
+
+
+def _cut(
+    numbers: NDArray[np.int64], stack: NDArray[np.int64], inward: NDArray[np.int64], frames: Frames
+) -> NDArray[np.int64]:
+    """End each stack where there is no code; what was hit itself stays, whatever is known of it."""
+    gone = frames.number(GONE)
+    none = (numbers == NO_CODE) | (numbers == gone)
+    first = np.full(int(stack.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, stack[none], inward[none])
+    beyond = inward >= first[stack] if len(stack) else none
+    kept = np.where(numbers == NO_CODE, frames.number(UNKNOWN), numbers)
+    return np.where(beyond & ((inward > 0) | (numbers == DROPPED)), DROPPED, kept)
+
+
+def _python(words: NDArray[np.uint64], python: Names | None, frames: Frames) -> NDArray[np.int64]:
+    """Frame of each pair of words, in the place of the first."""
+    numbers = np.full(len(words), DROPPED, np.int64)
+    pairs, inverse = np.unique(words.reshape(-1, _WORDS_OF_PYTHON), axis=0, return_inverse=True)
+    named = python.frames(pairs.ravel()) if python is not None else [_NAMELESS] * len(pairs)
+    known = np.array([frames.number(frame) for frame in named], np.int64)
+    numbers[::_WORDS_OF_PYTHON] = known[inverse.ravel()] if len(known) else known
+    return numbers
+
+
+def _table(raw: RawStacks, stack: NDArray[np.int64], numbers: NDArray[np.int64], frames: Sequence[Frame]) -> StackTable:
+    """Stacks in order of their keys, the words of each turned round, without those dropped."""
+    order = np.argsort(raw.keys, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    kept = np.flatnonzero(numbers >= 0)[::-1]
+    kept = kept[np.argsort(rank[stack[kept]], kind="stable")]
+    counts = np.bincount(rank[stack[kept]], minlength=len(order))
+    used, frames_of = np.unique(numbers[kept], return_inverse=True)
+    return StackTable(
+        keys=raw.keys[order],
+        kinds=raw.kinds[order],
+        starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        frames_of=frames_of.astype(np.int32),
+        frames=tuple(frames[number] for number in used.tolist()),
+    )

@@ -1,0 +1,89 @@
+"""`%%flame`: a list of options and one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
+from traitlets import Bool, CaselessStrEnum, Int
+
+from accel_magic.magics.flame_options import parse
+from accel_magic.magics.traced import TracedCells
+from accel_magic.session import warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from accel_magic.flames.trace import FlameTrace
+    from accel_magic.probes.plan import Plan
+    from accel_magic.views.row import Row
+
+
+@magics_class
+class Flame(TracedCells):
+    """Defaults of `%%flame`: `%config Flame.rate = 499`."""
+
+    rate = Int(99, help="--rate").tag(config=True)
+    off_cpu = Bool(False, help="--off-cpu").tag(config=True)
+    threads = Bool(False, help="--threads").tag(config=True)
+    sampler = CaselessStrEnum(("auto", "bpf", "thread"), "auto", help="--sampler").tag(config=True)
+
+    @no_var_expand
+    @output_can_be_silenced
+    @line_cell_magic
+    def flame(self, line: str, cell: str | None = None) -> object:
+        """Profile the cell. `%flame --help` lists the options."""
+        __tracebackhide__ = True
+        read = self.read("flame", parse, line, cell)
+        if read is None:
+            return None
+        chosen, request, live = read
+        common = request.common
+        if common.replay is not None:
+            from accel_magic.flames.sampled import check_playable
+            from accel_magic.playback import Replay
+
+            check_playable(common.replay)
+            player = Replay(common.replay, speed=common.speed)
+            return self.play_back(request, player, _rows(player) if live else None)
+        from accel_magic.flames.options import FlameOptions
+        from accel_magic.flames.trace import FlameTrace
+
+        defaults = {name: getattr(self, name) for name in ("rate", "off_cpu", "threads", "sampler")}
+        options = FlameOptions(**{**defaults, **chosen.given})
+        trace = FlameTrace(options, save=common.save)
+        if common.dry_run:
+            return _dry_run(trace)
+        warm_up()  # the helper processes come up while the probes are matched
+        return self.trace_cell(request, trace, _rows(trace) if live else None)
+
+
+def cells_of(shell: Any) -> Callable[[], Mapping[str, str]]:
+    """What names the files that IPython gave to cells: `cell [12]`."""
+
+    def names() -> dict[str, str]:
+        known = getattr(shell.compile, "_filename_map", {})  # the only place where IPython keeps it
+        return {file: f"cell [{number}]" for file, number in known.items()}
+
+    return names
+
+
+def _dry_run(trace: FlameTrace) -> object:
+    from accel_magic.views.dry_run import DryRun
+    from accel_magic.views.flame_page import ThreadDryRun
+
+    plan = trace.prepare()
+    return ThreadDryRun(trace.options.rate, trace.notes) if plan is None else DryRun.of(plan)
+
+
+def _rows(trace: Any) -> Any:
+    """What makes the live row of a trace or of a playback."""
+
+    def make(plan: Plan | None) -> Row:
+        from accel_magic.views.headline import banners
+        from accel_magic.views.live_flame import FlameRow, waiting_row
+
+        shown = banners(trace.machine, trace.replayed, trace.imported)
+        return waiting_row(shown) if plan is None else FlameRow(plan, shown)
+
+    return make

@@ -1,0 +1,126 @@
+"""A profile's samples on a grid of time: columns, each cut into rows, as a subsecond-offset heatmap shows them.
+
+The classic grid has a column for each second and 50 rows of 20 ms. Its cells are numbered in order of time, column by
+column and from bottom to top in each, so that a stretch of time is a stretch of numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.profiles.model import NO_TIME, Profile, State
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROWS: Final = 50
+_SECOND: Final = 1_000_000_000
+FEWEST_COLUMNS, MOST_COLUMNS = 20, 300
+"""A profile shorter than so many seconds gets shorter columns, a longer one longer columns."""
+STEPS: Final = (
+    *(factor * 10**power for power in range(9) for factor in (1, 2, 5)),
+    *(seconds * _SECOND for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)),
+)
+"""Lengths of a column, ns, ascending."""
+FINER_ROWS: Final = (50, 25, 20, 10, 5, 4, 2, 1)
+SPACING: Final = 1.5
+"""A row lasts at least so many times the usual distance of samples: shorter ones would only show their rhythm."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of time, from 0 on.
+
+    Attributes:
+        column_ns: Length of a column.
+        rows: Rows that a column is cut into; row 0 is its beginning.
+        columns: How many columns.
+
+    """
+
+    column_ns: int
+    rows: int
+    columns: int
+
+    @property
+    def cell_ns(self) -> float:
+        """Length of a cell."""
+        return self.column_ns / self.rows
+
+    def cells(self, time_ns: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Cell of each time, (N,) int32: column x rows + row; -1 of `NO_TIME`."""
+        columns, offsets = np.divmod(time_ns, self.column_ns)
+        cells = columns * self.rows + offsets * self.rows // self.column_ns
+        return np.where(time_ns == NO_TIME, -1, cells).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What lies in each cell of a grid.
+
+    Attributes:
+        grid: The cells.
+        states: The states that samples with a time have, ascending.
+        weight: (states, cells) int64, in the profile's unit.
+        samples: (states, cells) int64.
+
+    """
+
+    grid: Grid
+    states: tuple[State, ...]
+    weight: NDArray[np.int64]
+    samples: NDArray[np.int64]
+
+
+def grid_of(profile: Profile, rows: int = ROWS) -> Grid:
+    """Choose the grid of a profile: seconds x `rows` where that is of use, else shorter or longer columns.
+
+    Below 20 s the longest column of 1, 2, 5, 10 ... ns of which there are at least 20 is taken; above 300 s the
+    shortest of which there are at most 300. There are fewer rows where a row would last less than one and a half times
+    the usual (median) distance between the samples' times: of those on a CPU, which have a rhythm, if there are enough.
+
+    Args:
+        profile: Samples without a time have no cell.
+        rows: Rows at most.
+
+    """
+    samples = profile.samples.take(profile.samples.time_ns != NO_TIME)
+    times = samples.time_ns
+    end = max(int(times.max(initial=0)) + 1, profile.duration_ns)
+    longest = next((step for step in STEPS if step * MOST_COLUMNS >= end), -(-end // MOST_COLUMNS))
+    wanted = max((step for step in STEPS if step * (FEWEST_COLUMNS - 1) < end and step <= _SECOND), default=1)
+    column_ns = max(longest, wanted)
+    columns = -(-end // column_ns)
+    on_cpu = times[samples.state == State.CPU]
+    return Grid(column_ns, _rows(on_cpu if len(on_cpu) >= columns else times, column_ns, rows), columns)
+
+
+def cells_of(profile: Profile, rows: int = ROWS) -> NDArray[np.int32]:
+    """Cell of each sample in `grid_of(profile, rows)`, (N,) int32: column x rows + row; -1 of one without a time."""
+    return grid_of(profile, rows).cells(profile.samples.time_ns)
+
+
+def sums(profile: Profile, grid: Grid) -> Sums:
+    """Add up weights and samples by cell and state."""
+    samples = profile.samples
+    cells = grid.cells(samples.time_ns)
+    timed = cells >= 0
+    states = tuple(State(code) for code in np.unique(samples.state[timed]).tolist())
+    shape = (len(states), grid.columns * grid.rows)
+    weight, count = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    place = np.searchsorted(np.array(states, np.uint8), samples.state[timed]), cells[timed]
+    np.add.at(weight, place, samples.weight[timed])
+    np.add.at(count, place, 1)
+    return Sums(grid, states, weight, count)
+
+
+def _rows(times: NDArray[np.int64], column_ns: int, most: int) -> int:
+    """Rows of a column: `most`, or the next smaller number of `FINER_ROWS` that suits the samples' rhythm."""
+    gaps = np.diff(np.sort(times))
+    gaps = gaps[gaps > 0]
+    shortest = max(SPACING * float(np.median(gaps)), 1.0) if len(gaps) else 1.0
+    choices = (most, *(rows for rows in FINER_ROWS if rows < most))
+    return next((rows for rows in choices if column_ns / rows >= shortest), 1)

@@ -1,0 +1,79 @@
+"""Colours of frames, by what they are or by the module that they are of.
+
+The hues of kinds are those that readers of flame graphs know: pink Python, yellow C++, red other native code, orange
+kernel, aqua source and green instructions of an accelerator. Their lightness was chosen so that any two differ by 14
+or more in CIELAB also with each kind of colour blindness (after Machado et al. 2009), and so that black text has a
+contrast of 4.5 on each: light and dark pages thus take the same colours.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from accel_magic.profiles.model import Frame, Kind
+
+
+class Category(NamedTuple):
+    """What a colour stands for, in the words of the legend, and the colour."""
+
+    name: str
+    color: str
+
+
+PROCESS: Final = Category("process or thread", "#e4e4e4")
+PYTHON: Final = Category("Python", "#f285bd")
+CPP: Final = Category("C++", "#efe631")
+NATIVE: Final = Category("native", "#cc6658")
+OTHER: Final = Category("other", "#cc6658")
+KERNEL: Final = Category("kernel", "#f76d10")
+DRIVER: Final = Category("driver or API call", "#c5ae93")
+WAIT: Final = Category("wait", "#517df8")
+GPU_KERNEL: Final = Category("accelerator kernel", "#26928e")
+GPU_SOURCE: Final = Category("accelerator source", "#60d7e8")
+GPU_INSTRUCTION: Final = Category("accelerator instruction", "#90db5c")
+STALL: Final = Category("stall reason", "#b276d0")
+CATEGORIES: Final = (
+    PROCESS, PYTHON, CPP, NATIVE, OTHER, KERNEL, DRIVER, WAIT, GPU_KERNEL, GPU_SOURCE, GPU_INSTRUCTION, STALL,
+)  # fmt: skip
+"""In the order of the legend."""
+_OF_KIND: Final = {
+    Kind.OTHER: OTHER,
+    Kind.PROCESS: PROCESS,
+    Kind.THREAD: PROCESS,
+    Kind.PYTHON: PYTHON,
+    Kind.NATIVE: NATIVE,
+    Kind.KERNEL: KERNEL,
+    Kind.DRIVER: DRIVER,
+    Kind.WAIT: WAIT,
+    Kind.GPU_KERNEL: GPU_KERNEL,
+    Kind.GPU_SOURCE: GPU_SOURCE,
+    Kind.GPU_INSTRUCTION: GPU_INSTRUCTION,
+    Kind.STALL: STALL,
+    Kind.SEPARATOR: PROCESS,
+}
+MODULE_COLORS: Final = (
+    "#f285bd", "#efe631", "#60d7e8", "#f76d10", "#90db5c", "#b276d0", "#517df8", "#c5ae93", "#26928e", "#cc6658",
+)  # fmt: skip
+"""Of the modules with most weight of their own; the rest has `REST`."""
+REST: Final = "#b9b9b9"
+INK: Final = "#141414"
+"""Text in a frame."""
+NO_MODULE: Final = "no module"
+_PACKAGE: Final = re.compile(r".*/(?:(?:site|dist)-packages|lib/python3\.\d+)/([^/]+)")
+_VERSION: Final = re.compile(r"(\.cpython-[^/]*)?\.so[.\d]*$|\.pyc?$")
+
+
+def category(frame: Frame) -> int:
+    """Index into `CATEGORIES`."""
+    found = CPP if frame.kind in (Kind.NATIVE, Kind.OTHER) and "::" in frame.name else _OF_KIND[frame.kind]
+    return CATEGORIES.index(found)
+
+
+def module_of(frame: Frame) -> str:
+    """Name what a frame is of, coarsely: a Python package, a library without its version, the kernel."""
+    if not frame.module:
+        return "kernel" if frame.kind == Kind.KERNEL else NO_MODULE
+    found = _PACKAGE.match(frame.module)
+    name = found[1] if found else frame.module.rpartition("/")[2]
+    return _VERSION.sub("", name) or name

@@ -1,0 +1,133 @@
+"""What a flame graph's page holds of a profile: columns as narrow as their values allow, every text once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.profiles.labels import label
+from accel_magic.profiles.model import Kind
+from accel_magic.views.flame.colors import category, module_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from accel_magic.profiles.model import Frame
+    from accel_magic.views.flame.layout import Entries, Tree
+
+LINE: Final = "\0"
+"""Stands for a frame's line in the tail of its label."""
+ALONE: Final = "\1"
+"""Begins the tail of a label that does not begin with the frame's name."""
+KINDS: Final = {
+    Kind.OTHER: "other",
+    Kind.PROCESS: "process",
+    Kind.THREAD: "thread",
+    Kind.PYTHON: "Python function",
+    Kind.NATIVE: "native function",
+    Kind.KERNEL: "kernel function",
+    Kind.DRIVER: "driver or API call",
+    Kind.WAIT: "reason of waiting",
+    Kind.GPU_KERNEL: "accelerator kernel",
+    Kind.GPU_SOURCE: "accelerator source",
+    Kind.GPU_INSTRUCTION: "accelerator instruction",
+    Kind.STALL: "reason of stalling",
+    Kind.SEPARATOR: "from the CPU to the accelerator",
+}
+_WIDTHS: Final = (np.uint8, np.uint16, np.int8, np.int16, np.int32)
+_MOST_VALUES: Final = 65_536
+
+
+def page_data(tree: Tree) -> dict[str, Any]:
+    """Columns of the page.
+
+    Returns:
+        `depth`, `frame`: of the nodes, in preorder. `frames`: of each frame the numbers of its `name`, `tail` (what
+        follows the name in its label, see `LINE` and `ALONE`), `file`, `group` (module by which it is coloured), and
+        its `line`, `kind`, `category` and `function` (equal in frames that differ in line only). `names`, `tails`,
+        `files`, `groups`: the texts. `entries`, `baseline` (None without one): `node`, `cell` (None where no sample
+        has one), `state`, and `weight` as `packed` gives it.
+
+    """
+    names, tails, files, groups, functions = (_Numbers() for _ in range(5))
+    rows = [
+        (
+            names(frame.name),
+            tails(_tail(frame)),
+            files(frame.module),
+            groups(module_of(frame)),
+            functions((frame.name, frame.kind, frame.module)),
+            frame.line,
+            int(frame.kind),
+            category(frame),
+        )
+        for frame in tree.frames
+    ]
+    columns = np.array(rows, np.int64).T
+    of_frame = ("name", "tail", "file", "group", "function", "line", "kind", "category")
+    return {
+        "depth": narrow(tree.depths),
+        "frame": narrow(tree.node_frames),
+        "frames": {name: narrow(column) for name, column in zip(of_frame, columns, strict=True)},
+        "names": names.texts,
+        "tails": tails.texts,
+        "files": files.texts,
+        "groups": groups.texts,
+        "entries": _entries(tree.entries),
+        "baseline": None if tree.baseline is None else _entries(tree.baseline),
+    }
+
+
+def narrow(column: NDArray[Any]) -> NDArray[Any]:
+    """Take the narrowest type of integers that holds all values of a column."""
+    low, high = int(column.min(initial=0)), int(column.max(initial=0))
+    kind = next(kind for kind in _WIDTHS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return column.astype(kind)
+
+
+def packed(weights: NDArray[np.int64]) -> dict[str, Any]:
+    """Weights as `values` and `codes`, each one's place in these; None where it is its own.
+
+    Most samples of a profile at a fixed rate weigh the same. Values are uint32 where they fit, else float64 (JavaScript
+    has no other numbers), which is exact up to 2**53: 104 days in ns.
+    """
+    values, codes = np.unique(weights, return_inverse=True)
+    kind = np.uint32 if weights.max(initial=0) < 2**32 else np.float64
+    if len(values) <= min(_MOST_VALUES, len(weights) // 2):
+        return {"values": values.astype(kind), "codes": narrow(codes)}
+    return {"values": weights.astype(kind), "codes": None}
+
+
+def _entries(entries: Entries) -> dict[str, Any]:
+    """`node` as steps from one entry to the next, which are small since they are in order."""
+    return {
+        "node": narrow(np.diff(entries.node, prepend=0)),
+        "cell": narrow(entries.cell) if (entries.cell >= 0).any() else None,
+        "state": entries.state,
+        "weight": packed(entries.weight),
+    }
+
+
+def _tail(frame: Frame) -> str:
+    text = label(frame)
+    if not frame.name or not text.startswith(frame.name):
+        return ALONE + text
+    tail, line = text.removeprefix(frame.name), f":{frame.line})"
+    return tail.removesuffix(line) + f":{LINE})" if frame.line and tail.endswith(line) else tail
+
+
+class _Numbers:
+    """Gives every different text a number."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+
+    def __call__(self, text: Hashable) -> int:
+        return self._known.setdefault(text, len(self._known))
+
+    @property
+    def texts(self) -> list[Any]:
+        return list(self._known)

@@ -1,0 +1,233 @@
+// What a heatmap does in the browser: one function body for all of its events, with nothing fetched from anywhere.
+// Arguments: plot, bar (of colours), pane (the line below), every, chosen (images), outline, cursor (lines), selection,
+// grid (column: seconds, rows, columns), weights, samples (a row for each of states), scales (by the bits of the states
+// shown: title, limits of the colours, ticks and labels of the bar), units, untimed.
+// A cell's number is column * rows + row.
+const {column, rows, columns} = grid
+const count = columns * rows
+const cell_s = column / rows
+
+// Numbers as Python's format.py writes them.
+const plain = {useGrouping: false, maximumFractionDigits: 9}
+const three = (value) => Number(value.toPrecision(3)).toLocaleString("en", plain)
+const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`
+const clock = (minutes) => minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+function amount(value, table) {
+  if (table[table.length - 1][1] === "s" && value >= 99.95e9) {
+    const seconds = Math.round(value / 1e9)
+    return seconds < 3600 ? `${clock(Math.floor(seconds / 60))} ${seconds % 60} s` : clock(Math.floor(seconds / 60))
+  }
+  let at = 0
+  while (at + 1 < table.length && Math.abs(value) / table[at][0] >= table[at + 1][0] / table[at][0] - 0.5) at++
+  return `${three(value / table[at][0])} ${table[at][1].trim()}`.trim()
+}
+// Times in a picture need as many digits as tell two cells apart.
+function at_time(seconds) {
+  const [size, name] = column >= 1e-1 ? [1, "s"] : column >= 1e-4 ? [1e-3, "ms"] : [1e-6, "us"]
+  const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(cell_s / size) - 1e-9)))
+  const minutes = size === 1 && seconds >= 100 ? Math.floor(Number(seconds.toFixed(digits)) / 60) : 0
+  const rest = `${((seconds - 60 * minutes) / size).toFixed(digits)} ${name}`
+  return minutes ? `${clock(minutes)} ${rest}` : rest
+}
+
+const state = plot.__accel_magic_heatmap ??= {anchor: 0, cursor: 0, block: false, cells: [], mask: 0}
+
+function shown_states() {
+  const on = selection.tags.filter((code) => states.includes(code))
+  return selection.tags.length === 0 ? states : on
+}
+
+function sum_states() {
+  const on = shown_states()
+  const mask = on.reduce((bits, code) => bits | (1 << code), 0)
+  if (mask === state.mask && state.weight) return false
+  Object.assign(state, {mask, weight: new Float64Array(count), samples: new Float64Array(count)})
+  on.forEach((code) => {
+    const at = states.indexOf(code)
+    for (let i = 0; i < count; i++) { state.weight[i] += weights[at][i]; state.samples[i] += samples[at][i] }
+  })
+  return true
+}
+
+// The colours of these cells (of all: null) as an image, a row of it for each row of cells.
+function image(cells) {
+  const old = every.data_source.data.image[0]
+  const made = new old.constructor(count, old.shape)
+  const limits = scales[state.mask]?.limits ?? []
+  const shade = (weight) => {
+    let low = 0, high = limits.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (limits[middle] <= weight) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+  const put = (i) => { made[(i % rows) * columns + Math.floor(i / rows)] = shade(state.weight[i]) }
+  if (cells === null) for (let i = 0; i < count; i++) put(i)
+  else cells.forEach(put)
+  return made
+}
+
+function show_states() {
+  const scale = scales[state.mask]
+  every.data_source.data = {image: [image(null)]}
+  plot.title.text = scale?.title ?? "When: nothing is switched on"
+  bar.color_mapper.palette = scale?.colors ?? bar.color_mapper.palette
+  bar.ticker.ticks = scale?.ticks ?? []
+  bar.major_label_overrides = new Map((scale?.ticks ?? []).map((tick, at) => [tick, scale.labels[at]]))
+}
+
+const cell_at = (x, y) => {
+  const clamped = (value, most) => Math.min(Math.max(Math.floor(value), 0), most - 1)
+  return clamped(x / column, columns) * rows + clamped(y / cell_s, rows)
+}
+
+// From the first cell to the last in order of time, or the block that has them as corners.
+function between(a, b, block) {
+  const first = Math.min(a, b), last = Math.max(a, b)
+  if (!block) return Array.from({length: last - first + 1}, (_, i) => first + i)
+  const low = Math.min(a % rows, b % rows), high = Math.max(a % rows, b % rows)
+  const cells = []
+  for (let c = Math.floor(first / rows); c <= Math.floor(last / rows); c++)
+    for (let r = low; r <= high; r++) cells.push(c * rows + r)
+  return cells
+}
+
+function box(left, right, bottom, top) {
+  return {x: [left, left, right, right, left], y: [bottom, top, top, bottom, bottom]}
+}
+
+function edge(cells, block) {
+  if (cells.length === 0) return {x: [], y: []}
+  const first = cells[0], last = cells[cells.length - 1]
+  const [c0, r0, c1, r1] = [Math.floor(first / rows), first % rows, Math.floor(last / rows), last % rows]
+  const [left, right] = [c0 * column, (c1 + 1) * column]
+  if (block || c0 === c1) return box(left, right, r0 * cell_s, (r1 + 1) * cell_s)
+  const [from, to] = [r0 * cell_s, (r1 + 1) * cell_s]
+  return {
+    x: [left, left, c1 * column, c1 * column, right, right, left + column, left + column, left],
+    y: [from, column, column, to, to, 0, 0, from, from],
+  }
+}
+
+function told(cells) {
+  const left_out = untimed ? ` Not shown here: ${counted(untimed, "sample")} without a time.` : ""
+  if (cells.length === 0) {
+    const how = "drag: select a time range; Shift + drag: a block; or arrows, Shift + arrows; Esc or double click: all"
+    return `<span class="hint">${how}.${left_out}</span>`
+  }
+  let weight = 0, seen = 0
+  for (const i of cells) { weight += state.weight[i]; seen += state.samples[i] }
+  const start = cells[0] * cell_s, end = (cells[cells.length - 1] + 1) * cell_s
+  const length = amount(cells.length * cell_s * 1e9, units.time)
+  const kind = cells.length - 1 === cells[cells.length - 1] - cells[0] ? length : `${length} of it, a block`
+  const all = state.weight.reduce((sum, one) => sum + one, 0)
+  const share = all ? `${three(100 * weight / all)} %` : "-"
+  return `<b>Selected: ${at_time(start)} to ${at_time(end)}</b> (${kind}): ${amount(weight, units.weight)}, ${share} of ` +
+    `${amount(all, units.weight)}, in ${counted(seen, "sample")}. <span class="hint">Esc: all.${left_out}</span>`
+}
+
+function show_cells(cells, block) {
+  state.cells = cells
+  const some = cells.length > 0
+  every.glyph.global_alpha = some ? 0.25 : 1
+  chosen.data_source.data = {image: [image(cells)]}
+  outline.data = edge(cells, block)
+  const [html] = pane.elements
+  html.html = `<div class="what" role="status" aria-live="polite">${told(cells)}</div>`
+  pane.elements = [html]
+}
+
+function select(a, b, block, done) {
+  Object.assign(state, {anchor: a, cursor: b, block})
+  const cells = between(a, b, block)
+  show_cells(cells, block)
+  if (done) selection.data = {cells}
+}
+
+// One cell; with Shift all from the cell that was first selected up to this one.
+function point(here, shift) {
+  select(shift && state.cells.length ? state.anchor : here, here, false, true)
+}
+
+function clear() {
+  cursor.data = {x: [], y: []}
+  show_cells([], false)
+  selection.data = {cells: []}
+}
+
+function show_cursor() {
+  const [c, r] = [Math.floor(state.cursor / rows), state.cursor % rows]
+  cursor.data = box(c * column, (c + 1) * column, r * cell_s, (r + 1) * cell_s)
+}
+
+function pressed(event) {
+  const steps = {ArrowRight: rows, ArrowLeft: -rows, ArrowUp: 1, ArrowDown: -1, Home: -count, End: count}
+  const {key} = event
+  if (key in steps) {
+    const anchor = state.cells.length ? state.anchor : state.cursor
+    state.cursor = Math.min(Math.max(state.cursor + steps[key], 0), count - 1)
+    if (event.shiftKey) select(anchor, state.cursor, false, true)
+    show_cursor()
+  } else if (key === "Enter" || key === " ") {
+    select(state.cursor, state.cursor, false, true)
+    show_cursor()
+  } else if (key === "Escape") {
+    clear()
+  } else {
+    return
+  }
+  event.preventDefault()
+  event.stopPropagation()  // JupyterLab has shortcuts of its own on these keys
+}
+
+function begin() {
+  sum_states()
+  show_cells([], false)
+  plot.__accel_magic_cell = (x, y) => {
+    const i = cell_at(x, y)
+    const [start, end] = [i * cell_s, (i + 1) * cell_s]
+    const [weight, seen] = [state.weight[i], state.samples[i]]
+    return [`${at_time(start)} to ${at_time(end)}`, amount(weight, units.weight), seen.toLocaleString("en")]
+  }
+  state.place = cb_context.index.find_one(plot)?.canvas_view.events_el
+  if (!state.place) return
+  state.place.tabIndex = 0
+  state.place.setAttribute("role", "group")
+  state.place.setAttribute("aria-label", "heatmap of time: arrow keys move, with Shift they select; Escape selects all")
+  state.place.addEventListener("keydown", pressed)
+  state.place.addEventListener("blur", () => { cursor.data = {x: [], y: []} })
+}
+
+const {event_name} = cb_obj
+const inside = () => cb_obj.x >= 0 && cb_obj.x < columns * column && cb_obj.y >= 0 && cb_obj.y < column
+if (!plot.__accel_magic_cell) {
+  begin()
+} else if ((event_name === "tap" || event_name === "press") && !inside()) {
+  return
+} else if (event_name === "panstart" || event_name === "press") {
+  state.place?.focus({preventScroll: true})
+  Object.assign(state, {from: cell_at(cb_obj.x, cb_obj.y), held: event_name === "press"})
+} else if (event_name === "mousemove" && !state.held) {
+  return
+} else if (["pan", "mousemove", "panend", "pressup"].includes(event_name)) {
+  // Who pauses before dragging does not pan, to Bokeh, but holds and moves.
+  if (state.from === undefined) return
+  const here = cell_at(cb_obj.x, cb_obj.y), {shift} = cb_obj.modifiers
+  const done = event_name === "panend" || event_name === "pressup"
+  if (state.held && here === state.from) point(here, shift)
+  else select(state.from, here, shift, done)
+  if (done) Object.assign(state, {from: undefined, held: false})
+} else if (event_name === "tap") {
+  state.place?.focus({preventScroll: true})
+  Object.assign(state, {from: undefined, held: false})
+  point(cell_at(cb_obj.x, cb_obj.y), cb_obj.modifiers.shift)
+} else if (event_name === "doubletap") {
+  clear()
+} else if (cb_obj === selection) {
+  if (sum_states()) { show_states(); show_cells(state.cells, state.block) }
+  const wanted = Array.from(selection.data.cells ?? [])
+  const same = wanted.length === state.cells.length && wanted.every((cell, at) => cell === state.cells[at])
+  if (!same) show_cells(wanted, false)
+}

@@ -1,0 +1,167 @@
+// What a flame graph computes: trees, weights, places and matches. Nothing here draws, nor knows of a page.
+// Argument: data (accel_magic/views/flame/data.py). A parent's number is smaller than its children's; 0 is all.
+
+const frames = data.frames
+const name_of = (frame) => data.names[frames.name[frame]]
+const file_of = (frame) => data.files[frames.file[frame]]
+
+// The label that Python made, put together again; without the line where frames are merged over their lines.
+function label_of(frame, with_line) {
+  const tail = data.tails[frames.tail[frame]]
+  if (tail[0] === "\x01") return tail.slice(1)
+  return name_of(frame) + (with_line ? tail.replace("\0", frames.line[frame]) : tail.replace(":\0", ""))
+}
+
+function entries_of(packed) {
+  const count = packed.node.length, {values, codes} = packed.weight
+  const node = new Int32Array(count), weight = new Float64Array(count)
+  for (let i = 0, at = 0; i < count; i++) {
+    at += packed.node[i]
+    node[i] = at
+    weight[i] = codes === null ? values[i] : values[codes[i]]
+  }
+  return {count, node, weight, cell: packed.cell, state: packed.state}
+}
+
+// A node for each frame under its parent, as they were seen.
+function tree_of_lines() {
+  const count = data.depth.length
+  const parent = new Int32Array(count).fill(-1), above = new Int32Array(65536)
+  for (let i = 1; i < count; i++) {
+    parent[i] = above[data.depth[i] - 1]
+    above[data.depth[i]] = i
+  }
+  const self = Int32Array.from({length: count}, (_, i) => i)
+  return {count, parent, frame: data.frame, depth: data.depth, order: self, of: self, with_line: true}
+}
+
+// Siblings that differ in their line only are one node; `of` tells which. `total` orders siblings, the heaviest first.
+function tree_of_functions(lines, total_of) {
+  const parent = [], frame = [], depth = [], known = new Map(), of = new Int32Array(lines.count)
+  const functions = lines.count + 1
+  for (let i = 0; i < lines.count; i++) {
+    const up = i === 0 ? -1 : of[lines.parent[i]]
+    const key = (up + 1) * functions + frames.function[lines.frame[i]]
+    let node = known.get(key)
+    if (node === undefined) {
+      node = parent.length
+      known.set(key, node)
+      parent.push(up)
+      frame.push(lines.frame[i])
+      depth.push(up < 0 ? 0 : depth[up] + 1)
+    }
+    of[i] = node
+  }
+  const tree = {count: parent.length, parent: Int32Array.from(parent), frame, depth, of, with_line: false}
+  const total = total_of(tree)
+  tree.order = Int32Array.from(parent, (_, i) => i).sort((a, b) => depth[a] - depth[b] || total[b] - total[a] || a - b)
+  return tree
+}
+
+// Weight of the stacks that end in each node. `states`: which count, by number; `cells`: a Set, or null for all.
+function own_of(tree, entries, states, cells) {
+  const own = new Float64Array(tree.count), {node, weight, cell, state} = entries, {of} = tree
+  for (let i = 0; i < entries.count; i++) {
+    if (!states[state[i]] || (cells !== null && cell !== null && !cells.has(cell[i]))) continue
+    own[of[node[i]]] += weight[i]
+  }
+  return own
+}
+
+function totals_of(tree, own) {
+  const total = own.slice()
+  for (let i = tree.count - 1; i > 0; i--) total[tree.parent[i]] += total[i]
+  return total
+}
+
+// The node itself and all above it, the root last.
+function path_of(tree, node) {
+  const path = []
+  for (let i = node; i >= 0; i = tree.parent[i]) path.push(i)
+  return path
+}
+
+// Where to draw what, with `zoomed` as wide as the plot: its ancestors above it, and of what is in it whatever has at
+// least the share `least` of the width. Left and right edges from 0 to 1; rows from 0. `rows`: what is deeper is left
+// out; `most_above`: of more ancestors the outer ones are.
+function laid_out(tree, total, zoomed, least, rows, most_above) {
+  const {count, parent, order} = tree
+  const above = path_of(tree, zoomed).reverse()
+  const skipped = Math.max(above.length - 1 - most_above, 0)
+  const row = new Int32Array(count).fill(-1), next = new Float64Array(count)
+  const node = above.slice(skipped), left = node.map(() => 0), right = node.map(() => 1), at = node.map((_, i) => i)
+  const whole = total[zoomed], dimmed = at.length - 1
+  let deeper = false, narrower = 0
+  row[zoomed] = dimmed
+  if (whole > 0) {
+    for (let k = 0; k < count; k++) {
+      const i = order[k], up = parent[i]
+      if (up < 0 || row[up] < 0 || i === zoomed || total[i] === 0) continue
+      const from = next[up]
+      next[up] = from + total[i]
+      if (total[i] < least * whole) { narrower++; continue }
+      if (row[up] + 1 >= rows) { deeper = true; continue }
+      row[i] = row[up] + 1
+      next[i] = from
+      node.push(i)
+      left.push(from / whole)
+      right.push((from + total[i]) / whole)
+      at.push(row[i])
+    }
+  }
+  return {node, left, right, row: at, dimmed, skipped, deeper, narrower}
+}
+
+// Which frames a text finds: in labels and files, upper and lower case alike; /text/ is a regular expression.
+function matcher(text) {
+  const pattern = /^\/(.+)\/[a-z]*$/.exec(text)
+  if (pattern) {
+    const wanted = new RegExp(pattern[1], "i")
+    return (label) => wanted.test(label)
+  }
+  const wanted = text.toLowerCase()
+  return (label) => label.toLowerCase().includes(wanted)
+}
+
+function matched_frames(text, with_line) {
+  const finds = matcher(text)
+  return Uint8Array.from(frames.name, (_, frame) =>
+    frame > 0 && (finds(label_of(frame, with_line)) || finds(file_of(frame))) ? 1 : 0)
+}
+
+// Weight below `zoomed` of stacks with a match, each counted once however many of its frames match; and the matches.
+function matched_weight(tree, total, zoomed, matched) {
+  const covered = new Uint8Array(tree.count), inside = new Uint8Array(tree.count)
+  let weight = 0, nodes = 0
+  for (let i = 0; i < tree.count; i++) {
+    const up = tree.parent[i], hit = matched[tree.frame[i]] === 1, over = up >= 0 && covered[up] === 1
+    inside[i] = i === zoomed || (up >= 0 && inside[up]) ? 1 : 0
+    covered[i] = over || hit ? 1 : 0
+    if (!inside[i] || total[i] === 0) continue
+    if (hit) nodes++
+    if (covered[i] && (i === zoomed || !over)) weight += total[i]
+  }
+  return {weight, nodes}
+}
+
+// Frames by their own weight: [frame, own, total] each; in `total` a stack counts once however often it has the frame.
+// `by_line`: frames that differ in line only are one or several.
+function top_frames(lines, own, total, by_line, most) {
+  const key_of = by_line ? (frame) => frame : (frame) => frames.function[frame]
+  const sums = new Map(), stack = [], active = new Map()
+  for (let i = 1; i < lines.count; i++) {
+    while (stack.length >= lines.depth[i]) {
+      const left = stack.pop()
+      active.set(left, active.get(left) - 1)
+    }
+    const frame = lines.frame[i], key = key_of(frame), times = active.get(key) ?? 0
+    stack.push(key)
+    active.set(key, times + 1)
+    if (total[i] === 0) continue
+    const sum = sums.get(key) ?? [frame, 0, 0]
+    sum[1] += own[i]
+    if (times === 0) sum[2] += total[i]
+    sums.set(key, sum)
+  }
+  return [...sums.values()].sort((a, b) => b[1] - a[1] || b[2] - a[2]).slice(0, most)
+}

@@ -1,0 +1,298 @@
+"""A profile's result as text and static HTML: headline, frames with most weight, flame graph; and its figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.errors import ProbeError
+from accel_magic.profiles.labels import label
+from accel_magic.profiles.model import Frame, Kind, State
+from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
+from accel_magic.views.format import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
+from accel_magic.views.headline import Note
+from accel_magic.views.static import LIMIT, STYLE, note_html, table_html
+from accel_magic.views.tables import Table
+from accel_magic.views.text import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.profiles.compare import ProfileComparison
+    from accel_magic.profiles.model import Profile
+    from accel_magic.profiles.result import ProfileResult
+
+TOP: Final = 15
+FIGURES: Final = ("flame", "icicle", "heatmap")
+_STATES: Final = {State.CPU: "on CPU", State.OFF_CPU: "waiting", State.ACCELERATOR: "on an accelerator"}
+_COUNTED: Final = ("samples", "calls")
+"""Units that are counts: written exactly."""
+_EVENLY: Final = 0.01
+"""Totals that differ by less than this share are as good as the same."""
+_STYLE: Final = """<style>
+.accel-magic .am-wide { margin-top: 8px }
+.accel-magic .am-wide .accel-magic-figure { max-width: none }
+.accel-magic .am-table .am-scroll td.am-name { max-width: 520px }
+</style>"""
+
+
+def profile_headline(result: ProfileResult) -> tuple[Note, ...]:
+    """Items of the first line: length, samples, their weight, threads, losses with their reasons, and what made it."""
+    profile = result.profile
+    notes = [] if math.isnan(result.duration_s) else [Note(duration_text(profile.duration_ns))]
+    if profile.unit != "samples":  # else that is what the weights are
+        notes.append(Note(_plural(len(profile.samples), "sample")))
+    notes += [*_weights(profile), Note(_plural(len(np.unique(profile.samples.stack)), "stack"))]
+    threads = len(np.unique(profile.samples.tid[profile.samples.tid != 0]))
+    notes += [Note(_plural(threads, "thread"))] if threads else []
+    notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=True) for lost in profile.lost if lost.count]
+    notes += [] if result.lost else [Note("0 lost", hint="every sample is in a stack")]
+    return (*notes, Note(profile.origin)) if profile.origin else tuple(notes)
+
+
+def profile_text(
+    result: ProfileResult, head: Sequence[Note] | None = None, tables: Sequence[tuple[str, Table]] = ()
+) -> str:
+    """Banners, headline, notes, the frames with most weight of their own, and each further table with its title.
+
+    Args:
+        result: What to show.
+        head: Items of the headline; `profile_headline` where not given.
+        tables: Shown below the frames.
+
+    """
+    shown = profile_headline(result) if head is None else head
+    lines = [*result.profile.banners, ", ".join(note.text for note in shown)]
+    lines += [f"note: {note}" for note in result.profile.notes]
+    lines += ["", *aligned(frames_table(result, TOP))]
+    for title, table in tables:
+        lines += ["", title, *aligned(table)]
+    return "\n".join(lines)
+
+
+def profile_html(
+    result: ProfileResult,
+    head: Sequence[Note] | None = None,
+    tables: Sequence[tuple[str, Table]] = (),
+    *,
+    figures: bool = True,
+) -> str:
+    """Show the same as one self-contained element, with the flame graph (and the heatmap in it) if asked for."""
+    shown = profile_headline(result) if head is None else head
+    parts = [table_html(frames_table(result, LIMIT))]
+    parts += [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in tables]
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            _STYLE,
+            *_banners_html(result.profile.banners),
+            f'<div class="am-line">{"".join(map(note_html, shown))}</div>',
+            *(f'<div class="am-note">{escape(note)}</div>' for note in result.profile.notes),
+            *([_wide(_flame(_bare(result.profile)))] if figures and result.total else []),
+            f'<div class="am-tables">{"".join(parts)}</div>',
+            "</div>",
+        ]
+    )
+
+
+def bundle(result: ProfileResult) -> dict[str, str]:
+    """Both representations, as `_repr_mimebundle_` returns them; the graph only where a notebook shows it."""
+    return {"text/plain": profile_text(result), "text/html": profile_html(result, figures=has_kernel())}
+
+
+def frames_table(result: ProfileResult, limit: int) -> Table:
+    """Frames by the weight of their own: weight and share, of themselves and with all that they called."""
+    frame, unit = result.frames, result.unit
+    return _table(
+        frame,
+        [label(each) for each in _frames_of(frame.head(limit))],
+        {
+            "own": ("own", lambda value: _cell(value, unit)),
+            "own_share": ("share", share_text),
+            "total": ("total", lambda value: _cell(value, unit)),
+            "total_share": ("share", share_text),
+        },
+        limit,
+    )
+
+
+def figure(result: ProfileResult, kind: str) -> Model:
+    """Draw one figure of a profile, as wide as its place.
+
+    Args:
+        result: What to draw.
+        kind: `"flame"`: root below; `"icicle"`: root on top; `"heatmap"`: weights over time.
+
+    Returns:
+        A Bokeh model, which also displays itself in a notebook.
+
+    Raises:
+        ProbeError: No such kind, no samples, or samples without times for the heatmap.
+
+    """
+    _check_kind(kind, FIGURES)
+    if not result.total:
+        raise ProbeError("nothing to draw", why="no samples were taken")
+    if kind != "heatmap":
+        return _flame(result.profile, invert=kind == "icicle")
+    if not result.profile.timed:
+        raise ProbeError("a heatmap needs times", why=f"{result.profile.origin or 'this profile'} has none")
+    from bokeh.models import ColumnDataSource
+
+    from accel_magic.views.flame.heatmap import heatmap
+    from accel_magic.views.plotting import displayed
+
+    return displayed(heatmap(result.profile, ColumnDataSource({"cells": []})))
+
+
+def comparison_figure(comparison: ProfileComparison, kind: str) -> Model:
+    """Draw the differential graph.
+
+    Raises:
+        ProbeError: No such kind, or one of the profiles is empty.
+
+    """
+    _check_kind(kind, FIGURES[:2])
+    if not comparison.profile.total or not comparison.baseline.total:
+        raise ProbeError("nothing to compare", why="one of the profiles has no samples")
+    return _flame(comparison.profile, baseline=comparison.baseline, invert=kind == "icicle")
+
+
+def comparison_text(comparison: ProfileComparison) -> str:
+    """What is compared, and the functions that changed most."""
+    lines = [*_both_banners(comparison), *comparison_lines(comparison), ""]
+    return "\n".join([*lines, *aligned(_comparison_table(comparison, TOP))])
+
+
+def comparison_bundle(comparison: ProfileComparison) -> dict[str, str]:
+    """Text and HTML, the graph only where a notebook shows it."""
+    ours, theirs = comparison.profile, comparison.baseline
+    drawn = has_kernel() and ours.total and theirs.total and ours.unit == theirs.unit
+    first, *rest = comparison_lines(comparison)
+    html = [
+        '<div class="accel-magic">',
+        STYLE,
+        _STYLE,
+        *_banners_html(_both_banners(comparison)),
+        f'<div class="am-line"><span>{escape(first)}</span></div>',
+        *(f'<div class="am-note">{escape(line)}</div>' for line in rest),
+        *([_wide(_flame(_bare(ours), baseline=theirs))] if drawn else []),
+        f'<div class="am-tables">{table_html(_comparison_table(comparison, LIMIT))}</div>',
+        "</div>",
+    ]
+    return {"text/plain": comparison_text(comparison), "text/html": "\n".join(html)}
+
+
+def comparison_lines(comparison: ProfileComparison) -> list[str]:
+    """What is compared, and whether weights were brought to the same total."""
+    ours, theirs = comparison.profile, comparison.baseline
+    totals = [_cell(profile.total, profile.unit, named=True) for profile in (ours, theirs)]
+    lines = ["{} beside a baseline of {}".format(*totals)]
+    if ours.unit != theirs.unit:
+        lines.append(f"one counts {ours.unit}, the other {theirs.unit}: only shares can be compared")
+    elif ours.total and theirs.total and abs(comparison.scale - 1) > _EVENLY:
+        lines.append(f"changes are of shares: the baseline is brought to the same total (times {comparison.scale:.3g})")
+    return lines
+
+
+def _comparison_table(comparison: ProfileComparison, limit: int) -> Table:
+    frame, (ours, theirs) = comparison.frames, (comparison.profile.unit, comparison.baseline.unit)
+    return _table(
+        frame,
+        [label(each) for each in _frames_of(frame.head(limit))],
+        {
+            "own": ("own", lambda value: _cell(value, ours)),
+            "baseline_own": ("baseline", lambda value: _cell(value, theirs)),
+            "own_share": ("share", share_text),
+            "baseline_own_share": ("baseline", share_text),
+            "own_change": ("change", lambda value: _signed(value, ours)),
+        },
+        limit,
+    )
+
+
+def _table(
+    frame: pd.DataFrame, names: list[str], formats: dict[str, tuple[str, Callable[[float], str]]], limit: int
+) -> Table:
+    shown = frame.head(limit)
+    cells = [[text(value) for value in shown[column].tolist()] for column, (_, text) in formats.items()]
+    return Table(
+        heads=("frame", "kind", *(head for head, _ in formats.values())),
+        rows=tuple(zip(names, [str(kind).replace("_", " ") for kind in shown["kind"]], *cells, strict=True)),
+        names=2,
+        more=len(frame) - len(shown),
+    )
+
+
+def _frames_of(table: pd.DataFrame) -> list[Frame]:
+    lines = [0] * len(table) if "line" not in table else table["line"].fillna(0).astype("int64").tolist()
+    return [
+        Frame(name, Kind[str(kind).upper()], module, line)
+        for name, kind, module, line in zip(table["name"], table["kind"], table["module"], lines, strict=True)
+    ]
+
+
+def _weights(profile: Profile) -> list[Note]:
+    """Weight of all samples, exact where they are counted; by state where there are several."""
+    samples, unit = profile.samples, profile.unit
+    sums = {state: int(samples.weight[samples.state == state].sum()) for state in State}
+    present = {state: weight for state, weight in sums.items() if weight}
+    if len(present) > 1:
+        return [Note(f"{_cell(weight, unit, named=True)} {_STATES[state]}") for state, weight in present.items()]
+    hint = "" if unit in _COUNTED else f"exactly {exact_text(profile.total)} {unit}"
+    return [Note(_cell(profile.total, unit, named=True), hint=hint)]
+
+
+def _cell(weight: float, unit: str, *, named: bool = False) -> str:
+    """Weight as in a table, or, `named`, with the unit of counts too."""
+    if unit not in _COUNTED or weight != round(weight):
+        return weight_text(weight, unit)
+    whole = int(weight)
+    return _plural(whole, unit.removesuffix("s")) if named else exact_text(whole)
+
+
+def _flame(profile: Profile, *, baseline: Profile | None = None, invert: bool | None = None) -> Model:
+    from accel_magic.views.flame import flame
+
+    if invert is None:
+        return flame(profile, baseline=baseline)
+    return flame(profile, baseline=baseline, invert=invert)
+
+
+def _bare(profile: Profile) -> Profile:
+    """Without the banners, which the page itself has above everything."""
+    return replace(profile, banners=())
+
+
+def _wide(model: Model) -> str:
+    return f'<div class="am-wide">{scripts()}{figure_html(model)}</div>'
+
+
+def _banners_html(banners: Sequence[str]) -> list[str]:
+    return [f'<div class="am-banner">{escape(banner)}</div>' for banner in banners]
+
+
+def _both_banners(comparison: ProfileComparison) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*comparison.profile.banners, *comparison.baseline.banners)))
+
+
+def _signed(value: float, unit: str) -> str:
+    text = count_text(abs(value)) if unit in _COUNTED else weight_text(abs(value), unit)
+    return text if text == NOTHING or not value else f"{'+' if value > 0 else '-'}{text}"
+
+
+def _check_kind(kind: str, known: Sequence[str]) -> None:
+    if kind not in known:
+        raise ProbeError(f"no figure of kind {kind!r}", fix=f"choose one of {', '.join(known)}")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,119 @@
+"""A flame graph of 50,000 frames in a browser that draws in software: time of a redraw, size of the page."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_magic.profiles.model import Kind, ProfileBuilder, State
+from accel_magic.views.bokehjs import bokehjs, figure_html
+from accel_magic.views.flame import flame
+from benchmarks.arithmetic import Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.profiles.model import Profile
+
+FRAMES = 50_000
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--no-sandbox", "--disable-gpu")
+# Every step is what a click does. Bokeh takes new data in promises and paints when the browser shows the next frame:
+# the promises are waited for, and the painting is done at once, so that no waiting is measured.
+STEPS = """async (rounds) => {
+  const view = Bokeh.index.query_one((view) => view.model.__accel_magic_flame !== undefined)
+  const flame = view.model.__accel_magic_flame
+  const promises = () => new Promise((done) => {
+    const {port1, port2} = new MessageChannel()
+    port1.onmessage = done
+    port2.postMessage(0)
+  })
+  const painted = async (step) => {
+    const start = performance.now()
+    step()
+    await promises()
+    view.invalidate_painters()
+    view.paint()
+    view.canvas_view.primary.ctx.getImageData(0, 0, 1, 1)  // drawn now, not when the page is shown next
+    const taken = performance.now() - start
+    await new Promise((done) => setTimeout(done, 100))
+    return taken
+  }
+  const widest = () => {
+    const {node, left, right, row} = flame.state.drawn
+    const fourth = node.map((_, k) => k).filter((k) => row[k] === 4)
+    return fourth.reduce((best, k) => right[k] - left[k] > right[best] - left[best] ? k : best)
+  }
+  const taken = {all: [], zoomed: [], search: [], select: []}
+  for (let round = 0; round < rounds; round++) {
+    const inner = flame.state.drawn.node[widest()]
+    taken.zoomed.push(await painted(() => flame.zoom(inner)))
+    taken.all.push(await painted(() => flame.reset()))
+    taken.search.push(await painted(() => flame.search(round % 2 ? "/_1.*[37]$/" : "step")))
+    taken.select.push(await painted(() => flame.select()))
+    flame.reset()
+  }
+  return [flame.state.drawn.node.length, taken]
+}"""
+
+
+def large_profile(nodes: int = FRAMES, seed: int = 1) -> Profile:
+    """Stacks of a tree with this many frames, in which some calls are far heavier than others; 90 s of samples."""
+    rng = random.Random(seed)
+    builder = ProfileBuilder()
+    files = [f"/usr/lib/python3.13/site-packages/package_{number % 12}/module_{number}.py" for number in range(60)]
+    frames = [
+        builder.frame(f"Class{number % 90}.step_{number}", Kind.PYTHON, files[number % 60], 10 + number % 700)
+        if number % 3
+        else builder.frame(f"ns{number % 50}::kernel_function_{number}", Kind.NATIVE, f"/usr/lib/lib_{number % 9}.so.1")
+        for number in range(6000)
+    ]
+    tree = [builder.node(frames[0])]
+    known = set()
+    while len(tree) < nodes:
+        parent = tree[int(len(tree) * rng.random() ** 0.7)]
+        pair = (parent, rng.choice(frames))
+        if pair not in known:
+            known.add(pair)
+            tree.append(builder.node(pair[1], parent))
+    for number, node in enumerate(tree):
+        weight = 10_101_010 if number % 2 else int(10_000 * rng.paretovariate(1.1))
+        state = State.CPU if number % 2 else State.OFF_CPU
+        builder.add(node, weight, time_ns=rng.randrange(90_000_000_000), tid=1, state=state)
+    return builder.build(unit="ns", origin="made for a benchmark", duration_ns=90_000_000_000)
+
+
+def drawing(*, quick: bool) -> Iterator[Measured]:
+    """Redraws of a graph of 50,000 frames, from the click to the painted canvas, and what its page weighs.
+
+    The redraws are left out where no browser is installed.
+    """
+    html = figure_html(flame(large_profile()))
+    yield Measured(
+        "flame-page",
+        f"page of a flame graph of {FRAMES:,} frames with its heatmap, beyond BokehJS",
+        "KB",
+        (len(html) / 1e3,),
+        bar=1000,
+    )
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        return
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page_path = Path(folder) / "flame.html"
+        page_path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{html}</body>", encoding="utf-8")
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(page_path.as_uri())
+        page.get_by_text("Top frames as a table").wait_for()
+        drawn, taken = page.evaluate(STEPS, 3 if quick else 15)
+        browser.close()
+    size = f"{FRAMES:,} frames, {drawn:,} drawn"
+    what = {"all": "reset", "zoomed": "zoom to a frame", "search": "search", "select": "select other times"}
+    for name, times in taken.items():
+        yield Measured(f"flame-{name}", f"flame graph, {what[name]}: {size}", "ms", tuple(times), bar=100)

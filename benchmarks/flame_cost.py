@@ -1,0 +1,118 @@
+"""What samples and waits cost, beside bpftrace: of a busy thread, and of two threads that switch all the time.
+
+Python's stack is taken of this very process, so the busy thread is this one. Its own CPU clock is the measure: other
+processes disturb it little, and interrupts that hit it count in it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import accel_magic
+from accel_magic.kernel.stack_choice import AUTO
+from benchmarks import peers, program_time, workloads
+from benchmarks.arithmetic import Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RATE, FAST = 99, 4999
+ALONE = "the same with nothing attached"
+SAMPLE = f"profile:hz:{RATE} {{ @[kstack, ustack] = count(); }}"
+SWITCHES = (
+    "tracepoint:sched:sched_switch { "
+    "if (@began[args->next_pid]) { @us[kstack] = hist((nsecs - @began[args->next_pid]) / 1000); "
+    "delete(@began[args->next_pid]); } @began[args->prev_pid] = nsecs; }"
+)
+
+
+def sampling(*, quick: bool) -> Iterator[Measured]:
+    """A busy thread under samples with all stacks."""
+    loops, rounds = (4_000, 3) if quick else (20_000, 11)
+    _compute(loops)
+    alone, ours, theirs, costs = [], [], [], []
+    for _ in range(rounds):
+        alone.append(_compute(loops))
+        with accel_magic.trace(f"profile:hz:{RATE}", stacks=AUTO):
+            ours.append(_compute(loops))
+        with _bpftrace(SAMPLE):
+            theirs.append(_compute(loops))
+        with program_time.measured(), accel_magic.trace(f"profile:hz:{FAST}", stacks=AUTO):
+            _compute(loops)
+            costs.append(program_time.mean_ns("am_plain"))
+    what = f"CPU time of a busy thread sampled at {RATE} Hz with all stacks"
+    yield Measured("sample", what, "ns", tuple(ours), ALONE, tuple(alone), "ratio", 1.02)
+    yield Measured("sample-bpftrace", "the same under bpftrace", "ns", tuple(theirs), ALONE, tuple(alone), "ratio")
+    what = "the program of a sample with all stacks, by the kernel's clock"
+    note = f"1 % of a busy CPU at {RATE} Hz is {1e7 / RATE:,.0f} ns"
+    yield Measured("sample-ns", what, "ns", tuple(costs), note=note)
+
+
+def waiting(*, quick: bool) -> Iterator[Measured]:
+    """Threads that do nothing but switch, every wait measured."""
+    trips, rounds = (20_000, 3) if quick else (100_000, 7)
+    times: dict[str, list[float]] = {"alone": [], "count": [], "events": [], "stacks": [], "bpftrace": []}
+    costs: dict[str, list[float]] = {"count": [], "events": [], "stacks": []}
+    for _ in range(rounds):
+        times["alone"].append(_switch(trips))
+        for name, options in (("count", {"mode": "count"}), ("events", {}), ("stacks", {"stacks": AUTO})):
+            with accel_magic.trace("offcpu", **options):
+                times[name].append(_switch(trips))
+            with program_time.measured(), accel_magic.trace("offcpu", **options):
+                _switch(trips // 10)
+                costs[name].append(program_time.mean_ns("am_switch"))
+        with _bpftrace(SWITCHES):
+            times["bpftrace"].append(_switch(trips))
+    alone = tuple(times["alone"])
+    for name, how in (
+        ("count", "waits measured"),
+        ("events", "waits recorded"),
+        ("stacks", "waits recorded with all stacks"),
+    ):
+        yield Measured(f"wait-{name}", f"two switches, {how}", "ns", tuple(times[name]), ALONE, alone, "ratio")
+        what = f"the program of a switch, {how}, by the kernel's clock"
+        yield Measured(f"wait-{name}-ns", what, "ns", tuple(costs[name]))
+    what = "two switches, bpftrace's histograms by kernel stack"
+    yield Measured("wait-bpftrace", what, "ns", tuple(times["bpftrace"]), ALONE, alone, "ratio")
+
+
+def _compute(loops: int) -> float:
+    """Compute in this thread; returns the CPU time that it took, ns."""
+    start = time.thread_time_ns()
+    for _ in range(loops):
+        sum(range(1000))
+    return time.thread_time_ns() - start
+
+
+@lru_cache(maxsize=1)
+def _program() -> Path:
+    binary = workloads.folder() / "switches"
+    source = Path(__file__).with_name("switches.c")
+    subprocess.run(["cc", "-O2", "-pthread", "-o", str(binary), str(source)], check=True)
+    return binary
+
+
+def _switch(trips: int) -> float:
+    done = subprocess.run([str(_program()), str(trips)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+@contextmanager
+def _bpftrace(program: str) -> Iterator[None]:
+    """Run bpftrace around the block; its first interval tells that all is attached."""
+    peers.bpftrace_version()
+    ready = program + ' interval:ms:50 { printf("attached\\n"); }'
+    with subprocess.Popen(["bpftrace", "-e", ready], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+        assert tool.stdout is not None
+        if not any(line.strip() == "attached" for line in tool.stdout):
+            raise peers.PeerError(f"bpftrace failed: {tool.stderr.read() if tool.stderr else ''}")
+        try:
+            yield
+        finally:
+            tool.terminate()
+            tool.communicate()

@@ -1,0 +1,51 @@
+"""The kernel's own clock on BPF programs: how long a run of each of ours takes, whatever else the machine is doing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SYS_BPF = 321
+_NEXT_PROGRAM, _PROGRAM_BY_ID, _INFO, _ENABLE_STATS = 11, 13, 15, 32
+_NAME_AT, _RUN_TIME_AT = 64, 192  # in struct bpf_prog_info; run_cnt follows run_time_ns
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def measured() -> Iterator[None]:
+    """Let the kernel measure programs during the block (Linux >= 5.8); it makes each run some 50 ns longer."""
+    fd, _ = _bpf(_ENABLE_STATS, struct.pack("<I", 0))
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def mean_ns(prefix: str) -> float:
+    """Mean time of a run of the loaded programs whose names begin so, ns; NaN where none ran."""
+    total = runs = id_ = 0
+    while True:
+        result, raw = _bpf(_NEXT_PROGRAM, struct.pack("<II", id_, 0))
+        if result < 0:
+            return total / runs if runs else float("nan")
+        id_ = struct.unpack_from("<I", raw, 4)[0]
+        fd, _ = _bpf(_PROGRAM_BY_ID, struct.pack("<I", id_))
+        if fd < 0:
+            continue  # it ended meanwhile
+        info = ctypes.create_string_buffer(256)
+        _bpf(_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+        os.close(fd)
+        if info.raw[_NAME_AT : _NAME_AT + 16].startswith(prefix.encode()):
+            time_ns, count = struct.unpack_from("<QQ", info, _RUN_TIME_AT)
+            total, runs = total + time_ns, runs + count
+
+
+def _bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
+    buffer = ctypes.create_string_buffer(attributes, 128)
+    return int(_libc.syscall(_SYS_BPF, command, buffer, len(buffer))), buffer.raw

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waits of threads: what is kept of each from the moment the thread stops until it runs again. */
+#ifndef ACCEL_MAGIC_OFFCPU_H
+#define ACCEL_MAGIC_OFFCPU_H
+
+/* In step with accel_magic/kernel/waits.py. */
+#define AM_WAIT_STACKS 3
+
+struct am_wait {
+	u64 time;
+	u32 pid;
+	u32 tid;
+	char comm[16];
+	u32 cpu;
+	u32 state; /* the kernel's task state; 0: it could have gone on */
+	s64 syscall; /* number of the system call that it is in, or -1 */
+	u64 arguments[2];
+	u64 stacks[AM_WAIT_STACKS];
+};
+
+#define AM_TASK_DEAD 0x80
+#define AM_NO_SYSCALL -1
+#define AM_CS_64_BIT 0x33 /* 32-bit programs number their calls otherwise */
+
+/* BCC's header has not all helpers: their numbers are part of the kernel's interface (Linux >= 5.15). */
+static void *(*am_current_task)(void) = (void *)158;
+static void *(*am_task_registers)(void *task) = (void *)175;
+
+/* From si to cs in struct pt_regs. */
+struct am_wait_registers {
+	u64 si, di, orig_ax, ip, cs;
+};
+
+AM_INLINE void am_read_call(struct am_wait *wait)
+{
+	struct am_wait_registers registers = {};
+	char *saved = am_task_registers(am_current_task());
+
+	wait->syscall = AM_NO_SYSCALL;
+	if (bpf_probe_read_kernel(&registers, sizeof(registers), saved + __builtin_offsetof(struct pt_regs, si)))
+		return;
+	/* Interrupts and faults of user code leave no number; kernel threads have no user code at all. */
+	if ((u16)registers.cs != AM_CS_64_BIT || (s64)registers.orig_ax < 0)
+		return;
+	wait->syscall = registers.orig_ax;
+	wait->arguments[0] = registers.di;
+	wait->arguments[1] = registers.si;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python stack of the current thread, walked in the interpreter's own memory.
+ *
+ * Every constant AM_PY_* comes from accel_magic/kernel/python_layout.py, which has found it in the process that is
+ * traced: only that one is walked. Each frame gives two words, the innermost first: the address of its code object;
+ * then the offset of the instruction under way in its bytecode (lower half, in bytes) and the code's first line (upper
+ * half). The offset is negative while a function is being entered.
+ *
+ * A stack that goes on where it could not be followed ends with the word 0 and why (AM_PY_CUT_*): it is deeper than
+ * AM_PY_MOST_FRAMES; its memory could not be read; a generator was about to hand over to its caller, and was let go.
+ */
+#ifndef ACCEL_MAGIC_PYTHON_H
+#define ACCEL_MAGIC_PYTHON_H
+
+#include "stacks.h"
+
+/* In step with accel_magic/kernel/python_names.py. */
+#define AM_PY_CUT_DEEP 1
+#define AM_PY_CUT_UNREADABLE 2
+#define AM_PY_CUT_LET_GO 3
+
+/* Frames that C leaves where it calls into Python are passed over, and are at most every other one. */
+#define AM_PY_STEPS (2 * AM_PY_MOST_FRAMES)
+#define AM_PY_TYPE 8 /* offset of an object's type */
+
+struct am_py_frame {
+	u64 word[AM_PY_FRAME_WORDS];
+};
+
+AM_INLINE u64 am_py_word(u64 address)
+{
+	u64 value = 0;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+AM_INLINE int am_py_is_frame(u64 at)
+{
+	u64 code = am_py_word(at + AM_PY_FRAME + 8 * AM_PY_CODE) & ~AM_PY_TAG;
+
+	return am_py_word(code + AM_PY_TYPE) == AM_PY_CODE_TYPE;
+}
+
+/* The newest frame of the current thread; 0 where it has none, or is of another process. */
+AM_INLINE u64 am_py_newest(void)
+{
+	u64 at = 0, run = 0, hop = 0;
+
+	if ((u32)(bpf_get_current_pid_tgid() >> 32) != AM_PY_PID)
+		return 0;
+	bpf_probe_read_kernel(&at, sizeof(at), (char *)bpf_get_current_task() + AM_PY_FS_BASE);
+	at = am_py_word(at + AM_PY_THREAD_STATE);
+	if (!at)
+		return 0;
+#define AM_PY_HOP(offset) run = at, hop = (offset), at = am_py_word(run + hop);
+	AM_PY_HOPS
+#undef AM_PY_HOP
+#if AM_PY_OUTER >= 0
+	/* A run of the interpreter that begins has no frame yet: what stands there is what the memory held before. */
+	if (!am_py_is_frame(at))
+		at = am_py_word(am_py_word(run + AM_PY_OUTER) + hop);
+#endif
+	return at;
+}
+
+AM_INLINE void am_py_put(struct am_stack *stack, u64 first, u64 second)
+{
+	/* The count lives in memory: known to the verifier, it would make every depth a case of its own. */
+	u32 at = *(volatile u32 *)&stack->words;
+
+	stack->word[at & (AM_STACK_WORDS - 1)] = first;
+	stack->word[(at + 1) & (AM_STACK_WORDS - 1)] = second;
+	*(volatile u32 *)&stack->words = at + 2;
+}
+
+/* Puts the frames from this one outward together, still without lines; returns how many words they take. */
+AM_INLINE u32 am_py_walk(struct am_stack *stack, u64 at)
+{
+	u32 cut = AM_PY_CUT_DEEP;
+
+	stack->words = 0;
+#pragma clang loop unroll(disable)
+	for (u32 step = 0; step < AM_PY_STEPS; step++) {
+		struct am_py_frame frame;
+		u64 code;
+
+		if (*(volatile u32 *)&stack->words >= 2 * AM_PY_MOST_FRAMES)
+			break;
+		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)(at + AM_PY_FRAME))) {
+			cut = AM_PY_CUT_UNREADABLE;
+			break;
+		}
+		code = frame.word[AM_PY_CODE] & ~AM_PY_TAG;
+		if (code != AM_PY_SHIM)
+			am_py_put(stack, code, (u32)(frame.word[AM_PY_INSTRUCTION] - code - AM_PY_BYTECODE));
+		at = frame.word[AM_PY_PREVIOUS];
+		if (!at)
+			break;
+	}
+	if (at)
+		am_py_put(stack, 0, cut);
+	return *(volatile u32 *)&stack->words;
+}
+
+/* Adds the first line of each frame's code, and a mark where the outermost can have callers and shows none. */
+AM_INLINE void am_py_complete(struct am_stack *stack, u32 words)
+{
+	u32 line, flags = 0;
+	u64 code = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 at = 0; at < AM_STACK_WORDS; at += 2) {
+		if (at >= words)
+			break;
+		code = stack->word[at];
+		if (!code)
+			break;
+		line = 0;
+		bpf_probe_read_user(&line, sizeof(line), (void *)(code + AM_PY_FIRST_LINE));
+		stack->word[at + 1] |= (u64)line << 32;
+	}
+	if (!code)
+		return;
+	bpf_probe_read_user(&flags, sizeof(flags), (void *)(code + AM_PY_FLAGS));
+	if (flags & AM_PY_GENERATOR)
+		am_py_put(stack, 0, AM_PY_CUT_LET_GO);
+}
+
+/* Key of the Python stack of the current thread; 0 where there is none. */
+AM_INLINE u64 am_python_stack(int class)
+{
+	struct am_stack *stack = am_scratch_of(class);
+	u64 key, newest = am_py_newest();
+	u32 words = newest ? am_py_walk(stack, newest) : 0;
+
+	if (!words)
+		return 0;
+	/* Lines follow from the codes: what is kept already costs no look at them. */
+	key = am_stack_key(stack, AM_KIND_PYTHON, words);
+	if (!bpf_map_lookup_elem_(AM_MAP(AM_STACKS), &key)) {
+		am_py_complete(stack, words);
+		bpf_map_update_elem_(AM_MAP(AM_STACKS), &key, stack, BPF_NOEXIST);
+	}
+	return key;
+}
+
+#define AM_PYTHON_STACK am_python_stack(AM_STACK_CLASS)
+
+#endif

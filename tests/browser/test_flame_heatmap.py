@@ -1,0 +1,200 @@
+"""The heatmap in a browser, from a file: what is selected in it, what it says of that, what the flame graph draws."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import nbformat
+import pytest
+from bokeh.models import ColumnDataSource
+from nbconvert import HTMLExporter
+
+from accel_magic.profiles.result import ProfileResult
+from accel_magic.views.bokehjs import bokehjs, figure_html
+from accel_magic.views.flame import flame
+from accel_magic.views.flame.heatmap import heatmap
+from accel_magic.views.profile import profile_html
+from tests.browser.conftest import FLAGS, LAST_SEEN
+from tests.browser.heatmap_page import ARGS, CELLS, IMAGES, TITLE, drag, place, ready, told, top_frames
+from tests.profiles_made import phases
+
+# Of 30 s: load 10 s, compute 15 s, store 5 s; cells of 20 ms with two samples of 10 ms each. One wait besides.
+WAIT = (12.34, 13.84, "main;compute;acquire;lock[w]")
+PAGE = "<!doctype html><meta charset=utf-8><body>{}</body>"
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser, html, path, name):
+    """A saved page, which asks nobody for anything and meets no error."""
+    path.write_text(html)
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    errors, asked = [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda asked_for: asked.append(asked_for.url))
+    page.goto(f"file://{path}")
+    ready(page)
+    try:
+        yield page
+    finally:
+        LAST_SEEN.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=LAST_SEEN / f"{name}.png")
+        page.close()
+    assert errors == []
+    assert asked == [f"file://{path}"]
+
+
+@pytest.fixture
+def page(browser, tmp_path, request):
+    """The heatmap alone."""
+    model = heatmap(phases(waits=[WAIT]), ColumnDataSource({"cells": []}))
+    html = PAGE.format(bokehjs() + figure_html(model))
+    with opened(browser, html, tmp_path / "saved.html", request.node.name) as page:
+        yield page
+
+
+@pytest.fixture
+def linked(browser, tmp_path, request):
+    """The heatmap above a flame graph, whose table of the top frames is opened."""
+    model = flame(phases(waits=[WAIT]))
+    html = PAGE.format(bokehjs() + figure_html(model))
+    with opened(browser, html, tmp_path / "saved.html", request.node.name) as page:
+        page.get_by_text("Top frames as a table").click()
+        yield page
+
+
+def test_dragging_selects_the_time_from_the_first_cell_to_the_last(page):
+    drag(page, (3, 40), (5, 4))
+
+    assert page.evaluate(CELLS) == list(range(3 * 50 + 40, 5 * 50 + 4 + 1))
+    assert told(page) == "Selected: 3.80 s to 5.10 s (1.3 s): 1.3 s, 4.13 % of 31.5 s, in 130 samples. Esc: all."
+    assert page.evaluate(IMAGES) == [0.25, 1500, 65]
+
+    drag(page, (6, 4), (3, 40), pause_ms=600, up=False)  # so it does backwards and after a pause
+    assert told(page).startswith("Selected: 3.80 s to 6.10 s")
+    page.mouse.up()
+    assert page.evaluate(CELLS) == list(range(190, 305))
+
+    page.keyboard.press("Escape")
+    assert page.evaluate(CELLS) == []
+    assert page.evaluate(IMAGES) == [1, 1500, 0]
+    assert told(page).startswith("drag: select a time range")
+
+
+def test_dragging_with_shift_selects_a_block(page):
+    page.keyboard.down("Shift")
+    drag(page, (3, 40), (5, 4))
+    page.keyboard.up("Shift")
+
+    assert page.evaluate(CELLS) == [column * 50 + row for column in (3, 4, 5) for row in range(4, 41)]
+    assert told(page) == (
+        "Selected: 3.08 s to 5.82 s (2.22 s of it, a block): 2.22 s, 7.05 % of 31.5 s, in 222 samples. Esc: all."
+    )
+    page.mouse.dblclick(*place(page, 20, 20))
+    assert page.evaluate(CELLS) == []
+
+
+def test_a_click_selects_a_cell_and_with_shift_all_up_to_there(page):
+    page.mouse.click(*place(page, 12, 17))
+    assert page.evaluate(CELLS) == [617]
+    assert told(page) == "Selected: 12.34 s to 12.36 s (20 ms): 1.52 s, 4.83 % of 31.5 s, in 3 samples. Esc: all."
+
+    page.wait_for_timeout(500)  # two quick clicks would be a double click
+    page.keyboard.down("Shift")
+    page.mouse.click(*place(page, 13, 0))
+    page.keyboard.up("Shift")
+    assert page.evaluate(CELLS) == list(range(617, 651))
+
+
+def test_keys_move_and_select(page):
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    assert page.evaluate(CELLS) == [28 * 50 + 49]
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+ArrowLeft")
+    assert page.evaluate(CELLS) == list(range(27 * 50 + 48, 28 * 50 + 50))
+    page.keyboard.press("Escape")
+    assert page.evaluate(CELLS) == []
+
+
+def test_the_pointer_tells_of_its_cell(page):
+    page.mouse.move(*place(page, 12, 17))
+    page.get_by_text("12.34 s to 12.36 s", exact=True).wait_for(timeout=5000)
+    assert page.get_by_text("1.52 s", exact=True).is_visible()
+    assert page.get_by_text("3", exact=True).is_visible()
+
+
+def test_it_follows_what_others_select_and_switch_on(page):
+    assert page.evaluate(TITLE).startswith(
+        "When: time on CPUs and waits where they began; 1 s per column, 20 ms per cell"
+    )
+    page.evaluate(f"{ARGS}.selection.tags = [1]")
+    assert page.evaluate(TITLE) == "When: waits where they began; 1 s per column, 20 ms per cell"
+    assert page.evaluate(IMAGES) == [1, 1, 0]
+    drag(page, (0, 0), (29, 49))
+    assert told(page) == "Selected: 0.00 s to 30.00 s (30 s): 1.5 s, 100 % of 1.5 s, in 1 sample. Esc: all."
+    page.evaluate(f"{ARGS}.selection.tags = []")
+    assert told(page).endswith(": 31.5 s, 100 % of 31.5 s, in 3,001 samples. Esc: all.")
+    page.evaluate(f"{ARGS}.selection.data = {{cells: [617]}}")
+    assert told(page).startswith("Selected: 12.34 s to 12.36 s")
+    assert page.evaluate(IMAGES) == [0.25, 1500, 1]
+
+
+def test_the_flame_graph_shows_the_selected_time_only(linked):
+    everything = [
+        ["gemm", "15 s", "47.6 %", "15 s", "47.6 %"],
+        ["read", "10 s", "31.7 %", "10 s", "31.7 %"],
+        ["store (model.py:50)", "5 s", "15.9 %", "5 s", "15.9 %"],
+        ["lock", "1.5 s", "4.76 %", "1.5 s", "4.76 %"],
+        ["main (model.py:40)", "0 ns", "0 %", "31.5 s", "100 %"],
+        ["compute (model.py:70)", "0 ns", "0 %", "16.5 s", "52.4 %"],
+        ["load (model.py:40)", "0 ns", "0 %", "10 s", "31.7 %"],
+        ["acquire (model.py:70)", "0 ns", "0 %", "1.5 s", "4.76 %"],
+    ]
+    assert top_frames(linked) == everything
+
+    drag(linked, (9, 44), (10, 4))  # 120 ms before the phases change and 100 ms after
+    assert top_frames(linked)[:2] == [
+        ["read", "120 ms", "54.5 %", "120 ms", "54.5 %"],
+        ["gemm", "100 ms", "45.5 %", "100 ms", "45.5 %"],
+    ]
+
+    drag(linked, (10, 0), (24, 49))
+    assert top_frames(linked)[:2] == [
+        ["gemm", "15 s", "90.9 %", "15 s", "90.9 %"],
+        ["lock", "1.5 s", "9.09 %", "1.5 s", "9.09 %"],
+    ]
+    assert linked.get_by_text("in the selected time only").is_visible()
+
+    linked.get_by_role("button", name="waiting").click()
+    assert top_frames(linked)[:1] == [["gemm", "15 s", "100 %", "15 s", "100 %"]]
+    assert told(linked).endswith(": 15 s, 50 % of 30 s, in 1,500 samples. Esc: all.")
+    assert linked.evaluate(TITLE) == "When: time on CPUs; 1 s per column, 20 ms per cell"
+
+    linked.get_by_role("button", name="waiting").click()
+    linked.mouse.dblclick(*place(linked, 2, 2))
+    assert top_frames(linked) == everything
+
+
+def test_an_exported_notebook_does_the_same_with_no_kernel(browser, tmp_path, request, monkeypatch):
+    monkeypatch.setattr("accel_magic.views.bokehjs._carrier", None)  # no output of this process carries BokehJS yet
+    html = profile_html(ProfileResult(phases(waits=[WAIT])))
+    output = nbformat.v4.new_output("display_data", {"text/html": html})
+    cell = nbformat.v4.new_code_cell("%%flame", outputs=[output])
+    exporter = HTMLExporter(template_name="basic")
+    exported, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    with opened(browser, PAGE.format(exported), tmp_path / "exported.html", request.node.name) as page:
+        page.get_by_text("Top frames as a table").click()
+        drag(page, (25, 0), (29, 49))
+        assert top_frames(page)[0] == ["store (model.py:50)", "5 s", "100 %", "5 s", "100 %"]

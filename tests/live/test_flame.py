@@ -1,0 +1,284 @@
+"""`%%flame` on this kernel: known shares come out, threads add up to their time, and nothing is left behind."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+import accel_magic
+from accel_magic.flames.result import FlameResult
+from accel_magic.gpu import standin
+from accel_magic.gpu.simt import Device
+from accel_magic.profiles.model import Kind, State
+
+pytestmark = pytest.mark.live
+
+POINTS = 0.03
+"""Shares may be wrong by so much."""
+
+
+def spin(seconds):
+    """Use so much CPU time in Python."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def add_up(seconds):
+    """The same, in another function."""
+    end, total = time.thread_time() + seconds, 0
+    while time.thread_time() < end:
+        total += sum(range(500))
+
+
+def fill(seconds):
+    """Use so much CPU time inside a system call."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        os.getrandom(1 << 20)
+
+
+def nap(seconds):
+    time.sleep(seconds)
+
+
+def shares(profile, state, name_of):
+    """Share of a state's weight by what `name_of` says of each stack; '' counts as well."""
+    chosen = profile.select(profile.samples.state == state)
+    found = Counter()
+    for row in chosen.stack_table().itertuples():
+        found[name_of(row.frames)] += row.weight / chosen.total
+    return found
+
+
+def test_known_shares_of_processor_time_sleep_and_a_traced_call_come_out():
+    measured = {}
+    with accel_magic.flame("tracepoint:syscalls:sys_enter_getrandom", rate=999, off_cpu=True) as t:
+        for work, seconds in ((spin, 0.5), (add_up, 0.3), (fill, 0.2)):
+            before = time.thread_time()
+            work(seconds)
+            measured[work.__name__] = time.thread_time() - before
+        naps = time.monotonic()
+        nap(0.25)
+        naps = time.monotonic() - naps
+    profile = t.result.profile
+
+    def function(frames):
+        return next((frame.name for frame in frames if frame.name in measured), "")
+
+    on_cpu = shares(profile, State.CPU, function)
+    for name, seconds in measured.items():
+        assert on_cpu[name] == pytest.approx(seconds / sum(measured.values()), abs=POINTS), name
+    inside = shares(
+        profile, State.CPU, lambda frames: any(f == ("getrandom", Kind.DRIVER, "syscalls", 0) for f in frames)
+    )
+    assert inside[True] == pytest.approx(on_cpu["fill"], abs=POINTS)
+    slept = [row for row in t.result.waits.itertuples() if row.reason == "sleep"]
+    assert sum(row.total_ns for row in slept) == pytest.approx(naps * 1e9, rel=POINTS)
+    assert all("nap" in row.where for row in slept)
+    (calls,) = t.result.spans.itertuples()
+    assert calls.cpu_ns == pytest.approx(measured["fill"] * 1e9, abs=POINTS * 1e9)
+
+
+def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
+    took = {}
+
+    def work():
+        began = time.monotonic()
+        spin(0.2)
+        time.sleep(0.1)
+        took[threading.get_native_id()] = time.monotonic() - began
+
+    workers = [threading.Thread(target=work, name=f"worker {number}") for number in range(2)]
+    with accel_magic.flame(rate=999, off_cpu=True) as t:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    rows = t.result.threads.set_index("tid")
+    for worker in workers:
+        row = rows.loc[worker.native_id]
+        assert row["name"] == worker.name
+        assert row["cpu_ns"] == pytest.approx(0.2e9, rel=0.06)
+        assert row["wall_ns"] == pytest.approx(took[worker.native_id] * 1e9, rel=POINTS)
+        assert row["sleep"] == pytest.approx(0.1e9, rel=0.1)
+    # Everything has a stack, and nothing is there twice.
+    profile = t.result.profile
+    ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()
+    assert ran == rows["wall_ns"].sum()
+    assert not [lost for lost in profile.lost if "full" in lost.why]
+
+
+@pytest.fixture(scope="module")
+def ipython():
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.run_cell("%load_ext accel_magic")
+    yield shell
+    shell.run_cell("%unload_ext accel_magic")
+    InteractiveShell.clear_instance()
+
+
+CELL = """%%flame --rate 999 {options}
+import time
+def work():
+    end = time.thread_time() + 0.15
+    while time.thread_time() < end:
+        pass
+work()
+{last}"""
+
+
+def test_the_graph_begins_with_the_cell_and_names_its_lines(ipython):
+    with capture_output():
+        done = ipython.run_cell(CELL.format(options="-o f", last="'the value'"), store_history=True)
+
+    assert done.success
+    result = ipython.user_ns["f"]
+    assert type(result) is FlameResult
+    assert result is done.result is accel_magic.last
+    assert result.value == "the value"
+    heaviest = result.stacks.iloc[0]["frames"]
+    cell = f"cell [{ipython.execution_count - 1}]"
+    assert heaviest[0] == ("<module>", Kind.PYTHON, cell, 7)
+    assert (heaviest[1].name, heaviest[1].module) == ("work", cell)
+    assert heaviest[1].line in (5, 6)
+
+
+def test_an_error_in_the_cell_leaves_the_partial_result_and_nothing_attached(ipython, nothing_attached):
+    with capture_output(display=False) as captured:
+        done = ipython.run_cell(CELL.format(options="-o g", last="1 / 0"))
+
+    assert isinstance(done.error_in_exec, ZeroDivisionError)
+    result = ipython.user_ns["g"]
+    assert result.recording.outcome == "error"
+    assert result.total == pytest.approx(150e6, rel=0.1)
+    assert "the profiled code raised" in captured.stdout
+
+
+def test_a_dry_run_shows_the_plan_and_runs_nothing(ipython):
+    with capture_output():
+        done = ipython.run_cell("%%flame --dry-run --off-cpu 50\nraise SystemExit")
+
+    assert done.success
+    assert "2 probe points" in repr(done.result)
+
+
+PTX = """.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry idle()
+{
+	ret;
+}
+\0"""
+
+
+def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
+    cu = pytest.importorskip("cuda.bindings.driver")
+    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        pytest.skip("no C compiler to build the stand-in driver with")
+
+    def checked(result):
+        assert int(result[0]) == 0, result[0]
+        return result[1] if len(result) == 2 else None
+
+    def step(kernel):
+        checked(cu.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, ((), ()), 0))
+        spin(0.03)
+
+    with standin.driver(Device(memory_bytes=64 << 20)):
+        checked(cu.cuCtxSetCurrent(checked(cu.cuDevicePrimaryCtxRetain(checked(cu.cuDeviceGet(0))))))
+        kernel = checked(cu.cuModuleGetFunction(checked(cu.cuModuleLoadData(PTX.encode())), b"idle"))
+        with accel_magic.flame(gpu=True, device="cuda", rate=999, threads=True) as t:
+            for _ in range(5):
+                step(kernel)
+
+    profile = t.result.profile
+    assert "CPU device (simulated)" in profile.banners[0]
+    worked = profile.select(profile.samples.state == State.ACCELERATOR)
+    assert len(worked.samples) == 5
+    (launched,) = worked.stack_table()["frames"]
+    assert (launched[-1].name, launched[-1].kind) == ("idle", Kind.GPU_KERNEL)
+    assert launched[-2].line == step.__code__.co_firstlineno + 1
+    # Below the launching line the frames are those that BPF saw of the same function.
+    ran = profile.select(profile.samples.state == State.CPU).stack_table()["frames"]
+    spun = next(frames for frames in ran if any(frame.name == "spin" for frame in frames))
+    below = [frame.name for frame in spun].index("spin") - 1
+    assert spun[:below] == launched[:below]
+    assert spun[below]._replace(line=0) == launched[below]._replace(line=0)
+    assert launched[below].name.endswith("<locals>.step")
+
+
+NOTEBOOK = """%%flame --off-cpu --threads -o f
+import time
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    sum(range(1000))
+print("end", flush=True)"""
+ASKED = """for frames in f.stacks["frames"]:
+    print(frames[0].kind.name, frames[0].name.partition(" (")[0], frames[1].name, frames[1].module, sep="|")"""
+
+
+def test_in_a_notebook_a_row_shows_samples_and_its_own_threads_are_left_out(notebook):
+    answer = notebook(NOTEBOOK)
+
+    assert answer.status == "ok"
+    ended = next(when for kind, content, when in answer.messages if kind == "stream" and "end" in content["text"])
+    rows = [
+        (when, re.sub("<[^>]+>", " ", content["data"]["state"]["value"].rpartition("</style>")[2]))
+        for kind, content, when in answer.messages
+        if kind == "comm_msg" and "value" in content["data"].get("state", {})
+    ]
+    during = [text for when, text in rows if when < ended]
+    assert len(during) >= 4
+    counted = [int(re.search(r"(\d+)\s+samples", text)[1]) for text in during]
+    assert counted == sorted(counted)
+    assert counted[-1] > 10
+    assert all("on CPU" in text and " lost" in text for text in during)
+    assert "left out (--all-frames shows them)" in answer.text
+    (shown,) = answer.of("execute_result")
+    assert "accel-magic" in shown["data"]["text/html"]
+    # The cell's own thread is the main one; of the notebook's threads none is there.
+    begins = {tuple(line.split("|")) for line in notebook(ASKED).text.splitlines()}
+    assert {line for line in begins if line[1] == "MainThread"} <= {
+        ("THREAD", "MainThread", "<module>", "cell [2]"),
+        ("THREAD", "MainThread", "[accel_magic]", ""),
+    }
+    assert not {name for _, name, *_ in begins} & {"IOPub", "Heartbeat", "Control", "ZMQbg/IO/0"}
+
+
+def test_an_interrupt_keeps_what_was_sampled_and_detaches(nothing_attached):
+    trace = accel_magic.flame(rate=499)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), trace:
+        timer.start()
+        spin(20)
+
+    assert trace.result.recording.outcome == "interrupted"
+    assert trace.result.total > 50e6
+
+
+KILLED = """import accel_magic, time
+with accel_magic.flame(off_cpu=True):
+    print("running", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_killed_in_the_middle_nothing_stays_attached(in_kernel, left_behind):
+    before = in_kernel()
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "running\n"
+        assert {kind for kind, _ in in_kernel() - before} == {"program", "map", "link"}
+        child.kill()
+    assert left_behind() == set()

@@ -1,0 +1,198 @@
+"""Stacks of events on this very kernel, against chains of calls that are known."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic import open as open_result
+from accel_magic import trace
+from accel_magic.api import Options
+from accel_magic.kernel import stack_maps
+from accel_magic.profiles.model import Kind
+from accel_magic.session import LiveSession
+from accel_magic.traces import handover
+from accel_magic.traces.result import TraceResult
+
+pytestmark = pytest.mark.live
+
+GETPPID = "tracepoint:syscalls:sys_enter_getppid"
+HERE = Path(__file__).name
+FRAMED = "-O0"  # where every function keeps a frame pointer
+
+
+def names(frames, *kinds):
+    return [frame.name for frame in frames if frame.kind in kinds]
+
+
+def by_hand(function, count):
+    for _ in range(count):
+        function()
+
+
+def one_way(count):
+    by_hand(os.getppid, count)
+
+
+def other_way(count):
+    by_hand(os.getppid, count)
+
+
+def test_native_chains_of_a_program_with_frame_pointers_are_whole(build, nothing_attached):
+    program = build("chains", FRAMED)
+    with trace(GETPPID, stacks="user") as t:
+        child = subprocess.Popen([program, "300", "200"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout.readline() == b"done\n"
+    child.communicate()
+    table = t.result.stacks
+
+    assert t.result.hits == 500
+    chains = {
+        tuple(name for name in names(frames, Kind.NATIVE) if not name.startswith("_")): hits
+        for frames, hits in zip(table["frames"], table["hits"], strict=True)
+    }
+    assert chains == {("main", "by_one", "leaf"): 300, ("main", "by_two", "by_one", "leaf"): 200}
+
+
+@pytest.mark.parametrize("kept", ["-O0", "-fomit-frame-pointer"])
+def test_the_caller_of_a_function_that_is_entered_is_never_missing_nor_there_twice(build, kept, nothing_attached):
+    program = build("chains", kept, "-fno-inline", "-fno-optimize-sibling-calls", output=f"chains{kept}")
+    with trace(f"uprobe:{program}:leaf", stacks="user", scope="self") as t:
+        child = subprocess.Popen([program, "30", "20"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout.readline() == b"done\n"
+    child.communicate()
+    innermost = {tuple(names(frames, Kind.NATIVE)[-2:]) for frames in t.result.stacks["frames"]}
+
+    assert innermost == {("by_one", "leaf")}
+    assert t.result.stacks["hits"].sum() == 50
+    if kept == "-O0":
+        longest = names(max(t.result.stacks["frames"], key=len), Kind.NATIVE)
+        assert longest[-4:] == ["main", "by_two", "by_one", "leaf"]
+
+
+def test_python_lines_have_their_calls_and_their_time(nothing_attached):
+    with trace(f"latency:{GETPPID}", scope="self", stacks=True, mode="events") as t:
+        one_way(300)
+        other_way(100)
+    result = t.result
+    table = result.by_stack("sys_enter_getppid")
+    own = {}
+    for frames, hits in zip(table["frames"], table["hits"], strict=True):
+        caller = names(frames, Kind.PYTHON)[-2:]
+        own[tuple(caller)] = own.get(tuple(caller), 0) + hits
+
+    assert result.hits == 400
+    assert own == {("one_way", "by_hand"): 300, ("other_way", "by_hand"): 100}
+    assert set(table["where"]) == {f"by_hand ({HERE}:{by_hand.__code__.co_firstlineno + 2})"}
+    assert table["total"].sum() == result.events["duration_ns"].sum()
+    kernel = names(table["frames"][0], Kind.KERNEL)
+    assert kernel[-1] == "do_syscall_64"
+    assert not [name for name in kernel if "bpf" in name or "trace" in name]
+    assert [frame.kind for frame in table["frames"][0]] == sorted(frame.kind for frame in table["frames"][0])
+    flame = result.profile().profile
+    assert (flame.total, flame.lost) == (400, ())
+
+
+def deep(depth):
+    if depth:
+        deep(depth - 1)
+    else:
+        os.getppid()
+
+
+def test_stacks_that_the_table_has_no_room_for_are_counted(monkeypatch, nothing_attached):
+    monkeypatch.setattr(stack_maps, "MOST_STACKS", 8)
+    with trace(GETPPID, stacks="python") as t:
+        for depth in range(30):
+            deep(depth)
+    result = t.result
+
+    assert result.hits == 30
+    assert (len(result.stacks), int(result.stacks["hits"].sum()), result.stacks_lost) == (8, 8, 22)
+    assert "22 stacks lost" in result.summary()
+    assert result.profile().lost == 22
+
+
+def test_looking_at_stacks_is_not_part_of_the_trace(nothing_attached):
+    calls = ("getppid", "bpf", "process_vm_readv", "openat")
+    with trace(*(f"tracepoint:syscalls:sys_enter_{call}" for call in calls), stacks=True) as t:
+        os.getppid()
+        time.sleep(0.7)  # it looks several times
+    seen = t.result.counts["hits"].groupby("function").sum().to_dict()
+
+    assert seen == {f"sys_enter_{call}": int(call == "getppid") for call in calls}
+    assert not [thread for thread in threading.enumerate() if thread.name == "accel_magic stacks"]
+
+
+def test_code_that_is_gone_at_the_end_has_the_name_it_had(nothing_attached):
+    with trace(GETPPID, stacks="python") as t:
+        space = {"os": os}
+        exec("def passing():\n    os.getppid()\npassing()", space)
+        time.sleep(0.6)
+        del space
+        filler = [compile(f"def f{at}(): return {at}", "filler", "exec") for at in range(2000)]
+    assert len(filler) == 2000
+    assert names(t.result.stacks["frames"][0], Kind.PYTHON)[-1] == "passing"
+
+
+def test_a_process_that_ends_during_the_trace_has_names_when_it_lived_long_enough(build, nothing_attached):
+    program = build("chains", FRAMED)
+    with trace(GETPPID, stacks="user") as t:
+        child = subprocess.Popen([program, "5", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        child.stdout.readline()
+        time.sleep(0.6)
+        child.communicate()
+    assert t.result.stacks["hits"].sum() == 5
+    assert "leaf" in names(t.result.stacks["frames"][0], Kind.NATIVE)
+
+
+@pytest.fixture
+def recorded():
+    """A live recording with stacks."""
+    session = LiveSession(Options(stacks=True).plan((GETPPID,)))
+    session.start()
+    session.go()
+    one_way(7)
+    return session.stop()
+
+
+def test_a_recording_with_stacks_can_be_saved_and_handed_over(recorded, tmp_path, nothing_attached):
+    result = TraceResult(recorded)
+    saved = open_result(result.to_parquet(tmp_path / "t.parquet"))
+    handover.write(recorded, tmp_path / "handed")
+    handed = TraceResult(handover.read(tmp_path / "handed"))
+
+    for other in (saved, handed):
+        assert other.stacks.equals(result.stacks)
+        assert other.events["stack"].tolist() == [0] * 7
+    assert str(handed) == str(result)
+
+
+def test_an_error_in_the_traced_code_keeps_its_stacks_and_leaves_nothing(nothing_attached):
+    with pytest.raises(ZeroDivisionError), trace(GETPPID, stacks=True) as t:
+        one_way(3)
+        1 / 0  # noqa: B018 - raises
+    assert t.result.stacks["hits"].tolist() == [3]
+    assert not [thread for thread in threading.enumerate() if thread.name == "accel_magic stacks"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="frames of older Pythons are not known")
+def test_a_cell_says_which_of_its_lines_did_it(notebook):
+    answer = notebook(
+        "%%ktrace --stacks tracepoint:syscalls:sys_enter_getppid -o t\n"
+        "import os\n"
+        "def ask():\n"
+        "    return os.getppid()\n"
+        "for _ in range(5):\n"
+        "    ask()\n"
+    )
+    assert answer.status == "ok"
+    assert "stacks" in answer.text
+    shown = notebook("print(t.stacks[['hits', 'where']].to_string(index=False, header=False))").text
+    assert shown.split()[:2] == ["5", "ask"]
+    assert shown.split()[2].endswith(":4)")
+    assert "stacks kernel, user, python" in notebook("%ktrace --dry-run --stacks t:syscalls:sys_enter_getppid").text

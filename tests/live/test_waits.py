@@ -1,0 +1,195 @@
+"""Waits of threads: how long and what for, against programs that measure their own waits."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import accel_magic
+from accel_magic import trace
+from accel_magic.kernel import compiler
+from accel_magic.kernel import waits as wait_map
+from accel_magic.kernel.syscall_numbers import NUMBERS
+from accel_magic.traces import reader
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
+
+LATE_NS = 8e6
+"""How much later than its time a thread of a busy machine may go on."""
+
+
+def of_thread(result, tid):
+    events = result.events
+    return events[(events["tid"] == tid) & (events["function"] == "wait")]
+
+
+def not_seen_ns(result):
+    """What waits may have taken whose end the kernel did not tell: some hide switches of the machine's own agents."""
+    return 10e6 * int(result.recording.unpaired.sum())
+
+
+def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, run, tmp_path):
+    program = build("waits")
+
+    with trace("offcpu", stacks="kernel") as t:
+        told = run(program, tmp_path / "lock")
+
+    waits = of_thread(t.result, told["pid"]).query("comm == 'waits'")  # not what it was before exec
+    assert (waits["pid"] == told["pid"]).all()
+    longest = waits.sort_values("duration_ns").groupby(["wait", "syscall"], observed=True)["duration_ns"].max()
+    for reason, call, name in (
+        ("lock", "futex", "lock"),
+        ("IO: read", "read", "read"),
+        ("poll", "poll", "poll"),
+        ("waiting for a child", "wait4", "child"),
+        ("lock", "fcntl", "file_lock"),
+    ):
+        assert told[name] - LATE_NS < longest[reason, NUMBERS[call]] <= told[name]
+    sleeps = waits[waits["wait"] == "sleep"]["duration_ns"]
+    assert len(sleeps) == 3
+    assert told["sleep"] - LATE_NS < sleeps.sum() <= told["sleep"]
+    if "fault" in told:
+        faults = waits[waits["wait"] == "page fault"]
+        assert told["fault"] - LATE_NS < faults["duration_ns"].max() <= told["fault"]
+        assert faults.loc[faults["duration_ns"].idxmax(), "syscall"] == -1
+    assert set(t.result.waits.index) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
+
+
+def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build, run):
+    program = build("busy")
+
+    with trace("profile:hz:1999", "offcpu") as t:
+        told = run(program, 2, 300, 0)
+
+    events = t.result.events
+    for tid, cpu_ns, start_ns, end_ns in zip(
+        *(told[name] for name in ("tid", "cpu_ns", "start_ns", "end_ns")), strict=True
+    ):
+        begin, end = (at - t.result.recording.start_ns for at in (start_ns, end_ns))
+        own = events[(events["tid"] == tid) & events["time_ns"].between(begin, end)]
+        on_cpu = (own["function"] == "1999 Hz").sum() * 1e9 / 1999
+        waited = own[own["function"] == "wait"]
+        assert on_cpu == pytest.approx(cpu_ns, rel=0.03)
+        unseen = not_seen_ns(t.result)
+        assert on_cpu + waited["duration_ns"].sum() == pytest.approx(end - begin, rel=0.03, abs=unseen)
+        for_processor = waited[waited["wait"] == "waiting for a processor"]["duration_ns"].sum()
+        assert for_processor == pytest.approx(end - begin - cpu_ns, rel=0.03, abs=0.02 * (end - begin) + unseen)
+        assert set(waited["state"]) == {0}
+
+
+def test_threads_that_want_the_interpreter_wait_for_the_gil_also_in_a_saved_recording(tmp_path):
+    told = {}
+
+    def work(name):
+        cpu, start = time.thread_time_ns(), time.monotonic_ns()
+        while time.monotonic_ns() - start < 500e6:
+            sum(range(1000))
+        end = time.monotonic_ns()
+        told[name] = (threading.get_native_id(), start, end, time.thread_time_ns() - cpu)
+
+    with trace("offcpu", save=tmp_path / "gil") as t:
+        threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    recording = t.result.recording
+    replayed = accel_magic.open(tmp_path / "gil")
+    for tid, start, end, cpu_ns in told.values():
+        waits = of_thread(t.result, tid)
+        assert of_thread(replayed, tid)["wait"].tolist() == waits["wait"].tolist()
+        inside = waits[waits["time_ns"].between(start - recording.start_ns, end - recording.start_ns)]
+        of_reason = inside.groupby("wait", observed=True)["duration_ns"].sum()
+        assert of_reason["the GIL"] > 0.1 * (end - start)
+        expected = pytest.approx(end - start - cpu_ns, rel=0.03, abs=5e6 + not_seen_ns(t.result))
+        assert of_reason["the GIL"] + of_reason.get("waiting for a processor", 0) == expected
+
+
+def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_are_forgotten():
+    asleep, quick = threading.Event(), threading.Event()
+    ids = {}
+
+    def sleeper():
+        ids["sleeper"] = threading.get_native_id()
+        asleep.wait()
+
+    def brief():
+        ids["brief"] = threading.get_native_id()
+        quick.wait(0.02)
+
+    with trace("offcpu:us:100") as t:
+        thread = threading.Thread(target=sleeper, daemon=True)
+        thread.start()
+        gone = threading.Thread(target=brief)
+        gone.start()
+        gone.join()
+        time.sleep(0.05)
+    asleep.set()
+    thread.join()
+
+    last = of_thread(t.result, ids["sleeper"]).iloc[-1]
+    assert last["time_ns"] + last["duration_ns"] == t.result.recording.duration_ns
+    assert last["duration_ns"] > 50e6
+    assert last["wait"] == "lock"
+    assert t.result.latency["unfinished"].tolist() == [1]
+    assert of_thread(t.result, ids["brief"])["duration_ns"].max() == pytest.approx(20e6, abs=LATE_NS)
+    assert t.result.recorded == len(t.result.events)
+
+
+def test_of_everybodys_waits_the_tracers_own_are_none_and_kernel_threads_are_in_no_system_call():
+    with trace("offcpu", "profile:hz:999", scope="all") as t:
+        time.sleep(0.5)
+
+    events = t.result.events
+    assert {reader.shared().pid, compiler.start()}.isdisjoint(events["pid"])
+    assert 0 not in set(events["tid"])
+    of_kernel = events[events["comm"].str.startswith(("kworker", "rcu_", "ksoftirqd")) & (events["function"] == "wait")]
+    assert len(of_kernel) > 0
+    assert set(of_kernel["syscall"]) == {-1}
+    assert set(of_kernel["arg0"]) == {0}
+
+
+def test_short_waits_are_measured_and_counted_but_no_events(build, run):
+    program = build("naps")
+
+    with trace("offcpu:us:6000", filter="comm == 'naps' and syscall == 230") as t:
+        told = run(program, 2, 40, 4000)["nap"]
+
+    durations = np.array(told)
+    latency = t.result.latency.iloc[0]
+    assert t.result.hits == latency["count"] + t.result.recording.unpaired[0] == 80
+    assert latency["unfinished"] == 0
+    assert durations.mean() - 1e6 < latency["mean"] <= durations.mean() + 1e5
+    # Naps of 4, 8, 12 and 16 ms, and those of 4 ms that a busy machine made longer.
+    assert 60 - t.result.recording.unpaired[0] <= len(t.result.events) <= (durations > 6e6).sum()
+    assert t.result.events["duration_ns"].min() >= 6e6
+    assert (t.result.events["syscall"] == NUMBERS["clock_nanosleep"]).all()
+
+
+def test_a_filter_on_the_duration_decides_what_counts_at_all(build, run):
+    program = build("naps")
+
+    with trace("offcpu", filter="duration > 6000000 and comm == 'naps' and syscall == 230", mode="count") as t:
+        told = run(program, 1, 40, 4000)["nap"]
+
+    assert 30 - t.result.recording.unpaired[0] <= t.result.hits <= (np.array(told) > 6e6).sum()
+    assert t.result.latency["count"].tolist() == [t.result.hits]
+    assert (t.result.recorded, t.result.latency["unfinished"].item()) == (0, 0)
+
+
+def test_waits_that_the_full_table_did_not_take_are_counted(build, run, monkeypatch):
+    monkeypatch.setattr(wait_map, "MOST_WAITS", 4)
+    program = build("naps")
+
+    with trace("offcpu", filter="comm == 'naps'") as t:
+        run(program, 16, 4, 3000)
+
+    recording = t.result.recording
+    assert recording.unpaired[0] > 0
+    assert (
+        recording.hits[0]
+        == recording.unpaired[0] + t.result.latency["count"].item()
+        == recording.unpaired[0] + t.result.recorded
+    )

@@ -1,0 +1,75 @@
+"""Profiles with known functions, shares and times, made without any machine's help."""
+
+from __future__ import annotations
+
+from accel_magic.profiles.model import Kind, ProfileBuilder, State
+
+KINDS = {"n": Kind.NATIVE, "k": Kind.KERNEL, "w": Kind.WAIT, "d": Kind.DRIVER, "g": Kind.GPU_KERNEL, "t": Kind.THREAD}
+MODULES = {Kind.PYTHON: "model.py", Kind.NATIVE: "libwork.so"}
+PHASES = (
+    (0, 10, "main;load;read[k]"),
+    (10, 25, "main;compute;gemm[n]"),
+    (25, 30, "main;store"),
+)
+"""Seconds from, seconds to, stack: a third, a half and a sixth of 30 s."""
+
+
+def phases(stretches=PHASES, *, hz=100, unit="ns", waits=(), **fields):
+    """Profile of a thread that did one thing after the other, sampled `hz` times a second at even distances.
+
+    Args:
+        stretches: (seconds from, seconds to, stack) each; a stack is names joined by `;`, of Python functions, or of
+            those of `KINDS` by a letter in brackets.
+        hz: Samples a second; the first of a stretch is half of a distance after its beginning.
+        unit: With `ns` a sample weighs 1e9 / hz, else 1.
+        waits: (seconds from, seconds to, stack) each: one sample of the state OFF_CPU, which weighs all of its time.
+        fields: Further arguments of `ProfileBuilder.build`.
+
+    """
+    builder = ProfileBuilder()
+    step = 1_000_000_000 // hz
+    weight = step if unit == "ns" else 1
+    for start, end, text in stretches:
+        stack = builder.stack(frames(builder, text))
+        for time_ns in range(round(start * 1e9) + step // 2, round(end * 1e9), step):
+            builder.add(stack, weight, time_ns=time_ns, tid=1)
+    for start, end, text in waits:
+        stack = builder.stack(frames(builder, text))
+        length = round((end - start) * 1_000_000_000)
+        builder.add(stack, length, time_ns=round(start * 1_000_000_000), tid=1, state=State.OFF_CPU)
+    longest = max((end for _, end, _ in (*stretches, *waits)), default=0)
+    given = {"unit": unit, "origin": "made for a test", "duration_ns": round(longest * 1_000_000_000)}
+    return builder.build(**{**given, **fields})
+
+
+def frames(builder, text):
+    """Numbers of the frames of a stack in words: `main;compute;gemm[n]`."""
+    for word in text.split(";"):
+        name, _, letter = word.rstrip("]").partition("[")
+        kind = KINDS.get(letter, Kind.PYTHON)
+        line = 10 * len(name) if kind is Kind.PYTHON else 0
+        yield builder.frame(name, kind, MODULES.get(kind, ""), line)
+
+
+def training(seconds=40):
+    """A made-up training: steps of 0.4 s, and a checkpoint of 1.2 s in every 10 s."""
+    spans = []
+    for start in range(0, 10 * seconds, 4):
+        at = start / 10
+        if start % 100 >= 88:
+            spans.append((at, at + 0.15, "main;fit;save;Tensor.tobytes;memcpy[n]"))
+            spans.append((at + 0.15, at + 0.4, "main;fit;save;write;write[n];do_syscall_64[k];ext4_file_write_iter[k]"))
+            continue
+        spans += [
+            (at + 0.06, at + 0.09, "main;fit;next_batch;collate"),
+            (at + 0.09, at + 0.17, "main;fit;forward;Linear.forward;sgemm[n]"),
+            (at + 0.17, at + 0.2, "main;fit;forward;relu;max[n]"),
+            (at + 0.2, at + 0.36, "main;fit;backward;sgemm[n]"),
+            (at + 0.36, at + 0.4, "main;fit;optimizer_step;add[n]"),
+        ]
+    waits = [
+        (start / 10, start / 10 + 0.06, "main;fit;next_batch;Queue.get;lock[w]")
+        for start in range(0, 10 * seconds, 4)
+        if start % 100 < 88
+    ]
+    return phases(spans, waits=waits)

@@ -1,0 +1,177 @@
+"""Events grouped by where they came from."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from accel_magic.analysis.by_stack import combine, where
+from accel_magic.errors import ProbeError
+from accel_magic.profiles.model import Frame, Kind, Lost, State
+from accel_magic.profiles.result import ProfileResult
+from accel_magic.traces import stacks
+from accel_magic.traces.recording import Column, Events
+from accel_magic.traces.result import TraceResult
+from accel_magic.views.figures import KINDS
+
+MAIN = Frame("main", Kind.PYTHON, "/home/me/cell.py", 10)
+WORK = Frame("work", Kind.PYTHON, "/home/me/cell.py", 3)
+PACKED = Frame("pack", Kind.PYTHON, "/usr/lib/python3.11/site-packages/lib.py", 7)
+READ = Frame("read", Kind.NATIVE, "/lib/libc.so.6")
+SYSCALL = Frame("do_syscall_64", Kind.KERNEL)
+TABLE = stacks.table(
+    np.array([11, 21, 31, 33, 35], np.uint64),
+    np.array([stacks.KERNEL, stacks.USER, stacks.PYTHON, stacks.PYTHON, stacks.PYTHON], np.uint8),
+    [(SYSCALL,), (READ,), (MAIN, WORK), (MAIN, PACKED), (MAIN, WORK)],
+)
+READS, CLOSE = "latency:tracepoint:syscalls:sys_enter_read", "tracepoint:syscalls:sys_enter_close"
+ROWS = (
+    # time, point, duration, kernel, user, python
+    (1, 0, 100, 11, 21, 31),
+    (2, 0, 300, 11, 21, 31),
+    (3, 0, 7, 11, 21, 33),
+    (4, 1, None, 11, 0, 31),
+    (5, 0, 200, 11, 21, 35),  # another key, the same frames
+    (6, 0, 50, 0, 0, 0),
+    (7, 0, 60, 11, 21, 99),  # its Python stack found no room
+    (8, 1, None, 11, 0, 31),
+)
+
+
+@pytest.fixture
+def result(make_recording):
+    keys = [np.array(column, np.uint64) for column in list(zip(*ROWS, strict=True))[3:]]
+    columns = dict(zip(stacks.COLUMNS, map(Column, keys), strict=True))
+    events = [row[:3] for row in ROWS]
+    return TraceResult(
+        make_recording([READS, CLOSE], events, columns=columns, plan={"stacks": tuple("kup")}, stacks=TABLE)
+    )
+
+
+def test_each_event_has_the_number_of_its_merged_stack(result):
+    shown = result.events["stack"]
+    assert str(shown.dtype) == "Int32"
+    assert shown.tolist() == [0, 0, 2, 1, 0, pd.NA, pd.NA, 1]
+    assert not set(stacks.COLUMNS) & set(result.events.columns)
+    assert result.stacks_lost == 1
+
+
+def test_stacks_are_counted_and_measured_the_most_frequent_first(result):
+    table = result.stacks
+    assert list(table.columns) == ["stack", "hits", "total", "mean", "p50", "p99", "frames", "where"]
+    assert table["stack"].tolist() == [0, 1, 2]
+    assert table["hits"].tolist() == [3, 2, 1]
+    assert table.loc[0, ["total", "mean", "p50", "p99"]].tolist() == [600, 200, 200, 300]
+    assert table.loc[1, ["total", "mean", "p50", "p99"]].isna().all()
+    assert table["frames"].tolist() == [
+        (MAIN, WORK, READ, SYSCALL),
+        (MAIN, WORK, SYSCALL),
+        (MAIN, PACKED, READ, SYSCALL),
+    ]
+    assert table["where"].tolist() == ["work (cell.py:3)", "work (cell.py:3)", "main (cell.py:10)"]
+
+
+def test_functions_are_grouped_apart_and_can_be_chosen(result):
+    table = result.by_stack()
+    assert list(zip(table["function"], table["stack"], table["hits"], strict=True)) == [
+        ("sys_enter_read", 0, 3),
+        ("sys_enter_read", 2, 1),
+        ("sys_enter_close", 1, 2),
+    ]
+    assert result.by_stack("sys_enter_cl*")["hits"].tolist() == [2]
+    assert result.by_stack("sys_enter_read")["p50"].tolist() == [200, 7]
+    with pytest.raises(ProbeError, match="sys_enter_red was not traced") as caught:
+        result.by_stack("sys_enter_red")
+    assert "sys_enter_read" in caught.value.fix
+
+
+def test_hits_of_stacks_lost_and_missing_ones_are_all_events(result):
+    missing = int(result.events["stack"].isna().sum())
+    assert result.stacks["hits"].sum() + missing == len(result.events)
+    assert "1 stack lost" in result.summary()
+    assert "work (cell.py:3)" in result.summary()
+    assert "work (cell.py:3)" in result._repr_mimebundle_()["text/html"]
+
+
+def test_a_trace_without_stacks_says_how_to_get_them(make_recording):
+    result = TraceResult(make_recording([CLOSE], [(1, 0)]))
+    assert combine(result.recording) is None
+    assert result.stacks_lost == 0
+    for ask in (lambda: result.stacks, result.by_stack, result.profile):
+        with pytest.raises(ProbeError, match="no stacks") as caught:
+            ask()
+        assert "--stacks" in caught.value.fix
+
+
+def test_the_profile_of_hits_has_every_event_that_has_a_stack_or_none(result):
+    profile = result.profile().profile
+    leaf = Frame("sys_enter_read", Kind.DRIVER, "syscalls")
+    found = {profile.path(int(node)): int(weight) for node, weight in enumerate(profile.own()) if weight}
+
+    assert found == {
+        (MAIN, WORK, READ, SYSCALL, leaf): 3,
+        (MAIN, PACKED, READ, SYSCALL, leaf): 1,
+        (MAIN, WORK, SYSCALL, leaf._replace(name="sys_enter_close")): 2,
+        (Frame("[no stack]"), leaf): 1,
+    }
+    assert profile.unit == "calls"
+    assert profile.lost == (Lost(1, "events had a stack that the full table of stacks did not take"),)
+    assert profile.samples.time_ns.tolist() == [1, 2, 3, 4, 5, 6, 8]
+    assert set(profile.samples.state.tolist()) == {State.CPU}
+
+
+def test_the_profile_of_durations_has_measured_events_alone(result):
+    profile = result.profile("duration").profile
+    assert profile.unit == "ns"
+    assert profile.total == 100 + 300 + 7 + 200 + 50
+    with pytest.raises(ProbeError, match="no weight 'time'"):
+        result.profile("time")
+
+
+def test_durations_that_nobody_measured_are_an_error(make_recording):
+    keys = {name: Column(np.zeros(1, np.uint64)) for name in stacks.COLUMNS}
+    result = TraceResult(make_recording([CLOSE], [(1, 0)], columns=keys, stacks=TABLE))
+    assert result.profile().total == 1
+    with pytest.raises(ProbeError, match="nothing was measured"):
+        result.profile("duration")
+
+
+def test_events_are_drawn_as_a_flame_graph_by_time_where_all_were_measured(result, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(ProfileResult, "figure", lambda self, kind: drawn.append((self.unit, self.total, kind)))
+    KINDS["flame"](result)
+    measured = replace(result.recording, plan=replace(result.plan, points=result.plan.points[:1]))
+    KINDS["flame"](TraceResult(replace(measured, load_events=lambda: only(result.recording.events, 0))))
+    assert drawn == [("calls", 7, "flame"), ("ns", 657, "flame")]
+
+
+def only(events, point):
+    """Events of one point."""
+    rows = events.columns["point"].values == point
+    kept = {
+        name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
+        for name, column in events.columns.items()
+    }
+    return Events(kept)
+
+
+def test_a_function_that_is_the_innermost_frame_is_not_there_twice(make_recording):
+    columns = {"user_stack": Column(np.array([21], np.uint64))}
+    result = TraceResult(make_recording(["uprobe:/lib/libc.so.6:read"], [(1, 0)], columns=columns, stacks=TABLE))
+    assert result.profile().stacks["frames"].tolist() == [(READ,)]
+
+
+def test_where_is_the_innermost_line_of_ones_own():
+    assert where((MAIN, PACKED, READ)) == "main (cell.py:10)"
+    assert where((PACKED, READ)) == "pack (lib.py:7)"
+    assert where((READ, SYSCALL)) == "read"
+    assert where((SYSCALL,)) == "do_syscall_64"
+
+
+def test_a_recording_without_events_has_no_stacks(make_recording):
+    columns = {name: Column(np.zeros(0, np.uint64)) for name in stacks.COLUMNS}
+    result = TraceResult(make_recording([READS], [], columns=columns, stacks=TABLE))
+    assert len(result.stacks) == len(result.by_stack()) == len(result.events["stack"]) == 0
+    assert result.profile().total == 0
+    assert "0 events" in result.summary()

@@ -1,0 +1,54 @@
+"""Whether code keeps frame pointers is told from the code itself."""
+
+import subprocess
+
+import numpy as np
+
+from accel_magic.kernel.symbols.frame_pointers import frame_pointers, kept_share, why_short
+from accel_magic.profiles.model import Frame, Kind
+from accel_magic.traces import stacks
+
+MANY = "int shared;\n" + "\n".join(
+    f"""
+int f{at}(int a, int b) {{ for (int i = 0; i < a; i++) shared += (i ^ b) * {at} + a; return shared % (b + {at}); }}
+int g{at}(int a) {{ int s = 0; for (int i = 0; i < a; i++) s += f{at}(i, a) * f{at}(s, i); return s + f{at}(s, a); }}
+"""
+    for at in range(1, 21)
+)
+
+
+def test_libraries_built_with_and_without_frame_pointers_are_told_apart(compiled, tmp_path):
+    kept = compiled(MANY, "kept", "-O2", "-fno-omit-frame-pointer", "-fno-inline")
+    without = compiled(MANY, "without", "-O2", "-fomit-frame-pointer", "-fno-inline")
+    assert kept_share(kept) > 0.6
+    assert kept_share(without) < 0.1
+
+    subprocess.run(["objcopy", "--strip-all", kept, tmp_path / "stripped.so"], check=True)
+    assert kept_share(tmp_path / "stripped.so") > 0.6
+    (tmp_path / "text.so").write_text("no library")
+    assert kept_share(tmp_path / "text.so") is None
+    assert kept_share(tmp_path / "nowhere.so") is None
+
+
+def test_the_interpreter_is_judged_by_its_own_code():
+    kept, why = frame_pointers()
+    assert why.startswith(("python", "libpython"))
+    assert ("do not keep" in why) is (not kept)
+
+
+def native(*stacks_):
+    rows = [tuple(Frame(name, Kind.NATIVE, module) for name, module in stack) for stack in stacks_]
+    return stacks.table(np.arange(1, len(rows) + 1, dtype=np.uint64), np.full(len(rows), stacks.USER, np.uint8), rows)
+
+
+def test_the_reason_names_the_library_where_stacks_end(compiled):
+    without = str(compiled(MANY, "without", "-O2", "-fomit-frame-pointer", "-fno-inline"))
+    whole = [("__libc_start_call_main", "/lib/libc.so.6"), ("main", "/bin/program")]
+    short = [("f1", without), ("g1", without)]
+    assert why_short(native(whole, whole)) == ""
+    assert why_short(native()) == ""
+    assert why_short(native(whole, short, short)) == (
+        "2 of 3 native stacks do not reach the beginning of their thread: without.so was built without frame pointers"
+    )
+    unknown = [("f", "/nowhere/libgone.so")]
+    assert why_short(native(unknown)).endswith("code on the way keeps no frame pointers")

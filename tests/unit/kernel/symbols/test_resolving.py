@@ -1,0 +1,212 @@
+"""Stacks of addresses become stacks of names: on this process's own code, and on a made-up kernel."""
+
+import ctypes
+import io
+import mmap
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from accel_magic.kernel import scope
+from accel_magic.kernel.symbols import Processes, jit, kallsyms, mappings, notes, resolve, resolving
+from accel_magic.profiles.model import Frame, Kind
+from accel_magic.traces.stacks import KERNEL, PYTHON, USER, RawStacks
+
+KERNEL_FUNCTIONS = """\
+ffffffff81000000 T entry_SYSCALL_64_after_hwframe
+ffffffff81000100 T do_syscall_64
+ffffffff81000200 T __x64_sys_read
+ffffffff81000300 T __traceiter_sys_enter
+ffffffff81000400 T bpf_trace_run2
+ffffffff81000500 T _etext
+"""
+ENTRY, SYSCALL, READ, ITERATE, RUN, PROGRAM = (
+    0xFFFFFFFF81000010,
+    0xFFFFFFFF81000110,
+    0xFFFFFFFF81000210,
+    0xFFFFFFFF81000310,
+    0xFFFFFFFF81000410,
+    0xFFFFFFFFC0001234,
+)
+
+
+def raw(*stacks, pid=None):
+    """RawStacks of (key, kind, words), in the order given."""
+    words = [np.array(words, np.uint64) for _, _, words in stacks]
+    return RawStacks(
+        np.array([key for key, _, _ in stacks], np.uint64),
+        np.array([kind for _, kind, _ in stacks], np.uint8),
+        np.cumsum([0, *map(len, words)]),
+        np.concatenate([np.zeros(0, np.uint64), *words]),
+        None if pid is None else np.full(len(stacks), pid, np.int32),
+    )
+
+
+def shown(table, key):
+    row = int(table.rows(np.array([key], np.uint64))[0])
+    return [frame.name for frame in table.of(row)]
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """Make `text` the list of the kernel's functions."""
+
+    def use(text):
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/kallsyms").write_text(text)
+        read = kallsyms.functions
+        monkeypatch.setattr(kallsyms, "functions", lambda: read(tmp_path))
+
+    return use
+
+
+@pytest.fixture
+def code(library, nm):
+    """Addresses in this process of a library's functions: {name: (address, size)}; and its path."""
+    loaded = ctypes.CDLL(str(library))
+    base = ctypes.cast(loaded.open_one, ctypes.c_void_p).value - nm(library)["open_one"][0]
+    return {name: (base + address, size) for name, (address, size) in nm(library).items()}, str(library)
+
+
+def test_frames_are_turned_round_and_found_by_the_stacks_key(code):
+    functions, path = code
+    one, two = functions["open_one"][0], functions["_open_two"][0]
+    table = resolve(raw((9, USER, [one + 4, two + 6]), (5, USER, [two])), None)
+
+    assert table.keys.tolist() == [5, 9]
+    assert table.of(1) == (Frame("also_two", Kind.NATIVE, path), Frame("open_one", Kind.NATIVE, path))
+    assert table.of(0) == (Frame("also_two", Kind.NATIVE, path),)
+    assert len(table.frames) == 2
+
+
+def test_a_return_address_is_that_of_the_call_before_it_but_the_innermost_is_exact(code):
+    functions, _ = code
+    start, size = functions["open_one"]
+    end = start + size  # where a call that is a function's last instruction would return to
+    table = resolve(raw((1, USER, [start, end])), None)
+
+    assert shown(table, 1) == ["open_one", "open_one"]
+    assert shown(resolve(raw((1, USER, [end])), None), 1) != ["open_one"]
+
+
+def test_a_native_stack_ends_where_there_is_no_code(code):
+    functions, _ = code
+    one = functions["open_one"][0]
+    nothing = id(object())  # memory of this process, but no code
+    table = resolve(raw((1, USER, [one, nothing, one]), (2, USER, [0x10, one]), (3, USER, [one, one, 1])), None)
+
+    assert shown(table, 1) == ["open_one"]
+    assert shown(table, 2) == ["[unknown code]"]
+    assert len(shown(table, 3)) == 2
+
+
+def test_the_tracers_own_functions_are_not_part_of_a_kernel_stack(kernel):
+    kernel(KERNEL_FUNCTIONS)
+    table = resolve(
+        raw(
+            (1, KERNEL, [PROGRAM, RUN, ITERATE, READ, SYSCALL, ENTRY]),
+            (2, KERNEL, [READ, SYSCALL, ENTRY]),
+            (3, KERNEL, [RUN, ITERATE]),
+            (4, KERNEL, [PROGRAM, SYSCALL]),
+        ),
+        None,
+    )
+    inner = ["entry_SYSCALL_64_after_hwframe", "do_syscall_64", "__x64_sys_read"]
+    assert shown(table, 1) == shown(table, 2) == inner
+    assert shown(table, 3) == []
+    assert shown(table, 4) == ["do_syscall_64", f"{PROGRAM:#x}"]
+    assert {frame.kind for frame in table.frames} == {Kind.KERNEL}
+
+
+def test_a_kernel_that_hides_its_functions_is_one_frame_and_a_note(kernel):
+    kernel("\n".join(f"{0:016x}{line[16:]}" for line in KERNEL_FUNCTIONS.splitlines()))
+    table = resolve(raw((1, KERNEL, [READ, SYSCALL])), None)
+
+    assert shown(table, 1) == ["[kernel]", "[kernel]"]
+    assert any("kptr_restrict" in note for note in notes(table))
+
+
+def test_python_frames_are_asked_for_once_each_whatever_the_stacks():
+    class Names:
+        def __init__(self):
+            self.asked = []
+
+        def frames(self, words):
+            self.asked.append(np.asarray(words).tolist())
+            pairs = zip(words[::2], words[1::2], strict=True)
+            return [Frame(f"f{code}", Kind.PYTHON, "m.py", int(line)) for code, line in pairs]
+
+    names = Names()
+    table = resolve(raw((1, PYTHON, [7, 1, 8, 2, 9, 3]), (2, PYTHON, [7, 5, 8, 2, 9, 3])), names)
+
+    assert shown(table, 1) == ["f9", "f8", "f7"]
+    assert [frame.line for frame in table.of(1)] == [3, 2, 5]
+    assert names.asked == [[7, 1, 7, 5, 8, 2, 9, 3]]
+
+
+def test_a_process_that_has_gone_is_said_to_be_unless_it_was_looked_at(monkeypatch):
+    monkeypatch.setattr(scope, "in_initial_namespace", lambda: True)  # a container may have ids of its own
+    child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    while (found := mappings.read(child.pid)) is None or not any("libc" in name for name in found.names):
+        time.sleep(0.01)
+    address = int(found.starts[next(at for at, name in enumerate(found.names) if "libc" in name)])
+    stack = raw((1, USER, [address, address + 64]), pid=child.pid)
+    seen = Processes()
+    seen.learn([child.pid])
+    child.communicate(b"\n")
+
+    assert shown(resolve(stack, None), 1) == [resolving.GONE.name]
+    assert notes(resolve(stack, None))[-1].startswith("1 native stacks are of processes that ended")
+    assert all(frame.module.endswith(".so.6") for frame in resolve(stack, None, seen).frames)
+
+
+def test_code_compiled_at_run_time_has_the_names_its_compiler_left(tmp_path, monkeypatch):
+    memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    (tmp_path / f"perf-{os.getpid()}.map").write_text(
+        f"{start:x} 20 old_name\n{start:x} 20 py::work:/a b.py\ndamaged\n{start + 64:x} 10 other\n"
+    )
+    read = jit.functions
+    monkeypatch.setattr(jit, "functions", lambda pid: read(pid, tmp_path))
+    table = resolve(raw((1, USER, [start + 4]), (2, USER, [start + 40])), None)
+
+    assert shown(table, 1) == ["py::work:/a b.py"]
+    assert shown(table, 2) == ["[compiled code]"]
+
+
+def test_the_functions_that_the_kernel_maps_into_every_process_have_names():
+    vdso = next(line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[vdso]"))
+    start, end = (int(text, 16) for text in vdso.split()[0].split("-"))
+    image = ctypes.string_at(start, end - start)
+    symbols = ELFFile(io.BytesIO(image)).get_section_by_name(".dynsym")
+    wanted = next(symbol for symbol in symbols.iter_symbols() if symbol.name == "__vdso_clock_gettime")
+    name = shown(resolve(raw((1, USER, [start + wanted["st_value"] + 1])), None), 1)
+    assert name in (["clock_gettime"], ["__vdso_clock_gettime"])
+
+
+def test_no_stacks_are_no_trouble():
+    table = resolve(raw(), None)
+    assert (len(table.keys), table.frames, table.starts.tolist()) == (0, (), [0])
+    assert notes(table) == ()
+
+
+def test_a_hundred_thousand_addresses_take_well_under_a_second():
+    own = mappings.read(os.getpid())
+    sizes = (own.ends - own.starts).astype(np.int64)
+    largest = int(np.argmax(sizes))
+    words = np.linspace(0, int(sizes[largest]) - 1, 100_000).astype(np.uint64) + own.starts[largest]
+    stacks = RawStacks(
+        np.arange(1, 2001, 2, dtype=np.uint64), np.full(1000, USER, np.uint8), np.arange(0, 100_001, 100), words
+    )
+    resolve(stacks, None)
+    before = time.process_time()
+    table = resolve(stacks, None)
+
+    assert time.process_time() - before < 1.0
+    assert int(table.starts[-1]) == 100_000

@@ -1,0 +1,63 @@
+"""Clocks that sample CPUs: which CPUs they are on, and what is said when one cannot be had or changes."""
+
+import errno
+import os
+
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.kernel import linker as linkers
+from accel_magic.kernel.linker import Linker
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Three CPUs that are online, of which the last goes offline just when its clock is opened; the clocks opened."""
+    opened = []
+
+    def clock(cpu, rate_hz):
+        if rate_hz > 5000:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        if cpu == 5:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        opened.append((cpu, rate_hz))
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(linkers, "online_cpus", lambda: frozenset((0, 2, 5)))
+    monkeypatch.setattr(linkers.syscalls, "perf_cpu_clock", clock)
+    monkeypatch.setattr(linkers.syscalls, "link_perf_event", lambda *_: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(Linker, "program", lambda *_: 0)
+    return opened
+
+
+@pytest.fixture
+def linker():
+    made = Linker({}, {})
+    yield made
+    made.links.close()
+
+
+def test_every_cpu_that_is_online_has_a_clock_of_the_rate(machine, linker):
+    linker.clock("p", 99, 0)
+
+    assert machine == [(0, 99), (2, 99)]
+    assert len(list(linker.links)) == 2
+
+
+def test_cpus_that_come_and_go_are_told(machine, linker, monkeypatch):
+    linker.clock("p", 99, 0)
+    assert linker.notes() == ("CPU 5 came online: it was not sampled",)
+    monkeypatch.setattr(linkers, "online_cpus", lambda: frozenset((2, 3)))
+
+    assert linker.notes() == ("CPU 3 came online: it was not sampled", "CPU 0 went offline: it was sampled until then")
+
+
+def test_without_a_clock_nothing_is_said_of_cpus(machine, linker):
+    assert linker.notes() == ()
+
+
+def test_a_rate_above_what_the_machine_allows_is_refused_with_the_setting_to_raise(machine, linker):
+    with pytest.raises(MachineError, match="does not sample 9999 times a second") as caught:
+        linker.clock("p", 9999, 0)
+
+    assert "sysctl kernel.perf_event_max_sample_rate=100000" in caught.value.fix

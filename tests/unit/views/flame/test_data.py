@@ -1,0 +1,106 @@
+"""What the page of a flame graph holds: narrow columns, every text once, weights exact."""
+
+import numpy as np
+import pytest
+
+from accel_magic.profiles.labels import label
+from accel_magic.profiles.model import Frame, Kind, ProfileBuilder
+from accel_magic.views.flame.data import ALONE, KINDS, LINE, narrow, packed, page_data
+from accel_magic.views.flame.layout import tree
+
+FRAMES = (
+    Frame("Model.forward", Kind.PYTHON, "/home/me/model.py", 12),
+    Frame("Model.forward", Kind.PYTHON, "/home/me/model.py", 15),
+    Frame("ns::gemm<float>", Kind.NATIVE, "/usr/lib/libwork.so.1"),
+    Frame("", Kind.NATIVE, "/usr/lib/libwork.so.1"),
+    Frame("ivpu_ioctl", Kind.KERNEL, "intel_vpu"),
+    Frame("a:7)", Kind.PYTHON, "b:7).py", 7),
+)
+
+
+def data_of(*frames):
+    builder = ProfileBuilder()
+    builder.add(builder.stack([builder.frame(*frame) for frame in frames]), 1)
+    return page_data(tree(builder.build()))
+
+
+def labels(data, *, lines=True):
+    """As tree.js puts them together."""
+    columns = data["frames"]
+    for name, tail, line in zip(columns["name"], columns["tail"], columns["line"], strict=True):
+        text = data["tails"][tail]
+        if text.startswith(ALONE):
+            yield text[1:]
+        elif lines:
+            yield data["names"][name] + text.replace(LINE, str(line), 1)
+        else:
+            yield data["names"][name] + text.replace(f":{LINE}", "", 1)
+
+
+def test_labels_come_out_as_they_are_everywhere_else():
+    found = dict(zip(labels(data_of(*FRAMES)), ("all", *FRAMES), strict=True))
+
+    assert [label(frame) for frame in FRAMES] == list(found)[1:]
+    assert "ivpu_ioctl [intel_vpu]" in found
+    assert "[libwork.so.1]" in found
+
+
+def test_without_lines_a_label_is_that_of_the_function():
+    assert list(labels(data_of(*FRAMES), lines=False))[1:3] == ["Model.forward (model.py)"] * 2
+
+
+def test_frames_that_differ_in_line_only_are_one_function():
+    functions = data_of(*FRAMES)["frames"]["function"].tolist()
+
+    assert functions[1] == functions[2]
+    assert len(set(functions)) == len(FRAMES)  # and all
+
+
+def test_texts_are_there_once():
+    data = data_of(*FRAMES)
+
+    for texts in ("names", "tails", "files", "groups"):
+        assert len(set(data[texts])) == len(data[texts])
+
+
+def test_every_kind_of_frame_has_words():
+    assert list(KINDS) == list(Kind)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([], "uint8"),
+        ([0, 255], "uint8"),
+        ([256], "uint16"),
+        ([-1, 127], "int8"),
+        ([-1, 128], "int16"),
+        ([65536], "int32"),
+    ],
+)
+def test_columns_are_as_narrow_as_their_values(values, kind):
+    column = np.array(values, np.int64)
+
+    assert narrow(column).dtype == kind
+    assert narrow(column).tolist() == values
+
+
+@pytest.mark.parametrize("weights", [[], [3], [7, 7, 9, 7, 7], list(range(10)), [2**53 - 1] * 4, [1 << 40, 5] * 3])
+def test_weights_are_exact(weights):
+    found = packed(np.array(weights, np.int64))
+    values, codes = found["values"], found["codes"]
+
+    assert [int(value) for value in (values if codes is None else values[codes])] == weights
+
+
+def test_entries_lead_from_node_to_node():
+    builder = ProfileBuilder()
+    a, b = builder.frame("a"), builder.frame("b")
+    builder.add(builder.stack([a]), 5)
+    builder.add(builder.stack([a, b]), 2)
+    builder.add(builder.stack([b]), 1)
+    data = page_data(tree(builder.build()))
+
+    assert np.cumsum(data["entries"]["node"]).tolist() == [1, 2, 3]
+    assert data["entries"]["cell"] is None
+    assert data["baseline"] is None

@@ -1,0 +1,144 @@
+"""The flame graph's model: what the page is given, and what is refused. What it does is seen in tests/browser."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bokeh.embed import json_item
+from bokeh.models import CustomJS, HoverTool, Plot
+
+from accel_magic.errors import ProbeError
+from accel_magic.profiles.model import Kind, Profile, ProfileBuilder, Samples
+from accel_magic.views.flame import flame
+from accel_magic.views.flame.flame import BOX, ROW, ROWS
+from tests.profiles_made import frames, phases
+
+THREE = ((0, 1, "main;load"), (1, 2, "main;compute;gemm[n]"))
+
+
+def script(model):
+    return next(js for js in model.select({"type": CustomJS}) if "data" in js.args)
+
+
+def counted(stacks):
+    """A profile without times."""
+    builder = ProfileBuilder()
+    for text, weight in stacks.items():
+        builder.add(builder.stack(frames(builder, text)), weight)
+    return builder.build()
+
+
+def test_the_script_uses_every_argument_that_it_gets():
+    found = script(flame(phases(THREE)))
+
+    for name in (*found.args, *found.args["options"]):
+        assert re.search(rf"\b{name}\b", found.code), name
+    assert set(re.findall(r"options\.(\w+)", found.code)) == set(found.args["options"])
+
+
+def test_it_listens_to_the_selection_of_the_heatmap():
+    model = flame(phases(THREE))
+    found = script(model)
+
+    assert found.args["selection"].js_property_callbacks["change:data"][-1] is found
+    assert len([plot for plot in model.select({"type": Plot}) if "When" in (plot.title.text or "")]) == 1
+    assert found.args["data"]["entries"]["cell"] is not None
+
+
+def test_without_times_there_is_no_heatmap():
+    model = flame(counted({"main;load": 3}))
+
+    assert len(list(model.select({"type": Plot}))) == 1
+    assert script(model).args["data"]["entries"]["cell"] is None
+
+
+@pytest.mark.parametrize(("invert", "edges"), [(True, (4, 0)), (False, (0, 4))])
+def test_the_root_is_at_the_top_or_at_the_bottom(invert, edges):
+    y_range = script(flame(phases(THREE), invert=invert)).args["plot"].y_range
+
+    assert (y_range.start, y_range.end) == edges
+
+
+def test_the_plot_is_as_high_as_what_is_wide_enough_to_be_seen_and_scrolls_when_high():
+    stacks = {"main;a;b;c": 10**6, ";".join(["main", *"abcdefghijkl"]): 1}
+    assert script(flame(counted(stacks))).args["plot"].height == 5 * ROW
+
+    deep = script(flame(counted({";".join("ab" * 200): 1})))
+    assert deep.args["plot"].height == ROWS[1] * ROW
+    assert deep.args["box"].styles["max-height"] == f"{BOX}px"
+
+
+def test_only_states_that_occur_have_a_switch():
+    waits = [(0.5, 0.75, "main;load;lock[w]")]
+
+    assert script(flame(phases(THREE))).args["options"]["states"] == ["on CPU", "", ""]
+    assert script(flame(phases(THREE, waits=waits))).args["options"]["states"] == ["on CPU", "waiting", ""]
+
+
+def test_a_comparison_begins_with_changes_by_function():
+    options = script(flame(phases(THREE), baseline=phases(THREE))).args["options"]
+    assert (options["color"], options["by_line"]) == ("change", False)
+
+    options = script(flame(phases(THREE), baseline=phases(THREE), color="module")).args["options"]
+    assert options["color"] == "module"
+    [hover] = [
+        tool
+        for tool in flame(counted({"a": 1}), baseline=counted({"a": 2})).select({"type": HoverTool})
+        if ("baseline", "@node{before}") in tool.tooltips
+    ]
+    assert "@node" in hover.formatters
+
+
+def test_banners_and_titles_stand_above_and_are_no_html():
+    model = flame(replace(phases(THREE), banners=("NPU LAB <b>",)), title="<script>")
+    html = model.children[0].elements[0].html
+
+    assert html == '<div class="banner">NPU LAB &lt;b&gt;</div><div class="title">&lt;script&gt;</div>'
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"color": "rainbow"}, "no colours by 'rainbow'"),
+        ({"color": "change"}, "no change to colour by"),
+        ({"baseline": phases(THREE, unit="samples")}, "cannot be compared"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_with_the_reason(options, what):
+    with pytest.raises(ProbeError, match=what):
+        flame(phases(THREE), **options)
+
+
+def test_a_profile_without_weight_is_refused():
+    with pytest.raises(ProbeError, match="nothing to draw"):
+        flame(ProfileBuilder().build())
+
+
+def test_fifty_thousand_frames_are_less_than_a_megabyte():
+    rng = np.random.default_rng(1)
+    nodes, names = 50_000, 6000
+    builder = ProfileBuilder()
+    folder = "/usr/lib/python3.13/site-packages/package"
+    for number in range(names):
+        builder.frame(
+            f"Class{number % 90}.method_{number}", Kind.PYTHON, f"{folder}/module_{number % 60}.py", number % 700
+        )
+    parents = (np.arange(nodes) * rng.random(nodes)).astype(np.int32)
+    parents[0] = -1
+    samples = Samples(
+        stack=np.arange(nodes, dtype=np.int32),
+        weight=np.where(np.arange(nodes) % 2, 10_101_010, rng.integers(1_000, 10**8, nodes)),
+        time_ns=np.sort(rng.integers(0, 90_000_000_000, nodes)),
+        tid=np.ones(nodes, np.int32),
+        state=(np.arange(nodes) % 2).astype(np.uint8),
+    )
+    drawn = Profile(builder.build().frames, parents, rng.integers(0, names, nodes).astype(np.int32), samples, "ns")
+    html = json.dumps(json_item(flame(drawn)))
+
+    assert len(html) < 1_000_000
+
+
+def test_it_displays_itself_without_bokehs_own_machinery():
+    assert set(flame(phases(THREE))._repr_mimebundle_()) == {"text/plain"}  # no notebook here

@@ -1,0 +1,214 @@
+"""A profile's result as text and static HTML."""
+
+import html.parser
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accel_magic.errors import ProbeError
+from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, State
+from accel_magic.profiles.result import ProfileResult
+from accel_magic.views import profile as page
+from accel_magic.views.tables import Table
+
+MS = 1_000_000
+EVIL = "<script>alert('x')</script>"
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects tags, cells and alarms, and checks that elements nest."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.tags, self.cells, self.alarms, self.texts = [], [], [], [], []
+        self.feed(source)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append((tag, dict(attrs)))
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        tag, attrs = self.open[-1] if self.open else ("", {})
+        if tag not in ("style", "script") and data.strip():
+            self.texts.append(data)
+        if tag == "td":
+            self.cells.append(data)
+        if attrs.get("class") == "am-alarm":
+            self.alarms.append(data)
+
+
+def made(samples, **facts):
+    builder = ProfileBuilder()
+    for frames, weight, *rest in samples:
+        time, tid, state = [*rest, *(-1, 0, State.CPU)[len(rest) :]]
+        node = builder.stack(builder.frame(*frame) for frame in frames)
+        builder.add(node, weight, time_ns=time, tid=tid, state=state)
+    return ProfileResult(builder.build(**facts))
+
+
+F, G, WAIT = Frame("f", Kind.PYTHON, "/src/a.py", 3), Frame("g", Kind.NATIVE), Frame("lock", Kind.WAIT)
+
+
+@pytest.fixture
+def result():
+    return made(
+        [
+            ((F, G), 30 * MS, 0, 7),
+            ((F,), 10 * MS, 30 * MS, 7),
+            ((F, WAIT), 60 * MS, 40 * MS, 8, State.OFF_CPU),
+        ],
+        unit="ns",
+        duration_ns=100 * MS,
+        origin="%%flame at 99 Hz",
+        lost=[Lost(2, "samples without a stack"), Lost(0, "samples that came too late")],
+        notes=["the first", EVIL],
+        banners=[f"REPLAY: {EVIL}"],
+    )
+
+
+def test_the_headline_says_how_much_of_what_and_what_was_lost_and_why(result):
+    notes = page.profile_headline(result)
+
+    assert [note.text for note in notes] == [
+        "100 ms",
+        "3 samples",
+        "40 ms on CPU",
+        "60 ms waiting",
+        "3 stacks",
+        "2 threads",
+        "2 samples without a stack",
+        "%%flame at 99 Hz",
+    ]
+    assert [note.text for note in notes if note.alarm] == ["2 samples without a stack"]
+
+
+def test_counted_samples_are_told_exactly_and_once():
+    notes = page.profile_headline(made([((G,), 1_234_000), ((F,), 567)], origin="folded stacks"))
+
+    assert [note.text for note in notes] == ["1,234,567 samples", "2 stacks", "0 lost", "folded stacks"]
+
+
+def test_bytes_are_told_in_readable_units_with_the_exact_sum():
+    (_, weight, *_) = page.profile_headline(made([((G,), 3 << 20)], unit="bytes"))
+
+    assert (weight.text, weight.hint) == ("3 MiB", "exactly 3,145,728 bytes")
+
+
+def test_text_and_html_show_the_same_frames(result):
+    wanted = [
+        ["lock", "wait", "60 ms", "60 %", "60 ms", "60 %"],
+        ["g", "native", "30 ms", "30 %", "30 ms", "30 %"],
+        ["f (a.py:3)", "python", "10 ms", "10 %", "100 ms", "100 %"],
+    ]
+
+    lines = repr(result).splitlines()
+    cells = Reader(page.profile_html(result, figures=False)).cells
+
+    assert [re.split(r"  +", line) for line in lines[-3:]] == wanted
+    assert [cells[row : row + 6] for row in range(0, 18, 6)] == wanted
+    assert lines[0] == f"REPLAY: {EVIL}"
+    assert lines[2] == "note: the first"
+
+
+def test_no_text_of_a_profile_becomes_markup(result):
+    evil = Frame(EVIL, Kind.PYTHON, f"/{EVIL}.py", 1)
+    source = page.profile_html(made([((evil,), 5)], origin=EVIL, notes=[EVIL], banners=[EVIL]), figures=False)
+
+    assert "script" not in Reader(source).tags
+    assert Reader(page.profile_html(result, figures=False)).alarms == ["2 samples without a stack"]
+
+
+def test_further_tables_and_another_headline_take_their_places(result):
+    tables = [("waits", Table(("reason", "count"), (("GIL", "7"),), 1))]
+    head = [page.Note("one of its own")]
+
+    assert "waits\nreason  count\nGIL         7" in page.profile_text(result, head, tables)
+    texts = Reader(page.profile_html(result, head, tables, figures=False)).texts
+    assert "one of its own" in texts
+    assert texts[-5:] == ["waits", "reason", "count", "GIL", "7"]
+
+
+def test_the_graph_is_in_the_page_where_there_is_something_to_draw(result):
+    assert 'data-accel-magic-figure="' in page.profile_html(result)
+    assert "data-accel-magic-figure=" not in page.profile_html(made([]))
+    assert "data-accel-magic-figure=" not in result._repr_mimebundle_()["text/html"]  # no notebook here
+
+
+def test_banners_stand_on_the_page_once(result):
+    source = page.profile_html(result)
+
+    assert source.count("REPLAY:") == 1
+
+
+@pytest.mark.parametrize("kind", page.FIGURES)
+def test_figures_are_drawn(result, kind):
+    timed = replace(result.profile, samples=replace(result.profile.samples, time_ns=np.arange(3) * 1000 * MS))
+
+    assert "text/plain" in ProfileResult(timed).figure(kind)._repr_mimebundle_()
+
+
+def test_a_flame_has_its_root_below_and_an_icicle_above(result, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("accel_magic.views.flame.flame", lambda profile, **options: drawn.append(options["invert"]))
+
+    result.figure("flame"), result.figure("icicle")
+
+    assert drawn == [False, True]
+
+
+def test_figures_that_cannot_be_say_why(result):
+    with pytest.raises(ProbeError, match="no figure of kind 'pie'") as error:
+        result.figure("pie")
+    assert error.value.fix == "choose one of flame, icicle, heatmap"
+    with pytest.raises(ProbeError, match="nothing to draw"):
+        made([]).figure()
+    with pytest.raises(ProbeError, match="needs times"):
+        made([((G,), 1)]).figure("heatmap")
+
+
+def test_a_comparison_says_that_totals_were_made_the_same(result):
+    text = repr(made([((F,), 10), ((G,), 30)]).compare(made([((F,), 10), ((G,), 10)]))).splitlines()
+
+    assert text[:2] == [
+        "40 samples beside a baseline of 20 samples",
+        "changes are of shares: the baseline is brought to the same total (times 2)",
+    ]
+    assert [re.split(r"  +", line) for line in text[-2:]] == [
+        ["g", "native", "30", "10", "75 %", "50 %", "+10"],
+        ["f (a.py)", "python", "10", "10", "25 %", "50 %", "-10"],
+    ]
+
+
+def test_a_comparison_of_equal_totals_needs_no_such_note(result):
+    lines = page.comparison_lines(result.compare(result))
+
+    assert lines == ["100 ms beside a baseline of 100 ms"]
+
+
+def test_different_units_compare_by_shares_only_and_have_no_graph(result, monkeypatch):
+    comparison = result.compare(made([((F,), 10)]))
+
+    monkeypatch.setattr(page, "has_kernel", lambda: True)
+
+    assert "one counts ns, the other samples: only shares can be compared" in repr(comparison)
+    assert "data-accel-magic-figure=" not in comparison._repr_mimebundle_()["text/html"]
+    with pytest.raises(ProbeError):
+        comparison.figure()
+    with pytest.raises(ProbeError, match="nothing to compare"):
+        result.compare(made([])).figure()
+
+
+def test_a_comparison_has_html_and_a_differential_graph(result, monkeypatch):
+    monkeypatch.setattr(page, "has_kernel", lambda: True)
+    comparison = result.compare(made([((F,), 10)], unit="ns"))
+    bundle = comparison._repr_mimebundle_()
+
+    assert bundle["text/html"].count('class="accel-magic-figure"') == 1
+    assert Reader(bundle["text/html"]).cells[:3] == ["f (a.py)", "python", "10 ms"]
+    assert "text/plain" in comparison.figure("icicle")._repr_mimebundle_()
