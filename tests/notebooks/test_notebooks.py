@@ -21,6 +21,8 @@ QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
 FAULTS = ROOT / "notebooks/npu_faults.ipynb"
+FLAME = ROOT / "notebooks/flame.ipynb"
+MAGICS = ("%%ktrace", "%%flame")
 RECORDINGS = sorted((ROOT / "notebooks/recordings").glob("*.parquet"))
 # Replaces the notebook's question whether this machine can be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.doctor\naccel_magic.doctor.Report.exit_status = 1"
@@ -38,7 +40,7 @@ def executed(path, *first):
 
 def traced(notebook):
     """Source and HTML of the cells that trace or replay."""
-    cells = [cell for cell in notebook.cells if cell.source.startswith("%%ktrace")]
+    cells = [cell for cell in notebook.cells if cell.source.startswith(MAGICS)]
     return [(cell.source, html_of(cell)) for cell in cells]
 
 
@@ -214,15 +216,18 @@ def test_notebooks_are_kept_without_outputs(path):
 def test_recordings_name_neither_host_nor_folders(path):
     result = accel_magic.open(path)
 
-    assert result.hits > 0
+    assert result.recording.hits.sum() > 0
     assert result.machine["host"] == "elsewhere"
     assert not [point.target for point in result.plan.points if "/" in point.target]
+    if result.recording.stacks is not None:
+        assert not [frame for frame in result.recording.stacks.frames if frame.module.startswith("/")]
 
 
 def test_recordings_are_small_enough_for_the_repository():
     assert {path.stem.partition("-")[0] for path in RECORDINGS} == {
         "quickstart",
         "openvino",
+        "flame",
         "npu_lab_6.12",
         "npu_lab_7.2",
         "npu_tutorial_7.2",
@@ -235,7 +240,7 @@ def test_recordings_are_small_enough_for_the_repository():
 def test_a_notebook_has_a_recording_for_each_traced_cell_and_no_other(path):
     code = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
     (stem,) = re.findall(r'"recordings/(\S+)\{output\}\.parquet"', code)
-    lines = [line for line in re.findall(r"^%%ktrace .*", code, re.MULTILINE) if "--replay" not in line]
+    lines = [line for line in re.findall(r"^%%(?:ktrace|flame) .*", code, re.MULTILINE) if "--replay" not in line]
     outputs = [re.search(r" -o (\w+)", line) for line in lines]
 
     played = {stem + (f"-{output[1]}" if output else "") for output in outputs}
@@ -253,7 +258,48 @@ def test_recordings_of_the_lab_say_where_they_are_from(kernel):
 
 
 def hits(html):
-    return int(re.search(r"([\d,]+) hits?<", html)[1].replace(",", ""))
+    return int(re.search(r"([\d,]+) (?:hits?<|samples at )", html)[1].replace(",", ""))
+
+
+@pytest.mark.live
+@pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
+def test_the_flame_graphs_show_what_the_text_says_live():
+    pytest.importorskip("openvino")
+
+    notebook, took = executed(FLAME)
+
+    assert took < 90
+    assert "LIVE: every number below is measured" in printed(notebook)
+    assert len(traced(notebook)) == 4
+    for source, html in traced(notebook):
+        assert ("CPU device (simulated)" in html) == ("--gpu" in source)
+        assert "REPLAY" not in html
+        assert hits(html) > 0
+        assert "accel-magic-figure" in html
+    time_is_where_the_text_says(lambda beginning: shown(notebook, beginning))
+
+
+def test_the_flame_graphs_show_what_the_text_says_from_recordings(replayed):
+    time_is_where_the_text_says(lambda beginning: replayed(FLAME, beginning))
+
+
+def time_is_where_the_text_says(said):
+    """What the tables of the notebook about flame graphs show, on any machine's CPU."""
+    shares = dict(re.findall(r"^(\S+) +([\d.]+)%$", said("def share"), re.MULTILINE))
+    before, after = map(float, re.search(r"([\d.]+)% before, ([\d.]+)% after", said("print(f")).groups())
+    assert float(shares["preprocess"]) == before > 5 * after
+    assert float(shares["InferRequest.infer"]) > 5
+    first, *others = re.findall(
+        r"^\d+ +(.+?) +work \(cell \[\d+\]:(\d+)\) +(\d+) +(\d+)", said("waits ="), re.MULTILINE
+    )
+    assert first[0] == "lock"
+    (sleep,) = [row for row in others if row[0] == "sleep"]
+    assert int(first[2]) > 20
+    assert int(sleep[3]) >= 4 * 40 * 2_000_000
+    launches = dict(re.findall(r"^(row_by_row|at_once) +(\d+) +\d+$", said("stacks = "), re.MULTILINE))
+    assert launches == {"row_by_row": "640", "at_once": "10"}
+    assert "13,156 samples" in said("import accel_magic\n\nprofile")
+    assert "the same sum of all samples: True" in said("import tempfile")
 
 
 @pytest.fixture(scope="module")
