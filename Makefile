@@ -16,7 +16,7 @@ DEMO_PACKAGES := python3-bpfcc clang-19
 TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
 
 # Of those that the browser tests take, the ones that the documentation shows.
-SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page
+SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection
 
 .PHONY: help demo test test-thorough lint bench notebooks recordings screenshots clean
 

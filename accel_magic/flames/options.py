@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from accel_magic.errors import MachineError, ProbeError
+from accel_magic.errors import ProbeError
 from accel_magic.probes import grammar, presets
 from accel_magic.probes.grammar import HIGHEST_RATE, LONGEST_US, PREFIX_EXCLUDE, PREFIX_LATENCY
 
 if TYPE_CHECKING:
     from accel_magic.gpu.targets import Asked
-    from accel_magic.probes.plan import Plan, StackKind
+    from accel_magic.probes.plan import Plan
 
 Sampler = Literal["auto", "bpf", "thread"]
 _MEASURED = ("kprobe", "uprobe")
@@ -87,11 +87,10 @@ class FlameOptions:
             MachineError: Something is missing here.
 
         """
+        from accel_magic.kernel.stack_choice import with_stacks
         from accel_magic.probes.match import make_plan
 
-        plan = make_plan(self.words(), max_events=self.max_events, buffer_mib=self.buffer)
-        stacks, notes = stacks_here()
-        return replace(plan, stacks=stacks, notes=(*plan.notes, *notes))
+        return with_stacks(make_plan(self.words(), max_events=self.max_events, buffer_mib=self.buffer), asked=True)
 
 
 def measured(word: str) -> str:
@@ -106,15 +105,3 @@ def measured(word: str) -> str:
     spec = grammar.parse(word)
     calls = spec.kind == "tracepoint" and spec.target == "syscalls" and spec.name.startswith(_SYSCALL)
     return PREFIX_LATENCY + word if spec.kind in _MEASURED or calls else word
-
-
-def stacks_here() -> tuple[tuple[StackKind, ...], tuple[str, ...]]:
-    """Which stacks can be taken here, and why others cannot."""
-    from accel_magic.kernel import python_layout
-
-    try:
-        python_layout.layout()
-    except MachineError as error:
-        why = f": {error.why}" if error.why else ""
-        return ("kernel", "user"), (f"Python's stacks are not there: {error.what}{why}",)
-    return ("kernel", "user", "python"), ()

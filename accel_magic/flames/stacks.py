@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -29,6 +30,7 @@ NO_STACK: Final = Frame("[no stack]")
 """Root of what has no stack at all."""
 LEFT_OUT: Final = -1
 _CALL: Final = "sys_enter_"
+_SCHEDULER: Final = re.compile(r"(__|preempt_)?schedule(_\w+)?$|asm_sysvec_\w+|irqentry_exit\w*|exit_to_user_mode\w*")
 
 
 class Stacks:
@@ -88,9 +90,11 @@ class Stacks:
         if merged is None:
             return LEFT_OUT
         code, kernel = merged
-        wait = () if reason == NO_REASON else (self._reasons[reason],)
         roots = self._roots(tid, pid)
-        return self._stack((*roots, *(code or (() if kernel else (NO_STACK,))), *self._spans[path], *kernel, *wait))
+        outer = code or (() if kernel else (NO_STACK,))
+        if reason == NO_REASON:
+            return self._stack((*roots, *outer, *self._spans[path], *kernel))
+        return self._stack((*roots, *outer, *self._spans[path], *until_scheduled(kernel), self._reasons[reason]))
 
     def _stack(self, frames: Iterable[Frame]) -> int:
         return self._builder.stack([self._builder.frame(*frame) for frame in frames])  # noqa: PD013 - not pandas'
@@ -110,6 +114,12 @@ class Stacks:
         both = interleave((), user, python)
         code = both if self._all_frames else folded(both)
         return None if code is None else (code, tuple(kernel))
+
+
+def until_scheduled(kernel: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Leave out what every wait has inside: the scheduler, and the interrupt by which it took the processor away."""
+    first = next((at for at, frame in enumerate(kernel) if _SCHEDULER.match(frame.name)), len(kernel))
+    return kernel[:first]
 
 
 def span_frame(recording: Recording, point: int) -> Frame:

@@ -77,7 +77,7 @@ def test_dragging_selects_the_time_from_the_first_cell_to_the_last(page):
 
     assert page.evaluate(CELLS) == list(range(3 * 50 + 40, 5 * 50 + 4 + 1))
     assert told(page) == "Selected: 3.80 s to 5.10 s (1.3 s): 1.3 s, 4.13 % of 31.5 s, in 130 samples. Esc: all."
-    assert page.evaluate(IMAGES) == [0.25, 1500, 65]
+    assert page.evaluate(IMAGES) == [0.35, 1500, 65]
 
     drag(page, (6, 4), (3, 40), pause_ms=600, up=False)  # so it does backwards and after a pause
     assert told(page).startswith("Selected: 3.80 s to 6.10 s")
@@ -135,6 +135,15 @@ def test_the_pointer_tells_of_its_cell(page):
     assert page.get_by_text("3", exact=True).is_visible()
 
 
+def test_where_weights_are_counts_they_are_told_exactly(browser, tmp_path, request):
+    profile = phases(unit="samples")
+    profile.samples.weight[0] = 12_345
+    html = PAGE.format(bokehjs() + figure_html(heatmap(profile, ColumnDataSource({"cells": []}))))
+    with opened(browser, html, tmp_path / "saved.html", request.node.name) as page:
+        drag(page, (0, 0), (0, 9))
+        assert told(page) == "Selected: 0.00 s to 0.20 s (200 ms): 12,364 samples, 80.6 % of 15,344 samples. Esc: all."
+
+
 def test_it_follows_what_others_select_and_switch_on(page):
     assert page.evaluate(TITLE).startswith(
         "When: time on CPUs and waits where they began; 1 s per column, 20 ms per cell"
@@ -148,7 +157,7 @@ def test_it_follows_what_others_select_and_switch_on(page):
     assert told(page).endswith(": 31.5 s, 100 % of 31.5 s, in 3,001 samples. Esc: all.")
     page.evaluate(f"{ARGS}.selection.data = {{cells: [617]}}")
     assert told(page).startswith("Selected: 12.34 s to 12.36 s")
-    assert page.evaluate(IMAGES) == [0.25, 1500, 1]
+    assert page.evaluate(IMAGES) == [0.35, 1500, 1]
 
 
 def test_the_flame_graph_shows_the_selected_time_only(linked):

@@ -94,24 +94,27 @@ def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
 
     def work():
         began = time.monotonic()
-        spin(0.2)
-        time.sleep(0.1)
+        spin(0.4)
+        time.sleep(0.2)
         took[threading.get_native_id()] = time.monotonic() - began
 
     workers = [threading.Thread(target=work, name=f"worker {number}") for number in range(2)]
-    with accel_magic.flame(rate=999, off_cpu=True) as t:
+    with accel_magic.flame(rate=1999, off_cpu=True) as t:
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
 
     rows = t.result.threads.set_index("tid")
+    untimed = [lost for lost in t.result.profile.lost if "timed" in lost.why]
     for worker in workers:
         row = rows.loc[worker.native_id]
         assert row["name"] == worker.name
-        assert row["cpu_ns"] == pytest.approx(0.2e9, rel=0.06)
-        assert row["wall_ns"] == pytest.approx(took[worker.native_id] * 1e9, rel=POINTS)
-        assert row["sleep"] == pytest.approx(0.1e9, rel=0.1)
+        assert row["cpu_ns"] == pytest.approx(0.4e9, rel=0.1)  # among busy others a matter of chance
+        assert row["wall_ns"] <= took[worker.native_id] * 1e9 * 1.05
+        if not untimed:
+            assert row["wall_ns"] >= took[worker.native_id] * 1e9 * 0.95
+        assert row["sleep"] == pytest.approx(0.2e9, rel=0.1)
     # Everything has a stack, and nothing is there twice.
     profile = t.result.profile
     ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()

@@ -1,44 +1,16 @@
 // What a flame graph does in the browser: one function body for all of its events, with nothing fetched from anywhere.
-// It follows tree.js, and takes: data, source (frames drawn), labels, outline (of the frame that keys move), plot, box
-// (which scrolls the plot), controls, status, table (panes), selection (its column `cells`: none is all), options.
-
-const h = (tag, attributes, ...children) => {
-  const element = document.createElement(tag)
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(name, value)
-    else if (value === true) element.setAttribute(name, "")
-    else if (value !== false) element.setAttribute(name, value)
-  }
-  element.append(...children)
-  return element
-}
-const counted = (number) => number.toLocaleString("en")
-const several = (number, noun) => `${counted(number)} ${noun}${number === 1 ? "" : "s"}`
-const scaled = (value, units) => {
-  const [size, unit] = units.find(([size]) => Math.abs(value) >= size * 0.9995) ?? units.at(-1)
-  return `${Number((value / size).toPrecision(3))} ${unit}`
-}
-const DURATIONS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]]
-const SIZES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]
-const amount = (value) => options.unit === "ns" ? scaled(value, DURATIONS) : options.unit === "bytes" ? scaled(value, SIZES)
-  : several(value, options.unit.slice(0, -1))
-const share = (part, whole) => whole > 0 ? `${Number((100 * part / whole).toPrecision(3))} %` : "-"
-const cut = (text, most) => text.length <= most ? text : `${text.slice(0, most * 0.6)}…${text.slice(-most * 0.4)}`
-
-// Colours are numbers, 0xRRGGBBAA, as Bokeh takes them.
-const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16))
-const mixed = (a, b, part) => a.map((value, at) => Math.round(value + (b[at] - value) * part))
-const packed = ([r, g, b]) => ((r << 24) | (g << 16) | (b << 8) | 255) >>> 0
-const WHITE = [255, 255, 255], FADED = rgb(options.faded)
+// It follows tree.js and words.js, and takes: data, source (frames drawn), labels, outline (of the frame that keys move),
+// plot, box (which scrolls the plot), controls and table (panes above and below it), selection (of the heatmap: column
+// `cells`, none for all; tags: the states shown, none for all), options.
 
 function start() {
   const lines = tree_of_lines(), entries = entries_of(data.entries)
   const baseline = data.baseline === null ? null : entries_of(data.baseline)
   const everything = options.states.map(() => true)
   let functions = null
-  const state = {tree: lines, states: [...everything], cells: null, zoomed: 0, cursor: 0, visited: [0], at: 0, text: "",
-                 matched: null, color: options.color, inverted: options.inverted, by_line: true, drawn: null}
-  const whole = (tree, some) => totals_of(tree, own_of(tree, some, everything, null))
+  const state = {tree: lines, by_line: true, states: [...everything], cells: null, zoomed: 0, cursor: 0, focused: false,
+                 visited: [0], at: 0, text: "", trouble: "", matched: null, color: options.color,
+                 inverted: options.inverted, rows: options.rows, drawn: null, line_totals: null}
 
   // Weights of what is selected -------------------------------------------------------------------------------------
   function weigh() {
@@ -165,7 +137,8 @@ function start() {
     kind: (node) => node === 0 ? "all of the profile" : options.kinds[frames.kind[state.tree.frame[node]]],
     total: (node) => `${amount(state.total[node])}, ${share(state.total[node], state.total[0])} of all` +
       (path_of(state.tree, shown()).includes(node) ? "" : within(node)),
-    own: (node) => state.own[node] === 0 ? "none" : `${amount(state.own[node])}, ${share(state.own[node], state.total[0])} of all`,
+    own: (node) => state.own[node] === 0 ? "none"
+      : `${amount(state.own[node])}, ${share(state.own[node], state.total[0])} of all`,
     before: (node) => {
       const {now, before} = change_of(node), points = Number((100 * (now - before)).toPrecision(3))
       return `${share(before, 1)} of all before: ${points > 0 ? "+" : ""}${points} points` +
@@ -211,7 +184,7 @@ function start() {
   }
   function switch_tree(by_line) {
     const before = state.tree
-    functions ??= tree_of_functions(lines, (tree) => whole(tree, entries))
+    functions ??= tree_of_functions(lines, (tree) => totals_of(tree, own_of(tree, entries, everything, null)))
     state.tree = by_line ? lines : functions
     const moved = (node) => by_line ? before.of.indexOf(node) : functions.of[node]
     state.visited = state.visited.map(moved)
@@ -226,9 +199,13 @@ function start() {
     weigh()
     redraw()
   }
+  function widest(places) {
+    const {left, right} = state.drawn, width = (k) => right[k] - left[k]
+    return places.length ? places.reduce((a, b) => width(b) > width(a) ? b : a) : undefined
+  }
   // The frame beside the cursor's: "out" is its caller, "in" the widest that it called, -1 and 1 the next in its row.
   function move(where) {
-    const {node, left, right, row, dimmed} = state.drawn, {tree} = state
+    const {node, row, dimmed} = state.drawn, {tree} = state
     const k = Math.max(node.indexOf(state.cursor), 0)
     if (where === "out") {
       const up = tree.parent[node[k]]
@@ -236,22 +213,22 @@ function start() {
       if (k === dimmed) return zoom(up)
       state.cursor = up
     } else {
-      const width = (i) => right[i] - left[i]
-      const rows = node.map((_, i) => i).filter((i) => row[i] === row[k] + (where === "in" ? 1 : 0))
-      const found = where !== "in" ? rows[rows.indexOf(k) + where]
-        : rows.filter((i) => tree.parent[node[i]] === node[k]).reduce((a, b) => a === undefined || width(b) > width(a) ? b : a, undefined)
+      const places = node.map((_, i) => i), beside = places.filter((i) => row[i] === row[k])
+      const found = where === "in" ? widest(places.filter((i) => i > k && tree.parent[node[i]] === node[k]))
+        : beside[beside.indexOf(k) + where]
       if (found === undefined) return
       state.cursor = node[found]
     }
     outlined()
     what.textContent = sentence(state.cursor)
   }
-  function widest_match() {
-    const {node, left, right, dimmed} = state.drawn
-    const found = node.map((_, k) => k).filter((k) => k >= dimmed && state.matched?.[state.tree.frame[node[k]]] === 1)
-    if (found.length) state.cursor = node[found.reduce((a, b) => right[b] - left[b] > right[a] - left[a] ? b : a)]
-    graph()?.focus({preventScroll: true})
+  function to_widest_match() {
+    const {node, dimmed} = state.drawn
+    const found = widest(node.map((_, k) => k).filter((k) => k >= dimmed && state.matched?.[state.tree.frame[node[k]]] === 1))
+    if (found !== undefined) state.cursor = node[found]
+    focus()
   }
+  const focus = () => graph()?.focus({preventScroll: true})
   function at(x, y) {
     const {node, left, right, row} = state.drawn
     return node.find((_, k) => row[k] === Math.floor(y) && left[k] <= x && x < right[k])
@@ -275,8 +252,8 @@ function start() {
   const search_box = h("input", {type: "search", placeholder: "Search: text or /regex/", "aria-label": "Search frames",
     spellcheck: "false", input: () => search(search_box.value), keydown: (event) => {
       event.stopPropagation()
-      if (event.key === "Enter") widest_match()
-      if (event.key === "Escape") { search_box.value = ""; search(""); graph()?.focus({preventScroll: true}) }
+      if (event.key === "Enter") to_widest_match()
+      if (event.key === "Escape") { search_box.value = ""; search(""); focus() }
     }})
   const found = h("output", {class: "found"})
   const button = (text, title, click) => h("button", {type: "button", title, click}, text)
@@ -328,9 +305,10 @@ function start() {
       const {weight, nodes} = matched_weight(tree, total, zoomed, state.matched)
       found.textContent = `${share(weight, total[zoomed])} of ${where} (${several(nodes, "frame")})`
     } else {
-      found.textContent = state.trouble ?? ""
+      found.textContent = state.trouble
     }
-    const parts = [total[0] === 0 ? "nothing in the selection" : `${where === "all" ? "" : where + ": "}${about.total(zoomed)}`]
+    const name = zoomed === 0 ? "" : `${where}: `
+    const parts = [total[0] === 0 ? "nothing in the selection" : name + about.total(zoomed)]
     if (state.cells !== null) parts.push("in the selected time only")
     if (drawn.narrower) parts.push(`${counted(drawn.narrower)} narrower than half a pixel: zoom in`)
     if (drawn.deeper) parts.push("stacks go on deeper: zoom in")
@@ -378,7 +356,8 @@ function start() {
     const rows = top_frames(lines, own, state.line_totals, state.by_line, options.table_rows)
     top.querySelector("table")?.remove()
     top.append(rows_of(["frame", "own", "own share", "total", "total share", "kind"], rows.map(([frame, own, total]) =>
-      [label_of(frame, state.by_line), amount(own), share(own, sum), amount(total), share(total, sum), options.kinds[frames.kind[frame]]])))
+      [label_of(frame, state.by_line), amount(own), share(own, sum), amount(total), share(total, sum),
+       options.kinds[frames.kind[frame]]])))
   }
   function list_gone(before) {
     const {tree, total} = state, nodes = []
@@ -391,7 +370,8 @@ function start() {
     gone.replaceChildren(
       h("summary", {}, `Only in the baseline: ${several(nodes.length, "call")}, ${share(sum, before[0])} of it`),
       rows_of(["frame", "called by", "in the baseline", "share of it"], nodes.slice(0, options.table_rows).map((node) =>
-        [text_of(node), tree.parent[node] === 0 ? "" : text_of(tree.parent[node]), amount(before[node]), share(before[node], before[0])])))
+        [text_of(node), tree.parent[node] === 0 ? "" : text_of(tree.parent[node]), amount(before[node]),
+         share(before[node], before[0])])))
   }
 
   // What Bokeh's views are needed for: keys, and a name for those who do not see the graph.
@@ -401,16 +381,17 @@ function start() {
     if (!element) return tries && setTimeout(() => attach(tries - 1), 100)
     element.tabIndex = 0
     element.setAttribute("role", "application")
-    element.setAttribute("aria-label", "Flame graph: arrow keys move among frames, Enter zooms, Backspace goes back, Escape " +
-      "shows all, slash searches. The table below has the top frames.")
+    element.setAttribute("aria-label", "Flame graph: arrow keys move among frames, Enter zooms, Backspace goes back, " +
+      "Escape shows all, slash searches. The table below has the top frames.")
     element.addEventListener("keydown", pressed)
-    for (const kind of ["focus", "blur"]) element.addEventListener(kind, () => { state.focused = kind === "focus"; outlined() })
+    for (const kind of ["focus", "blur"]) {
+      element.addEventListener(kind, () => { state.focused = kind === "focus"; outlined() })
+    }
     scroll_to_root()
   }
 
   put(controls, bar, switches, legend, what)
   put(table, gone, top)
-  state.rows = options.rows
   if (options.by_line) weigh()
   else switch_tree(false)
   attach(50)
@@ -419,7 +400,7 @@ function start() {
     tap: (x, y) => {
       const node = at(x, y)
       if (node !== undefined) zoom(node)
-      graph()?.focus({preventScroll: true})
+      focus()
     },
     tell: (node, what) => about[what](node),
   }

@@ -53,7 +53,7 @@ FONT: Final = "Helvetica, Arial, sans-serif"
 FONT_SIZE: Final = "11px"
 TABLE_ROWS: Final = 25
 _SCRIPT: Final = "\n".join(
-    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("tree.js", "flame.js")
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("tree.js", "words.js", "flame.js")
 )
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 

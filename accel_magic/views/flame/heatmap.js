@@ -1,7 +1,7 @@
 // What a heatmap does in the browser: one function body for all of its events, with nothing fetched from anywhere.
 // Arguments: plot, bar (of colours), pane (the line below), every, chosen (images), outline, cursor (lines), selection,
 // grid (column: seconds, rows, columns), weights, samples (a row for each of states), scales (by the bits of the states
-// shown: title, limits of the colours, ticks and labels of the bar), units, untimed.
+// shown: title, limits of the colours, ticks and labels of the bar), unit (of weights), units, untimed.
 // A cell's number is column * rows + row.
 const {column, rows, columns} = grid
 const count = columns * rows
@@ -21,6 +21,7 @@ function amount(value, table) {
   while (at + 1 < table.length && Math.abs(value) / table[at][0] >= table[at + 1][0] / table[at][0] - 0.5) at++
   return `${three(value / table[at][0])} ${table[at][1].trim()}`.trim()
 }
+const weighed = (value) => units.weight ? amount(value, units.weight) : counted(value, unit.slice(0, -1))
 // Times in a picture need as many digits as tell two cells apart.
 function at_time(seconds) {
   const [size, name] = column >= 1e-1 ? [1, "s"] : column >= 1e-4 ? [1e-3, "ms"] : [1e-6, "us"]
@@ -124,14 +125,15 @@ function told(cells) {
   const kind = cells.length - 1 === cells[cells.length - 1] - cells[0] ? length : `${length} of it, a block`
   const all = state.weight.reduce((sum, one) => sum + one, 0)
   const share = all ? `${three(100 * weight / all)} %` : "-"
-  return `<b>Selected: ${at_time(start)} to ${at_time(end)}</b> (${kind}): ${amount(weight, units.weight)}, ${share} of ` +
-    `${amount(all, units.weight)}, in ${counted(seen, "sample")}. <span class="hint">Esc: all.${left_out}</span>`
+  const rows_too = unit === "samples" ? "" : `, in ${counted(seen, "sample")}`
+  return `<b>Selected: ${at_time(start)} to ${at_time(end)}</b> (${kind}): ` +
+    `${weighed(weight)}, ${share} of ${weighed(all)}${rows_too}. <span class="hint">Esc: all.${left_out}</span>`
 }
 
 function show_cells(cells, block) {
   state.cells = cells
   const some = cells.length > 0
-  every.glyph.global_alpha = some ? 0.25 : 1
+  every.glyph.global_alpha = some ? 0.35 : 1
   chosen.data_source.data = {image: [image(cells)]}
   outline.data = edge(cells, block)
   const [html] = pane.elements
@@ -189,7 +191,7 @@ function begin() {
     const i = cell_at(x, y)
     const [start, end] = [i * cell_s, (i + 1) * cell_s]
     const [weight, seen] = [state.weight[i], state.samples[i]]
-    return [`${at_time(start)} to ${at_time(end)}`, amount(weight, units.weight), seen.toLocaleString("en")]
+    return [`${at_time(start)} to ${at_time(end)}`, weighed(weight), seen.toLocaleString("en")]
   }
   state.place = cb_context.index.find_one(plot)?.canvas_view.events_el
   if (!state.place) return

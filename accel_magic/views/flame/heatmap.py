@@ -33,7 +33,7 @@ from bokeh.models.ui import Pane
 from accel_magic.errors import ProbeError
 from accel_magic.profiles.model import NO_TIME, Profile, State, Unit
 from accel_magic.views.flame.cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
-from accel_magic.views.format import BYTES, COUNTS, DURATIONS, bytes_text, count_text, duration_text
+from accel_magic.views.format import BYTES, DURATIONS, bytes_text, count_text, duration_text
 from accel_magic.views.plotting import GREY, PALETTE, displayed, label, linear_ticks, log_ticks, new_plot
 
 if TYPE_CHECKING:
@@ -149,22 +149,7 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS) -> 
             "outline": outline,
             "cursor": cursor,
             "selection": selection,
-            "grid": {"column": grid.column_ns / 1e9, "rows": grid.rows, "columns": grid.columns},
-            "weights": [_small(weight) for weight in summed.weight],
-            "samples": [_small(samples) for samples in summed.samples],
-            "states": [int(state) for state in summed.states],
-            "scales": {
-                str(sum(1 << state for state in states)): {
-                    "title": _title(grid, states, profile.unit, scale),
-                    "limits": scale.limits,
-                    "colors": scale.colors,
-                    "ticks": scale.ticks,
-                    "labels": scale.labels,
-                }
-                for states, scale in scales.items()
-            },
-            "units": {"weight": _units(profile.unit), "time": DURATIONS, "count": COUNTS},
-            "untimed": int((profile.samples.time_ns == NO_TIME).sum()),
+            **_page_data(profile, summed, scales),
         },
     )
     for event in ("panstart", "pan", "panend", "press", "mousemove", "pressup", "tap", "doubletap"):
@@ -174,6 +159,30 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS) -> 
         selection.js_on_change(changed, script)
     _hover(plot, every, profile.unit)
     return displayed(Column(children=[*_banners(profile), plot, pane], sizing_mode="stretch_width"))
+
+
+def _page_data(profile: Profile, summed: Sums, scales: dict[tuple[State, ...], Scale]) -> dict[str, Any]:
+    """What the script needs to know of the cells: their weights by state, and how to show each choice of states."""
+    grid = summed.grid
+    return {
+        "grid": {"column": grid.column_ns / 1e9, "rows": grid.rows, "columns": grid.columns},
+        "weights": [_small(weight) for weight in summed.weight],
+        "samples": [_small(samples) for samples in summed.samples],
+        "states": [int(state) for state in summed.states],
+        "scales": {
+            str(sum(1 << state for state in states)): {
+                "title": _title(grid, states, profile.unit, scale),
+                "limits": scale.limits,
+                "colors": scale.colors,
+                "ticks": scale.ticks,
+                "labels": scale.labels,
+            }
+            for states, scale in scales.items()
+        },
+        "unit": profile.unit,
+        "units": {"weight": {"ns": DURATIONS, "bytes": BYTES}.get(profile.unit), "time": DURATIONS},
+        "untimed": int((profile.samples.time_ns == NO_TIME).sum()),
+    }
 
 
 def _banners(profile: Profile) -> list[Any]:
@@ -314,8 +323,8 @@ def _hover(plot: Any, cells: Any, unit: Unit) -> None:
         )
         for at, key in enumerate(("$x", "$y", "@image"))
     }
-    weight = [] if unit == "samples" else [("time" if unit == "ns" else unit, "$y{custom}")]
-    tips = [("when", "$x{custom}"), *weight, ("samples", "@image{custom}")]
+    samples = [] if unit == "samples" else [("samples", "@image{custom}")]
+    tips = [("when", "$x{custom}"), ("time" if unit == "ns" else unit, "$y{custom}"), *samples]
     plot.add_tools(HoverTool(renderers=[cells], tooltips=tips, formatters=fields))
 
 
@@ -331,10 +340,6 @@ def _small(numbers: NDArray[np.int64]) -> NDArray[Any]:
     highest = int(numbers.max(initial=0))
     fitting = next((kind for kind in (np.uint8, np.uint16, np.uint32) if highest <= np.iinfo(kind).max), np.float64)
     return numbers.astype(fitting)
-
-
-def _units(unit: Unit) -> tuple[tuple[float, str], ...]:
-    return {"ns": DURATIONS, "bytes": BYTES}.get(unit) or tuple((size, f"{name} {unit}") for size, name in COUNTS)
 
 
 def _text(unit: Unit) -> Callable[[float], str]:

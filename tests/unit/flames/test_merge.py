@@ -56,18 +56,33 @@ def test_a_wait_weighs_its_length_and_ends_in_its_reason(maker, stacks_of):
     assert profile.samples.time_ns.tolist() == [0, 40 * MS, 50 * MS]
 
 
+def test_a_wait_does_not_show_the_scheduler_that_every_wait_ends_in(maker, stacks_of):
+    maker.wait(0, 3 * MS, python=MAIN, kernel=["do_futex", "futex_do_wait", "schedule", "__schedule"], syscall=FUTEX)
+    maker.wait(5 * MS, MS, python=MAIN, kernel=["asm_sysvec_apic_timer_interrupt", "schedule"], state=0, syscall=-1)
+    maker.wait(7 * MS, MS, kernel=["schedule", "__schedule"], syscall=SLEEP)
+    maker.sample(9 * MS, python=MAIN, kernel=["do_sched_yield", "schedule", "__schedule"])
+    profile = profile_of(maker.make())
+
+    assert stacks_of(profile) == {
+        f"{PATH} > kernel:do_futex > kernel:futex_do_wait > wait:lock": 3 * MS,
+        f"{PATH} > wait:waiting for a processor": MS,
+        "wait:sleep": MS,
+        f"{PATH} > kernel:do_sched_yield > kernel:schedule > kernel:__schedule": 10 * MS,
+    }
+
+
 def test_what_happens_in_a_measured_call_of_the_same_thread_is_inside_its_frame(maker, submit, stacks_of):
     maker.call(2, 10 * MS, 20 * MS)
     maker.sample(9 * MS, python=MAIN)
     maker.sample(15 * MS, python=MAIN, kernel=["ivpu_cmd"])
     maker.sample(15 * MS, tid=101, python=MAIN)
-    maker.wait(18 * MS, 4 * MS, python=MAIN, kernel=["schedule"], syscall=IOCTL)
+    maker.wait(18 * MS, 4 * MS, python=MAIN, kernel=["ivpu_wait", "schedule"], syscall=IOCTL)
     profile = profile_of(maker.make(submit))
 
     assert stacks_of(profile) == {
         PATH: 20 * MS,  # before the call, and the other thread
         f"{PATH} > driver:{SUBMIT} > kernel:ivpu_cmd": 10 * MS,
-        f"{PATH} > driver:{SUBMIT} > kernel:schedule > wait:ioctl": 4 * MS,
+        f"{PATH} > driver:{SUBMIT} > kernel:ivpu_wait > wait:ioctl": 4 * MS,
     }
 
 
