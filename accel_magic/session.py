@@ -89,13 +89,22 @@ class LiveSession:
         plan: What to trace.
         show: Receives live samples from a thread, at most 5 times a second; None for no live display.
         claims: Be the one running trace of the process; False where a trace of another kind is, and this a part of it.
+        each_look: Called some five times a second while a trace with stacks runs, in a thread that is not traced.
 
     """
 
-    def __init__(self, plan: Plan, show: Show | None = None, *, claims: bool = True) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        show: Show | None = None,
+        *,
+        claims: bool = True,
+        each_look: Callable[[], None] | None = None,
+    ) -> None:
         self.plan = plan
         self._show = show
         self._claims = claims
+        self._each_look = each_look
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
         self._watch: StackWatch | None = None
@@ -138,7 +147,8 @@ class LiveSession:
         if attachment.stacks_fd >= 0:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
-            self._watch = StackWatch(attachment.stacks_fd, python="python" in self.plan.stacks)
+            python = "python" in self.plan.stacks
+            self._watch = StackWatch(attachment.stacks_fd, python=python, each_look=self._each_look)
             self._control["ignored_tid"][:, 1] = self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {

@@ -150,7 +150,7 @@ class FlameTrace:
             raise
 
     def _attach(self, plan: Plan, show: Show | None) -> None:
-        live = session.LiveSession(plan, show)
+        live = session.LiveSession(plan, show, each_look=self._learn_names)
         try:
             live.start()
         except MachineError as error:  # of BCC, or of what only the kernel itself knows
@@ -158,6 +158,10 @@ class FlameTrace:
         else:
             self._undo.enter_context(self._cost)
             self._session = live
+
+    def _learn_names(self) -> None:
+        """Learn the names of threads that may be gone at the end."""
+        self._names |= names_of_threads()
 
     def _attach_thread(self) -> None:
         from accel_magic.flames.sampled import ThreadEngine

@@ -14,6 +14,8 @@ from accel_magic.kernel.symbols import Processes, notes, resolve
 from accel_magic.traces.stacks import USER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from accel_magic.kernel.python_names import PythonNames
     from accel_magic.traces.stacks import RawStacks, StackTable
 
@@ -28,11 +30,13 @@ class StackWatch:
     Args:
         table: Descriptor of the table of stacks; must stay open until `stop`.
         python: Whether there are stacks of Python among them.
+        each_look: Called in the thread after each look; None for nothing.
 
     """
 
-    def __init__(self, table: int, *, python: bool) -> None:
+    def __init__(self, table: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
         self._table = table
+        self._each_look = each_look
         self._names = _names() if python else None
         self._processes = Processes()
         self._own = scope.kernel_pid(os.getpid())
@@ -79,6 +83,8 @@ class StackWatch:
                 self._look()
             except OSError:
                 return  # the last look will say so
+            if self._each_look is not None:
+                self._each_look()
             wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)
 
     def _look(self) -> RawStacks:

@@ -285,3 +285,15 @@ def test_killed_in_the_middle_nothing_stays_attached(in_kernel, left_behind):
         assert {kind for kind, _ in in_kernel() - before} == {"program", "map", "link"}
         child.kill()
     assert left_behind() == set()
+
+
+def test_a_thread_that_is_gone_at_the_end_keeps_its_name():
+    def begin():
+        thread = threading.Thread(target=spin, args=(0.5,), name="brief")
+        thread.start()
+        thread.join()
+
+    with accel_magic.flame() as t:
+        begin()
+
+    assert "brief" in set(t.result.threads["name"])

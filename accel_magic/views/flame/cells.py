@@ -7,7 +7,7 @@ column and from bottom to top in each, so that a stretch of time is a stretch of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -56,6 +56,30 @@ class Grid:
         cells = columns * self.rows + offsets * self.rows // self.column_ns
         return np.where(time_ns == NO_TIME, -1, cells).astype(np.int32)
 
+    def starts(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """First ns of each cell, (N,) int64."""
+        columns, rows = np.divmod(cells.astype(np.int64), self.rows)
+        starts: NDArray[np.int64] = columns * self.column_ns - (-rows * self.column_ns // self.rows)
+        return starts
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Samples that last beyond the cell they begin in: waits, and accelerator time in ns.
+
+    Attributes:
+        sample: (S,) int64, rows of the profile's samples.
+        first: (S,) int32, the cell they begin in; `last`: the one they end in, beyond it.
+        head: (S,) int64, weight in the first cell; `tail`: in the last. What is between fills its cells.
+
+    """
+
+    sample: NDArray[np.int64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    head: NDArray[np.int64]
+    tail: NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -64,8 +88,8 @@ class Sums:
     Attributes:
         grid: The cells.
         states: The states that samples with a time have, ascending.
-        weight: (states, cells) int64, in the profile's unit.
-        samples: (states, cells) int64.
+        weight: (states, cells) int64, in the profile's unit; of waits and accelerator time what lies in the cell.
+        samples: (states, cells) int64; each counts where it begins.
 
     """
 
@@ -103,17 +127,44 @@ def cells_of(profile: Profile, rows: int = ROWS) -> NDArray[np.int32]:
     return grid_of(profile, rows).cells(profile.samples.time_ns)
 
 
+def stretches_of(profile: Profile, grid: Grid) -> Stretches:
+    """Find the samples that last beyond their first cell; in a profile whose unit is no time there are none."""
+    samples = profile.samples
+    lasting = (samples.state != State.CPU) & (samples.time_ns != NO_TIME) & (samples.weight > 0)
+    rows = np.flatnonzero(lasting if profile.unit == "ns" else np.zeros(len(samples), np.bool_))
+    start, end = samples.time_ns[rows], samples.time_ns[rows] + samples.weight[rows]
+    first = grid.cells(start)
+    last = np.minimum(grid.cells(end - 1), grid.columns * grid.rows - 1).astype(np.int32)
+    beyond = last > first
+    return Stretches(
+        sample=rows[beyond],
+        first=first[beyond],
+        last=last[beyond],
+        head=(grid.starts(first + 1) - start)[beyond],
+        tail=(end - grid.starts(last))[beyond],
+    )
+
+
 def sums(profile: Profile, grid: Grid) -> Sums:
     """Add up weights and samples by cell and state."""
     samples = profile.samples
     cells = grid.cells(samples.time_ns)
+    stretches = stretches_of(profile, grid)
+    in_first = samples.weight.copy()
+    in_first[stretches.sample] = stretches.head
     timed = cells >= 0
     states = tuple(State(code) for code in np.unique(samples.state[timed]).tolist())
     shape = (len(states), grid.columns * grid.rows)
     weight, count = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     place = np.searchsorted(np.array(states, np.uint8), samples.state[timed]), cells[timed]
-    np.add.at(weight, place, samples.weight[timed])
+    np.add.at(weight, place, in_first[timed])
     np.add.at(count, place, 1)
+    row = np.searchsorted(np.array(states, np.uint8), samples.state[stretches.sample])
+    np.add.at(weight, (row, stretches.last), stretches.tail)
+    under_way = np.zeros((shape[0], shape[1] + 1), np.int64)
+    np.add.at(under_way, (row, stretches.first + 1), 1)
+    np.add.at(under_way, (row, stretches.last), -1)
+    weight += np.cumsum(under_way, axis=1)[:, :-1] * np.diff(grid.starts(np.arange(shape[1] + 1)))
     return Sums(grid, states, weight, count)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.profiles.model import Frame
-    from accel_magic.views.flame.layout import Entries, Tree
+    from accel_magic.views.flame.layout import Entries, Lasting, Tree
 
 LINE: Final = "\0"
 """Stands for a frame's line in the tail of its label."""
@@ -49,7 +49,8 @@ def page_data(tree: Tree) -> dict[str, Any]:
         follows the name in its label, see `LINE` and `ALONE`), `file`, `group` (module by which it is coloured), and
         its `line`, `kind`, `category` and `function` (equal in frames that differ in line only). `names`, `tails`,
         `files`, `groups`: the texts. `entries`, `baseline` (None without one): `node`, `cell` (None where no sample
-        has one), `state`, and `weight` as `packed` gives it.
+        has one), `state`, `weight` as `packed` gives it, and `lasting`: the columns of `Lasting` (None where there are
+        none). `grid`: `column_ns` and `rows` of the heatmap; None without one.
 
     """
     names, tails, files, groups, functions = (_Numbers() for _ in range(5))
@@ -78,6 +79,7 @@ def page_data(tree: Tree) -> dict[str, Any]:
         "groups": groups.texts,
         "entries": _entries(tree.entries),
         "baseline": None if tree.baseline is None else _entries(tree.baseline),
+        "grid": None if tree.grid is None else {"column_ns": tree.grid.column_ns, "rows": tree.grid.rows},
     }
 
 
@@ -108,6 +110,17 @@ def _entries(entries: Entries) -> dict[str, Any]:
         "cell": narrow(entries.cell) if (entries.cell >= 0).any() else None,
         "state": entries.state,
         "weight": packed(entries.weight),
+        "lasting": None if entries.lasting is None or not len(entries.lasting.node) else _lasting(entries.lasting),
+    }
+
+
+def _lasting(lasting: Lasting) -> dict[str, Any]:
+    return {
+        "node": narrow(lasting.node),
+        "state": lasting.state,
+        "first": narrow(lasting.first),
+        "last": narrow(lasting.last),
+        **{name: packed(getattr(lasting, name)) for name in ("weight", "head", "tail")},
     }
 
 

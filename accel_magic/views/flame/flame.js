@@ -194,7 +194,7 @@ function start() {
   }
   function select() {
     const cells = selection.data.cells ?? []
-    state.cells = cells.length ? new Set(cells) : null
+    state.cells = cells.length ? selected(Array.from(cells)) : null
     state.line_totals = null
     weigh()
     redraw()

@@ -20,7 +20,7 @@ from bokeh.plotting import figure as bokeh_figure
 from accel_magic.errors import ProbeError
 from accel_magic.profiles.model import Profile, State
 from accel_magic.views.flame import colors
-from accel_magic.views.flame.cells import cells_of, grid_of
+from accel_magic.views.flame.cells import grid_of
 from accel_magic.views.flame.data import KINDS, page_data
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.flame.layout import Tree, tree
@@ -88,8 +88,9 @@ def flame(
 
     """
     _check(profile, baseline, color)
-    with_heatmap = profile.timed and grid_of(profile).columns > 1
-    drawn = tree(profile, baseline, cells_of(profile) if with_heatmap else None)
+    grid = grid_of(profile) if profile.timed else None
+    with_heatmap = grid is not None and grid.columns > 1
+    drawn = tree(profile, baseline, grid if with_heatmap else None)
     selection = ColumnDataSource({"cells": []})
     parts: list[Any] = [heatmap(replace(profile, banners=()), selection)] if with_heatmap else []
     parts += _graph(drawn, profile, selection, "change" if baseline is not None and color == "kind" else color, invert)
@@ -152,7 +153,7 @@ def _graph(drawn: Tree, profile: Profile, selection: ColumnDataSource, color: st
 
 
 def _options(drawn: Tree, profile: Profile, color: str, invert: bool, rows: int) -> dict[str, Any]:
-    present = set(np.unique(drawn.entries.state).tolist())
+    present = drawn.entries.states
     return {
         "unit": profile.unit,
         "states": [text if state in present else "" for state, text in STATES.items()],
@@ -184,7 +185,7 @@ def _rows(drawn: Tree) -> int:
     """Rows that are filled at first; zooming may show more."""
     totals = np.zeros(len(drawn.depths), np.int64)
     for entries in filter(None, (drawn.entries, drawn.baseline)):
-        np.add.at(totals, entries.node, entries.weight)
+        np.add.at(totals, *entries.by_node)
     # In preorder a node's subtree ends where the next node of its depth or less is.
     ends = _subtree_ends(drawn.depths)
     sums = np.concatenate([[0], np.cumsum(totals)])

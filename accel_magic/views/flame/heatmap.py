@@ -73,7 +73,7 @@ _SCRIPT: Final = Path(__file__).with_name("heatmap.js").read_text(encoding="utf-
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 WHAT: Final = {
     State.CPU: "time on CPUs",
-    State.OFF_CPU: "waits where they began",
+    State.OFF_CPU: "waits",
     State.ACCELERATOR: "accelerator time",
 }
 """What a cell of a profile in ns holds of each state."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.profiles.model import Frame, Kind, Samples
+from accel_magic.profiles.model import Frame, Kind
+from accel_magic.views.flame.cells import stretches_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.profiles.model import Profile
+    from accel_magic.views.flame.cells import Grid
 
 NODES: Final = 60_000
 """Most nodes of a tree: a page with so many stays about 1 MB."""
@@ -24,14 +26,34 @@ NO_CELL: Final = -1
 
 
 @dataclass(frozen=True)
+class Lasting:
+    """Samples that last beyond the cell they begin in, see `cells.Stretches`.
+
+    Attributes:
+        node: (S,) int32, where their stacks end; `state` (S,) uint8; `weight` (S,) int64, all of it.
+        first, last, head, tail: As of `cells.Stretches`.
+
+    """
+
+    node: NDArray[np.int32]
+    state: NDArray[np.uint8]
+    weight: NDArray[np.int64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    head: NDArray[np.int64]
+    tail: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Entries:
-    """Weights of E different (node, cell, state), in this order.
+    """Weights of E different (node, cell, state), in this order, and of what lasts longer than a cell.
 
     Attributes:
         node: (E,) int32, where the stacks end.
         cell: (E,) int32 of the heatmap; `NO_CELL` without one.
         state: (E,) uint8, of `State`.
         weight: (E,) int64, more than 0.
+        lasting: Those that are in none of the above; None without a heatmap.
 
     """
 
@@ -39,6 +61,20 @@ class Entries:
     cell: NDArray[np.int32]
     state: NDArray[np.uint8]
     weight: NDArray[np.int64]
+    lasting: Lasting | None = None
+
+    @property
+    def states(self) -> set[int]:
+        """States that something has."""
+        found = set(np.unique(self.state).tolist())
+        return found if self.lasting is None else found | set(np.unique(self.lasting.state).tolist())
+
+    @property
+    def by_node(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Nodes and weights of everything; a node may be there several times."""
+        if self.lasting is None:
+            return self.node, self.weight
+        return np.append(self.node, self.lasting.node), np.append(self.weight, self.lasting.weight)
 
 
 @dataclass(frozen=True)
@@ -52,6 +88,7 @@ class Tree:
         entries: What the stacks of the profile weigh.
         baseline: What those of the profile that it is compared with weigh; None without one.
         folded: Nodes left out because there were too many: their weight is in the frame that called them.
+        grid: Of the heatmap that the entries' cells belong to; None without one.
 
     """
 
@@ -61,6 +98,7 @@ class Tree:
     entries: Entries
     baseline: Entries | None = None
     folded: int = 0
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True)
@@ -78,13 +116,13 @@ class _Nodes:
         return np.split(order, np.cumsum(np.bincount(self.depths))[:-1])[1:]
 
 
-def tree(profile: Profile, baseline: Profile | None = None, cells: NDArray[np.int32] | None = None) -> Tree:
+def tree(profile: Profile, baseline: Profile | None = None, grid: Grid | None = None) -> Tree:
     """Lay out the stacks of a profile.
 
     Args:
         profile: What to draw.
         baseline: What to compare it with; stacks that only it has are nodes as well.
-        cells: (samples,) int32, the cell of the heatmap that each sample is in; None without a heatmap.
+        grid: Of the heatmap; None without one.
 
     """
     nodes, theirs = _union(profile, baseline)
@@ -105,9 +143,10 @@ def tree(profile: Profile, baseline: Profile | None = None, cells: NDArray[np.in
         frames=tuple(nodes.frames[frame] for frame in used),
         depths=nodes.depths[kept][order],
         node_frames=node_frames.astype(np.int32),
-        entries=_entries(home[samples.stack + 1], samples, cells),
-        baseline=None if baseline is None else _entries(home[theirs[baseline.samples.stack]], baseline.samples, None),
+        entries=_entries(home[samples.stack + 1], profile, grid),
+        baseline=None if baseline is None else _entries(home[theirs[baseline.samples.stack]], baseline, None),
         folded=int(((shares > 0) & ~kept).sum()),
+        grid=grid,
     )
 
 
@@ -187,9 +226,23 @@ def _preorder(
     return places.astype(np.int32)
 
 
-def _entries(nodes: NDArray[np.int32], samples: Samples, cells: NDArray[np.int32] | None) -> Entries:
-    cell = np.full(len(nodes), NO_CELL, np.int32) if cells is None else cells
-    some = samples.weight > 0
+def _entries(nodes: NDArray[np.int32], profile: Profile, grid: Grid | None) -> Entries:
+    samples = profile.samples
+    cell = np.full(len(nodes), NO_CELL, np.int32) if grid is None else grid.cells(samples.time_ns)
+    lasting, some = None, samples.weight > 0
+    if grid is not None:
+        stretches = stretches_of(profile, grid)
+        rows = stretches.sample
+        some[rows] = False
+        lasting = Lasting(
+            nodes[rows],
+            samples.state[rows],
+            samples.weight[rows],
+            stretches.first,
+            stretches.last,
+            stretches.head,
+            stretches.tail,
+        )
     columns = np.stack([nodes, cell, samples.state.astype(np.int32)])[:, some]
     order = np.lexsort(columns[::-1])
     columns, weights = columns[:, order], samples.weight[some][order]
@@ -199,4 +252,5 @@ def _entries(nodes: NDArray[np.int32], samples: Samples, cells: NDArray[np.int32
         cell=columns[1, first],
         state=columns[2, first].astype(np.uint8),
         weight=np.add.reduceat(weights, first) if len(first) else weights,
+        lasting=lasting,
     )

@@ -12,15 +12,25 @@ function label_of(frame, with_line) {
   return name_of(frame) + (with_line ? tail.replace("\0", frames.line[frame]) : tail.replace(":\0", ""))
 }
 
+const unpacked = ({values, codes}) => codes === null ? values : Float64Array.from(codes, (code) => values[code])
+
 function entries_of(packed) {
-  const count = packed.node.length, {values, codes} = packed.weight
-  const node = new Int32Array(count), weight = new Float64Array(count)
+  const count = packed.node.length, node = new Int32Array(count), {cell, state, lasting} = packed
   for (let i = 0, at = 0; i < count; i++) {
     at += packed.node[i]
     node[i] = at
-    weight[i] = codes === null ? values[i] : values[codes[i]]
   }
-  return {count, node, weight, cell: packed.cell, state: packed.state}
+  return {count, node, weight: unpacked(packed.weight), cell, state, lasting: lasting === null ? null : {
+    ...lasting, weight: unpacked(lasting.weight), head: unpacked(lasting.head), tail: unpacked(lasting.tail)}}
+}
+
+// Selected cells: whether one is among them, and how many ns of them lie before a cell.
+function selected(cells) {
+  const {column_ns, rows} = data.grid, chosen = new Set(cells), count = cells.reduce((a, b) => Math.max(a, b), 0) + 1
+  const start = (cell) => Math.floor(cell / rows) * column_ns + Math.ceil((cell % rows) * column_ns / rows)
+  const ns = new Float64Array(count + 1)
+  for (let i = 0; i < count; i++) ns[i + 1] = ns[i] + (chosen.has(i) ? start(i + 1) - start(i) : 0)
+  return {has: (cell) => chosen.has(cell), before: (cell) => ns[Math.min(cell, count)]}
 }
 
 // A node for each frame under its parent, as they were seen.
@@ -58,14 +68,24 @@ function tree_of_functions(lines, total_of) {
   return tree
 }
 
-// Weight of the stacks that end in each node. `states`: which count, by number; `cells`: a Set, or null for all.
+// Weight of the stacks that end in each node. `states`: which count, by number; `cells`: as of `selected`, null for all.
 function own_of(tree, entries, states, cells) {
-  const own = new Float64Array(tree.count), {node, weight, cell, state} = entries, {of} = tree
+  const own = new Float64Array(tree.count), {node, weight, cell, state, lasting} = entries, {of} = tree
   for (let i = 0; i < entries.count; i++) {
     if (!states[state[i]] || (cells !== null && cell !== null && !cells.has(cell[i]))) continue
     own[of[node[i]]] += weight[i]
   }
+  for (let i = 0; i < (lasting?.node.length ?? 0); i++) {
+    if (!states[lasting.state[i]]) continue
+    own[of[lasting.node[i]]] += cells === null ? lasting.weight[i] : part_of(lasting, i, cells)
+  }
   return own
+}
+
+// What of a lasting sample is in these cells.
+function part_of({first, last, head, tail}, i, cells) {
+  const between = cells.before(last[i]) - cells.before(first[i] + 1)
+  return between + (cells.has(first[i]) ? head[i] : 0) + (cells.has(last[i]) ? tail[i] : 0)
 }
 
 function totals_of(tree, own) {

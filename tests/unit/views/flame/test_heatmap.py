@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -108,9 +109,31 @@ def test_weights_and_samples_are_added_up_by_state():
     assert summed.states == (State.CPU, State.OFF_CPU)
     assert (summed.weight[0] == 20_000_000).all()  # two samples of 10 ms in each cell
     assert (summed.samples[0] == 2).all()
-    assert np.flatnonzero(summed.weight[1]).tolist() == [2 * 50 + 25]
-    assert summed.weight[1].sum() == 1_251_000_000  # a wait is where it began
-    assert summed.samples[1].sum() == 2
+    waiting = summed.weight[1]
+    assert np.flatnonzero(waiting).tolist() == list(range(2 * 50 + 25, 3 * 50 + 38))  # 2.50 s to 3.76 s
+    assert waiting[2 * 50 + 25] == 20_000_000 + 1_000_000
+    assert (waiting[2 * 50 + 26 : 3 * 50 + 37] == 20_000_000).all()
+    assert waiting[3 * 50 + 37] == 10_000_000
+    assert summed.samples[1, 2 * 50 + 25] == summed.samples[1].sum() == 2  # where they begin
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**11), st.integers(0, 10**11)), min_size=1, max_size=20),
+    st.integers(1, 60),
+)
+def test_what_lasts_is_in_each_cell_as_long_as_it_lasts_there(waits, rows):
+    builder = ProfileBuilder()
+    stack = builder.stack([builder.frame("lock")])
+    for time_ns, length in waits:
+        builder.add(stack, length, time_ns=time_ns, state=State.OFF_CPU)
+    profile = builder.build(unit="ns", duration_ns=max(time_ns + length for time_ns, length in waits))
+    grid = grid_of(profile, rows)
+    starts = [-(-cell * grid.column_ns // grid.rows) for cell in range(grid.columns * grid.rows + 1)]
+    cells = list(pairwise(starts))
+
+    expected = [sum(max(min(t + n, end) - max(t, start), 0) for t, n in waits) for start, end in cells]
+
+    assert sums(profile, grid).weight[0].tolist() == expected
 
 
 def test_the_image_has_colours_where_samples_are_and_none_elsewhere():

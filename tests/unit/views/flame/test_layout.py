@@ -1,6 +1,7 @@
 """The tree of a flame graph, against sums by path made the slow way."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from accel_magic.profiles.model import Kind, ProfileBuilder, State
 from accel_magic.views.flame import layout
+from accel_magic.views.flame.cells import Grid
 from accel_magic.views.flame.layout import ALL, tree
 
 STACKS = st.lists(
@@ -92,11 +94,29 @@ def test_of_too_many_frames_the_lightest_count_as_their_callers(monkeypatch):
 
 def test_samples_of_one_cell_are_one_entry():
     made = profile([(["a"], 1, State.CPU), (["a"], 2, State.CPU), (["a"], 4, State.CPU), (["a"], 8, State.OFF_CPU)])
-    drawn = tree(made, cells=np.array([7, 3, 7, 7], np.int32))
+    made = replace(made, samples=replace(made.samples, time_ns=np.array([70, 30, 75, 71])))
+    drawn = tree(made, grid=Grid(column_ns=20, rows=2, columns=10))
 
     entries = drawn.entries
     found = zip(entries.node, entries.cell, entries.state, entries.weight, strict=True)
     assert [tuple(map(int, row)) for row in found] == [(1, 3, 0, 2), (1, 7, 0, 5), (1, 7, 1, 8)]
+    assert len(entries.lasting.node) == 0
+
+
+def test_a_wait_beyond_its_cell_is_kept_with_its_two_ends():
+    made = profile([(["a"], 35, State.OFF_CPU), (["a"], 35, State.CPU)])
+    made = replace(made, unit="ns", samples=replace(made.samples, time_ns=np.array([14, 14])))
+    entries = tree(made, grid=Grid(column_ns=20, rows=2, columns=10)).entries
+
+    assert entries.weight.tolist() == [35]  # a sample of the clock is of a moment
+    lasting = entries.lasting
+    assert [column.tolist() for column in (lasting.first, lasting.last, lasting.head, lasting.tail)] == [
+        [1],
+        [4],
+        [6],
+        [9],
+    ]
+    assert [array.tolist() for array in entries.by_node] == [[1, 1], [35, 35]]
 
 
 def test_a_frame_called_like_the_root_is_its_own():
