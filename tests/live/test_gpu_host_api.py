@@ -14,6 +14,7 @@ import pytest
 import accel_magic
 from accel_magic.errors import MachineError
 from accel_magic.gpu.host_api import trace as host_trace
+from accel_magic.probes import libraries
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
 
@@ -276,7 +277,9 @@ def test_without_wanting_them_nothing_is_attached(driver, left_behind, mode, why
     assert why in trace.result.api_off
 
 
-def test_the_preset_works_under_ktrace_too(driver):
+def test_the_preset_works_under_ktrace_too(driver, monkeypatch):
+    # Other tests may have mapped a library of that name too.
+    monkeypatch.setattr(libraries, "mapped_files", lambda _: [driver.path.resolve()])
     with accel_magic.trace("cuda:copy", "cuda:memset") as t:
         driver.run_all()
 
