@@ -11,7 +11,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded
 from accel_magic.profiles.model import Frame, Kind
 
-SAMPLE = Path("/work/shared/data/sample_iaprof.folded")
+SAMPLE = Path(__file__).parents[4] / "shared/data/sample_iaprof.folded"
 
 TEXTS = {
     "futex_wait_[k]": Frame("futex_wait", Kind.KERNEL),
