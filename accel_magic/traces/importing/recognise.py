@@ -61,7 +61,7 @@ def recognise(head: bytes, path: Path) -> Format:
         raise RecordingError(
             f"{path} is not a recording",
             why="it is text, but no output of a tracer that is known here",
-            fix="give the text output of bpftrace, ftrace, trace-cmd report or perf script; see docs/import.md",
+            fix="give the text output of a tracer (docs/import.md lists them) or a profile (docs/flame.md)",
         )
     others = {name: count for name, count in seen.items() if name != best.name and count > _MIXED * total}
     if others:
