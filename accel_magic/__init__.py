@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "last":
-        return import_module("accel_magic.api").last()
+        return import_module("accel_magic.block").last()
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LAZY[name]

@@ -1,34 +1,26 @@
-"""The public way to trace without a notebook: a context manager, a decorator, and what keeps the newest result."""
+"""The public way to trace without a notebook."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from accel_magic.errors import TraceStateError
+from accel_magic.block import Block, keep
 from accel_magic.kernel.stack_choice import with_stacks
 from accel_magic.probes.match import make_plan
-from accel_magic.session import LiveSession, Show, warm_up
+from accel_magic.session import LiveSession, Show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
-    from accel_magic.flames.result import FlameResult, SampledResult
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.flames.result import FlameResult
     from accel_magic.kernel.stack_choice import Asked
     from accel_magic.probes.plan import Mode, Plan
-    from accel_magic.program import ProgramResult
     from accel_magic.traces.recording import Outcome, Recording
     from accel_magic.traces.result import TraceResult
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """Where `auto` mode stops recording events (about 200 MB) and only counts on."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -76,57 +68,23 @@ class Options:
         return with_stacks(plan, self.stacks)
 
 
-Result: TypeAlias = "TraceResult | ProgramResult | GpuResult | FlameResult | SampledResult"
-_last: Result | None = None
-
-
-def last() -> Result:
-    """Return the newest result of this process. Raises TraceStateError when there is none."""
-    if _last is None:
-        raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
-    return _last
-
-
-def keep(result: Result) -> None:
-    """Make a result the newest."""
-    global _last  # noqa: PLW0603 - accel_magic.last
-    _last = result
-
-
-class Trace:
-    """One or more probes around a block or a function.
-
-    As a context manager it traces the block; `result` then holds the TraceResult, also when the block raised. As a
-    decorator it traces every call; each result is `accel_magic.last`.
-    """
+class Trace(Block["TraceResult"]):
+    """One or more probes around a block or a function."""
 
     def __init__(self, probes: tuple[str, ...], options: Options, *, save: str | Path | None = None) -> None:
+        super().__init__(save)
         self.probes = probes
         self.options = options
-        self.replayed = None
-        self.imported = None
-        self._save = save
         self._plan: Plan | None = None
         self._session: LiveSession | None = None
-        self._result: TraceResult | None = None
 
     @property
-    def machine(self) -> dict[str, str]:
-        """Describe this machine, as the result will."""
-        from accel_magic import machine
+    def _running(self) -> bool:
+        return self._session is not None
 
-        return machine.describe()
-
-    @property
-    def result(self) -> TraceResult:
-        """What was traced. Raises TraceStateError until the block has ended."""
-        if self._result is None:
-            raise TraceStateError(
-                "this trace has no result yet",
-                why="it is still running" if self._session is not None else "its block was not entered",
-                fix="ask after the `with` block",
-            )
-        return self._result
+    def again(self) -> Trace:
+        """Make another trace of the same."""
+        return Trace(self.probes, self.options, save=self._save)
 
     def prepare(self) -> Plan:
         """Match the probes. Raises ProbeError or MachineError; nothing is attached yet."""
@@ -149,49 +107,17 @@ class Trace:
         """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
         session, self._session = self._session, None
         assert session is not None  # noqa: S101 - after start
-        self._result = finish(session.stop(outcome), value, self._save)
-        if session.interrupted:
-            raise KeyboardInterrupt
-        return self._result
+        recording = session.stop(outcome)
+        from accel_magic.traces.result import TraceResult  # importing it earlier would be traced
+
+        result = TraceResult(recording, value)
+        return self._end(result, result.to_parquet, interrupted=session.interrupted)
 
     def abort(self) -> None:
         """Detach without a result; harmless when nothing is attached."""
         session, self._session = self._session, None
         if session is not None:
             session.abort()
-
-    def __enter__(self) -> Self:
-        warm_up()
-        self.prepare()
-        self.attach()
-        try:
-            self.go()
-        except BaseException:
-            self.abort()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop(outcome_of(error))
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Trace every call of a function."""
-
-        @functools.wraps(function)
-        def traced(*args: P.args, **kwargs: P.kwargs) -> R:
-            with Trace(self.probes, self.options, save=self._save):
-                return function(*args, **kwargs)
-
-        return traced
-
-
-def outcome_of(error: BaseException | None) -> Outcome:
-    """How the traced code ended."""
-    if error is None:
-        return "ok"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
 
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:

@@ -10,7 +10,7 @@ from accel_magic.gpu import store as gpu_store
 from accel_magic.profiles import formats
 from accel_magic.profiles import store as profile_store
 from accel_magic.profiles.result import ProfileResult
-from accel_magic.traces import store
+from accel_magic.traces import container, store
 
 if TYPE_CHECKING:
     from accel_magic.gpu.result import GpuResult
@@ -24,19 +24,34 @@ def open_result(path: str | Path) -> TraceResult | GpuResult | ProfileResult:
     stacks, speedscope's and Chrome's JSON, `perf script` with call stacks.
 
     Returns:
-        A ProfileResult of a profile, a GpuResult of what `%%gputrace` recorded, else a TraceResult.
+        A ProfileResult of a profile (an IaprofResult of iaprof's, a SampledResult of the thread sampler's), a GpuResult
+        of what `%%gputrace` recorded, a FlameResult of what `%%flame` recorded, else a TraceResult.
 
     Raises:
         RecordingError: There is no such file, it is damaged, foreign, or a later version wrote it.
 
     """
     place = Path(path).expanduser()
-    if place.is_file() and gpu_store.is_gpu(place):
+    there = place.is_file()
+    keys = container.keys(place) if there else frozenset()
+    if gpu_store.KIND.key in keys:
         from accel_magic.gpu.result import GpuResult  # which needs what reads a device's maps
 
         return GpuResult(gpu_store.load(place))
-    if place.is_file() and profile_store.is_profile(place):
-        return ProfileResult(profile_store.load(place))
-    if place.is_file() and (found := formats.recognise(place)) is not None:
+    if profile_store.KIND.key in keys:
+        return _profile_result(profile_store.load(place))
+    if there and (found := formats.recognise(place)) is not None:
         return found.open(place)
     return result_of(store.read(path))
+
+
+def _profile_result(stored: profile_store.Stored) -> ProfileResult:
+    if stored.maker == "iaprof" and stored.iaprof is not None:
+        from accel_magic.profiles.iaprof.result import IaprofResult
+
+        return IaprofResult(stored.iaprof, banners=stored.profile.banners)
+    if stored.maker == "thread sampler":
+        from accel_magic.flames.result import SampledResult
+
+        return SampledResult(stored.profile, iaprof=stored.iaprof)
+    return ProfileResult(stored.profile)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.api import keep, result_of
+from accel_magic.api import result_of
+from accel_magic.block import keep
 from accel_magic.errors import RecordingError
-from accel_magic.session import Show, claim, release, uninterrupted
+from accel_magic.player import Player
+from accel_magic.session import Show, uninterrupted
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
@@ -33,7 +35,7 @@ _LAYOUT = Layout(
 )
 
 
-class Replay:
+class Replay(Player[Recording, "TraceResult | FlameResult"]):
     """One playback. Needs no privilege and no BCC.
 
     Args:
@@ -46,27 +48,21 @@ class Replay:
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        self.recording = read(path)
-        imported = self.recording.imported
+        recording = read(path)
+        imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(
                 f"{path} cannot be played back",
                 why=f"{imported.format} without times has no pace to play at",
                 fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
             )
-        machine = self.recording.machine
+        machine = recording.machine
         device = machine.get("device", "none")
         where = machine.get("cpu", "") if device == "none" else device
         kernel = machine.get("kernel", "" if imported else "?")
-        parts = [f"Linux {kernel}" if kernel else "", where, self.recording.started[:10]]
+        parts = [f"Linux {kernel}" if kernel else "", where, recording.started[:10]]
         recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
-        self.machine = machine
-        self.imported = imported
-        self.replayed = Replayed(str(path), recorded_on)
-        self._speed = speed
-        self._feed: LiveFeed | None = None
-        self._start_ns = 0
-        self._claimed = False
+        super().__init__(recording, Replayed(str(path), recorded_on), speed)
 
     def prepare(self) -> Plan:
         """What was traced when this was recorded."""
@@ -74,15 +70,14 @@ class Replay:
 
     def attach(self, show: Show | None = None) -> None:
         """Hand the recording to the reader."""
-        claim()
-        self._claimed = True
+        self._claim()
         try:
             with uninterrupted() as pending:
                 self._attach(show)
             if pending:
                 raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
         except BaseException:
-            self._release()
+            self.abort()
             raise
 
     def _attach(self, show: Show | None) -> None:
@@ -91,9 +86,9 @@ class Replay:
         files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
         descriptors = list(files)
         if show is not None:
-            self._feed = LiveFeed(recording.plan, show)
-            self._feed.start(lambda: 0)
-            descriptors.append(self._feed.theirs.fileno())
+            self._feed = feed = LiveFeed(recording.plan, show)
+            feed.start(lambda: 0)
+            descriptors.append(feed.theirs.fileno())
         message: dict[str, Any] = {
             "source": "replay",
             "layout": asdict(_LAYOUT),
@@ -116,22 +111,8 @@ class Replay:
 
     def go(self) -> None:
         """Start playing."""
-        self._start_ns = time.monotonic_ns()
+        super().go()
         reader.shared().go(self._start_ns)
-
-    def wait(self) -> TraceResult | FlameResult:
-        """Wait for the end; an interrupt ends it early with what was played so far."""
-        try:
-            self._sleep()
-        except KeyboardInterrupt:
-            self.stop("interrupted")
-            raise
-        return self.stop()
-
-    def _sleep(self) -> None:
-        end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
-        while (left := end_ns - time.monotonic_ns()) > 0:
-            time.sleep(min(left / 1e9, 0.1))
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult | FlameResult:
         """Stop playing; what the reader delivered is the result."""
@@ -148,16 +129,12 @@ class Replay:
                 rows = read.rings[0].view(_LAYOUT.record(0))["payload"]
                 rows = np.ascontiguousarray(rows).view(np.uint64).reshape(-1, 2)[:, 1]
         finally:
-            self._release()
+            self.abort()
         result = result_of(self._played(rows, played_ns, outcome), value)
         keep(result)
         if pending:
             raise KeyboardInterrupt
         return result
-
-    def abort(self) -> None:
-        """Stop without a result; harmless when nothing is playing."""
-        self._release()
 
     def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
         whole = self.recording
@@ -165,14 +142,6 @@ class Replay:
             events = _rows_of(whole.events, np.sort(rows).astype(np.intp))
             return replace(whole, load_events=lambda: events, event_count=len(rows), replayed=self.replayed)
         return _cut(whole, np.sort(rows).astype(np.intp), played_ns, outcome, self.replayed)
-
-    def _release(self) -> None:
-        if self._feed is not None:
-            self._feed.stop()
-            self._feed = None
-        if self._claimed:
-            self._claimed = False
-            release()
 
 
 def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult:

@@ -7,16 +7,16 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from accel_magic import api, session
+from accel_magic import session
+from accel_magic.block import Block
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import features, map_reading, places, user_program
 from accel_magic.traces import c_layout, maps_frames, reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     import numpy as np
     import pandas as pd
@@ -139,8 +139,8 @@ class ProgramResult:
         return {"text/plain": program_text(self), "text/html": program_html(self)}
 
 
-class ProgramTrace:
-    """A user's BCC program around a block: `prepare`, `attach`, `go`, `stop`, or all of it as a context manager.
+class ProgramTrace(Block["ProgramResult"]):
+    """A user's BCC program around a block or a function.
 
     Args:
         path: The C file.
@@ -159,23 +159,21 @@ class ProgramTrace:
                 why="what is counted and recorded, and for whom, is the program's own business",
                 fix=f"leave out {option} and do it in the program",
             )
+        super().__init__()
         self.path = Path(path).expanduser()
+        self._given = bindings
         self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
         self._attached = self._reading = False
-        self._result: ProgramResult | None = None
         self._start_ns = 0
 
     @property
-    def result(self) -> ProgramResult:
-        """What the program left behind. Raises TraceStateError until the block has ended."""
-        if self._result is None:
-            raise TraceStateError(
-                "this program has no result yet",
-                why="it is still attached" if self._attached else "its block was not entered",
-                fix="ask after the `with` block",
-            )
-        return self._result
+    def _running(self) -> bool:
+        return self._attached
+
+    def again(self) -> ProgramTrace:
+        """Make another trace of the same."""
+        return ProgramTrace(self.path, self._given)
 
     def prepare(self) -> None:
         """Compile the program and find its places; nothing is attached yet.
@@ -244,13 +242,10 @@ class ProgramTrace:
         try:
             with session.uninterrupted() as pending:
                 program.detach()
-                self._result = ProgramResult(self._read(program, end_ns, outcome), value)
-                api.keep(self._result)
+                result = ProgramResult(self._read(program, end_ns, outcome), value)
         finally:
             self.abort()
-        if pending:
-            raise KeyboardInterrupt
-        return self._result
+        return self._end(result, interrupted=bool(pending))
 
     def abort(self) -> None:
         """Detach and give everything back, without a result; again is harmless."""
@@ -296,18 +291,6 @@ class ProgramTrace:
             outcome=outcome,
             notes=tuple(notes),
         )
-
-    def __enter__(self) -> Self:
-        session.warm_up()
-        self.prepare()
-        self.attach()
-        self.go()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop(api.outcome_of(error))
 
 
 def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:

@@ -156,6 +156,7 @@ class LiveSession:
             "layout": asdict(attachment.layout),
             "points": len(self.plan.points),
             "latencies": len(self.plan.latency_points),
+            "stacks": self.plan.stacks if self.plan.records_events else (),
             "ring_sizes": attachment.ring_sizes,
             "live": self._feed is not None,
             "max_events": self.plan.max_events,
@@ -203,6 +204,11 @@ class LiveSession:
             self._release()
         self.interrupted = bool(pending)
         return recording
+
+    @property
+    def reader_pid(self) -> int:
+        """Process id of what empties the ring buffers, as this process sees it."""
+        return self._reader.pid
 
     def programs_ns(self) -> int:
         """CPU time of the programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""

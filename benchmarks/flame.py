@@ -1,14 +1,21 @@
-"""A flame graph of 50,000 frames in a browser that draws in software: time of a redraw, size of the page."""
+"""A flame graph of 50,000 frames in a browser that draws in software: time of a redraw, size of the page.
+
+Once with a sample for each frame, and with up to a million that each have a time of their own.
+"""
 
 from __future__ import annotations
 
 import random
 import shutil
 import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from accel_magic.profiles.model import Kind, ProfileBuilder, State
+import numpy as np
+
+from accel_magic.profiles.model import Kind, ProfileBuilder, Samples, State
 from accel_magic.views.bokehjs import bokehjs, figure_html
 from accel_magic.views.flame import flame
 from benchmarks.arithmetic import Measured
@@ -47,14 +54,19 @@ STEPS = """async (rounds) => {
     const fourth = node.map((_, k) => k).filter((k) => row[k] === 4)
     return fourth.reduce((best, k) => right[k] - left[k] > right[best] - left[best] ? k : best)
   }
+  const {selection, data} = view.model.js_event_callbacks.tap[0].args, {columns, rows, step} = data.grid
+  const [first, last] = [0.3, 0.5].map((part) => Math.round(part * columns) * rows * step)
   const taken = {all: [], zoomed: [], search: [], select: []}
   for (let round = 0; round < rounds; round++) {
     const inner = flame.state.drawn.node[widest()]
     taken.zoomed.push(await painted(() => flame.zoom(inner)))
     taken.all.push(await painted(() => flame.reset()))
     taken.search.push(await painted(() => flame.search(round % 2 ? "/_1.*[37]$/" : "step")))
-    taken.select.push(await painted(() => flame.select()))
     flame.reset()
+    const cells = Array.from({length: last - first}, (_, i) => first + i + round)
+    taken.select.push(await painted(() => { selection.data = {cells} }))
+    selection.data = {cells: []}
+    await promises()
   }
   return [flame.state.drawn.node.length, taken]
 }"""
@@ -86,34 +98,70 @@ def large_profile(nodes: int = FRAMES, seed: int = 1) -> Profile:
     return builder.build(unit="ns", origin="made for a benchmark", duration_ns=90_000_000_000)
 
 
+def spread(profile: Profile, samples: int, seconds: int, seed: int = 1) -> Profile:
+    """Samples at random times in random stacks, some stacks far more often than others; half of them are waits."""
+    rng = np.random.default_rng(seed)
+    often = 1 / np.arange(1, len(profile.parents) + 1)
+    state = rng.integers(0, 2, samples).astype(np.uint8)
+    made = Samples(
+        stack=rng.permutation(len(often))[rng.choice(len(often), samples, p=often / often.sum())].astype(np.int32),
+        weight=np.where(state == State.CPU, 10_101_010, (10_000 * (1 + rng.pareto(1.1, samples))).astype(np.int64)),
+        time_ns=np.sort(rng.integers(0, seconds * 1_000_000_000, samples)),
+        tid=np.ones(samples, np.int32),
+        state=state,
+    )
+    return replace(profile, samples=made, duration_ns=seconds * 1_000_000_000)
+
+
 def drawing(*, quick: bool) -> Iterator[Measured]:
-    """Redraws of a graph of 50,000 frames, from the click to the painted canvas, and what its page weighs.
+    """Redraws of graphs of 50,000 frames, from the click to the painted canvas, and what their pages weigh.
 
     The redraws are left out where no browser is installed.
     """
-    html = figure_html(flame(large_profile()))
-    yield Measured(
-        "flame-page",
-        f"page of a flame graph of {FRAMES:,} frames with its heatmap, beyond BokehJS",
-        "KB",
-        (len(html) / 1e3,),
-        bar=1000,
-    )
+    profile = large_profile()
+    html = figure_html(flame(profile))
+    what = f"page of a flame graph of {FRAMES:,} frames with its heatmap, beyond BokehJS"
+    yield Measured("flame-page", what, "KB", (len(html) / 1e3,), bar=1000)
+    pages = {"flame": (f"{FRAMES:,} frames", html)}
+    for number, samples in {"16k": 16_000, "100k": 100_000, "1m": 1_000_000}.items():
+        sizes = []
+        for name, seconds in {"2 s": 2, "90 s": 90, "1 h": 3600}.items():
+            html = figure_html(flame(spread(profile, samples, seconds)))
+            sizes.append(len(html) / 1e3)
+            if samples == 1_000_000:
+                pages[f"flame-{name.replace(' ', '')}"] = (f"{FRAMES:,} frames, {samples:,} samples in {name}", html)
+        size = f"the same, {samples:,} samples in 2 s, 90 s, 1 h"
+        yield Measured(f"flame-page-{number}", size, "KB", tuple(sizes), bar=1500)
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         return
+    with browser_at(path) as browser:
+        for name, (size, html) in pages.items():
+            yield from redraws(browser, name, size, html, 3 if quick else 15)
+
+
+def redraws(browser: Any, name: str, size: str, html: str, rounds: int) -> Iterator[Measured]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "flame.html"
+        path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{html}</body>", encoding="utf-8")
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(path.as_uri())
+        page.get_by_text("Top frames as a table").wait_for()
+        drawn, taken = page.evaluate(STEPS, rounds)
+        page.close()
+    what = {"all": "reset", "zoomed": "zoom to a frame", "search": "search", "select": "select a time"}
+    for step, times in taken.items():
+        text = f"flame graph, {what[step]}: {size}, {drawn:,} drawn"
+        yield Measured(f"{name}-{step}", text, "ms", tuple(times), bar=100)
+
+
+@contextmanager
+def browser_at(path: str) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page_path = Path(folder) / "flame.html"
-        page_path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{html}</body>", encoding="utf-8")
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto(page_path.as_uri())
-        page.get_by_text("Top frames as a table").wait_for()
-        drawn, taken = page.evaluate(STEPS, 3 if quick else 15)
-        browser.close()
-    size = f"{FRAMES:,} frames, {drawn:,} drawn"
-    what = {"all": "reset", "zoomed": "zoom to a frame", "search": "search", "select": "select other times"}
-    for name, times in taken.items():
-        yield Measured(f"flame-{name}", f"flame graph, {what[name]}: {size}", "ms", tuple(times), bar=100)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -17,6 +17,7 @@ import accel_magic
 from accel_magic.kernel.stack_choice import AUTO
 from benchmarks import peers, program_time, workloads
 from benchmarks.arithmetic import Measured
+from benchmarks.kernel import new_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
 RATE, FAST = 99, 4999
 ALONE = "the same with nothing attached"
 SAMPLE = f"profile:hz:{RATE} {{ @[kstack, ustack] = count(); }}"
+NOTEBOOK = """%%flame --rate {rate} -o f
+import time
+from accel_magic.traces import reader
+
+def others_ns():
+    reader_ns = time.clock_gettime_ns(~reader.shared().pid << 3 | 2)
+    return time.process_time_ns() - time.thread_time_ns() + reader_ns
+
+others, start = others_ns(), time.monotonic_ns()
+while time.monotonic_ns() - start < {seconds} * 1e9:
+    sum(range(1000))
+spent = (others_ns() - others) / (time.monotonic_ns() - start) * 100
+"""
+TOLD = "told = f.facts.tracer_ns / f.recording.duration_ns * 100"
 SWITCHES = (
     "tracepoint:sched:sched_switch { "
     "if (@began[args->next_pid]) { @us[kstack] = hist((nsecs - @began[args->next_pid]) / 1000); "
@@ -51,6 +66,21 @@ def sampling(*, quick: bool) -> Iterator[Measured]:
     what = "the program of a sample with all stacks, by the kernel's clock"
     note = f"1 % of a busy CPU at {RATE} Hz is {1e7 / RATE:,.0f} ns"
     yield Measured("sample-ns", what, "ns", tuple(costs), note=note)
+
+
+def in_notebook(*, quick: bool) -> Iterator[Measured]:
+    """Whatever else than the cell itself takes CPU time in a notebook while a cell is sampled."""
+    seconds, rounds = (1, 2) if quick else (5, 7)
+    for rate, bar in ((RATE, 2.0), (499, None)):
+        spent, told = [], []
+        with new_kernel() as kernel:
+            kernel.run("%load_ext accel_magic")
+            for _ in range(rounds):
+                spent.append(kernel.run(NOTEBOOK.format(rate=rate, seconds=seconds), "spent").values["spent"])
+                told.append(kernel.run(TOLD, "told").values["told"])
+        what = f"CPU time of the notebook's other threads and the reader while `%%flame` samples at {rate} Hz"
+        yield Measured(f"notebook-{rate}", f"{what}, with the live row", "% of a processor", tuple(spent), bar=bar)
+        yield Measured(f"notebook-told-{rate}", "own cost as its headline tells it", "% of a processor", tuple(told))
 
 
 def waiting(*, quick: bool) -> Iterator[Measured]:

@@ -40,6 +40,7 @@ GROUPS = {
     "gpu-device": gpu_device.measuring,
     "iaprof": iaprof.reading,
     "sampling": flame_cost.sampling,
+    "flame-cost": flame_cost.in_notebook,
     "waiting": flame_cost.waiting,
     "flame-graph": flame.drawing,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -67,6 +68,56 @@ class Finding:
     unit: str
     source: str
     where: tuple[Stretch, ...] = ()
+
+
+@dataclass(frozen=True)
+class BaseRule:
+    """One thing to look for; each kind of trace adds what its own rules need.
+
+    Attributes:
+        id: Its name.
+        severity: As in `Finding`.
+        title: What is said when it is found, with names in braces for what was found: `{lost}`.
+        meaning: What it says about the work; braces as in the title.
+        advice: What to try; likewise.
+        threshold: The limit; NaN where one occurrence is enough.
+        unit: Of the limit, in words.
+        source: Where the limit comes from.
+
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    meaning: str
+    advice: str
+    threshold: float = nan
+    unit: str = ""
+    source: str = "one occurrence is enough"
+
+    def finding(
+        self, evidence: Mapping[str, float], shown: Mapping[str, object], where: tuple[Stretch, ...] = ()
+    ) -> Finding:
+        """Say that it was found.
+
+        Args:
+            evidence: As in `Finding`.
+            shown: What stands in the braces of the texts.
+            where: As in `Finding`.
+
+        """
+        return Finding(
+            id=self.id,
+            severity=self.severity,
+            title=self.title.format_map(shown),
+            evidence=MappingProxyType(dict(evidence)),
+            meaning=self.meaning.format_map(shown),
+            advice=self.advice.format_map(shown),
+            threshold=self.threshold,
+            unit=self.unit,
+            source=self.source,
+            where=where,
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.analysis.by_stack import LOST
+from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.names import function_name
 from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, Samples, State
-from accel_magic.views.headline import banners
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profil
         machine=recording.machine,
         lost=_losses(recording, lost),
         notes=recording.plan.notes,
-        banners=banners(recording.machine, recording.replayed, recording.imported),
+        banners=banners_of(recording),
     )
 
 

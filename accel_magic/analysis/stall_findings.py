@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
+from accel_magic.analysis.findings import SEVERITIES, BaseRule, Finding, Findings
 from accel_magic.analysis.stalls import MEANINGS, by_instruction, by_kernel
 from accel_magic.profiles.iaprof.model import FAILED_DECODE, REASONS
 
@@ -16,30 +16,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.findings import Severity
     from accel_magic.profiles.iaprof.model import IaprofProfile
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule, with the fields of `Finding`; `evidence` gives its numbers, of which the first is held to the limit.
+@dataclass(frozen=True)
+class Rule(BaseRule):
+    """One thing to look for in a profile.
 
     Attributes:
-        evidence: Numbers of a profile by name, and words for the title; None where the profile cannot tell.
+        evidence: Numbers of a profile by name, of which the first is held to the limit, and words for the texts; None
+            where the profile cannot tell.
         above: Whether it is found at the limit and above it, or below it.
 
     """
 
-    id: str
-    severity: Severity
-    title: str
-    meaning: str
-    advice: str
-    threshold: float
-    unit: str
-    evidence: Callable[[IaprofProfile], tuple[dict[str, float], dict[str, str]] | None]
-    above: bool = True
     source: str = "our choice: what is worth a look first"
+    evidence: Callable[[IaprofProfile], _Evidence | None] = field(kw_only=True)
+    above: bool = True
 
 
 ENOUGH: Final = 100
@@ -130,7 +123,7 @@ RULES: Final = (
         "{advice}",
         0.5,
         "of all samples",
-        _worst_reason,
+        evidence=_worst_reason,
     ),
     Rule(
         "kernel-dominates",
@@ -140,7 +133,7 @@ RULES: Final = (
         "Begin with this kernel: the others together take less.",
         0.5,
         "of all samples",
-        _worst_kernel,
+        evidence=_worst_kernel,
     ),
     Rule(
         "instruction-dominates",
@@ -151,7 +144,7 @@ RULES: Final = (
         "Look up this offset in the kernel's assembly, and from there the instruction that makes its operands.",
         0.25,
         "of all samples",
-        _worst_instruction,
+        evidence=_worst_instruction,
     ),
     Rule(
         "gpu-idle",
@@ -161,7 +154,7 @@ RULES: Final = (
         "Look at the CPU first: the stacks that launch kernels, `%%flame --off-cpu`, larger batches.",
         0.5,
         "of the time, by iaprof's busy-percent",
-        _idle,
+        evidence=_idle,
         above=False,
     ),
     Rule(
@@ -172,7 +165,7 @@ RULES: Final = (
         "Warm up first, and compare stretches of the same frequency.",
         0.8,
         "of the highest frequency, in intervals that are busy for half of their time",
-        _slower,
+        evidence=_slower,
         above=False,
     ),
     Rule(
@@ -183,7 +176,7 @@ RULES: Final = (
         "Start iaprof before the kernels are compiled, with the patched Level Zero runtime.",
         0.05,
         "of all samples",
-        _undecoded,
+        evidence=_undecoded,
     ),
     Rule(
         "kernels-unnamed",
@@ -193,7 +186,7 @@ RULES: Final = (
         "Start iaprof before the kernels are compiled, with the patched Level Zero runtime.",
         0.05,
         "of all samples",
-        _unnamed,
+        evidence=_unnamed,
     ),
     Rule(
         "launches-without-stack",
@@ -204,7 +197,7 @@ RULES: Final = (
         "PYTHONPERFSUPPORT=1.",
         0.25,
         "of all samples",
-        _without_stack,
+        evidence=_without_stack,
     ),
 )
 
@@ -226,15 +219,4 @@ def findings(profile: IaprofProfile) -> Findings:
 def _finding(rule: Rule, evidence: dict[str, float], words: dict[str, str]) -> Iterable[Finding]:
     value = next(iter(evidence.values()))
     if bool(value >= rule.threshold) == rule.above:
-        filled = {**evidence, **words}
-        yield Finding(
-            rule.id,
-            rule.severity,
-            rule.title.format(**filled),
-            evidence,
-            rule.meaning.format(**filled),
-            rule.advice.format(**filled),
-            rule.threshold,
-            rule.unit,
-            rule.source,
-        )
+        yield rule.finding(evidence, {**evidence, **words})

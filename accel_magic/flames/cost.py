@@ -1,4 +1,4 @@
-"""What a flame trace itself costs: CPU time of its programs in the kernel and of its threads."""
+"""What a flame trace itself costs: CPU time of its programs in the kernel, of its threads and its reader process."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _OWN: Final = "accel_magic"
 """How the names of this tool's threads begin."""
+_OF_PROCESS: Final = 2
+"""What makes the clock of all CPU time of a process, beside its inverted id: Linux's ABI of clock ids."""
 
 
 class Cost:
@@ -26,6 +28,7 @@ class Cost:
         self._measuring = NOT_KNOWN
         self._programs_ns = 0
         self._threads: dict[int, int] = {}
+        self._reader_ns = 0
 
     def __enter__(self) -> Self:
         try:
@@ -45,6 +48,7 @@ class Cost:
         """Measure from here."""
         self._programs_ns = live.programs_ns()
         self._threads = _clocks()
+        self._reader_ns = _process_ns(live.reader_pid)
 
     def programs_ns(self, live: LiveSession) -> int:
         """CPU time of the trace's programs since `go`; `NOT_KNOWN` where the kernel does not measure it."""
@@ -53,6 +57,10 @@ class Cost:
     def threads_ns(self) -> int:
         """CPU time of the threads of this tool in this process since `go`, while they run."""
         return sum(now - self._threads.get(tid, 0) for tid, now in _clocks().items())
+
+    def reader_ns(self, live: LiveSession) -> int:
+        """CPU time of the reader process since `go`; 0 when it has ended."""
+        return max(_process_ns(live.reader_pid) - self._reader_ns, 0)
 
 
 def _clocks() -> dict[int, int]:
@@ -65,3 +73,11 @@ def _clocks() -> dict[int, int]:
             except OSError:
                 continue  # it has just ended
     return found
+
+
+def _process_ns(pid: int) -> int:
+    """CPU time of a process, ns; 0 when it has ended."""
+    try:
+        return time.clock_gettime_ns(~pid << 3 | _OF_PROCESS)
+    except OSError:
+        return 0

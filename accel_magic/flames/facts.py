@@ -64,7 +64,7 @@ class FlameFacts:
         launches: In order of time.
         more_launches: How many there were beyond those that are kept.
         cpu_ns: CPU time of the process by its own clock, without the tracer's threads; `NOT_KNOWN` without it.
-        tracer_ns: CPU time of the tracer: of its programs in the kernel, and of its threads in this process.
+        tracer_ns: CPU time of the tracer: of its programs in the kernel, its threads in this process, its reader.
         notes: What the user must know, a sentence each.
 
     """

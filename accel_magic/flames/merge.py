@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.banners import banners_of
 from accel_magic.flames import accelerator
 from accel_magic.flames.facts import FlameFacts
 from accel_magic.flames.losses import losses_of
@@ -65,8 +66,6 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
         all_frames: Keep the frames of the notebook and of the tracer below the cell; None: likewise.
 
     """
-    from accel_magic.views.headline import banners
-
     facts = facts_of(recording)
     spans = spans_of(recording)
     rows, reasons = rows_of(recording, spans, round(1e9 / max(facts.rate, 1)))
@@ -105,6 +104,6 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
             left_out=len(np.unique(taken.event[nodes < 0])),
         ),
         notes=tuple(dict.fromkeys([*recording.plan.notes, *facts.notes, *told])),
-        banners=banners(recording.machine, recording.replayed, recording.imported),
+        banners=banners_of(recording),
     )
     return Merged(profile, shown, reasons, spans)

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from accel_magic.flames.facts import FlameFacts
     from accel_magic.probes.plan import Plan
+    from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.iaprof.result import IaprofResult
     from accel_magic.profiles.model import Profile
+    from accel_magic.profiles.store import Stored
     from accel_magic.traces.recording import Recording
     from accel_magic.traces.result import TraceResult
 
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
 class SampledResult(ProfileResult):
     """What `%%flame` returns where the thread sampler made the profile: there are no events of the kernel's."""
 
-    xe: IaprofResult | None = None
-    """What iaprof recorded meanwhile, with `--xe`."""
+    def __init__(self, profile: Profile, value: object = None, iaprof: IaprofProfile | None = None) -> None:
+        super().__init__(profile, value)
+        self._iaprof = iaprof
+
+    @cached_property
+    def xe(self) -> IaprofResult | None:
+        """What iaprof recorded meanwhile, with `--xe`."""
+        return _result_of_iaprof(self, self._iaprof)
 
     @cached_property
     def threads(self) -> pd.DataFrame:
@@ -35,6 +43,11 @@ class SampledResult(ProfileResult):
         Columns: `tid`, `samples`, `cpu_ns`, `off_cpu_ns`, `wall_ns` (their sum), `accelerator_ns`.
         """
         return tables.sampled_threads(self.profile)
+
+    def _stored(self) -> Stored:
+        from accel_magic.profiles.store import Stored
+
+        return Stored(self.profile, "thread sampler", self._iaprof)
 
     def summary(self) -> str:
         """Plain-text result: headline, frames with most weight, threads."""
@@ -62,8 +75,11 @@ class FlameResult(ProfileResult):
         self._merged = merged(recording)
         super().__init__(self._merged.profile, value)
         self.recording = recording
-        self.xe: IaprofResult | None = None
-        """What iaprof recorded meanwhile, with `--xe`; a saved result has it not: `xe.to_parquet` saves it."""
+
+    @cached_property
+    def xe(self) -> IaprofResult | None:
+        """What iaprof recorded meanwhile, with `--xe`."""
+        return _result_of_iaprof(self, self.recording.iaprof)
 
     @property
     def facts(self) -> FlameFacts:
@@ -135,3 +151,11 @@ class FlameResult(ProfileResult):
         from accel_magic.views.flame_page import bundle
 
         return bundle(self)
+
+
+def _result_of_iaprof(result: FlameResult | SampledResult, iaprof: IaprofProfile | None) -> IaprofResult | None:
+    if iaprof is None:
+        return None
+    from accel_magic.profiles.iaprof.result import IaprofResult
+
+    return IaprofResult(iaprof, result.value, result.profile.banners)

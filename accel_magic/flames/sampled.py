@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic import session
+from accel_magic.banners import banners
 from accel_magic.errors import RecordingError
 from accel_magic.flames.accelerator import untold
 from accel_magic.flames.folding import folded
@@ -89,8 +90,6 @@ def shown(
         watched: What an accelerator did meanwhile.
 
     """
-    from accel_magic.views.headline import banners
-
     builder = ProfileBuilder()
     samples = profile.samples
     if not options.waits:
@@ -116,7 +115,7 @@ def shown(
         machine=machine,
         lost=[each for each in lost if each.count],
         notes=(*watched.notes, *untold(watched.launches, watched.more), *profile.notes),
-        banners=banners(machine, None),
+        banners=banners(machine),
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from accel_magic import api, machine, session
-from accel_magic.errors import AccelMagicError, MachineError, TraceStateError
+from accel_magic import session
+from accel_magic.block import Block
+from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.flames import cells
 from accel_magic.flames.cost import Cost
 from accel_magic.flames.facts import NOT_KNOWN, FlameFacts, Watched
@@ -18,29 +18,22 @@ from accel_magic.flames.options import FlameOptions
 from accel_magic.kernel import features, scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from accel_magic.flames.launches import Launches
     from accel_magic.flames.result import FlameResult, SampledResult
     from accel_magic.flames.sampled import ThreadEngine
     from accel_magic.probes.plan import Plan
     from accel_magic.profiles.iaprof.live import IaprofRun
+    from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.model import Profile
     from accel_magic.session import LiveSession, Show
     from accel_magic.traces.recording import Outcome, Recording
     from accel_magic.traces.stacks import StackTable
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class FlameTrace:
-    """A profile of a block or a function: `prepare`, `attach`, `go`, `stop`, or all of it as a context manager.
-
-    As a context manager it profiles the block; `result` then holds the FlameResult, also when the block raised. As a
-    decorator it profiles every call; each result is `accel_magic.last`.
+class FlameTrace(Block["FlameResult | SampledResult"]):
+    """A profile of a block or a function; a SampledResult is the thread sampler's.
 
     Args:
         options: What is asked for.
@@ -49,10 +42,8 @@ class FlameTrace:
     """
 
     def __init__(self, options: FlameOptions, *, save: str | Path | None = None) -> None:
+        super().__init__(save)
         self.options = options
-        self.replayed = None
-        self.imported = None
-        self._save = save
         self._plan: Plan | None = None
         self._session: LiveSession | None = None
         self._threads: ThreadEngine | None = None
@@ -63,26 +54,14 @@ class FlameTrace:
         self._notes: tuple[str, ...] = ()
         self._cpu_ns = 0
         self._names: dict[int, str] = {}
-        self._result: FlameResult | SampledResult | None = None
 
     @property
     def machine(self) -> dict[str, str]:
         """Describe this machine, as the result will."""
-        described = machine.describe()
+        described = super().machine
         if self._launches is not None and self._launches.target is not None and self._launches.target.simulated:
             described["simulated"] = self._launches.target.name
         return described
-
-    @property
-    def result(self) -> FlameResult | SampledResult:
-        """What was profiled; a SampledResult is the thread sampler's. Raises TraceStateError until the block ended."""
-        if self._result is None:
-            raise TraceStateError(
-                "this trace has no result yet",
-                why="it is still running" if self._running else "its block was not entered",
-                fix="ask after the `with` block",
-            )
-        return self._result
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -92,6 +71,10 @@ class FlameTrace:
     @property
     def _running(self) -> bool:
         return self._session is not None or self._threads is not None
+
+    def again(self) -> FlameTrace:
+        """Make another trace of the same."""
+        return FlameTrace(self.options, save=self._save)
 
     def prepare(self) -> Plan | None:
         """Match the probes and find the devices; nothing is attached yet.
@@ -199,21 +182,16 @@ class FlameTrace:
                 recording = live.stop(outcome) if live is not None else None
             ended = self._launches is None or self._launches.wait()
             with session.uninterrupted() as pending:
+                iaprof = self._stopped_iaprof()
                 if engine is not None and profile is not None:
-                    result = self._sampled(engine, profile, value)
+                    result = self._sampled(engine, profile, iaprof, value)
                 else:
                     assert recording is not None  # noqa: S101 - after attach
-                    result = self._recorded(self._completed(recording, cost), value)
-                self._add_iaprof(result)
+                    result = self._recorded(self._completed(recording, cost, iaprof), value)
         finally:
             self.abort()
-        self._result = result
-        api.keep(result)
-        if self._save is not None:
-            result.to_parquet(self._save)
-        if early or pending or not ended or (live is not None and live.interrupted):
-            raise KeyboardInterrupt
-        return result
+        interrupted = bool(early or pending or not ended or (live is not None and live.interrupted))
+        return self._end(result, result.to_parquet, interrupted=interrupted)
 
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
         """Give the result of the kernel's samples."""
@@ -221,26 +199,27 @@ class FlameTrace:
 
         return FlameResult(recording, value)
 
-    def _add_iaprof(self, result: FlameResult | SampledResult) -> None:
+    def _stopped_iaprof(self) -> IaprofProfile | None:
+        """Give what iaprof recorded; None, and a note, where nothing came of it."""
         if self._iaprof is None:
-            return
+            return None
         try:
-            result.xe = self._iaprof.stop()
+            return self._iaprof.stop().iaprof
         except AccelMagicError as error:
             # What the processors did is there all the same.
             why = f" ({error.why})" if error.why else ""
-            result.profile = replace(
-                result.profile, notes=(*result.profile.notes, f"nothing came of iaprof: {error.what}{why}")
-            )
+            self._notes = (*self._notes, f"nothing came of iaprof: {error.what}{why}")
+            return None
 
     def _costs(self, live: LiveSession) -> dict[str, int]:
         """CPU time of the process, and of the tracer, since `go`."""
         threads_ns, programs_ns = self._cost.threads_ns(), self._cost.programs_ns(live)
         cpu_ns = time.process_time_ns() - self._cpu_ns - threads_ns
-        return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else programs_ns + threads_ns}
+        tracer_ns = programs_ns + threads_ns + self._cost.reader_ns(live)
+        return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else tracer_ns}
 
-    def _completed(self, recording: Recording, cost: dict[str, int]) -> Recording:
-        """Add what only this process knows: names, launches, CPU time."""
+    def _completed(self, recording: Recording, cost: dict[str, int], iaprof: IaprofProfile | None) -> Recording:
+        """Add what only this process knows: names, launches, CPU time, what iaprof recorded."""
         watched = self._watched(recording.start_ns, recording.stacks)
         stacks = watched.stacks
         if stacks is not None:
@@ -258,16 +237,18 @@ class FlameTrace:
             notes=(*self._notes, *watched.notes),
             **cost,
         )
-        return replace(recording, flame=facts, stacks=stacks, machine=self.machine)
+        return replace(recording, flame=facts, stacks=stacks, machine=self.machine, iaprof=iaprof)
 
-    def _sampled(self, engine: ThreadEngine, profile: Profile, value: object) -> FlameResult | SampledResult:
+    def _sampled(
+        self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
+    ) -> FlameResult | SampledResult:
         """Give the result of the thread sampler."""
         from accel_magic.flames.result import SampledResult
         from accel_magic.flames.sampled import shown
 
         watched = self._watched(engine.start_ns, None)
         made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)
-        return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value)
+        return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value, iaprof)
 
     def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:
         return Watched(stacks=stacks) if self._launches is None else self._launches.seen(start_ns, stacks)
@@ -280,32 +261,6 @@ class FlameTrace:
                 live.abort()
         finally:
             self._undo.close()
-
-    def __enter__(self) -> Self:
-        session.warm_up()
-        self.prepare()
-        self.attach()
-        try:
-            self.go()
-        except BaseException:
-            self.abort()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop(api.outcome_of(error))
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Profile every call of a function."""
-
-        @functools.wraps(function)
-        def profiled(*args: P.args, **kwargs: P.kwargs) -> R:
-            with FlameTrace(self.options, save=self._save):
-                return function(*args, **kwargs)
-
-        return profiled
 
 
 def names_of_threads() -> dict[int, str]:

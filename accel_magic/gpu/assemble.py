@@ -6,13 +6,13 @@ import ctypes
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from accel_magic import scratch
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.occupancy import Occupancy, occupancy
 
@@ -223,8 +223,8 @@ def _log(library: ctypes.CDLL, handle: ctypes.c_void_p, kind: str) -> str:
 
 
 def _ptxas(program: str, text: str, arch: str) -> _Outcome:
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
+    with scratch.folder("ptxas") as folder:
+        source, result = folder / "kernels.ptx", folder / "kernels.cubin"
         source.write_text(text.rstrip("\0"), "utf-8")
         done = subprocess.run(
             [program, "-v", f"-arch={arch}", str(source), "-o", str(result)],

@@ -9,13 +9,13 @@ import platform
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic import scratch
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.compiler import bpf_folder
 from accel_magic.kernel.features import kernel_version
@@ -193,8 +193,8 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
 
 @contextlib.contextmanager
 def _text_file(text: str, name: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="accel_magic_") as folder:
-        path = Path(folder) / name
+    with scratch.folder("clang") as folder:
+        path = folder / name
         path.write_text(text, encoding="utf-8")
         yield path
 

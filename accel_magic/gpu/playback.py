@@ -6,9 +6,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_magic import api, session
+from accel_magic.block import keep
 from accel_magic.gpu import store
 from accel_magic.gpu.live import Feed, GpuSample
+from accel_magic.player import Player
 from accel_magic.traces.recording import Replayed
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.traces.recording import Outcome
 
 
-class GpuReplay:
+class GpuReplay(Player["GpuRecording", "GpuResult"]):
     """One playback. Needs no GPU and nothing of the GPU extra.
 
     Args:
@@ -33,15 +34,9 @@ class GpuReplay:
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        self.recording = store.load(path)
-        self.machine = self.recording.machine
-        self.imported = None
-        parts = [self.recording.device, self.recording.started[:10]]
-        self.replayed = Replayed(str(path), ", ".join(filter(None, parts)))
-        self._speed = speed
-        self._feed: Feed | None = None
-        self._start_ns = 0
-        self._claimed = False
+        recording = store.load(path)
+        parts = [recording.device, recording.started[:10]]
+        super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed)
 
     def prepare(self) -> GpuRecording:
         """What was recorded."""
@@ -49,25 +44,11 @@ class GpuReplay:
 
     def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
         """Be the one running trace, and show samples from a thread."""
-        session.claim()
-        self._claimed = True
+        self._claim()
         self._start_ns = time.monotonic_ns()
         if show is not None:
-            self._feed = Feed(self._sample, show)
-            self._feed.start()
-
-    def go(self) -> None:
-        """Start playing."""
-        self._start_ns = time.monotonic_ns()
-
-    def wait(self) -> GpuResult:
-        """Wait for the end; an interrupt ends it early."""
-        try:
-            self._sleep()
-        except KeyboardInterrupt:
-            self.stop("interrupted")
-            raise
-        return self.stop()
+            self._feed = feed = Feed(self._sample, show)
+            feed.start()
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
         """Stop playing; the result is the recording, also when it was not played to its end: maps have no past."""
@@ -79,22 +60,8 @@ class GpuReplay:
         finally:
             self.abort()
         result = GpuResult(replace(self.recording, replayed=self.replayed), value)
-        api.keep(result)
+        keep(result)
         return result
-
-    def abort(self) -> None:
-        """Stop without a result; harmless when nothing is playing."""
-        if self._feed is not None:
-            self._feed.stop()
-            self._feed = None
-        if self._claimed:
-            self._claimed = False
-            session.release()
-
-    def _sleep(self) -> None:
-        end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
-        while (left := end_ns - time.monotonic_ns()) > 0:
-            time.sleep(min(left / 1e9, 0.1))
 
     def _sample(self) -> GpuSample:
         recording = self.recording

@@ -9,28 +9,30 @@ import io
 import json
 import zlib
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from accel_magic.errors import RecordingError
 from accel_magic.gpu import map_history
 from accel_magic.gpu.devices import Clock
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.recording import API, KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent, MapHistory
+from accel_magic.traces import container
 from accel_magic.traces.c_layout import CLayout, Field
-from accel_magic.traces.files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import pandas as pd
 
-KEY: Final = b"accel_magic.gpu"
-"""Metadata key by which a GPU recording is known."""
+KIND: Final = container.Kind(
+    b"accel_magic.gpu",
+    "recording of %%gputrace",
+    "a recording of %%ktrace plays with %%ktrace --replay",
+    "record",
+)
 VERSION: Final = 1
 _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "kernels": KERNELS,
@@ -54,7 +56,6 @@ def save(recording: GpuRecording, path: str | Path) -> Path:
         RecordingError: The place cannot be written to.
 
     """
-    target = destination(path)
     content = {name: _table_bytes(getattr(recording, name)) for name in _TABLES}
     contents = list(content.values()) + [each.raw.tobytes() for each in recording.maps]
     contents += [map_history.packed(each) for each in recording.history]
@@ -76,9 +77,7 @@ def save(recording: GpuRecording, path: str | Path) -> Path:
         "checksums": [zlib.crc32(each) for each in contents],
     }
     table = pa.table({"kind": kinds, "name": names, "content": pa.array(contents, pa.large_binary())})
-    with replacing(target) as file:
-        pq.write_table(table.replace_schema_metadata({KEY: json.dumps(description).encode()}), file, compression="zstd")
-    return target
+    return container.write(table, path, KIND, json.dumps(description).encode())
 
 
 def load(path: str | Path) -> GpuRecording:
@@ -88,40 +87,7 @@ def load(path: str | Path) -> GpuRecording:
         RecordingError: There is no such file, it is damaged or no GPU recording, or a later version wrote it.
 
     """
-    place = Path(path).expanduser()
-    if not place.is_file():
-        raise RecordingError(
-            f"there is no recording at {path}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
-        )
-    try:
-        table = pq.read_table(place)
-        if KEY not in (table.schema.metadata or {}):
-            raise RecordingError(
-                f"{path} is not a recording of %%gputrace",
-                why="it is a Parquet file of something else",
-                fix="a recording of %%ktrace plays with %%ktrace --replay",
-            )
-        description = json.loads((table.schema.metadata or {})[KEY])
-        if description["version"] > VERSION:
-            raise RecordingError(
-                f"{path} was written by a newer accel_magic",
-                why=f"its format is {description['version']}, this version reads {VERSION}",
-                fix="pip install --upgrade accel-magic",
-            )
-        return _recording(table, description)
-    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise RecordingError(
-            f"{path} is damaged", why=reason, fix="copy or download the file again, or record again"
-        ) from error
-
-
-def is_gpu(path: Path) -> bool:
-    """Whether a Parquet file is a GPU recording; False where it cannot be read."""
-    try:
-        return KEY in (pq.read_metadata(path).metadata or {})
-    except (OSError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
-        return False
+    return container.read(path, KIND, VERSION, _recording)
 
 
 def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:

@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from accel_magic import api, machine, session
+from accel_magic import session
+from accel_magic.block import Block
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.devices import Clock
@@ -31,7 +32,6 @@ from accel_magic.names import means
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     import pandas as pd
 
@@ -99,8 +99,8 @@ class GpuOptions:
             raise ProbeError("maps are read by time or by launch, not both", fix="leave out every or by_launch")
 
 
-class GpuTrace:
-    """GPU programs around a block: `prepare`, `attach`, `go`, `stop`, or all of it as a context manager.
+class GpuTrace(Block["GpuResult"]):
+    """GPU programs around a block or a function.
 
     Args:
         names: Names of tools, or files of the user's programs, and bindings of programs for the CPU.
@@ -110,14 +110,13 @@ class GpuTrace:
     """
 
     def __init__(self, names: tuple[str, ...], options: GpuOptions, *, save: str | Path | None = None) -> None:
+        super().__init__(save)
+        self._given = names
         self.names, bindings = programs.without_bindings(names)
         if not self.names:
             raise ProbeError("no GPU program was named", fix="name a tool or a file: threadhist, mine.bpf.c")
         self._bindings = parse_bindings(bindings)
         self.options = options
-        self.replayed = None
-        self.imported = None
-        self._save = save
         self._sources: tuple[Source, ...] = ()
         self._shared: list[Shared] = []
         self._memory: Memory | None = None
@@ -128,7 +127,6 @@ class GpuTrace:
         self._on_cpu = HostPrograms()
         self._natives: Natives | None = None
         self._undo = ExitStack()
-        self._result: GpuResult | None = None
         self._started = ""
         self._start_ns = 0
         self._clock = Clock()
@@ -136,7 +134,7 @@ class GpuTrace:
     @property
     def machine(self) -> dict[str, str]:
         """Describe this machine, as the result will."""
-        described = machine.describe()
+        described = super().machine
         if self.device.simulated:
             described["simulated"] = adapters.CPU_DEVICE
         return described
@@ -147,15 +145,12 @@ class GpuTrace:
         return target(self.options.device, self.options.gpu)
 
     @property
-    def result(self) -> GpuResult:
-        """What was traced. Raises TraceStateError until the block has ended."""
-        if self._result is None:
-            raise TraceStateError(
-                "this trace has no result yet",
-                why="it is still running" if self._instrumenter is not None else "its block was not entered",
-                fix="ask after the `with` block",
-            )
-        return self._result
+    def _running(self) -> bool:
+        return self._instrumenter is not None
+
+    def again(self) -> GpuTrace:
+        """Make another trace of the same."""
+        return GpuTrace(self._given, self.options, save=self._save)
 
     def prepare(self) -> tuple[Source, ...]:
         """Compile and verify the programs; nothing is attached yet.
@@ -322,13 +317,9 @@ class GpuTrace:
                 )
         finally:
             self.abort()
-        self._result = result = GpuResult(recording, value)
-        api.keep(result)
-        if self._save is not None:
-            result.to_parquet(self._save)
-        if early or pending or self._host.interrupted or not ended:
-            raise KeyboardInterrupt
-        return result
+        result = GpuResult(recording, value)
+        interrupted = bool(early or pending or self._host.interrupted or not ended)
+        return self._end(result, result.to_parquet, interrupted=interrupted)
 
     def _compared(self, memory: Memory, *, ended: bool) -> Clock:
         """Compare the clocks again; where the device does not answer any more, the first comparison has to do."""
@@ -350,16 +341,8 @@ class GpuTrace:
         self._instrumenter = None
         self._shared = []
 
-    def __enter__(self) -> Self:
-        self.prepare()
-        self.attach()
-        self.go()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop(api.outcome_of(error))
+    def _warm_up(self) -> None:
+        """Start nothing: few GPU traces need the helpers of kernel traces."""
 
 
 def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> GpuTrace:

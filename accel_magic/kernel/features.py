@@ -97,11 +97,6 @@ def capabilities() -> Capabilities:
     return Capabilities(held, _namespace("user") in (_INITIAL_USER_NAMESPACE, None))
 
 
-def privileged() -> bool:
-    """Whether this process may trace: it holds the capabilities and the kernel does load a program for it."""
-    return privilege_error() is None
-
-
 def initial_pid_namespace() -> bool | None:
     """Whether process ids here are those that the kernel reports; None where /proc does not tell."""
     inode = _namespace("pid")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProgramError
-from accel_magic.kernel import syscalls
+from accel_magic.kernel import shared_functions, syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,18 +44,24 @@ def relocate(code: bytes, descriptors: Mapping[int, int]) -> bytes:
 
 
 def load(
-    kind: int, code: bytes, descriptors: Mapping[int, int], *, name: str, attach_type: int = 0, licence: str = "GPL"
+    kind: int,
+    codes: Mapping[str, bytes],
+    descriptors: Mapping[int, int],
+    *,
+    name: str,
+    attach_type: int = 0,
+    licence: str = "GPL",
 ) -> int:
-    """Load one program and return its descriptor.
+    """Load one program of `codes`, with the functions among them that it calls, and return its descriptor.
 
     Raises:
         ProgramError: The verifier refused it; `why` holds the offending lines of its log.
 
     """
+    joined = shared_functions.join(name, codes)
+    joined = replace(joined, code=relocate(joined.code, descriptors))
     try:
-        return syscalls.prog_load(
-            kind, relocate(code, descriptors), attach_type=attach_type, name=name, licence=licence
-        )
+        return shared_functions.load(kind, joined, attach_type=attach_type, name=name, licence=licence)
     except syscalls.VerifierError as error:
         raise ProgramError(
             f"the kernel refused the program {name}: {error.strerror}",

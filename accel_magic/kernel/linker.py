@@ -142,9 +142,7 @@ class Linker:
         """Descriptor of a loaded program, loaded on first use."""
         key = (name, attach_type)
         if key not in self.loaded:
-            fd = link.load(
-                kind, self.code[name], self.numbers, name=name, attach_type=attach_type, licence=self.licence
-            )
+            fd = link.load(kind, self.code, self.numbers, name=name, attach_type=attach_type, licence=self.licence)
             self.loaded[key] = self.programs.add(fd)
         return self.loaded[key]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -45,6 +46,8 @@ class StackWatch:
 
     def start(self) -> int:
         """Start the thread; returns its id as BPF programs see it."""
+        with contextlib.suppress(OSError):  # `resolved` will say so
+            self._look()  # what is done once in a process, some 10 ms, must not lie in the traced time
         ids: list[int] = []
         started = threading.Event()
 

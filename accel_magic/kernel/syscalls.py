@@ -21,7 +21,7 @@ _SYS_MEMBARRIER = 324
 _MEMBARRIER_GLOBAL = 1
 
 _MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _MAP_GET_NEXT_KEY, _MAP_FREEZE, _MAP_LOOKUP_BATCH = 0, 1, 2, 4, 22, 24
-_PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO = 5, 10, 15
+_PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO, _BTF_LOAD = 5, 10, 15, 18
 _LINK_CREATE = 28
 _ENABLE_STATS, _STATS_RUN_TIME = 32, 0
 _RAW_TRACEPOINT_OPEN = 17
@@ -75,14 +75,33 @@ class VerifierError(OSError):
         self.log = log
 
 
-def prog_load(kind: int, instructions: bytes, *, attach_type: int = 0, name: str = "", licence: str = "GPL") -> int:
-    """Load a program. Raises VerifierError with the verifier's log when it is refused."""
+def btf_load(description: bytes) -> int:
+    """Hand over a description of types (BTF); programs that are loaded with it may outlive the descriptor."""
+    buffer = ctypes.create_string_buffer(description, len(description))
+    return _bpf(_BTF_LOAD, struct.pack("<QQII", ctypes.addressof(buffer), 0, len(description), 0))
+
+
+def prog_load(
+    kind: int,
+    instructions: bytes,
+    *,
+    attach_type: int = 0,
+    name: str = "",
+    licence: str = "GPL",
+    types: int = 0,
+    functions: Sequence[tuple[int, int]] = (),
+) -> int:
+    """Load a program. Raises VerifierError with the verifier's log when it is refused.
+
+    `functions` are the first instruction of each of its functions, and their types in the BTF of descriptor `types`.
+    """
     code = ctypes.create_string_buffer(instructions, len(instructions))
+    described = (ctypes.c_uint32 * (2 * len(functions)))(*(value for function in functions for value in function))
     licensed = ctypes.create_string_buffer(licence.encode())
 
     def attributes(log: ctypes.Array[ctypes.c_char] | None) -> bytes:
         return struct.pack(
-            "<IIQQIIQII16sII",
+            "<IIQQIIQII16sIIIIQI",
             kind,
             len(instructions) // 8,
             ctypes.addressof(code),
@@ -95,6 +114,10 @@ def prog_load(kind: int, instructions: bytes, *, attach_type: int = 0, name: str
             name.encode()[:15],
             0,
             attach_type,
+            types,
+            8,
+            ctypes.addressof(described),
+            len(functions),
         )
 
     try:

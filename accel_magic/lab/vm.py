@@ -9,11 +9,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from accel_magic import scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel import compiler
 from accel_magic.lab import command_line, image, runs, tools
@@ -59,6 +59,7 @@ class Lab:
         self._connection: Connection | None = None
         self._ended: dict[str, Any] | None = None
         self._level_zero: LevelZero | None = None
+        self._scratch: scratch.Scratch | None = None
 
     @property
     def guest(self) -> dict[str, Any]:
@@ -77,17 +78,17 @@ class Lab:
         built = image.find(self.settings.kernel)
         chosen = accelerator(self.settings.accelerator)
         self.logs = runs.new_folder()
-        folder = Path(tempfile.mkdtemp(prefix="accel-magic-lab-"))
+        self._scratch = scratch.make("lab")
         try:
-            self._spawn(built, chosen, folder)
+            self._spawn(built, chosen, self._scratch)
         except BaseException:
             self.close()
-            shutil.rmtree(folder, ignore_errors=True)
             raise
         return self
 
-    def _spawn(self, built: image.Image, chosen: str, folder: Path) -> None:
+    def _spawn(self, built: image.Image, chosen: str, made: scratch.Scratch) -> None:
         assert self.logs is not None  # noqa: S101 - start made it
+        folder = made.path
         boot, npu, agent = folder / "initramfs", folder / "npu", folder / "agent"
         self.exchange = folder / "exchange"
         self.exchange.mkdir()
@@ -119,6 +120,7 @@ class Lab:
                 [sys.executable, "-I", "-S", str(_KEEPER)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                pass_fds=(made.lock,),
                 start_new_session=True,
             )
             assert self._keeper.stdin is not None  # noqa: S101 - a pipe
@@ -256,6 +258,9 @@ class Lab:
                 self._let_go()
                 self._keeper_ended(None)
             self._let_go()
+        made, self._scratch = self._scratch, None
+        if made is not None:
+            made.remove()
 
     def _let_go(self) -> None:
         """Close the pipe that keeps the lab alive."""

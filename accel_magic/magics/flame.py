@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
 from traitlets import Bool, CaselessStrEnum, Int
 
+from accel_magic.banners import banners_of
 from accel_magic.magics.flame_options import parse
 from accel_magic.magics.traced import TracedCells
 from accel_magic.session import warm_up
@@ -80,10 +81,9 @@ def _rows(trace: Any) -> Any:
     """What makes the live row of a trace or of a playback."""
 
     def make(plan: Plan | None) -> Row:
-        from accel_magic.views.headline import banners
         from accel_magic.views.live_flame import FlameRow, waiting_row
 
-        shown = banners(trace.machine, trace.replayed, trace.imported)
+        shown = banners_of(trace)
         return waiting_row(shown) if plan is None else FlameRow(plan, shown)
 
     return make

@@ -89,7 +89,7 @@ def parse(line: str) -> FlameLine:
     """
     values = parser().parse_intermixed_args(lines.words_of("flame", line))
     names = ("rate", "off_cpu", "threads", "gpu", "device", "xe", "sampler", "all_frames", "max_events", "buffer")
-    given = {name: getattr(values, name) for name in names if getattr(values, name) is not None}
+    given = lines.given_of(values, names)
     probes = (*values.probes, *(values.more or ()))
     if probes:
         given["probes"] = probes

@@ -83,7 +83,7 @@ def parse(line: str) -> GpuLine:
     values = parser().parse_intermixed_args(lines.words_of("gputrace", line))
     programs = (*values.programs, *(values.program or ()))
     names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
-    given = {name: getattr(values, name) for name in names if getattr(values, name) is not None}
+    given = lines.given_of(values, names)
     common = lines.common_of("gputrace", values, (programs, given))
     if common.replay is None and not programs:
         raise ProbeError(

@@ -7,6 +7,7 @@ from typing import Any
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
 from traitlets import CaselessStrEnum, Int
 
+from accel_magic.banners import banners_of
 from accel_magic.magics.gpu_options import parse
 from accel_magic.magics.traced import TracedCells
 
@@ -48,9 +49,8 @@ def _rows(trace: Any) -> Any:
     """What makes the live row of a trace or of a playback."""
 
     def make(_: object) -> Any:
-        from accel_magic.views.headline import banners
         from accel_magic.views.live_gpu import GpuRow
 
-        return GpuRow(banners(trace.machine, trace.replayed))
+        return GpuRow(banners_of(trace))
 
     return make

@@ -8,6 +8,7 @@ from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var
 from traitlets import CaselessStrEnum, Float, Int, Unicode
 
 from accel_magic.api import Options, Trace
+from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics.options import Line, parse
 from accel_magic.magics.traced import Request, TracedCells
@@ -89,9 +90,8 @@ def _rows(trace: Any) -> Any:
     """What makes the live row of a trace or of a playback."""
 
     def make(plan: Plan) -> LiveRow:
-        from accel_magic.views.headline import banners
         from accel_magic.views.live import LiveRow
 
-        return LiveRow(plan, banners(trace.machine, trace.replayed, trace.imported))
+        return LiveRow(plan, banners_of(trace))
 
     return make

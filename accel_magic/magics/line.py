@@ -79,6 +79,11 @@ def words_of(magic: str, line: str) -> list[str]:
         raise ProbeError(f"%%{magic}: {error}", fix="close the quotes") from None
 
 
+def given_of(values: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Give those of the named options that were written."""
+    return {name: getattr(values, name) for name in names if getattr(values, name) is not None}
+
+
 def common_of(magic: str, values: argparse.Namespace, tracing: Sequence[object]) -> Common:
     """Check the common options against each other and against `tracing`, what was asked of a trace.
 

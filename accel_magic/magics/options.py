@@ -40,8 +40,8 @@ def parser() -> Parser:
     lines.add_result_options(result)
     add("--mode", choices=("auto", "count", "events"), help="auto: events up to --max-events, then only counts")
     add("--scope", metavar="self|all|PID", help="whose hits count: this notebook's processes, everybody's, or one's")
-    add("--filter", metavar="EXPR", default="", help="only hits for which this holds, e.g. 'arg0 > 4096 and pid == 12'")
-    add("--args", metavar="COLUMNS", default="", help="extra columns, e.g. 'size=arg1:u64,path=arg0:str'")
+    add("--filter", metavar="EXPR", help="only hits for which this holds, e.g. 'arg0 > 4096 and pid == 12'")
+    add("--args", metavar="COLUMNS", help="extra columns, e.g. 'size=arg1:u64,path=arg0:str'")
     add("--max-events", type=lines.count, metavar="N", help="record no more than N events; counting goes on")
     add("--duration", type=_seconds, metavar="S", help="stop tracing after S seconds (the cell runs on)")
     add("--buffer", type=_mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
@@ -94,7 +94,7 @@ def parse(line: str) -> Line:
     """
     values = parser().parse_intermixed_args(_with_kinds(lines.words_of("ktrace", line)))
     names = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer", "stacks")
-    given = {name: getattr(values, name) for name in names if getattr(values, name) not in (None, "")}
+    given = lines.given_of(values, names)
     common = lines.common_of("ktrace", values, (values.probes, given, values.program))
     if common.replay is None and not values.probes and values.program is None:
         raise ProbeError("%%ktrace: no probe given", fix="e.g. %%ktrace tracepoint:syscalls:sys_enter_ioctl")

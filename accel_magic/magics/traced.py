@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from IPython.core.magic import Magics
 from IPython.display import display
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from accel_magic.api import outcome_of
+from accel_magic.block import last, outcome_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics.cell import Cell, compile_cell
 from accel_magic.magics.line import HelpRequested
@@ -20,7 +20,11 @@ from accel_magic.views import ahead
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from accel_magic.block import Block
     from accel_magic.magics.line import Common
+    from accel_magic.player import Player
+
+    Steps: TypeAlias = Block[Any] | Player[Any, Any]
 
 
 def in_kernel(shell: Any) -> bool:
@@ -41,7 +45,7 @@ class Request:
 class TracedCells(Magics, Configurable):
     """Base of the magics that trace a cell.
 
-    What they trace with has the methods of `accel_magic.api.Trace`: prepare, attach, go, stop, abort.
+    What they trace with is a Block, of which they call prepare, attach, go, stop and abort; a Player has these too.
     """
 
     live = Bool(True, help="show live counters in a notebook").tag(config=True)
@@ -79,7 +83,7 @@ class TracedCells(Magics, Configurable):
             common = replace(common, replay=self.replay.replace("{output}", suffix))
         return chosen, Request(magic, line, code, common), live
 
-    def trace_cell(self, request: Request, trace: Any, make_row: Callable[[Any], Any] | None) -> object:
+    def trace_cell(self, request: Request, trace: Steps, make_row: Callable[[Any], Any] | None) -> object:
         """Trace the cell and return the result.
 
         Args:
@@ -94,7 +98,7 @@ class TracedCells(Magics, Configurable):
             result, error = run_cell(code, self.shell.user_ns, trace.go, trace.stop)
         return self.hand_over(result, error, request)
 
-    def play_back(self, request: Request, player: Any, make_row: Callable[[Any], Any] | None) -> object:
+    def play_back(self, request: Request, player: Player[Any, Any], make_row: Callable[[Any], Any] | None) -> object:
         """Play a recording back; the cell's code runs only where that was asked for. Arguments as of `trace_cell`."""
         __tracebackhide__ = True
         if request.common.run:
@@ -129,7 +133,7 @@ def body_of(magic: str, cell: str | None, common: Common) -> str:
 
 
 @contextlib.contextmanager
-def attached(trace: Any, make_row: Callable[[Any], Any] | None) -> Iterator[None]:
+def attached(trace: Steps, make_row: Callable[[Any], Any] | None) -> Iterator[None]:
     """Attach a trace, with a live row where one is wanted; the row is gone at the end, whatever happens."""
     plan = trace.prepare()
     ahead.wait()  # imports during the trace would be traced
@@ -161,6 +165,4 @@ def run_cell(
     try:
         return stop(outcome_of(error), value), error
     except KeyboardInterrupt as interrupt:
-        from accel_magic.api import last
-
         return last(), error or interrupt

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.errors import ProbeError
-from accel_magic.profiles.json_file import PlaceError, index, load, number, part, reading
+from accel_magic.profiles.json_file import PlaceError, index, line_number, load, number, part, reading
 from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, ProfileBuilder, State
 from accel_magic.profiles.slices import edges, tracks
@@ -34,6 +34,7 @@ _PROCESS: Final = 1
 """All threads are of one process; Perfetto takes 0 for the kernel's idle tasks."""
 _LANES: Final = 1 << 23
 """Number of the first track that is no thread's: Linux gives no thread a number this high."""
+_MOST: Final = 2.0**62
 _ROOT: Final = "(root)"
 _IDLE: Final = "(idle)"
 _NOWHERE: Final = {"": "(anonymous)"}
@@ -202,13 +203,17 @@ class _Stacks:
         """Stack of a node; -1 of the root, which stands for nothing."""
         path = []
         seen: set[Any] = set()
-        while identity is not None and identity not in self._known:
+        while True:
             if type(identity) is not int or identity not in self._thread.calls or identity in seen:
                 raise PlaceError(place, f"names the node {identity!r:.40}, which is not there")
+            if identity in self._known:
+                break
             seen.add(identity)
             path.append(identity)
-            identity = self._thread.parents.get(identity)
-        stack = -1 if identity is None else self._known[identity]
+            if identity not in self._thread.parents:
+                break
+            identity = self._thread.parents[identity]
+        stack = self._known.get(identity, -1)
         for each in reversed(path):
             frame = _v8_frame(self._thread.calls[each], f"node {each}")
             stack = stack if frame.name == _ROOT else self._builder.node(self._builder.frame(*frame), stack)
@@ -221,8 +226,8 @@ def _v8_frame(call: Any, place: str) -> Frame:
     if name == _IDLE:
         return Frame("idle", Kind.WAIT)
     # Lines count from 0, and -1 is none.
-    line = part(call, "lineNumber", int, place, -1) + 1
-    return Frame(_NOWHERE.get(name, name), Kind.OTHER, part(call, "url", str, place, ""), max(line, 0))
+    line = line_number(part(call, "lineNumber", int, place, -1) + 1, f"{place}.lineNumber")
+    return Frame(_NOWHERE.get(name, name), Kind.OTHER, part(call, "url", str, place, ""), line)
 
 
 def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> int:
@@ -231,10 +236,14 @@ def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> 
         raise PlaceError(f"{place}timeDeltas", f"are {len(thread.deltas)} for {len(thread.samples)} samples")
     deltas = [number(each, f"{place}timeDeltas[{row}]") for row, each in enumerate(thread.deltas)]
     # Times may go back a little: V8 writes samples as they come in.
-    times = np.rint((thread.start - begin + np.cumsum(np.array(deltas, np.float64))) * 1000).astype(np.int64)
-    times = np.maximum(times, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = np.rint((thread.start - begin + np.cumsum(np.array(deltas, np.float64))) * 1000)
+    ended = (thread.end - begin) * 1000
+    if not (np.abs(exact) < _MOST).all() or not ended < _MOST:
+        raise PlaceError(f"{place}timeDeltas", "add up to more than 2^62 ns")
+    times = np.maximum(exact.astype(np.int64), 0)
     order = np.argsort(times, kind="stable")
-    last = max(int(times[order[-1]]), round((thread.end - begin) * 1000))
+    last = max(int(times[order[-1]]), round(ended))
     lengths = np.diff(times[order], append=last)
     stacks = _Stacks(builder, thread)
     for row, length in zip(order.tolist(), lengths.tolist(), strict=True):
@@ -271,11 +280,11 @@ def _sections(data: dict[str, Any]) -> Profile:
 
 
 def _section(builder: ProfileBuilder, frames: dict[str, Any], known: dict[str, int], name: str, place: str) -> int:
-    path: list[str] = []
+    path: dict[str, None] = {}
     while name not in known:
         if name not in frames or name in path:
             raise PlaceError(place, f"names the frame {name!r:.40}, which is not there")
-        path.append(name)
+        path[name] = None
         above = frames[name].get("parent") if type(frames[name]) is dict else None
         if above is None:
             break

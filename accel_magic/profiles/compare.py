@@ -12,6 +12,8 @@ from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import Frame, Kind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from bokeh.model import Model
     from numpy.typing import NDArray
@@ -60,6 +62,12 @@ class ProfileComparison:
         from accel_magic.views.profile import comparison_figure
 
         return comparison_figure(self, kind)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write what a notebook shows as one interactive HTML file, which needs no network."""
+        from accel_magic.views.page import save
+
+        return save(self, self.profile, path)
 
     def __repr__(self) -> str:
         """Plain-text tables."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import RecordingError
-from accel_magic.profiles.model import Frame, Kind, ProfileBuilder
+from accel_magic.profiles.model import MOST, Frame, Kind, ProfileBuilder
 from accel_magic.traces.files import destination, replacing
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ _MARKS: Final = {
     Kind.GPU_INSTRUCTION: "_[g]",
     Kind.STALL: "_[g]",
 }
-_MODULE_MARKS: Final = {JIT: "_[j]", INLINED: "_[i]"}
+MODULE_MARKS: Final = {JIT: "_[j]", INLINED: "_[i]"}
+"""Marks of native frames that say all that their module says."""
 _CODES: Final = {";": "%3B", "\n": "%0A", "\r": "%0D"}
 _ESCAPE: Final = re.compile(r"[;\n\r]|%(?=3B|0A|0D|25)")
 _ESCAPED: Final = re.compile(r"%(3B|0A|0D|25)")
-_PLACE: Final = re.compile(r"(.*?) \((.+):([0-9]{1,9})\)", re.DOTALL)
-_MODULE: Final = re.compile(r"(.*?) \((.+)\)", re.DOTALL)
+_LINE_NUMBER: Final = re.compile(r":([0-9]{1,9})\)\Z")
 _LINE: Final = re.compile(r"(.*)[ \t]([0-9]{1,19})", re.DOTALL)
-_MOST: Final = 2**63 - 1
 _SHOWN: Final = 60
 
 
@@ -69,7 +68,7 @@ def text_of(frame: Frame) -> str:
     if frame.kind == Kind.PYTHON:
         place = f"{frame.module}:{frame.line}" if frame.line else frame.module
         name = f"{PYTHON}{name} ({place})" if place else f"{PYTHON}{name}"
-    mark = _MARKS.get(frame.kind) or (_MODULE_MARKS.get(frame.module, "") if frame.kind == Kind.NATIVE else "")
+    mark = _MARKS.get(frame.kind) or (MODULE_MARKS.get(frame.module, "") if frame.kind == Kind.NATIVE else "")
     return escaped(name) + mark
 
 
@@ -83,16 +82,25 @@ def frame_of(text: str) -> Frame:
         return Frame(name, kind, module)
     if name.startswith(PYTHON):
         return _python(name.removeprefix(PYTHON))
-    place = _PLACE.fullmatch(name)
-    return _python(name) if place and place[2].endswith(".py") else Frame(name, Kind.NATIVE)
+    placed = _placed(name)
+    return placed if placed is not None and placed.module.endswith(".py") else Frame(name, Kind.NATIVE)
 
 
 def _python(text: str) -> Frame:
-    if place := _PLACE.fullmatch(text):
-        return Frame(place[1], Kind.PYTHON, place[2], int(place[3]))
-    if module := _MODULE.fullmatch(text):
-        return Frame(module[1], Kind.PYTHON, module[2])
+    if placed := _placed(text):
+        return placed
+    start = text.find(" (")
+    if 0 <= start < len(text) - 3 and text.endswith(")"):
+        return Frame(text[:start], Kind.PYTHON, text[start + 2 : -1])
     return Frame(text, Kind.PYTHON)
+
+
+def _placed(text: str) -> Frame | None:
+    """Read `NAME (FILE:LINE)` in one pass: a regular expression would try every ` (` with every end."""
+    start, found = text.find(" ("), _LINE_NUMBER.search(text)
+    if found is None or not 0 <= start < found.start() - 2:
+        return None
+    return Frame(text[:start], Kind.PYTHON, text[start + 2 : found.start()], int(found[1]))
 
 
 def escaped(name: str) -> str:
@@ -109,12 +117,10 @@ def lines(profile: Profile) -> Iterator[str]:
     """Yield the lines of a profile, the heaviest stack first, without their ends; stacks of one text are added up."""
     texts = [text_of(frame) for frame in profile.frames]
     own = profile.own()
-    stacks: list[str] = []
     weights: dict[str, int] = {}
-    for parent, frame in zip(profile.parents.tolist(), profile.node_frames.tolist(), strict=True):
-        stacks.append(f"{stacks[parent]};{texts[frame]}" if parent >= 0 else texts[frame])
     for node in np.flatnonzero(own).tolist():
-        weights[stacks[node]] = weights.get(stacks[node], 0) + int(own[node])
+        stack = ";".join(texts[frame] for frame in profile.node_frames[profile.nodes(node)].tolist())
+        weights[stack] = weights.get(stack, 0) + int(own[node])
     for stack, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
         yield f"{stack} {weight}"
 
@@ -165,7 +171,7 @@ def parse(data: bytes, name: str = "this text") -> Profile:
             continue
         stack, weight = _parted(line, number, name)
         total += weight
-        if total > _MOST:
+        if total > MOST:
             raise _wrong(name, number, "the sum of all weights is over 2^63 - 1")
         for text in stack:
             if text not in frames:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.profiles import pprof
@@ -19,11 +20,8 @@ HEAD: Final = 1 << 18
 _MOSTLY: Final = 0.9
 _PARQUET: Final = b"PAR1"
 _FOLDED: Final = re.compile(rb"(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}[ \t]*\r?")
-_PERF: Final = re.compile(
-    rb"^[ \t]*\S[^\n]*[ \t][0-9]{1,9}(?:/[0-9]{1,9})?[ \t][^\n]*:[^\n]*\n"
-    rb"[ \t]+[0-9a-f]{1,16} [^\n]*\([^\n]*\)[ \t\r]*$",
-    re.MULTILINE,
-)
+_PERF_SAMPLE: Final = re.compile(rb"[ \t]*\S.{0,79}?[ \t][0-9]{1,9}(?:/[0-9]{1,9})?[ \t].*:")
+_PERF_FRAME: Final = re.compile(rb"[ \t]+[0-9a-f]{1,16} .*\([^()]*(?:\(deleted\))?\)[ \t\r]*")
 _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
 _CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:')
 _IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
@@ -66,6 +64,11 @@ def _is_folded(head: bytes) -> bool:
     return len(folded) >= max(1, _MOSTLY * len(lines)) and sum(b";" in line for line in folded) * 2 >= len(folded)
 
 
+def _is_perf(head: bytes) -> bool:
+    """Some frame stands below a sample. Line by line, and no pattern that could try much: any file may come here."""
+    return any(_PERF_FRAME.fullmatch(below) and _PERF_SAMPLE.match(line) for line, below in pairwise(head.split(b"\n")))
+
+
 def _is_json(form: re.Pattern[bytes]) -> Callable[[bytes], bool]:
     return lambda head: head.lstrip()[:1] in (b"{", b"[") and form.search(head) is not None
 
@@ -83,7 +86,7 @@ FORMATS: Final = (
     Format(
         "perf script with call stacks",
         (),
-        lambda head: _PERF.search(head) is not None,
+        _is_perf,
         "accel_magic.profiles.perf_script:read",
     ),
     Format("folded stacks", (".folded", ".collapsed"), _is_folded, "accel_magic.profiles.folded:read"),

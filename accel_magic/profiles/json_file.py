@@ -104,4 +104,14 @@ def index(value: Any, size: int, place: str) -> int:
     raise PlaceError(place, f"is not the number of any of {size}: {value!r:.40}")
 
 
+def line_number(value: int, place: str) -> int:
+    """Give the number of a line, from 1; 0 for negative ones, which mean that it is not known.
+
+    Raises:
+        PlaceError: No file has so many lines.
+
+    """
+    return index(max(value, 0), 1 << 31, place)
+
+
 _WORDS = {dict: "object", list: "list", str: "text", int: "whole number"}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Unit = Literal["samples", "ns", "bytes", "calls"]
+MOST = 2**63 - 1
+"""Largest sum of weights."""
 NO_TIME = -1
 """`time_ns` of a sample whose time is not known."""
 
@@ -175,18 +177,23 @@ class Profile:
     def totals(self, samples: Samples | None = None) -> NDArray[np.int64]:
         """Weight of the samples that pass through each node, (nodes,) int64; of all samples, or of these."""
         weights = self.own(samples)
-        for depth in range(int(self.depths.max(initial=0)), 0, -1):
-            nodes = np.flatnonzero(self.depths == depth)
+        by_depth = np.argsort(self.depths, kind="stable")
+        ends = np.cumsum(np.bincount(self.depths))
+        for nodes in reversed(np.split(by_depth, ends[:-1])[1:]):
             np.add.at(weights, self.parents[nodes], weights[nodes])
         return weights
 
+    def nodes(self, leaf: int) -> list[int]:
+        """Nodes of a stack, root first."""
+        nodes = []
+        while leaf >= 0:
+            nodes.append(leaf)
+            leaf = int(self.parents[leaf])
+        return nodes[::-1]
+
     def path(self, node: int) -> tuple[Frame, ...]:
         """Frames of a stack, root first."""
-        frames = []
-        while node >= 0:
-            frames.append(self.frames[self.node_frames[node]])
-            node = int(self.parents[node])
-        return tuple(reversed(frames))
+        return tuple(self.frames[frame] for frame in self.node_frames[self.nodes(node)].tolist())
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Profile:
         """Make the profile of some of the samples; the stacks stay."""
@@ -268,12 +275,22 @@ class Profile:
 
     def _outermost(self) -> NDArray[np.bool_]:
         """(nodes,) bool: no node above has the same frame."""
-        above: list[frozenset[int]] = []
         outermost = np.ones(len(self.parents), np.bool_)
-        for node, (parent, frame) in enumerate(zip(self.parents.tolist(), self.node_frames.tolist(), strict=True)):
-            seen = above[parent] if parent >= 0 else frozenset[int]()
-            outermost[node] = frame not in seen
-            above.append(seen if frame in seen else seen | {frame})
+        by_parent = np.argsort(self.parents, kind="stable")
+        first = np.searchsorted(self.parents[by_parent], np.arange(-1, len(self.parents) + 1)).tolist()
+        children, frames = by_parent.tolist(), self.node_frames.tolist()
+        above = [0] * len(self.frames)  # how often each frame is above the node that is looked at, itself included
+        todo = children[: first[1]]
+        while todo:
+            node = todo.pop()
+            if node < 0:  # everything below it was looked at
+                above[frames[~node]] -= 1
+                continue
+            frame = frames[node]
+            outermost[node] = not above[frame]
+            above[frame] += 1
+            todo.append(~node)
+            todo += children[first[node + 1] : first[node + 2]]
         return outermost
 
 
@@ -324,6 +341,7 @@ class ProfileBuilder:
 
         Raises:
             ValueError: A sample has no stack, or a negative weight.
+            OverflowError: No int64 holds the sum of all weights.
 
         """
         rows = np.array(self._rows, np.int64).reshape(-1, 5).T
@@ -341,18 +359,31 @@ class ProfileBuilder:
             raise ValueError("a sample has no stack")
         if len(samples) and int(samples.weight.min()) < 0:
             raise ValueError("a sample has a negative weight")
+        if samples.weight.sum(dtype=np.float64) > MOST / 2 and sum(samples.weight.tolist()) > MOST:
+            raise OverflowError("the sum of all weights is over 2^63 - 1")
         pairs = np.array(list(self._nodes), np.int32).reshape(-1, 2)
         return Profile(
-            frames=tuple(self._frames),
+            frames=tuple(map(_readable_frame, self._frames)),
             parents=np.ascontiguousarray(pairs[:, 0]),
             node_frames=np.ascontiguousarray(pairs[:, 1]),
             samples=samples.take(np.argsort(samples.time_ns, kind="stable")),
             unit=unit,
-            origin=origin,
+            origin=_readable(origin),
             duration_ns=duration_ns,
             started=started,
             machine=dict(machine or {}),
             lost=tuple(lost),
-            notes=tuple(notes),
+            notes=tuple(map(_readable, notes)),
             banners=tuple(banners),
         )
+
+
+def _readable_frame(frame: Frame) -> Frame:
+    if frame.name.isascii() and frame.module.isascii():
+        return frame
+    return frame._replace(name=_readable(frame.name), module=_readable(frame.module))
+
+
+def _readable(text: str) -> str:
+    """Text as it is, but for what no file and no page can hold (halves of surrogate pairs), which is shown escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ORIGIN: Final = "perf script"
 _SAMPLE: Final = re.compile(
-    r"[ \t]*(?P<comm>\S.*?)[ \t]+(?P<first>\d{1,9}|-1)(?:/(?P<second>\d{1,9}|-1))?[ \t]+(?:\[\d{1,4}\][ \t]+)?"
+    r"[ \t]*(?P<comm>\S.{0,79}?)[ \t]+(?P<first>\d{1,9}|-1)(?:/(?P<second>\d{1,9}|-1))?[ \t]+(?:\[\d{1,4}\][ \t]+)?"
     r"(?:(?P<sec>\d{1,9})\.(?P<frac>\d{1,9}):[ \t]+)?(?:(?P<period>\d{1,18})[ \t]+)?"
     r"(?P<event>[A-Za-z_][^\s:]*(?::[^\s:]+)*):(?:[ \t].*)?",
     re.ASCII,
@@ -75,7 +75,10 @@ def read(path: Path) -> Profile:
         ) from error
     if not state.samples:
         raise RecordingError(f"{path} holds no samples", why="no line is one of perf's", fix="perf script -i perf.data")
-    return _profile(state)
+    try:
+        return _profile(state)
+    except OverflowError as error:
+        raise RecordingError(f"{path} cannot be added up", why=str(error), fix="record again with perf") from error
 
 
 def _line(state: _Reading, line: str, number: int, path: Path) -> None:

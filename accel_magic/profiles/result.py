@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from accel_magic.profiles.compare import ProfileComparison
     from accel_magic.profiles.model import Profile, Unit
+    from accel_magic.profiles.store import Stored
 
 
 class ProfileResult:
@@ -131,6 +132,12 @@ class ProfileResult:
 
         return chrome.write(self.profile, path)
 
+    def to_html(self, path: str | Path) -> Path:
+        """Write what a notebook shows as one interactive HTML file, which needs no network: to look at, to mail."""
+        from accel_magic.views.page import save
+
+        return save(self, self.profile, path)
+
     def to_pprof(self, path: str | Path) -> NoReturn:
         """Refuse, and say why and what else there is.
 
@@ -146,7 +153,13 @@ class ProfileResult:
         """Write everything needed to show this profile again into one Parquet file; `accel_magic.open` reads it."""
         from accel_magic.profiles import store
 
-        return store.save(self.profile, path)
+        return store.save(self._stored(), path)
+
+    def _stored(self) -> Stored:
+        """What `to_parquet` writes; results that hold more than a profile add it here."""
+        from accel_magic.profiles.store import Stored
+
+        return Stored(self.profile)
 
     def summary(self) -> str:
         """Plain-text result: headline, notes, frames with most weight."""

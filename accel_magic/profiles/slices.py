@@ -97,22 +97,13 @@ def edges(profile: Profile, track: Track) -> Iterator[tuple[bool, int, int]]:
         if end <= begin:
             continue
         if stack not in paths:
-            paths[stack] = _path(profile, stack)
+            paths[stack] = profile.nodes(stack)
         path = paths[stack]
         kept = _common(path, under_way) if ended == begin else 0
         yield from ((False, ended, node) for node in reversed(under_way[kept:]))
         yield from ((True, begin, node) for node in path[kept:])
         under_way, ended = path, end
     yield from ((False, ended, node) for node in reversed(under_way))
-
-
-def _path(profile: Profile, node: int) -> list[int]:
-    """Nodes of a stack, the root first."""
-    path = []
-    while node >= 0:
-        path.append(node)
-        node = int(profile.parents[node])
-    return path[::-1]
 
 
 def _common(path: list[int], other: list[int]) -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic._version import __version__
-from accel_magic.profiles.folded import frame_of, text_of, unescaped
-from accel_magic.profiles.json_file import PlaceError, index, load, number, part, reading
+from accel_magic.profiles.folded import MODULE_MARKS, frame_of, text_of, unescaped
+from accel_magic.profiles.json_file import PlaceError, index, line_number, load, number, part, reading
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, ProfileBuilder, State
 from accel_magic.traces.files import destination, replacing
 
@@ -72,7 +72,7 @@ def write(profile: Profile, path: str | Path) -> Path:
 def _written(frame: Frame) -> dict[str, Any]:
     mark = text_of(Frame(frame.name, frame.kind, "" if frame.kind == Kind.PYTHON else frame.module))
     name = frame.name if frame.kind == Kind.PYTHON and frame.module.endswith(".py") else unescaped(mark)
-    place = {"file": frame.module} if frame.module and not frame.module.startswith("[") else {}
+    place = {"file": frame.module} if frame.module not in ("", *MODULE_MARKS) else {}
     return {"name": name, **place, **({"line": frame.line} if frame.line else {})}
 
 
@@ -83,7 +83,7 @@ def _profiles(profile: Profile) -> Iterator[dict[str, Any]]:
         stacks = samples.stack[rows].tolist()
         for node in stacks:
             if node not in paths:
-                paths[node] = _path(profile, node)
+                paths[node] = profile.node_frames[profile.nodes(node)].tolist()
         weights = samples.weight[rows].tolist()
         yield {
             "type": "sampled",
@@ -115,14 +115,6 @@ def _name(profile: Profile, path: list[int], tid: int, *, accelerator: bool) -> 
     name = root.name if root is not None and root.kind == Kind.THREAD else f"thread {tid}" if tid else ""
     suffix = _ACCELERATOR if accelerator else ""
     return f"{name or profile.origin or 'all samples'}{suffix}"
-
-
-def _path(profile: Profile, node: int) -> list[int]:
-    path = []
-    while node >= 0:
-        path.append(int(profile.node_frames[node]))
-        node = int(profile.parents[node])
-    return path[::-1]
 
 
 def read(path: Path) -> Profile:
@@ -192,11 +184,11 @@ def _frame(data: Any, place: str) -> Frame:
     name = part(data, "name", str, place)
     # Other tools write null where they know nothing.
     module = part(data, "file", str, place) if data.get("file") is not None else ""
-    line = part(data, "line", int, place) if data.get("line") is not None else 0
+    line = line_number(part(data, "line", int, place), f"{place}.line") if data.get("line") is not None else 0
     known = frame_of(name)
     kind = Kind.PYTHON if module.endswith(".py") and known.kind == Kind.NATIVE else known.kind
     kept = known.name if known.kind != Kind.NATIVE or known.module else name
-    return Frame(kept, kind, module or known.module, max(line, 0) or known.line)
+    return Frame(kept, kind, module or known.module, line or known.line)
 
 
 def _unit(profile: Any, place: str) -> tuple[Unit, int]:

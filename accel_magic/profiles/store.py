@@ -1,36 +1,43 @@
 """Profiles as files: one Parquet file, its rows the samples, frames and stacks in its metadata.
 
 Any Parquet reader gets a useful table of it: besides the columns of `Samples` it has each sample's stack as folded
-text. Nothing read from a file is executed or unpickled; what contradicts itself is refused.
+text. What iaprof recorded, of which the profile was made or which was recorded meanwhile, is in the metadata too.
+Nothing read from a file is executed or unpickled; what contradicts itself is refused.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from accel_magic.errors import RecordingError
 from accel_magic.profiles.folded import text_of
+from accel_magic.profiles.iaprof import stored as iaprof_stored
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, Lost, Profile, Samples, State, Unit
-from accel_magic.traces.files import destination, replacing
+from accel_magic.traces import container
+from accel_magic.traces.packing import pack_numbers, unpack_numbers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-KEY: Final = b"accel_magic.profile"
-"""Metadata key by which a profile is known."""
+    from accel_magic.profiles.iaprof.model import IaprofProfile
+
+Maker = Literal["other", "iaprof", "thread sampler"]
+"""What made a profile, where that decides which result it opens as."""
+KIND: Final = container.Kind(
+    b"accel_magic.profile",
+    "profile",
+    "give a file written by ProfileResult.to_parquet(); accel_magic.open reads recordings too",
+    "profile",
+)
 VERSION: Final = 1
-_CHECKSUM_KEY: Final = b"accel_magic.profile.crc32"  # Parquet checks its pages, not its footer
-_METADATA_LIMIT: Final = 1 << 30
-_WRONG: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 _UNITS: Final = get_args(Unit)
+_MAKERS: Final = get_args(Maker)
 _STATES: Final = tuple(state.name.lower().replace("_", "-") for state in State)
 _COLUMNS: Final = {
     "stack": pa.int32(),
@@ -42,8 +49,24 @@ _COLUMNS: Final = {
 }
 
 
-def save(profile: Profile, path: str | Path) -> Path:
-    """Write `profile` to one Parquet file and return its absolute path.
+@dataclass(frozen=True)
+class Stored:
+    """What a file holds.
+
+    Attributes:
+        profile: The samples.
+        maker: What made it.
+        iaprof: What it was made of where iaprof is its maker; else what iaprof recorded meanwhile, if it did.
+
+    """
+
+    profile: Profile
+    maker: Maker = "other"
+    iaprof: IaprofProfile | None = None
+
+
+def save(stored: Stored, path: str | Path) -> Path:
+    """Write a profile to one Parquet file and return its absolute path.
 
     The file appears whole or not at all; one that is there already is replaced.
 
@@ -51,82 +74,57 @@ def save(profile: Profile, path: str | Path) -> Path:
         RecordingError: The place cannot be written to.
 
     """
-    target = destination(path)
-    text = json.dumps(_description(profile), separators=(",", ":"), allow_nan=False).encode("ascii")
-    table = _table(profile).replace_schema_metadata({KEY: text, _CHECKSUM_KEY: _checksum(text)})
-    with replacing(target) as file:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-    return target
+    text = json.dumps(_description(stored), separators=(",", ":"), allow_nan=False).encode("ascii")
+    return container.write(_table(stored.profile), path, KIND, text)
 
 
-def load(path: str | Path) -> Profile:
+def load(path: str | Path) -> Stored:
     """Read what `save` wrote.
 
     Raises:
         RecordingError: There is no such file, it is damaged or no profile, or a later version wrote it.
 
     """
-    place = Path(path).expanduser()
-    if not place.is_file():
-        raise RecordingError(
-            f"there is no profile at {path}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
-        )
-    try:
-        with pq.ParquetFile(
-            str(place.resolve()), page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT
-        ) as file:
-            table = file.read()
-        metadata = table.schema.metadata or {}
-        if KEY not in metadata:
-            raise RecordingError(
-                f"{path} is not a profile",
-                why="it is a Parquet file of something else",
-                fix="give a file written by ProfileResult.to_parquet(); accel_magic.open reads recordings too",
-            )
-        description = json.loads(metadata[KEY])
-        if description["version"] > VERSION:
-            raise RecordingError(
-                f"{path} was written by a newer accel_magic",
-                why=f"its format is {description['version']}, this version reads {VERSION}",
-                fix="pip install --upgrade accel-magic",
-            )
-        if metadata.get(_CHECKSUM_KEY) != _checksum(metadata[KEY]):
-            raise ValueError("its description does not match its checksum")
-        return _profile(table, description)
-    except (OSError, pa.ArrowException, zlib.error, *_WRONG) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise RecordingError(
-            f"{path} is damaged", why=reason, fix="copy or download the file again, or profile again"
-        ) from error
+    return container.read(path, KIND, VERSION, _stored)
 
 
 def is_profile(path: Path) -> bool:
-    """Whether a Parquet file is a profile; False where it cannot be read."""
-    try:
-        return KEY in (pq.read_metadata(path).metadata or {})
-    except (OSError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
-        return False
+    """Whether a file is a profile of ours; False where it cannot be read."""
+    return KIND.key in container.keys(path)
 
 
-def _description(profile: Profile) -> dict[str, Any]:
+def _description(stored: Stored) -> dict[str, Any]:
+    profile = stored.profile
     return {
         "version": VERSION,
+        "maker": stored.maker,
         "unit": profile.unit,
         "origin": profile.origin,
         "duration_ns": int(profile.duration_ns),
         "started": profile.started,
         "machine": dict(profile.machine),
-        "lost": [list(lost) for lost in profile.lost],
+        "lost": [[int(count), why] for count, why in profile.lost],
         "notes": list(profile.notes),
         "banners": list(profile.banners),
         "names": [frame.name for frame in profile.frames],
         "kinds": [int(frame.kind) for frame in profile.frames],
         "modules": [frame.module for frame in profile.frames],
-        "lines": [frame.line for frame in profile.frames],
+        "lines": [int(frame.line) for frame in profile.frames],
         "nodes": len(profile.parents),
-        "parents": _packed(profile.parents),
-        "node_frames": _packed(profile.node_frames),
+        "parents": pack_numbers(profile.parents),
+        "node_frames": pack_numbers(profile.node_frames),
+        "iaprof": None if stored.iaprof is None else iaprof_stored.to_dict(stored.iaprof),
     }
+
+
+def _stored(table: pa.Table, description: dict[str, Any]) -> Stored:
+    profile, maker, iaprof = _profile(table, description), description["maker"], description["iaprof"]
+    if maker not in _MAKERS:
+        raise ValueError(f"what made it, {maker!r:.60}, is not known")
+    stored = Stored(profile, maker, None if iaprof is None else iaprof_stored.from_dict(iaprof))
+    if maker == "iaprof" and (stored.iaprof is None or stored.iaprof.total != profile.total):
+        raise ValueError("its samples are not those that iaprof took")
+    return stored
 
 
 def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
@@ -143,8 +141,8 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
     nodes = int(description["nodes"])
     profile = Profile(
         frames=frames,
-        parents=_unpacked(description["parents"], nodes),
-        node_frames=_unpacked(description["node_frames"], nodes),
+        parents=unpack_numbers(description["parents"], np.int32, nodes),
+        node_frames=unpack_numbers(description["node_frames"], np.int32, nodes),
         samples=_samples(table),
         unit=description["unit"],
         origin=_text(description["origin"]),
@@ -184,7 +182,10 @@ def _table(profile: Profile) -> pa.Table:
     samples = profile.samples
     stacks, codes = np.unique(samples.stack, return_inverse=True)
     texts = [text_of(frame).encode("utf-8", "backslashreplace").decode() for frame in profile.frames]
-    paths = [_path(profile, node, texts) for node in stacks.tolist()]
+    paths = [
+        ";".join(texts[frame] for frame in profile.node_frames[profile.nodes(node)].tolist())
+        for node in stacks.tolist()
+    ]
     arrays = {
         "stack": pa.array(samples.stack),
         "weight": pa.array(samples.weight),
@@ -194,14 +195,6 @@ def _table(profile: Profile) -> pa.Table:
         "frames": pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(paths, pa.string())),
     }
     return pa.table(arrays)
-
-
-def _path(profile: Profile, node: int, texts: list[str]) -> str:
-    path = []
-    while node >= 0:
-        path.append(texts[profile.node_frames[node]])
-        node = int(profile.parents[node])
-    return ";".join(reversed(path))
 
 
 def _samples(table: pa.Table) -> Samples:
@@ -220,20 +213,3 @@ def _samples(table: pa.Table) -> Samples:
         tid=numbers("tid", 0),
         state=np.array([known[name] for name in states], np.uint8),
     )
-
-
-def _packed(values: NDArray[np.int32]) -> str:
-    return base64.b64encode(zlib.compress(values.astype("<i4").tobytes())).decode("ascii")
-
-
-def _unpacked(text: str, count: int) -> NDArray[np.int32]:
-    """Undo `_packed`; never more than was announced, so that a few kilobytes cannot fill the memory."""
-    inflate = zlib.decompressobj()
-    raw = inflate.decompress(base64.b64decode(text, validate=True), 4 * count + 1)
-    if len(raw) != 4 * count or not inflate.eof:
-        raise ValueError("the stacks are not as many as they claim")
-    return np.frombuffer(raw, "<i4").astype(np.int32)
-
-
-def _checksum(text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text)

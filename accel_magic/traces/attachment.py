@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -146,11 +146,3 @@ class Attachment:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class Engine(Protocol):
-    """What attaches a plan."""
-
-    def attach(self, plan: Plan) -> Attachment:
-        """Attach every probe point of the plan, or raise and leave nothing attached."""
-        ...

@@ -6,11 +6,9 @@ with everything that grows with the number of probe points, and `samples`, the c
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import types
-import zlib
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -19,8 +17,10 @@ import numpy as np
 
 from accel_magic.flames.facts import FlameFacts
 from accel_magic.probes.plan import Plan
+from accel_magic.profiles.iaprof import stored
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.traces import buckets
+from accel_magic.traces.packing import pack, unpack
 from accel_magic.traces.recording import Events, Histograms, Imported, Outcome, OwnProcess, Recording, Replayed, Samples
 from accel_magic.traces.stacks import StackTable
 
@@ -96,6 +96,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "stacks": None if recording.stacks is None else _encode_stacks(recording.stacks),
         "process": recording.process,
         "flame": None if recording.flame is None else recording.flame.to_dict(),
+        "iaprof": None if recording.iaprof is None else stored.to_dict(recording.iaprof),
     }
     header = _Header(
         format=FORMAT,
@@ -112,7 +113,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         replayed=recording.replayed,
         imported=recording.imported,
         samples=(len(recording.samples.times_ns), _encode_samples(recording.samples)),
-        body=_pack(_dump(body)),
+        body=pack(_dump(body)),
     )
     return _dump({entry.name: getattr(header, entry.name) for entry in fields(header)})
 
@@ -148,7 +149,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         }
     )
     _check_type(header, _Header, "")
-    body = _parse(_unpack(header.body, _BODY_LIMIT))
+    body = _parse(unpack(header.body, _BODY_LIMIT))
     plan = Plan.from_dict(body["plan"])
     _check_type(plan, Plan, "plan")
     columns = tuple(
@@ -177,6 +178,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         stacks=_decode_stacks(body.get("stacks")),
         flame=_flame(body.get("flame")),
         process=_process(body.get("process")),
+        iaprof=None if body.get("iaprof") is None else stored.from_dict(body["iaprof"]),
     )
     _check_recording(recording)
     return recording, columns
@@ -260,14 +262,14 @@ def _encode_samples(samples: Samples) -> str:
     """Pack times and counters as differences: most counters stand still most of the time."""
     table = np.vstack([samples.times_ns.astype(np.int64).view(np.uint64), samples.hits.astype(np.uint64).T])
     differences = np.diff(table, axis=1, prepend=np.uint64(0))  # modulo 2**64, so nothing overflows
-    return _pack(differences.astype("<u8").tobytes())
+    return pack(differences.astype("<u8").tobytes())
 
 
 def _decode_samples(steps: int, packed: str, points: int) -> Samples:
     size = steps * (points + 1) * 8
     if steps < 0 or size > 1100 * len(packed):  # zlib reaches 1032 : 1 at best
         raise ValueError("the samples are not as many as they claim")
-    raw = _unpack(packed, size)
+    raw = unpack(packed, size)
     if len(raw) != size:
         raise ValueError("the samples are not as many as they claim")
     table = np.cumsum(np.frombuffer(raw, "<u8").reshape(points + 1, steps), axis=1, dtype=np.uint64)
@@ -277,7 +279,7 @@ def _decode_samples(steps: int, packed: str, points: int) -> Samples:
 def _encode_stacks(stacks: StackTable) -> dict[str, Any]:
     """Columns packed as bytes, those of the frames as lists: names go into tables as they are."""
     names, kinds, modules, lines = zip(*stacks.frames, strict=True) if stacks.frames else ((),) * 4
-    packed = {name: _pack(getattr(stacks, name).astype(type_).tobytes()) for name, type_ in _STACK_COLUMNS.items()}
+    packed = {name: pack(getattr(stacks, name).astype(type_).tobytes()) for name, type_ in _STACK_COLUMNS.items()}
     return {**packed, "names": names, "frame_kinds": [int(kind) for kind in kinds], "modules": modules, "lines": lines}
 
 
@@ -285,7 +287,7 @@ def _decode_stacks(data: dict[str, Any] | None) -> StackTable | None:
     if data is None:
         return None
     columns = {
-        name: np.frombuffer(_unpack(data[name], _BODY_LIMIT), f"<{np.dtype(type_).str[1:]}").astype(type_)
+        name: np.frombuffer(unpack(data[name], _BODY_LIMIT), f"<{np.dtype(type_).str[1:]}").astype(type_)
         for name, type_ in _STACK_COLUMNS.items()
     }
     rows = list(zip(data["names"], data["frame_kinds"], data["modules"], data["lines"], strict=True))
@@ -332,22 +334,6 @@ def _parse(text: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
-
-
-def _pack(raw: bytes) -> str:
-    return base64.b64encode(zlib.compress(raw)).decode("ascii")
-
-
-def _unpack(text: str, limit: int) -> bytes:
-    """Undo `_pack`; `limit` bytes at most, so that a few kilobytes cannot fill the memory."""
-    inflate = zlib.decompressobj()
-    try:
-        raw = inflate.decompress(base64.b64decode(text, validate=True), limit + 1)
-    except zlib.error as error:
-        raise ValueError(f"compressed data is damaged: {error}") from error
-    if len(raw) > limit or not inflate.eof or inflate.unused_data:
-        raise ValueError("compressed data is incomplete or longer than it may be")
-    return raw
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.traces.mixed_rings import MixedRing
+from accel_magic.traces.sources import BUSY_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,10 @@ class ProgramSource:
 
     def go(self, start_ns: int) -> None:
         """The program is at work already: it decides itself what it records."""
+
+    def pause_s(self) -> float:
+        """Nobody knows how fast the program fills its rings."""
+        return BUSY_S
 
     def drain(self, ring: int, file: int) -> int:
         """Append a ring's complete records to a file, while there is room; returns how many."""

@@ -24,7 +24,6 @@ from accel_magic.traces.sources import KernelSource, ReplaySource, Source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_POLL_S = 0.01
 _SAMPLE_NS = 50_000_000
 _LIVE_NS = 200_000_000
 _MOST_SAMPLES = 2000
@@ -83,9 +82,10 @@ class Trace:
 
     def poll(self) -> float:
         """Do what is due; returns the seconds until it should be called again."""
+        wait = self.source.pause_s()
         self.drain()
         if not self.start_ns:
-            return _POLL_S
+            return wait
         now = time.monotonic_ns()
         if self.duration_ns is not None and not self.end_ns and now >= self.start_ns + self.duration_ns:
             self.source.disable()
@@ -95,7 +95,6 @@ class Trace:
         if self.live is not None and now >= self.next_live:
             self.next_live = now + _LIVE_NS
             self.send_live(now)
-        wait = _POLL_S
         if self.duration_ns is not None and not self.end_ns:
             wait = min(wait, max((self.start_ns + self.duration_ns - now) / 1e9, 0.0))
         return wait

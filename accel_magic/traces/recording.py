@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from accel_magic.flames.facts import FlameFacts
     from accel_magic.probes.plan import Plan
+    from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.traces.stacks import StackTable
 
 Outcome = Literal["ok", "error", "interrupted"]
@@ -139,6 +140,7 @@ class Recording:
         stacks: Of the events; None where they have none.
         flame: Set when a flame trace made it.
         process: Of waits: what the traced process knew of itself.
+        iaprof: What iaprof recorded meanwhile, where it was asked to.
         load_events: Decodes the raw records; called once, when events are first asked for.
         replayed: Set when this is a playback.
         imported: Set when another tool recorded it.
@@ -164,6 +166,7 @@ class Recording:
     stacks: StackTable | None = None
     flame: FlameFacts | None = None
     process: OwnProcess | None = None
+    iaprof: IaprofProfile | None = None
     replayed: Replayed | None = None
     imported: Imported | None = None
 

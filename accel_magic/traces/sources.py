@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+BUSY_S = 0.01
+"""Between two looks at rings that fill."""
+_QUIET_S = 0.05
+_QUIET_SHARE = 64
+_HIT_NS, _HIT_WITH_NATIVE_STACK_NS = 100, 500
+"""No program records faster than this on one CPU: half of what was measured, or less."""
+
+
 class Source(Protocol):
     """What the reader asks of either."""
 
@@ -26,6 +34,9 @@ class Source(Protocol):
 
     def go(self, start_ns: int) -> None:
         """The traced code starts."""
+
+    def pause_s(self) -> float:
+        """Seconds until the rings must be drained again; asked before they are."""
 
     def drain(self, ring: int, file: int) -> int:
         """Append a ring's complete records to a file; returns how many."""
@@ -58,6 +69,18 @@ class Source(Protocol):
         """Give the descriptors back."""
 
 
+def quiet_s(rooms: Sequence[int], hit_ns: int) -> float:
+    """Seconds that nearly empty rings can be left alone: all CPUs together could then fill half of one at the most.
+
+    Args:
+        rooms: Records that each ring holds.
+        hit_ns: Time between two records of one CPU, at the least.
+
+    """
+    cpus = os.cpu_count() or 1
+    return min([_QUIET_S, *(max(room * hit_ns / 1e9 / cpus / 2, BUSY_S) for room in rooms)])
+
+
 class KernelSource:
     """The maps of an attachment to the running kernel."""
 
@@ -75,9 +98,15 @@ class KernelSource:
             Ring(fd, size, layout.record(index))
             for index, (fd, size) in enumerate(zip(rings, message["ring_sizes"], strict=True))
         ]
+        hit_ns = _HIT_WITH_NATIVE_STACK_NS if {"kernel", "user"} & {*message["stacks"]} else _HIT_NS
+        self._quiet_s = quiet_s([ring.size // ring.record.itemsize for ring in self._rings], hit_ns)
 
     def go(self, start_ns: int) -> None:
         """The notebook's process enables the programs itself."""
+
+    def pause_s(self) -> float:
+        filling = any(ring.waiting > ring.size // _QUIET_SHARE for ring in self._rings)
+        return BUSY_S if filling else self._quiet_s
 
     def drain(self, ring: int, file: int) -> int:
         return self._rings[ring].drain(file)
@@ -155,6 +184,9 @@ class ReplaySource:
 
     def go(self, start_ns: int) -> None:
         self._start_ns = start_ns
+
+    def pause_s(self) -> float:
+        return BUSY_S
 
     def drain(self, ring: int, file: int) -> int:
         start = self._position[ring]

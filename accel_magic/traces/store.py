@@ -6,7 +6,6 @@ Nothing read from a file is executed or unpickled; what contradicts itself is re
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
-from accel_magic.traces.files import destination, replacing
+from accel_magic.traces import container
 from accel_magic.traces.layout import NewerVersionError, StoredColumn, decode, encode
 from accel_magic.traces.recording import Column, Events
 
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.recording import Recording
 
-_KEY = b"accel_magic"
-_CHECKSUM_KEY = b"accel_magic.crc32"  # Parquet checks its pages, not its footer, where the counts are
-_MAGIC = b"PAR1"
+KIND = container.Kind(
+    b"accel_magic", "recording", "give a file written by %%ktrace --save or TraceResult.to_parquet()", "record"
+)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
     "bool",
@@ -39,8 +38,6 @@ _DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 
 _ALWAYS = ("time_ns", "point", "pid", "tid", "cpu", "comm")
 _LABELS = ("probe", "function")
 _GROWING = ("time_ns", "duration_ns")  # columns that compress as differences; the others as dictionaries
-_METADATA_LIMIT = 1 << 30
-_DAMAGED_FIX = "copy or download the file again, or record again"
 
 
 def save(recording: Recording, path: str | Path) -> Path:
@@ -53,7 +50,6 @@ def save(recording: Recording, path: str | Path) -> Path:
         RecordingError: The place cannot be written to, the events cannot be read, or the recording contradicts itself.
 
     """
-    target = destination(path)
     events = recording.events
     columns = _describe(events)
     try:
@@ -62,22 +58,19 @@ def save(recording: Recording, path: str | Path) -> Path:
         table = _table(events, columns, recording.plan)
     except (ValueError, pa.ArrowException) as error:
         raise RecordingError(
-            f"cannot save this recording to {target}",
+            f"cannot save this recording to {path}",
             why=str(error),
             fix="report it to accel_magic with the cell that was traced",
         ) from error
-    metadata = {_KEY: text, _CHECKSUM_KEY: _checksum(text)}
     growing = [column.stored for column in columns if column.name in _GROWING and column.dtype in ("int64", "uint64")]
-    with replacing(target) as file:
-        pq.write_table(
-            table.replace_schema_metadata(metadata),
-            file,
-            compression="zstd",
-            use_dictionary=[name for name in table.column_names if name not in growing],
-            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-            write_page_checksum=True,
-        )
-    return target
+    return container.write(
+        table,
+        path,
+        KIND,
+        text,
+        use_dictionary=[name for name in table.column_names if name not in growing],
+        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    )
 
 
 def load(path: str | Path) -> Recording:
@@ -91,28 +84,17 @@ def load(path: str | Path) -> Recording:
 
     """
     place = Path(path)
-    file = _open(place)
-    metadata = file.metadata.metadata or {}
-    text = metadata.get(_KEY)
-    if text is None:
-        raise RecordingError(
-            f"{place} is not a recording",
-            why="it is a Parquet file of something else",
-            fix="give a file written by %%ktrace --save or TraceResult.to_parquet()",
-        )
+    file = container.opened(place, KIND)
+    text = container.description(file, place, KIND)
     try:
         recording, columns = decode(text)
-        _check_checksum(metadata, text)
+        container.check(file, KIND)
         _check_columns(columns)
         _check_table(file, columns, recording.event_count)
     except NewerVersionError as error:
-        raise RecordingError(
-            f"{place} was written by a newer accel_magic",
-            why=str(error),
-            fix="pip install --upgrade accel-magic",
-        ) from error
+        raise container.newer(place, str(error)) from error
     except ValueError as error:
-        raise _damaged(place, error) from error
+        raise container.damaged(place, KIND, error) from error
     return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
 
 
@@ -125,7 +107,7 @@ def read(path: str | Path) -> Recording:
     """
     place = Path(path).expanduser()
     try:
-        foreign = place.is_file() and place.stat().st_size > 0 and not _is_parquet(place)
+        foreign = place.is_file() and place.stat().st_size > 0 and not container.is_parquet(place)
     except (OSError, ValueError):
         foreign = False  # load says what is the matter
     if not foreign:
@@ -133,11 +115,6 @@ def read(path: str | Path) -> Recording:
     from accel_magic.traces import importing
 
     return importing.read(place)
-
-
-def _is_parquet(place: Path) -> bool:
-    with place.open("rb") as start:
-        return start.read(len(_MAGIC)) == _MAGIC
 
 
 class _StoredEvents:
@@ -155,7 +132,7 @@ class _StoredEvents:
             try:
                 self._events = self._read()
             except (ValueError, OSError, OverflowError, MemoryError, pa.ArrowException) as error:
-                raise _damaged(self._path, error) from error
+                raise container.damaged(self._path, KIND, error) from error
             self._file.close()
         return self._events
 
@@ -266,38 +243,6 @@ def _codes(chunk: pa.DictionaryArray, known: pa.Array, name: str) -> NDArray[np.
     return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int32)
 
 
-def _open(path: Path) -> pq.ParquetFile:
-    try:
-        place = path.expanduser()
-        if place.is_dir():
-            raise RecordingError(f"{path} is a folder", why="a recording is one file", fix="give the file in it")
-        if place.exists() and not place.is_file():
-            raise RecordingError(
-                f"{path} is not a recording", why="it is not a regular file", fix="give a Parquet file"
-            )
-        with place.open("rb") as start:
-            if start.read(len(_MAGIC)) != _MAGIC:
-                raise RecordingError(
-                    f"{path} is not a recording",
-                    why="it is not a Parquet file" if place.stat().st_size else "it is empty",
-                    fix="give a file written by %%ktrace --save or TraceResult.to_parquet()",
-                )
-        return pq.ParquetFile(
-            str(place.resolve()), page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT
-        )
-    except FileNotFoundError as error:
-        raise RecordingError(
-            f"there is no recording at {path}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
-        ) from error
-    except pa.ArrowException as error:
-        raise _damaged(path, error) from error
-    except (OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is None:  # Arrow's own, about the content
-            raise _damaged(path, error) from error
-        why = getattr(error, "strerror", None) or str(error)
-        raise RecordingError(f"cannot read {path}", why=why, fix="check the path and its permissions") from error
-
-
 def _check_table(file: pq.ParquetFile, columns: tuple[StoredColumn, ...], event_count: int) -> None:
     """Raise ValueError unless the file's own schema says what its description says."""
     if file.metadata.num_rows != event_count:
@@ -308,17 +253,3 @@ def _check_table(file: pq.ParquetFile, columns: tuple[StoredColumn, ...], event_
         found = schema.get_all_field_indices(column.stored)
         if len(found) != 1 or schema.field(found[0]).type != expected:
             raise ValueError(f"event column {column.name} is not there as {expected}")
-
-
-def _check_checksum(metadata: dict[bytes, bytes], text: bytes) -> None:
-    if metadata.get(_CHECKSUM_KEY) != _checksum(text):
-        raise ValueError("its description does not match its checksum")
-
-
-def _checksum(text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text)
-
-
-def _damaged(path: Path, error: Exception) -> RecordingError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return RecordingError(f"{path} is damaged", why=reason, fix=_DAMAGED_FIX)

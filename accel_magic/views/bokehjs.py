@@ -8,8 +8,13 @@ from __future__ import annotations
 import json
 import sys
 import uuid
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PLACEHOLDER = "figure needs BokehJS: re-run the first traced cell"
 WAIT_MS = 10_000
@@ -46,19 +51,32 @@ class _Carrier:
 
 
 _carrier: _Carrier | None = None
+_in_page: ContextVar[bool] = ContextVar("accel_magic_in_page", default=False)
+
+
+@contextmanager
+def in_page() -> Iterator[None]:
+    """Show results as for a page of their own: with their figures, and without BokehJS, which the page has itself."""
+    before = _in_page.set(True)
+    try:
+        yield
+    finally:
+        _in_page.reset(before)
 
 
 def has_kernel() -> bool:
-    """Whether this process is a notebook's kernel, whose front end can run the scripts."""
-    return hasattr(_shell(), "kernel")
+    """Whether scripts will run: this process is a notebook's kernel, or a page is made."""
+    return _in_page.get() or hasattr(_shell(), "kernel")
 
 
 def scripts() -> str:
-    """BokehJS as one script element (1.2 MB) when no output of this kernel carries it yet, else nothing.
+    """BokehJS as one script element (1.2 MB) when no output of this kernel and no page carries it yet, else nothing.
 
     When the cell whose output carries it is run again, that output is replaced, so it is given out once more.
     """
     global _carrier  # noqa: PLW0603 - one kernel, one front end: this is state of the process
+    if _in_page.get():
+        return ""
     cell, execution = _parent()
     again = _carrier is not None and cell is not None and _carrier.cell == cell and _carrier.execution != execution
     if _carrier is not None and not again:

@@ -8,8 +8,8 @@ import textwrap
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic.banners import banners_of
 from accel_magic.views.format import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
-from accel_magic.views.headline import banners
 from accel_magic.views.static import STYLE
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _place(place: Stretch) -> str:
 
 def _banners(findings: Findings) -> tuple[str, ...]:
     recording = findings.recording
-    return () if recording is None else banners(recording.machine, recording.replayed, recording.imported)
+    return () if recording is None else banners_of(recording)
 
 
 def _wrapped(text: str) -> list[str]:

@@ -70,7 +70,7 @@ def _sampling(result: FlameResult | SampledResult) -> list[Note]:
     hint = "expected by the CPU time of this process alone, at this rate; one with children has more samples"
     notes = [Note(f"{exact_text(sampled)} samples at {facts.rate} Hz{expected}", hint=hint)]
     if facts.tracer_ns != NOT_KNOWN and recording.duration_ns:
-        hint = f"{duration_text(facts.tracer_ns)} of CPU time: the tracer's programs in the kernel and its threads"
+        hint = f"{duration_text(facts.tracer_ns)} of CPU time: the tracer's programs in the kernel, threads and reader"
         notes.append(Note(f"own cost {share_text(facts.tracer_ns / recording.duration_ns)} of a processor", hint=hint))
     if recording.outcome in _OUTCOMES:
         hint = "the result is what was recorded until then"
@@ -114,10 +114,13 @@ def _recorded_tables(result: FlameResult, limit: int) -> list[tuple[str, Table]]
     if len(waits):
         columns = {"waits": ("waits", exact_text), **_durations("total", "mean", "max")}
         found.append(("waits, by reason and place", _table(waits, ("reason", "where"), columns, limit)))
+    called = spans[spans["calls"] > 0]
     if len(spans):
+        others = len(spans) - len(called)
+        title = f"measured calls (functions not called: {exact_text(others)})" if others else "measured calls"
         columns = {"calls": ("calls", exact_text), **_durations("total", "mean", "max"), **_inside()}
-        named = spans.assign(function=spans["function"].map(span_name))
-        found.append(("measured calls", _table(named, ("function",), columns, limit)))
+        named = called.assign(function=called["function"].map(span_name))
+        found.append((title, _table(named, ("function",), columns, limit)))
     return found
 
 

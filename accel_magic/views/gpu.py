@@ -6,11 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.gpu.host import summary
+from accel_magic.banners import banners_of
 from accel_magic.gpu.recording import NOT_WANTED
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.frame_tables import frame_table
-from accel_magic.views.headline import Note, banners
+from accel_magic.views.headline import Note
 from accel_magic.views.static import LIMIT, STYLE, note_html, table_html
 from accel_magic.views.text import aligned
 
@@ -53,7 +54,7 @@ def gpu_headline(result: GpuResult) -> tuple[Note, ...]:
 def gpu_text(result: GpuResult) -> str:
     """Banners, headline, findings, and each table in aligned columns."""
     recording = result.recording
-    lines = [*banners(recording.machine, recording.replayed), ", ".join(note.text for note in gpu_headline(result))]
+    lines = [*banners_of(recording), ", ".join(note.text for note in gpu_headline(result))]
     lines += [f"note: {note}" for note in _notes(result)]
     lines += [f"{finding.severity}: {finding.title} [{finding.id}]" for finding in result.diagnose()]
     for title, table in _tables(result, TOP):
@@ -73,10 +74,7 @@ def gpu_html(result: GpuResult) -> str:
         [
             '<div class="accel-magic">',
             STYLE,
-            *(
-                f'<div class="am-banner">{escape(text)}</div>'
-                for text in banners(recording.machine, recording.replayed)
-            ),
+            *(f'<div class="am-banner">{escape(text)}</div>' for text in banners_of(recording)),
             f'<div class="am-line">{"".join(map(note_html, gpu_headline(result)))}</div>',
             *(f'<div class="am-note">{escape(note)}</div>' for note in _notes(result)),
             *(

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from accel_magic.traces.recording import Imported, Replayed
     from accel_magic.traces.result import TraceResult
 
 
@@ -57,27 +54,6 @@ def headline(result: TraceResult) -> tuple[Note, ...]:
     if recording.outcome in outcomes:
         notes.append(Note(outcomes[recording.outcome], alarm=True, hint="the result is what was recorded until then"))
     return tuple(notes)
-
-
-def banners(machine: Mapping[str, str], replayed: Replayed | None, imported: Imported | None = None) -> tuple[str, ...]:
-    """What is shown above all else wherever a trace is: that it is played back or imported, that a device is emulated.
-
-    Args:
-        machine: `accel_magic.machine.describe()` of where it was recorded.
-        replayed: Set when it is played back.
-        imported: Set when another tool recorded it.
-
-    """
-    shown = [f"REPLAY: recorded on {replayed.recorded_on}"] if replayed else []
-    if imported is not None:
-        kept = "order, counts and durations" if imported.measured else "order and counts"
-        without = "" if imported.timed else f", no times: {kept} only"
-        shown.append(f"IMPORTED from {imported.format}{without}")
-    if "emulated" in machine:
-        shown.append("NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's")
-    if "simulated" in machine:
-        shown.append(f"{machine['simulated']}: kernels run in an interpreter; times are its model's, not a GPU's")
-    return tuple(shown)
 
 
 def _plural(count: int, noun: str) -> str:

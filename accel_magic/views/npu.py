@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from accel_magic.banners import banners_of
 from accel_magic.views.findings import findings_html, findings_text
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, share_text
-from accel_magic.views.headline import banners
 from accel_magic.views.npu_brief import sentences
 from accel_magic.views.static import STYLE, table_html
 from accel_magic.views.tables import Table
@@ -28,7 +28,7 @@ def summary(npu: Npu) -> str:
     recording = npu.result.recording
     return "\n".join(
         [
-            *banners(recording.machine, recording.replayed, recording.imported),
+            *banners_of(recording),
             *sentences(npu),
             "",
             *aligned(families_table(npu.families)),
@@ -43,7 +43,7 @@ def summary(npu: Npu) -> str:
 def html(npu: Npu) -> str:
     """Lay out the same as one self-contained element."""
     recording = npu.result.recording
-    shown = banners(recording.machine, recording.replayed, recording.imported)
+    shown = banners_of(recording)
     tables = (families_table(npu.families), phases_table(npu.phase_totals))
     return "\n".join(
         [

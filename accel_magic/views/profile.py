@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -96,7 +95,7 @@ def profile_html(
             *_banners_html(result.profile.banners),
             f'<div class="am-line">{"".join(map(note_html, shown))}</div>',
             *(f'<div class="am-note">{escape(note)}</div>' for note in result.profile.notes),
-            *([_wide(_flame(_bare(result.profile)))] if figures and result.total else []),
+            *([_wide(_flame(result.profile, with_banners=False))] if figures and result.total else []),
             f'<div class="am-tables">{"".join(parts)}</div>',
             "</div>",
         ]
@@ -184,7 +183,7 @@ def comparison_bundle(comparison: ProfileComparison) -> dict[str, str]:
         *_banners_html(_both_banners(comparison)),
         f'<div class="am-line"><span>{escape(first)}</span></div>',
         *(f'<div class="am-note">{escape(line)}</div>' for line in rest),
-        *([_wide(_flame(_bare(ours), baseline=theirs))] if drawn else []),
+        *([_wide(_flame(ours, baseline=theirs, with_banners=False))] if drawn else []),
         f'<div class="am-tables">{table_html(_comparison_table(comparison, LIMIT))}</div>',
         "</div>",
     ]
@@ -259,17 +258,12 @@ def _cell(weight: float, unit: str, *, named: bool = False) -> str:
     return _plural(whole, unit.removesuffix("s")) if named else exact_text(whole)
 
 
-def _flame(profile: Profile, *, baseline: Profile | None = None, invert: bool | None = None) -> Model:
+def _flame(
+    profile: Profile, *, baseline: Profile | None = None, invert: bool = True, with_banners: bool = True
+) -> Model:
     from accel_magic.views.flame import flame
 
-    if invert is None:
-        return flame(profile, baseline=baseline)
-    return flame(profile, baseline=baseline, invert=invert)
-
-
-def _bare(profile: Profile) -> Profile:
-    """Without the banners, which the page itself has above everything."""
-    return replace(profile, banners=())
+    return flame(profile, baseline=baseline, invert=invert, with_banners=with_banners)
 
 
 def _wide(model: Model) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic.banners import banners_of
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import exact_text
-from accel_magic.views.headline import Note, banners, headline
+from accel_magic.views.headline import Note, headline
 from accel_magic.views.npu_brief import brief
 from accel_magic.views.tables import (
     Table,
@@ -66,7 +67,7 @@ def bundle(result: TraceResult) -> dict[str, str]:
 
 def result_html(result: TraceResult, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
-    shown = banners(result.recording.machine, result.recording.replayed, result.recording.imported)
+    shown = banners_of(result.recording)
     tables = [table_html(counts_table(result, LIMIT))]
     if len(result.latency):
         tables.append(table_html(latency_table(result, LIMIT)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.banners import banners_of
 from accel_magic.views.format import duration_text, exact_text, shortened
-from accel_magic.views.headline import banners, headline
+from accel_magic.views.headline import headline
 from accel_magic.views.npu_brief import brief
 from accel_magic.views.tables import (
     Table,
@@ -27,7 +28,7 @@ NAME_WIDTH = 44
 
 def summary(result: TraceResult) -> str:
     """Headline, the most frequent functions and the measured latencies, in aligned columns."""
-    lines = list(banners(result.recording.machine, result.recording.replayed, result.recording.imported))
+    lines = list(banners_of(result.recording))
     lines.append(", ".join(note.text for note in headline(result)))
     lines += [f"note: {note}" for note in result.plan.notes]
     lines += brief(result)
@@ -51,11 +52,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 def comparison_banners(comparison: Comparison) -> tuple[str, ...]:
     """Banners of both traces, each once."""
-    shown = [
-        banner
-        for recording in comparison.recordings
-        for banner in banners(recording.machine, recording.replayed, recording.imported)
-    ]
+    shown = [banner for recording in comparison.recordings for banner in banners_of(recording)]
     return tuple(dict.fromkeys(shown))
 
 

@@ -5,7 +5,6 @@ Everything that it does happens in the browser, in a saved notebook too. Colours
 
 from __future__ import annotations
 
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,11 +37,10 @@ from bokeh.models.ui import Pane
 from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.analysis.npu.layer_names import LAYERS
+from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
-from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import duration_text, exact_text
-from accel_magic.views.headline import banners
-from accel_magic.views.plotting import GREY, PALETTE
+from accel_magic.views.plotting import GREY, PALETTE, displayed
 from accel_magic.views.timeline_rows import DEVICE, JOBS, Drawing, drawing
 
 if TYPE_CHECKING:
@@ -99,16 +97,7 @@ def timeline(npu: Npu, start_ns: int | None = None, end_ns: int | None = None) -
             fix="trace with the preset npu, in a mode that records events",
         )
     recording = npu.result.recording
-    layout: Any = _layout(drawn, jobs, banners(recording.machine, recording.replayed, recording.imported))
-    # Bokeh's own display needs output_notebook() and a network. An underscored attribute is no Bokeh property.
-    layout._repr_mimebundle_ = partial(_mimebundle, layout)
-    model: Model = layout
-    return model
-
-
-def _mimebundle(layout: Any, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG001
-    html = {"text/html": scripts() + figure_html(layout)} if has_kernel() else {}
-    return {"text/plain": repr(layout), **html}
+    return displayed(_layout(drawn, jobs, banners_of(recording)))
 
 
 def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:

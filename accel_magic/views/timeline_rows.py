@@ -154,7 +154,7 @@ def _on_device(jobs: pd.DataFrame, first: int, last: int) -> tuple[pd.DataFrame,
     right = known["done_ns"]
     ended = ~np.isnan(right)
     # One that has not ended is still there, unless it never came there or nothing would show its end.
-    never = jobs["status"].isin(("refused", "not known")).to_numpy() if "status" in jobs else False
+    never = jobs["status"].isin(("refused", "not known")).to_numpy() if "status" in jobs else np.False_
     right = np.where(ended, right, last)
     drawn = np.flatnonzero(~np.isnan(left) & (ended | ~never) & (left <= last) & (right >= first))
     drawn = drawn[np.argsort(left[drawn], kind="stable")]

@@ -19,6 +19,11 @@
 #define AM_STRING(x) AM_STRING_(x)
 /* BCC takes the functions of sections with this prefix as programs. */
 #define AM_PROGRAM(name) __attribute__((section(".bpf.fn." AM_STRING(name)), used)) int name
+/*
+ * Functions that programs share are compiled once for all of them: a program calls one by its number, and the engine
+ * puts its code behind the program's own. They call each other in the same way.
+ */
+#define AM_SHARED(type, name) __attribute__((section(".bpf.fn." AM_STRING(name)), used)) type name
 
 /* Placeholders, kept in step with accel_magic/kernel/link.py. */
 #define AM_PLACEHOLDER(n) (0x414d0000 + (n))
@@ -35,6 +40,32 @@
 #define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
 /* The address of a one-element array's value: no look-up at run time. */
 #define AM_VALUE(n) ((void *)bpf_pseudo_fd(2, AM_PLACEHOLDER(n)))
+/* Shared functions, by accel_magic/kernel/shared_functions.py. */
+#define AM_DO_KEEP_STACK 1
+#define AM_DO_HASH_WORDS 2
+#define AM_DO_TAKE_PYTHON 3
+#define AM_DO_FRAME_STEP 4
+#define AM_DO_LINE_STEP 5
+#define AM_FUNCTION(n) ((void *)(0x414e0000UL + (n)))
+#define AM_ADDRESS_OF(n) ((void *)bpf_pseudo_fd(4, 0x414e0000 + (n)))
+
+/*
+ * Does a step (index, state) up to so many times, until it returns 1. The kernel's own loop (Linux 5.17) is verified by
+ * looking at one step; any other one by going through all of them, for each program anew.
+ */
+#if AM_LOOPS
+static long (*am_loop)(u32 times, void *step, void *state, u64 flags) = (void *)181;
+#define AM_STEP(name) AM_SHARED(long, name)
+#define AM_REPEAT(times, name, number, state) am_loop(times, AM_ADDRESS_OF(number), state, 0)
+#else
+#define AM_STEP(name) AM_INLINE long name
+#define AM_REPEAT(times, name, number, state)                                                                  \
+	_Pragma("clang loop unroll(disable)") for (u32 am_at = 0; am_at < (times) && !name(am_at, state); am_at++) {}
+#endif
+
+/* BCC reads all of the kernel's symbols, which takes longer than compiling, for texts that use its names of these. */
+static long (*am_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*am_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
 
 /* Written by user space through mmap; accel_magic/kernel/layout.py has the same fields. */
 struct am_control {

@@ -30,7 +30,7 @@
 #define AM_PUT(at, value) *(u64 *)(payload + (at)) = (u64)(value);
 
 #define AM_PUT_USER_STRING(at, address)                                                                        \
-	if (bpf_probe_read_user_str(payload + (at), AM_STRING_SIZE, (void *)(address)) < 0)                    \
+	if (am_read_user_str(payload + (at), AM_STRING_SIZE, (void *)(address)) < 0)                    \
 		*(payload + (at)) = 0;
 
 #define AM_PUT_KERNEL_STRING(at, address)                                                                      \
@@ -49,7 +49,7 @@
 #define AM_READ_USER(type, address)                                                                            \
 	({                                                                                                     \
 		type value = 0;                                                                                \
-		bpf_probe_read_user(&value, sizeof(value), (void *)(address));                                 \
+		am_read_user(&value, sizeof(value), (void *)(address));                                 \
 		value;                                                                                         \
 	})
 

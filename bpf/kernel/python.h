@@ -32,7 +32,7 @@ AM_INLINE u64 am_py_word(u64 address)
 {
 	u64 value = 0;
 
-	bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	am_read_user(&value, sizeof(value), (void *)address);
 	return value;
 }
 
@@ -67,71 +67,87 @@ AM_INLINE u64 am_py_newest(void)
 
 AM_INLINE void am_py_put(struct am_stack *stack, u64 first, u64 second)
 {
-	/* The count lives in memory: known to the verifier, it would make every depth a case of its own. */
-	u32 at = *(volatile u32 *)&stack->words;
+	u32 at = am_words(stack);
 
 	stack->word[at & (AM_STACK_WORDS - 1)] = first;
 	stack->word[(at + 1) & (AM_STACK_WORDS - 1)] = second;
-	*(volatile u32 *)&stack->words = at + 2;
+	stack->words = at + 2;
+}
+
+struct am_py_walk {
+	struct am_stack *stack;
+	u64 at; /* the frame to look at; 0 after the outermost */
+	u64 cut;
+};
+
+AM_STEP(am_py_frame_step)(u32 index, struct am_py_walk *walk)
+{
+	struct am_stack *stack = walk->stack;
+	struct am_py_frame frame;
+	u64 code;
+
+	if (am_words(stack) >= 2 * AM_PY_MOST_FRAMES)
+		return 1;
+	if (am_read_user(&frame, sizeof(frame), (void *)(walk->at + AM_PY_FRAME))) {
+		walk->cut = AM_PY_CUT_UNREADABLE;
+		return 1;
+	}
+	code = frame.word[AM_PY_CODE] & ~AM_PY_TAG;
+	if (code != AM_PY_SHIM)
+		am_py_put(stack, code, (u32)(frame.word[AM_PY_INSTRUCTION] - code - AM_PY_BYTECODE));
+	walk->at = frame.word[AM_PY_PREVIOUS];
+	return !walk->at;
 }
 
 /* Puts the frames from this one outward together, still without lines; returns how many words they take. */
 AM_INLINE u32 am_py_walk(struct am_stack *stack, u64 at)
 {
-	u32 cut = AM_PY_CUT_DEEP;
+	struct am_py_walk walk = {stack, at, AM_PY_CUT_DEEP};
 
 	stack->words = 0;
-#pragma clang loop unroll(disable)
-	for (u32 step = 0; step < AM_PY_STEPS; step++) {
-		struct am_py_frame frame;
-		u64 code;
+	AM_REPEAT(AM_PY_STEPS, am_py_frame_step, AM_DO_FRAME_STEP, &walk);
+	if (walk.at)
+		am_py_put(stack, 0, walk.cut);
+	return am_words(stack);
+}
 
-		if (*(volatile u32 *)&stack->words >= 2 * AM_PY_MOST_FRAMES)
-			break;
-		if (bpf_probe_read_user(&frame, sizeof(frame), (void *)(at + AM_PY_FRAME))) {
-			cut = AM_PY_CUT_UNREADABLE;
-			break;
-		}
-		code = frame.word[AM_PY_CODE] & ~AM_PY_TAG;
-		if (code != AM_PY_SHIM)
-			am_py_put(stack, code, (u32)(frame.word[AM_PY_INSTRUCTION] - code - AM_PY_BYTECODE));
-		at = frame.word[AM_PY_PREVIOUS];
-		if (!at)
-			break;
-	}
-	if (at)
-		am_py_put(stack, 0, cut);
-	return *(volatile u32 *)&stack->words;
+struct am_py_lines {
+	struct am_stack *stack;
+	u64 code; /* the outermost so far */
+};
+
+AM_STEP(am_py_line_step)(u32 index, struct am_py_lines *lines)
+{
+	u64 *frame = &lines->stack->word[2 * index & (AM_STACK_WORDS - 2)];
+	u32 line = 0;
+
+	if (2 * index >= am_words(lines->stack))
+		return 1;
+	lines->code = frame[0];
+	if (!frame[0])
+		return 1;
+	am_read_user(&line, sizeof(line), (void *)(frame[0] + AM_PY_FIRST_LINE));
+	frame[1] |= (u64)line << 32;
+	return 0;
 }
 
 /* Adds the first line of each frame's code, and a mark where the outermost can have callers and shows none. */
-AM_INLINE void am_py_complete(struct am_stack *stack, u32 words)
+AM_INLINE void am_py_complete(struct am_stack *stack)
 {
-	u32 line, flags = 0;
-	u64 code = 0;
+	struct am_py_lines lines = {stack, 0};
+	u32 flags = 0;
 
-#pragma clang loop unroll(disable)
-	for (u32 at = 0; at < AM_STACK_WORDS; at += 2) {
-		if (at >= words)
-			break;
-		code = stack->word[at];
-		if (!code)
-			break;
-		line = 0;
-		bpf_probe_read_user(&line, sizeof(line), (void *)(code + AM_PY_FIRST_LINE));
-		stack->word[at + 1] |= (u64)line << 32;
-	}
-	if (!code)
+	AM_REPEAT(AM_STACK_WORDS / 2, am_py_line_step, AM_DO_LINE_STEP, &lines);
+	if (!lines.code)
 		return;
-	bpf_probe_read_user(&flags, sizeof(flags), (void *)(code + AM_PY_FLAGS));
+	am_read_user(&flags, sizeof(flags), (void *)(lines.code + AM_PY_FLAGS));
 	if (flags & AM_PY_GENERATOR)
 		am_py_put(stack, 0, AM_PY_CUT_LET_GO);
 }
 
-/* Key of the Python stack of the current thread; 0 where there is none. */
-AM_INLINE u64 am_python_stack(int class)
+/* Key of the Python stack of the current thread, put together in `stack`; 0 where there is none. */
+AM_SHARED(u64, am_take_python)(struct am_stack *stack)
 {
-	struct am_stack *stack = am_scratch_of(class);
 	u64 key, newest = am_py_newest();
 	u32 words = newest ? am_py_walk(stack, newest) : 0;
 
@@ -140,12 +156,14 @@ AM_INLINE u64 am_python_stack(int class)
 	/* Lines follow from the codes: what is kept already costs no look at them. */
 	key = am_stack_key(stack, AM_KIND_PYTHON, words);
 	if (!bpf_map_lookup_elem_(AM_MAP(AM_STACKS), &key)) {
-		am_py_complete(stack, words);
+		am_py_complete(stack);
 		bpf_map_update_elem_(AM_MAP(AM_STACKS), &key, stack, BPF_NOEXIST);
 	}
 	return key;
 }
 
-#define AM_PYTHON_STACK am_python_stack(AM_STACK_CLASS)
+static u64 (*am_call_take_python)(struct am_stack *stack) = AM_FUNCTION(AM_DO_TAKE_PYTHON);
+
+#define AM_PYTHON_STACK am_call_take_python(am_scratch_of(AM_STACK_CLASS))
 
 #endif

@@ -46,26 +46,53 @@ AM_INLINE struct am_stack *am_scratch_of(int class)
 	return &scratch->cpus[class][bpf_get_smp_processor_id() & (AM_CPUS - 1)];
 }
 
+/*
+ * How many words a stack has, read anew. Known to the verifier, the number would make every depth a case of its own;
+ * known to the compiler (LLVM 18 and later), it would be counted down in loops, and the verifier would see no end.
+ */
+AM_INLINE u32 am_words(const struct am_stack *stack)
+{
+	return *(const volatile u32 *)&stack->words;
+}
+
+struct am_hashing {
+	struct am_stack *stack;
+	u64 hash;
+};
+
+AM_INLINE u64 am_mix(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 32;
+}
+
+AM_STEP(am_hash_words)(u32 index, struct am_hashing *hashing)
+{
+	struct am_stack *stack = hashing->stack;
+	u64 *pair = &stack->word[2 * index & (AM_STACK_WORDS - 2)];
+
+	if (2 * index >= am_words(stack))
+		return 1;
+	hashing->hash = am_mix(am_mix(hashing->hash, pair[0]), pair[1]);
+	return 0;
+}
+
 /* Key of a stack that is put together, never 0. */
 AM_INLINE u64 am_stack_key(struct am_stack *stack, u32 kind, u32 words)
 {
 	u32 owner = kind == AM_KIND_KERNEL ? 0 : bpf_get_current_pid_tgid() >> 32;
-	u64 hash = (u64)owner << 8 | (kind + 1);
+	struct am_hashing hashing = {stack, (u64)words << 40 | (u64)owner << 8 | (kind + 1)};
 
 	stack->kind = kind | owner << AM_OWNER_SHIFT;
 	stack->words = words;
-#pragma clang loop unroll(disable)
-	for (u32 at = 0; at < AM_STACK_WORDS; at++) {
-		if (at >= words)
-			break;
-		hash = (hash ^ stack->word[at]) * 0x9e3779b97f4a7c15ULL;
-		hash ^= hash >> 32;
-	}
-	return hash | 1;
+	if (words & 1) /* pairs are hashed */
+		stack->word[words & (AM_STACK_WORDS - 1)] = 0;
+	AM_REPEAT(AM_STACK_WORDS / 2, am_hash_words, AM_DO_HASH_WORDS, &hashing);
+	return hashing.hash | 1;
 }
 
 /* Puts a stack into the table unless it is there; returns its key. */
-AM_INLINE u64 am_keep_stack(struct am_stack *stack, u32 kind, u32 words)
+AM_SHARED(u64, am_keep_stack)(struct am_stack *stack, u32 kind, u32 words)
 {
 	u64 key = am_stack_key(stack, kind, words);
 
@@ -74,7 +101,12 @@ AM_INLINE u64 am_keep_stack(struct am_stack *stack, u32 kind, u32 words)
 	return key;
 }
 
-/* Key of the stack of return addresses, the innermost first; 0 where there is none. */
+static u64 (*am_call_keep_stack)(struct am_stack *stack, u32 kind, u32 words) = AM_FUNCTION(AM_DO_KEEP_STACK);
+
+/*
+ * Key of the stack of return addresses, the innermost first; 0 where there is none. A program takes its own: the kernel
+ * counts from whoever asks.
+ */
 AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
 {
 	struct am_stack *stack = am_scratch_of(class);
@@ -82,7 +114,7 @@ AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
 
 	if (size <= 0)
 		return 0;
-	return am_keep_stack(stack, kind, (u32)size / 8);
+	return am_call_keep_stack(stack, kind, (u32)size / 8);
 }
 
 /*
@@ -99,11 +131,11 @@ AM_INLINE u64 am_entered_stack(void *ctx, int class, u64 top)
 	size = bpf_get_stack(ctx, stack->word + 1, AM_STACK_FRAMES * 8, BPF_F_USER_STACK);
 	if (size <= 0)
 		return 0;
-	if (bpf_probe_read_user(&caller, sizeof(caller), (void *)top) || stack->word[2] == caller)
+	if (am_read_user(&caller, sizeof(caller), (void *)top) || stack->word[2] == caller)
 		return am_native_stack(ctx, class, AM_KIND_USER);
 	stack->word[0] = stack->word[1];
 	stack->word[1] = caller;
-	return am_keep_stack(stack, AM_KIND_USER, (u32)size / 8 + 1);
+	return am_call_keep_stack(stack, AM_KIND_USER, (u32)size / 8 + 1);
 }
 
 #define AM_KERNEL_STACK am_native_stack(ctx, AM_STACK_CLASS, AM_KIND_KERNEL)

@@ -137,6 +137,17 @@ def chromium():
     return path
 
 
+@pytest.fixture(scope="module")
+def browser(chromium):
+    """A browser for saved pages."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
 @pytest.fixture
 def browse(chromium, tmp_path, request):
     """Open notebooks in a browser with a profile of its own; no page may ask any other host for anything."""

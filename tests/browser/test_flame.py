@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib import import_module
 
 import pytest
 
 from accel_magic.profiles.model import Kind, ProfileBuilder, State
-from accel_magic.views.bokehjs import bokehjs, figure_html
 from accel_magic.views.flame import flame
-from tests.browser.conftest import FLAGS, LAST_SEEN
+from tests.browser import heatmap_page, saved_page
 from tests.profiles_made import frames, phases
 
 VIEW = "Bokeh.index.query_one((view) => view.model.__accel_magic_flame !== undefined)"
@@ -52,35 +52,11 @@ WAIT = (4, 6, "main;load;lock[w]")
 LABELS = {frame.name: f"{frame.name} (model.py:{frame.line})" for frame in phases(STACKS).frames}
 
 
-@pytest.fixture(scope="module")
-def browser(chromium):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @contextmanager
 def opened(browser, model, folder, name):
-    """A saved page with a graph, which asks nobody for anything and meets no error."""
-    path = folder / "saved.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{figure_html(model)}</body>")
-    page = browser.new_page(viewport={"width": 1016, "height": 1000})
-    errors, asked = [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda asked_for: asked.append(asked_for.url))
-    page.goto(f"file://{path}")
-    page.get_by_role("application", name="Flame graph").wait_for(timeout=20_000)
-    try:
+    with saved_page.opened(browser, saved_page.page_of(model), folder, name) as page:
+        page.get_by_role("application", name="Flame graph").wait_for(timeout=20_000)
         yield page
-    finally:
-        LAST_SEEN.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=LAST_SEEN / f"{name}.png")
-        page.close()
-    assert errors == []
-    assert asked == [f"file://{path}"]
 
 
 @pytest.fixture
@@ -135,6 +111,12 @@ def shown(page):
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
+
+
+def in_view(page, row):
+    """Whether a row of a graph with its root at the top is in the part of it that is scrolled to."""
+    top, height = page.evaluate(f"() => [{VIEW}.parent.el.scrollTop, {VIEW}.parent.el.clientHeight]")
+    return top <= 18 * row and 18 * (row + 1) <= top + height
 
 
 def py(name):
@@ -300,7 +282,15 @@ def test_of_very_deep_stacks_the_rest_is_seen_by_zooming(show):
         assert shown(page) == "1 sample, 100 % of all; stacks go on deeper: zoom in"
 
         page.get_by_role("searchbox").fill("/^f108$/")
-        press(page, "Enter", "Enter")
+        press(page, "Enter")
+        assert in_view(page, 109)
+        press(page, "ArrowUp", *["ArrowUp"] * 50)
+        assert shown(page).startswith("f57: 1 sample")
+        assert in_view(page, 58)
+        assert not in_view(page, 109)
+        page.get_by_role("searchbox").press("Enter")
+        press(page, "Enter")
+        assert in_view(page, 31)
         assert [frame["text"] for frame in drawn(page)] == [f"f{depth}" for depth in range(108 - 30, 108 - 30 + 110)]
         assert shown(page) == "f108: 1 sample, 100 % of all; stacks go on deeper: zoom in; 79 outer callers not drawn"
 
@@ -342,8 +332,7 @@ def test_states_are_switched_off_and_on(show):
 def test_selected_cells_of_the_heatmap_are_all_that_is_drawn(show):
     # Below 20 s the heatmap has columns of 200 ms: of 1.8 s to 2.2 s half is gemm.
     with show(flame(phases(STACKS))) as page:
-        args = f"{VIEW}.model.js_event_callbacks.tap[0].args"
-        rows = page.evaluate(f"() => Math.round((1 + {args}.data.entries.cell.reduce((a, b) => Math.max(a, b))) / 40)")
+        rows = page.evaluate(f"() => {VIEW}.model.js_event_callbacks.tap[0].args.data.grid.rows")
         page.evaluate(SELECT, list(range(9 * rows, 11 * rows)))
 
         assert shown(page) == "400 ms, 100 % of all; in the selected time only"
@@ -456,3 +445,29 @@ def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
         page.get_by_text("20 % of all before: +20 points, 2x").wait_for()
         page.get_by_text("Only in the baseline: 1 call, 10 % of it").click()
         assert page.locator("tbody tr td").all_inner_texts() == ["gone", "a", "100 samples", "10 %"]
+
+
+def test_of_a_large_profile_times_are_selected_in_steps_and_light_frames_count_as_their_callers(show, monkeypatch):
+    module = import_module("accel_magic.views.flame.flame")  # the name is the function's too
+    monkeypatch.setattr(module, "PAGE", 0)
+    monkeypatch.setattr(module, "LEAST_TIMED", 300)
+    often = [(second, second + 0.9995, "main;compute;gemm[n]") for second in range(30)]
+    light = [(second + 0.9995, second + 1, f"main;light{second}") for second in range(30)]
+    with show(flame(phases([*often, *light], hz=2000, waits=[(3.5, 8.25, "main;lock[w]")]))) as page:
+        page.get_by_text("In steps of 200 ms.").wait_for()
+        assert shown(page).startswith("34.8 s, 100 % of all")
+        heatmap_page.drag(page, (8, 4), (8, 41))
+
+        # Of 8 s to 9 s: 1 s of samples, half a millisecond of them in a light frame, and the wait's last 250 ms.
+        assert heatmap_page.told(page).startswith("Selected: 8.00 s to 9.00 s (1 s): 1.25 s, 3.6 % of 34.8 s")
+        time = "in the selected time only; there 30 light frames counted as their callers'"
+        assert shown(page) == f"1.25 s, 100 % of all; {time}"
+        assert texts(page) == ["all: 1.25 s", py("main"), py("compute"), "lock", "gemm"]
+        assert find(page, "gemm")["width"] == pytest.approx(0.9995 / 1.25, abs=0.001)
+
+        heatmap_page.drag(page, (8, 12), (8, 17))
+        assert heatmap_page.told(page).startswith("Selected: 8.20 s to 8.40 s (200 ms): 250 ms")
+        assert shown(page) == f"250 ms, 100 % of all; {time}"
+        assert find(page, "lock")["width"] == pytest.approx(50 / 250, abs=0.001)
+        page.keyboard.press("Escape")
+        assert shown(page).startswith("34.8 s, 100 % of all; 30 narrower")

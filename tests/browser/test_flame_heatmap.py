@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import nbformat
 import pytest
@@ -10,55 +13,31 @@ from bokeh.models import ColumnDataSource
 from nbconvert import HTMLExporter
 
 from accel_magic.profiles.result import ProfileResult
-from accel_magic.views.bokehjs import bokehjs, figure_html
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.profile import profile_html
-from tests.browser.conftest import FLAGS, LAST_SEEN
+from tests.browser import saved_page
 from tests.browser.heatmap_page import ARGS, CELLS, IMAGES, TITLE, drag, place, ready, told, top_frames
 from tests.profiles_made import phases
 
 # Of 30 s: load 10 s, compute 15 s, store 5 s; cells of 20 ms with two samples of 10 ms each. One wait besides.
+SVG = "{http://www.w3.org/2000/svg}"
 WAIT = (12.34, 13.84, "main;compute;acquire;lock[w]")
-PAGE = "<!doctype html><meta charset=utf-8><body>{}</body>"
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @contextmanager
-def opened(browser, html, path, name):
-    """A saved page, which asks nobody for anything and meets no error."""
-    path.write_text(html)
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    errors, asked = [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda asked_for: asked.append(asked_for.url))
-    page.goto(f"file://{path}")
-    ready(page)
-    try:
+def opened(browser, html, folder, name):
+    with saved_page.opened(browser, html, folder, name, width=1280, height=900) as page:
+        ready(page)
         yield page
-    finally:
-        LAST_SEEN.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=LAST_SEEN / f"{name}.png")
-        page.close()
-    assert errors == []
-    assert asked == [f"file://{path}"]
 
 
 @pytest.fixture
 def page(browser, tmp_path, request):
     """The heatmap alone."""
     model = heatmap(phases(waits=[WAIT]), ColumnDataSource({"cells": []}))
-    html = PAGE.format(bokehjs() + figure_html(model))
-    with opened(browser, html, tmp_path / "saved.html", request.node.name) as page:
+    html = saved_page.page_of(model)
+    with opened(browser, html, tmp_path, request.node.name) as page:
         yield page
 
 
@@ -66,8 +45,8 @@ def page(browser, tmp_path, request):
 def linked(browser, tmp_path, request):
     """The heatmap above a flame graph, whose table of the top frames is opened."""
     model = flame(phases(waits=[WAIT]))
-    html = PAGE.format(bokehjs() + figure_html(model))
-    with opened(browser, html, tmp_path / "saved.html", request.node.name) as page:
+    html = saved_page.page_of(model)
+    with opened(browser, html, tmp_path, request.node.name) as page:
         page.get_by_text("Top frames as a table").click()
         yield page
 
@@ -138,8 +117,8 @@ def test_the_pointer_tells_of_its_cell(page):
 def test_where_weights_are_counts_they_are_told_exactly(browser, tmp_path, request):
     profile = phases(unit="samples")
     profile.samples.weight[0] = 12_345
-    html = PAGE.format(bokehjs() + figure_html(heatmap(profile, ColumnDataSource({"cells": []}))))
-    with opened(browser, html, tmp_path / "saved.html", request.node.name) as page:
+    html = saved_page.page_of(heatmap(profile, ColumnDataSource({"cells": []})))
+    with opened(browser, html, tmp_path, request.node.name) as page:
         drag(page, (0, 0), (0, 9))
         assert told(page) == "Selected: 0.00 s to 0.20 s (200 ms): 12,364 samples, 80.6 % of 15,344 samples. Esc: all."
 
@@ -208,7 +187,26 @@ def test_an_exported_notebook_does_the_same_with_no_kernel(browser, tmp_path, re
     cell = nbformat.v4.new_code_cell("%%flame", outputs=[output])
     exporter = HTMLExporter(template_name="basic")
     exported, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
-    with opened(browser, PAGE.format(exported), tmp_path / "exported.html", request.node.name) as page:
+    with opened(browser, saved_page.PAGE.format(exported), tmp_path, request.node.name) as page:
         page.get_by_text("Top frames as a table").click()
         drag(page, (25, 0), (29, 49))
         assert top_frames(page)[0] == ["store (model.py:50)", "5 s", "100 %", "5 s", "100 %"]
+
+
+def test_a_page_of_a_result_does_the_same_and_saves_what_it_shows(browser, tmp_path, request):
+    profile = replace(phases(waits=[WAIT]), banners=("SIMULATED",))
+    html = ProfileResult(profile).to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    with opened(browser, html, tmp_path, request.node.name) as page:
+        drag(page, (25, 0), (29, 49))
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save").click()
+        svg = ET.fromstring(Path(download.value.path()).read_text(encoding="utf-8"))
+
+    texts = [text.text for text in svg.iter(f"{SVG}text")]
+    titles = [title.text for title in svg.iter(f"{SVG}title")]
+    rects = [rect for rect in svg.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
+    assert texts[:2] == ["SIMULATED", "5 s, 100 % of all; in the selected time only"]
+    assert texts[2:] == ["all: 5 s", "main (model.py:40)", "store (model.py:50)", "Python 100 %"]
+    assert titles[2] == "store (model.py:50): 5 s, 100 % of all; own 5 s, 100 % of all"
+    assert len({rect.get("width") for rect in rects}) == 1
+    assert [float(rect.get("y")) for rect in rects] == sorted({float(rect.get("y")) for rect in rects})

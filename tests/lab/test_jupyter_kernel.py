@@ -116,7 +116,7 @@ def labs():
     found = set()
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if b"accel-magic-lab-" in file.read_bytes():
+            if b"accel_magic-lab-" in file.read_bytes():
                 found.add(int(file.parent.name))
         except OSError:
             continue

@@ -52,7 +52,7 @@ def test_filters_scopes_and_other_probes_on_the_line_hold_for_samples_too(build,
         run(program, 1, 200, 1)
     hits = t.result.counts["hits"].droplevel("probe")
     assert 0.19 < hits[f"{HZ} Hz"] / HZ < 0.3  # starting the programs takes some
-    assert hits["99 Hz"] == pytest.approx(hits[f"{HZ} Hz"] / HZ * 99, abs=3)
+    assert hits["99 Hz"] == pytest.approx(hits[f"{HZ} Hz"] / HZ * 99, abs=10)  # a busy machine takes turns
     assert hits["sched_process_exit"] >= 2
     assert set(t.result.events["cpu"]) == {0}
     again = accel_magic.open(t.result.to_parquet(tmp_path / "samples"))

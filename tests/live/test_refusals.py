@@ -140,7 +140,7 @@ def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
     # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint's record is that long.
     code = bytes.fromhex("7910007f00000000") + bytes.fromhex("9500000000000000")
     with pytest.raises(ProgramError) as caught:
-        link.load(syscalls.PROG_TRACEPOINT, code, {}, name="am_refused")
+        link.load(syscalls.PROG_TRACEPOINT, {"am_refused": code}, {}, name="am_refused")
 
     assert "am_refused" in caught.value.what
     assert "invalid bpf_context access off=32512" in caught.value.why

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from accel_magic import api
+from accel_magic import block
 from accel_magic.errors import RecordingError, TraceStateError
 from accel_magic.playback import Replay, replay
 from accel_magic.traces.recording import Column
@@ -103,8 +103,8 @@ def test_an_interrupt_while_it_plays_keeps_what_was_played(steady, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         replay(steady)
 
-    assert api.last().recording.outcome == "interrupted"
-    assert 10 <= len(api.last().events) <= 40
+    assert block.last().recording.outcome == "interrupted"
+    assert 10 <= len(block.last().events) <= 40
 
 
 def test_two_playbacks_at_once_are_refused_and_the_first_goes_on(saved, steady):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
+from accel_magic.analysis.findings import SEVERITIES, Findings
 from accel_magic.analysis.gpu.checks import CHECKS
 from accel_magic.analysis.gpu.rules import RULES
 from accel_magic.analysis.gpu.tables import TABLES
@@ -15,6 +14,7 @@ from accel_magic.names import readable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from accel_magic.analysis.findings import Finding
     from accel_magic.analysis.gpu.checks import Told
     from accel_magic.analysis.gpu.rules import Rule
     from accel_magic.gpu.result import GpuResult
@@ -48,14 +48,4 @@ def diagnose(result: GpuResult) -> Findings:
 
 def _finding(rule: Rule, told: Told) -> Finding:
     shown = {name: readable(str(value)) if name == "name" else value for name, value in told.items()}
-    return Finding(
-        id=rule.id,
-        severity=rule.severity,
-        title=rule.title.format_map(shown),
-        evidence=MappingProxyType({name: value for name, value in told.items() if not isinstance(value, str)}),
-        meaning=rule.meaning,
-        advice=rule.advice,
-        threshold=rule.threshold,
-        unit=rule.unit,
-        source=rule.source,
-    )
+    return rule.finding({name: value for name, value in told.items() if not isinstance(value, str)}, shown)

@@ -101,7 +101,7 @@ class Npu:
         """Timeouts and recoveries: when, why, what was lost."""
         from accel_magic.analysis.npu.jobs import recoveries
 
-        return recoveries(self.trace)
+        return recoveries(self.trace, self.jobs)
 
     def throughput(self, freq: str = "100ms") -> pd.DataFrame:
         """Jobs submitted and done per second and in flight, over time; `freq` is a pandas offset."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.analysis.findings import SEVERITIES, Finding, Findings
+from accel_magic.analysis.findings import SEVERITIES, Findings
 from accel_magic.analysis.npu.evidence import firmware, jobs, memory, power, recording, stuck
 from accel_magic.analysis.npu.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.analysis.findings import Finding
     from accel_magic.analysis.npu.evidence.common import Analysed, Evidence
     from accel_magic.analysis.npu.rules import Rule
 
@@ -82,17 +83,8 @@ def _lacking(npu: Analysed, rule: Rule) -> str:
 
 
 def _finding(rule: Rule, evidence: Evidence) -> Finding:
-    return Finding(
-        id=rule.id,
-        severity=rule.severity,
-        title=rule.title.format_map({name: _Count(value) for name, value in evidence.values.items()}),
-        evidence=MappingProxyType(dict(evidence.values)),
-        meaning=rule.meaning,
-        advice=rule.advice,
-        threshold=rule.threshold,
-        unit=rule.unit,
-        source=rule.source,
-        where=evidence.where,
+    return rule.finding(
+        evidence.values, {name: _Count(value) for name, value in evidence.values.items()}, evidence.where
     )
 
 

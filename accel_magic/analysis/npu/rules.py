@@ -7,14 +7,13 @@ emulation and on a busy machine alike. `accel_magic.analysis.npu.evidence` has o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.analysis.findings import BaseRule
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from accel_magic.analysis.findings import Severity
 
 BOOT_TIMEOUT_NS: Final = 1_000_000_000
 """How long the driver waits for the firmware's first message (drivers/accel/ivpu/ivpu_hw.c, `timeout.boot`)."""
@@ -23,19 +22,10 @@ EMULATION_STALL_NS: Final = 60_000_000
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One thing to look for.
+class Rule(BaseRule):
+    """One thing to look for; a name in the braces may have the word for what is counted, `{jobs:job|jobs}`.
 
     Attributes:
-        id: Its name.
-        severity: As in `Finding`.
-        title: What is said when it is found, with the evidence's names in braces: `{lost}`, or with the word for what
-            is counted, `{jobs:job|jobs}`.
-        meaning: What it says about the work.
-        advice: What to try.
-        threshold: The limit; NaN where one occurrence is enough.
-        unit: Of the limit, in words.
-        source: Where the limit comes from.
         limits: Further limits by name.
         needs: Functions of which at least one must have been traced; empty: none in particular.
         timed: Whether it needs times.
@@ -44,14 +34,6 @@ class Rule:
 
     """
 
-    id: str
-    severity: Severity
-    title: str
-    meaning: str
-    advice: str
-    threshold: float = nan
-    unit: str = ""
-    source: str = "one occurrence is enough"
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     needs: tuple[str, ...] = ()
     timed: bool = True

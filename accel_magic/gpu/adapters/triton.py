@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 import uuid
 from contextlib import ExitStack, contextmanager
@@ -12,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from accel_magic import scratch
 from accel_magic.gpu.adapters import KernelSource, Launch
 from accel_magic.gpu.adapters.entries import architecture, entries
 from accel_magic.gpu.adapters.patching import absent, replaced
@@ -20,6 +20,7 @@ from accel_magic.gpu.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from accel_magic.gpu.adapters import Observer
     from accel_magic.gpu.adapters.simulated import Device
@@ -133,7 +134,7 @@ class _Cell:
         with ExitStack() as stack:
             stack.callback(self._restore)
             stack.callback(self._forget)
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="accel-magic-triton-"))
+            folder = stack.enter_context(scratch.folder("triton"))
             stack.enter_context(_cache_in(knobs.cache, folder))
             hook = self._stages_hook(knobs.runtime.add_stages_inspection_hook)
             stack.enter_context(replaced(knobs.runtime, "add_stages_inspection_hook", hook))
@@ -236,11 +237,11 @@ def _assembled(ptx: str) -> bytes:
 
 
 @contextmanager
-def _cache_in(cache: Any, folder: str) -> Iterator[None]:
+def _cache_in(cache: Any, folder: Path) -> Iterator[None]:
     """Let Triton's compiled kernels go to a folder; unlike setting the knob this does not touch the environment."""
     values = vars(cache)
     before = values.copy()
-    values["dir"] = folder
+    values["dir"] = str(folder)
     try:
         yield
     finally:

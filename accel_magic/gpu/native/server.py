@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from accel_magic.gpu import local_socket
 from accel_magic.gpu.native.process import Process
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 KEPT_LIMIT: Final = 2 << 30
 """Bytes of maps that are kept of all processes."""
-_WAITING: Final = 128
 _JOIN_S: Final = 5.0
 
 
@@ -50,18 +49,15 @@ class Server:
     ) -> None:
         self._sources, self._threads, self._trace, self._device = sources, threads, trace, device
         self._descriptors = descriptors
-        self.name = f"@accel_magic-{os.getpid()}-{secrets.token_hex(8)}"
+        self._listening, self.name = local_socket.listen(socket.SOCK_SEQPACKET)
         self._ending = threading.Event()
         self._processes: list[tuple[Process, threading.Thread]] = []
         self._kept = 0
         self._counting = threading.Lock()
-        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._accepting = threading.Thread(target=self._accept, name="accel_magic native", daemon=True)
 
     def start(self) -> None:
         """Begin to listen."""
-        self._listening.bind(self.name.replace("@", "\0", 1))  # a name without a file goes with this process
-        self._listening.listen(_WAITING)
         _servers.add(self)
         self._accepting.start()
 
@@ -107,6 +103,10 @@ class Server:
                 connection, _ = self._listening.accept()
             except OSError:
                 return
+            if (pid := local_socket.stranger(connection)) is not None:
+                self._trace.skipped(f"process {pid}", "it runs as another user")
+                connection.close()
+                continue
             process = Process(
                 connection, self._sources, self._threads, self._trace, self._device, self._descriptors, self._room
             )

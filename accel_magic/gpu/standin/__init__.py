@@ -43,7 +43,7 @@ def environment(server: Server) -> dict[str, str]:
             fix="name another one: export ACCEL_MAGIC_CACHE=/var/tmp/accel_magic",
         )
     others = os.environ.get("LD_LIBRARY_PATH", "")
-    return {protocol.VARIABLE: server.path, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}
+    return {protocol.VARIABLE: server.name, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def _driver(device: Device | None, observer: Observer | None, options: Options |
         )
     before = os.environ.get(protocol.VARIABLE)
     with Server(device, observer, options=options) as server:
-        os.environ[protocol.VARIABLE] = server.path
+        os.environ[protocol.VARIABLE] = server.name
         try:
             # Here, where the interpreter is free to answer: some frameworks call cuInit while they hold it.
             result = library.cuInit(0)

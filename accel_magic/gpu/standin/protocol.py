@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Final
 
 VARIABLE: Final = "ACCEL_MAGIC_STANDIN"
-"""Environment variable with the path of the server's socket."""
+"""Environment variable with the name of the server's socket: `@` and what follows the zero."""
 EVERYTHING: Final = 2**64 - 1
 """In the place of a stream: all of them."""
 REQUEST: Final = struct.Struct("=II6Q")

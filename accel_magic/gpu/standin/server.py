@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 import socket
-import tempfile
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from accel_magic.gpu import local_socket
 from accel_magic.gpu.simt.memory import GLOBAL
 from accel_magic.gpu.standin import protocol
 from accel_magic.gpu.standin.calls import Calls, Clock
@@ -58,14 +56,14 @@ class Server:
         options: What tests ask for.
 
     Attributes:
-        path: Of the socket, which `protocol.VARIABLE` tells the library.
+        name: Of the socket, which `protocol.VARIABLE` tells the library.
 
     """
 
     def __init__(
         self, device: Device, observer: Observer | None = None, framework: str = NAME, options: Options | None = None
     ) -> None:
-        self.path = ""
+        self.name = ""
         self._device = device
         self._images = Images()
         self._queue = Queue()
@@ -87,11 +85,7 @@ class Server:
 
     def start(self) -> None:
         """Listen."""
-        folder = tempfile.mkdtemp(prefix="accel_magic_")
-        self.path = str(Path(folder) / "driver")
-        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listening.bind(self.path)
-        self._listening.listen(64)
+        self._listening, self.name = local_socket.listen(socket.SOCK_STREAM)
         self._queue.start()
         self._accepting = self._thread(self._accept, self._listening)
 
@@ -108,7 +102,6 @@ class Server:
         self._queue.close(self._device.stop)
         for thread in list(self._threads):
             thread.join()
-        shutil.rmtree(Path(self.path).parent, ignore_errors=True)
 
     def __enter__(self) -> Self:
         self.start()
@@ -130,6 +123,9 @@ class Server:
                 connection, _ = listening.accept()
             except OSError:
                 return
+            if local_socket.stranger(connection) is not None:
+                connection.close()
+                continue
             self._connections.add(connection)
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             self._threads.append(self._thread(self._serve, connection))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import time
@@ -19,6 +18,8 @@ from accel_magic.lab.npu.uapi import BufferFlags, Priority
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 IN_THE_LAB = "python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)', has one"
 
@@ -159,11 +160,9 @@ class Device:
 
     def try_call(self, call: uapi.Call, argument: ctypes.Structure) -> int:
         """Make one ioctl and count it; returns 0 or its errno. The GIL is free meanwhile."""
-        error = 0
-        try:
-            fcntl.ioctl(self._fd, call.request, argument)
-        except OSError as failure:
-            error = failure.errno or errno.EIO
+        # Not fcntl's: since Python 3.14 that calls again after a signal, uncounted and for ever.
+        failed = _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)) < 0
+        error = ctypes.get_errno() if failed else 0
         self.counts.add(call, error)
         return error
 

@@ -11,7 +11,7 @@ import numpy as np
 from accel_magic.errors import RecordingError
 from accel_magic.profiles.folded import frame_of, text_of
 from accel_magic.profiles.iaprof.collect import Collected
-from accel_magic.profiles.iaprof.lines import KernelLine
+from accel_magic.profiles.iaprof.lines import MOST_PID, KernelLine
 from accel_magic.profiles.iaprof.model import ORIGIN, REASONS, IaprofProfile, Kernel
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, Lost, Profile, ProfileBuilder, Samples, State
 
@@ -220,8 +220,8 @@ def _add_interval(collected: Collected, interval: int, samples: Sequence[tuple[_
 def _place(path: Sequence[Frame]) -> _Place:
     """Take a stack apart: processes at the root, accelerator's frames at the end, the rest between."""
     processes = [frame for frame in path if frame.kind == Kind.PROCESS]
-    pid = next((int(frame.name) for frame in processes if frame.name.isdecimal()), 0)
-    comm = next((frame.name for frame in processes if not frame.name.isdecimal()), "")
+    pid = next((int(frame.name) for frame in processes if _is_pid(frame.name)), 0)
+    comm = next((frame.name for frame in processes if not _is_pid(frame.name)), "")
     between = [frame for frame in path if frame.kind not in _GPU and frame.kind not in (Kind.PROCESS, Kind.SEPARATOR)]
     sources = [frame.name for frame in path if frame.kind == Kind.GPU_SOURCE]
     kernels = [frame.name for frame in path if frame.kind == Kind.GPU_KERNEL] or sources[1:2]
@@ -242,6 +242,10 @@ def _place(path: Sequence[Frame]) -> _Place:
         REASONS.index(stalls[0]) if stalls else 0,
         _offset(offsets),
     )
+
+
+def _is_pid(name: str) -> bool:
+    return name.isdecimal() and len(name) <= len(str(MOST_PID)) and int(name) <= MOST_PID
 
 
 def _offset(texts: Sequence[str]) -> int:

@@ -13,8 +13,10 @@ OLDER: Final = frozenset(
     {b"interval_start", b"interval_end", b"proc_name", b"ustack", b"kstack", b"gpu_file", b"gpu_symbol", b"insn_text"}
 )
 """Tags that only iaprof 0.5 and before wrote, whose format is another."""
-_MOST_PID: Final = 2**32 - 1
-_MOST_ADDRESS: Final = 2**64 - 1
+MOST_PID: Final = 2**32 - 1
+MOST_ADDRESS: Final = 2**64 - 1
+MOST_NS: Final = 2**32 * 1_000_000_000
+"""Latest time, 136 years after the start: sums and differences of times stay exact."""
 _TIME: Final = re.compile(rb"(\d{1,10})\.(\d{1,9})|(\d{1,10})")
 _HEX: Final = re.compile(rb"0[xX][0-9a-fA-F]+")
 _SHOWN: Final = 40
@@ -88,14 +90,17 @@ def interval(fields: list[bytes]) -> Interval:
     if not found:
         raise _not_a_number(fields[2], "seconds")
     seconds, fraction = (found[1], found[2]) if found[1] is not None else (found[3], b"")
-    return Interval(number(fields[1]), int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0")))
+    end_ns = int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0"))
+    if end_ns > MOST_NS:
+        raise Damage("number too large", f"{_short(fields[2])} s are over 136 years")
+    return Interval(number(fields[1]), end_ns)
 
 
 def kernel(fields: list[bytes]) -> KernelLine:
     """Read a `kernel` line."""
     _count(fields, 7)
     comm, pid, *others = map(number, fields[2:])
-    if pid > _MOST_PID:
+    if pid > MOST_PID:
         raise Damage("number too large", f"{pid} is no process id")
     return KernelLine(address(fields[1]), comm, pid, *others)
 
@@ -132,7 +137,7 @@ def address(field: bytes) -> int:
     if not _HEX.fullmatch(field):
         raise _not_a_number(field, "a number such as 0x40")
     value = int(field, 16)
-    if value > _MOST_ADDRESS:
+    if value > MOST_ADDRESS:
         raise Damage("number too large", f"{_short(field)} has over 64 bits")
     return value
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from accel_magic import machine
+from accel_magic import machine, scratch
 from accel_magic.errors import AccelMagicError, MachineError, TraceStateError
 from accel_magic.profiles.iaprof import keeper
 from accel_magic.profiles.iaprof.cut import between
@@ -26,6 +24,7 @@ from accel_magic.profiles.model import Lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from accel_magic.profiles.iaprof.model import IaprofProfile
@@ -67,7 +66,7 @@ class IaprofRun:
         self._interval_ms = interval_ms
         self._subsample = subsample
         self._checks = checks
-        self._folder: Path | None = None
+        self._scratch: scratch.Scratch | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
         self._started, self._go_ns = "", 0
         self._halt_ns: int | None = None
@@ -114,8 +113,8 @@ class IaprofRun:
         ]
         self._result = None
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="accel_magic-iaprof-"))
-            self._keeper = self._kept(command)
+            self._scratch = scratch.make("iaprof")
+            self._keeper = self._kept(command, self._scratch)
             self._wait_for_output()
             self.go()
         except OSError as error:
@@ -164,9 +163,9 @@ class IaprofRun:
     def abort(self) -> None:
         """End iaprof and throw away what it wrote; nothing where it is not running."""
         self._end()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        made, self._scratch = self._scratch, None
+        if made is not None:
+            made.remove()
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -180,15 +179,17 @@ class IaprofRun:
         with contextlib.suppress(AccelMagicError) if error is not None else contextlib.nullcontext():
             self.stop()
 
-    def _kept(self, command: list[str]) -> subprocess.Popen[bytes]:
+    @staticmethod
+    def _kept(command: list[str], made: scratch.Scratch) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", keeper.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            pass_fds=(made.lock,),
             start_new_session=True,  # Ctrl-C in the terminal is for the notebook
         )
-        request = {"command": command, "folder": str(self._folder), "patience_s": PATIENCE_S}
+        request = {"command": command, "folder": str(made.path), "patience_s": PATIENCE_S}
         assert process.stdin is not None  # noqa: S101 - a pipe
         with contextlib.suppress(BrokenPipeError):  # it ended, which the one that waits for it will see
             process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -249,9 +250,9 @@ class IaprofRun:
         return _COLOURS.sub("", path.read_text("utf-8", "replace")) if path.exists() else ""
 
     def _place(self, name: str) -> Path:
-        if self._folder is None:
+        if self._scratch is None:
             raise TraceStateError("iaprof is not running", fix="start it first")
-        return self._folder / name
+        return self._scratch.path / name
 
 
 def _last(messages: str) -> str:

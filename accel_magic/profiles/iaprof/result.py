@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from accel_magic.analysis.stalls import StallTables
     from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.iaprof.parse import Errors
+    from accel_magic.profiles.store import Stored
 
 
 class IaprofResult(ProfileResult):
@@ -27,11 +29,12 @@ class IaprofResult(ProfileResult):
     Args:
         iaprof: What was recorded.
         value: The profiled cell's own last value.
+        banners: What must stand above every view of it.
 
     """
 
-    def __init__(self, iaprof: IaprofProfile, value: object = None) -> None:
-        super().__init__(iaprof.profile(), value)
+    def __init__(self, iaprof: IaprofProfile, value: object = None, banners: tuple[str, ...] = ()) -> None:
+        super().__init__(replace(iaprof.profile(), banners=banners), value)
         self.iaprof = iaprof
 
     @cached_property
@@ -74,6 +77,11 @@ class IaprofResult(ProfileResult):
         from accel_magic.views import stalls
 
         return stalls.figure(self, kind) if kind in stalls.FIGURES else super().figure(kind)
+
+    def _stored(self) -> Stored:
+        from accel_magic.profiles.store import Stored
+
+        return Stored(self.profile, "iaprof", self.iaprof)
 
     def to_iaprof(self, path: str | Path) -> Path:
         """Write the profile in iaprof's own format, and return the file's absolute path."""

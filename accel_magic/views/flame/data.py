@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.profiles.model import Frame
-    from accel_magic.views.flame.layout import Entries, Lasting, Tree
+    from accel_magic.views.flame.layout import Entries, Tree
+    from accel_magic.views.flame.timed import Timed
 
 LINE: Final = "\0"
 """Stands for a frame's line in the tail of its label."""
@@ -42,15 +45,14 @@ _MOST_VALUES: Final = 65_536
 
 
 def page_data(tree: Tree) -> dict[str, Any]:
-    """Columns of the page.
+    """Columns of the page, without times.
 
     Returns:
         `depth`, `frame`: of the nodes, in preorder. `frames`: of each frame the numbers of its `name`, `tail` (what
         follows the name in its label, see `LINE` and `ALONE`), `file`, `group` (module by which it is coloured), and
-        its `line`, `kind`, `category` and `function` (equal in frames that differ in line only). `names`, `tails`,
-        `files`, `groups`: the texts. `entries`, `baseline` (None without one): `node`, `cell` (None where no sample
-        has one), `state`, `weight` as `packed` gives it, and `lasting`: the columns of `Lasting` (None where there are
-        none). `grid`: `column_ns` and `rows` of the heatmap; None without one.
+        its `line`, `kind`, `category` and `function` (equal in frames that differ in line only). `texts`: `names`,
+        `tails`, `files` and `groups`, as JSON in UTF-8. `entries`, `baseline` (None without one): `node`, `state`, and
+        `weight` as `packed` gives it. `timed`, `grid`: None.
 
     """
     names, tails, files, groups, functions = (_Numbers() for _ in range(5))
@@ -73,13 +75,54 @@ def page_data(tree: Tree) -> dict[str, Any]:
         "depth": narrow(tree.depths),
         "frame": narrow(tree.node_frames),
         "frames": {name: narrow(column) for name, column in zip(of_frame, columns, strict=True)},
-        "names": names.texts,
-        "tails": tails.texts,
-        "files": files.texts,
-        "groups": groups.texts,
+        "texts": _bytes({"names": names.texts, "tails": tails.texts, "files": files.texts, "groups": groups.texts}),
         "entries": _entries(tree.entries),
         "baseline": None if tree.baseline is None else _entries(tree.baseline),
-        "grid": None if tree.grid is None else {"column_ns": tree.grid.column_ns, "rows": tree.grid.rows},
+        "timed": None,
+        "grid": None,
+    }
+
+
+def page_times(timed: Timed, step: int) -> dict[str, Any]:
+    """What replaces columns of the page where there are times.
+
+    Args:
+        timed: When the stacks had their weight.
+        step: How many cells of the heatmap one cell of `timed` is.
+
+    Returns:
+        `timed`: as `timed_data` gives it. `grid`: of its cells, `column_ns`, `rows`, `columns`, the `step`, and how
+        many nodes are `folded`. Where none are, `timed` has all weights too, and `entries` is None.
+
+    """
+    grid = timed.grid
+    cells = {"column_ns": grid.column_ns, "rows": grid.rows, "columns": grid.columns}
+    replaced = {"timed": timed_data(timed), "grid": {**cells, "step": step, "folded": timed.folded}}
+    return replaced if timed.folded else {**replaced, "entries": None}
+
+
+def size(value: Any) -> int:
+    """Bytes that columns take in a page, compressed as Bokeh does it."""
+    if isinstance(value, dict):
+        return sum(map(size, value.values()))
+    return len(gzip.compress(value.tobytes(), 2)) if isinstance(value, np.ndarray) else 0
+
+
+def timed_data(timed: Timed) -> dict[str, Any]:
+    """`node` and `cell` as steps, which are small since entries are in order; `begun` and `ended` None without waits.
+
+    A step of `node` is from one entry to the next; one of `cell` too, and within a node.
+    """
+    waits = bool(timed.begun.any() or timed.ended.any())
+    node = np.diff(timed.node, prepend=0)
+    cell = np.where(node > 0, timed.cell, np.diff(timed.cell, prepend=0))
+    return {
+        "node": narrow(node),
+        "cell": narrow(cell),
+        "state": timed.state,
+        "weight": packed(timed.weight),
+        "begun": narrow(timed.begun) if waits else None,
+        "ended": narrow(timed.ended) if waits else None,
     }
 
 
@@ -104,24 +147,13 @@ def packed(weights: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _entries(entries: Entries) -> dict[str, Any]:
-    """`node` as steps from one entry to the next, which are small since they are in order."""
-    return {
-        "node": narrow(np.diff(entries.node, prepend=0)),
-        "cell": narrow(entries.cell) if (entries.cell >= 0).any() else None,
-        "state": entries.state,
-        "weight": packed(entries.weight),
-        "lasting": None if entries.lasting is None or not len(entries.lasting.node) else _lasting(entries.lasting),
-    }
+    """`node` as steps from one entry to the next."""
+    return {"node": narrow(np.diff(entries.node, prepend=0)), "state": entries.state, "weight": packed(entries.weight)}
 
 
-def _lasting(lasting: Lasting) -> dict[str, Any]:
-    return {
-        "node": narrow(lasting.node),
-        "state": lasting.state,
-        "first": narrow(lasting.first),
-        "last": narrow(lasting.last),
-        **{name: packed(getattr(lasting, name)) for name in ("weight", "head", "tail")},
-    }
+def _bytes(texts: dict[str, list[str]]) -> NDArray[np.uint8]:
+    """As bytes, which Bokeh compresses: texts it does not."""
+    return np.frombuffer(json.dumps(texts, separators=(",", ":")).encode(), np.uint8)
 
 
 def _tail(frame: Frame) -> str:

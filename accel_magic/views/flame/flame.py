@@ -21,9 +21,10 @@ from accel_magic.errors import ProbeError
 from accel_magic.profiles.model import Profile, State
 from accel_magic.views.flame import colors
 from accel_magic.views.flame.cells import grid_of
-from accel_magic.views.flame.data import KINDS, page_data
+from accel_magic.views.flame.data import KINDS, page_data, page_times, size
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.flame.layout import Tree, tree
+from accel_magic.views.flame.timed import timed
 from accel_magic.views.plotting import displayed
 
 if TYPE_CHECKING:
@@ -52,9 +53,23 @@ TYPICAL: Final = 1000
 FONT: Final = "Helvetica, Arial, sans-serif"
 FONT_SIZE: Final = "11px"
 TABLE_ROWS: Final = 25
-_SCRIPT: Final = "\n".join(
-    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("tree.js", "words.js", "flame.js")
+NODES: Final = 60_000
+"""Most frames of a page."""
+PAGE, LEAST_TIMED = 900_000, 150_000
+"""Bytes for all columns of a page, compressed, so that it stays below 1.5 MB, and for those of the times at least."""
+_PARTS: Final = ("tree", "words", "state", "colors", "drawing", "about", "moves", "save", "tables", "controls", "flame")
+_BODY: Final = "\n".join(Path(__file__).with_name(f"{part}.js").read_text(encoding="utf-8") for part in _PARTS)
+_SCRIPT: Final = f"""const flame = plot.__accel_magic_flame ??= (() => {{
+{_BODY}
+}})()
+flame.hear(cb_obj)
+"""
+_TIP: Final = (
+    '<div style="display: grid; grid-template-columns: auto 1fr; gap: 1px 8px; max-width: min(400px, 42vw);'
+    ' overflow-wrap: anywhere"><b style="grid-column: 1 / -1; font-weight: 600">{}</b>{}</div>'
 )
+"""What a pointer is told; it wraps, so that it stays on the page however long a name is."""
+_TIP_ROW: Final = '<span style="color: #1583b6; text-align: right">{}</span><span>{}</span>'
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 
 
@@ -65,6 +80,7 @@ def flame(
     invert: bool = True,
     color: Literal["kind", "module", "change"] = "kind",
     title: str = "",
+    with_banners: bool = True,
 ) -> Model:
     """Draw a flame graph, with the heatmap above it where the samples have times.
 
@@ -79,6 +95,8 @@ def flame(
             the heatmap, whatever the depth of the stacks. Otherwise at the bottom. A switch on the page changes it.
         color: By what frames are, by their module, or (with a baseline, where it is the first choice) by their change.
         title: Text above.
+        with_banners: Draw the banners of both profiles above; else the page has them already. A file that `Save` makes
+            has them in any case.
 
     Returns:
         A Bokeh layout, which also displays itself in a notebook.
@@ -89,12 +107,19 @@ def flame(
     """
     _check(profile, baseline, color)
     grid = grid_of(profile) if profile.timed else None
-    with_heatmap = grid is not None and grid.columns > 1
-    drawn = tree(profile, baseline, grid if with_heatmap else None)
+    drawn, data = _fitting(profile, baseline)
     selection = ColumnDataSource({"cells": []})
-    parts: list[Any] = [heatmap(replace(profile, banners=()), selection)] if with_heatmap else []
-    parts += _graph(drawn, profile, selection, "change" if baseline is not None and color == "kind" else color, invert)
-    head = [f'<div class="banner">{escape(banner)}</div>' for banner in profile.banners]
+    parts: list[Any] = []
+    if grid is not None and grid.columns > 1:
+        when = timed(drawn, profile, grid, max(PAGE - size(data), LEAST_TIMED), size(data["entries"]))
+        step = grid.rows // when.grid.rows
+        parts.append(heatmap(replace(profile, banners=()), selection, step=step))
+        data |= page_times(when, step)
+    color = "change" if baseline is not None and color == "kind" else color
+    banners = list(dict.fromkeys((*profile.banners, *(() if baseline is None else baseline.banners))))
+    options = {**_options(drawn, profile, color, invert), "banners": banners, "title": title}
+    parts += _graph(drawn, data, selection, options)
+    head = [f'<div class="banner">{escape(banner)}</div>' for banner in banners if with_banners]
     head += [f'<div class="title">{escape(title)}</div>'] if title else []
     if head:
         parts.insert(0, _pane("".join(head)))
@@ -116,9 +141,19 @@ def _check(profile: Profile, baseline: Profile | None, color: str) -> None:
         )
 
 
-def _graph(drawn: Tree, profile: Profile, selection: ColumnDataSource, color: str, invert: bool) -> list[Any]:
-    rows = _rows(drawn)
-    plot = _plot(rows, invert)
+def _fitting(profile: Profile, baseline: Profile | None) -> tuple[Tree, dict[str, Any]]:
+    """Lay out as many frames as a page has room for, the heaviest."""
+    most, room = NODES, PAGE - LEAST_TIMED
+    while True:
+        drawn = tree(profile, baseline, most)
+        data = page_data(drawn)
+        if (taken := size(data)) <= room or most == 1:
+            return drawn, data
+        most = max(int(0.97 * len(drawn.depths) * room / taken), 1)
+
+
+def _graph(drawn: Tree, data: dict[str, Any], selection: ColumnDataSource, options: dict[str, Any]) -> list[Any]:
+    plot = _plot(options["rows"], options["inverted"])
     source, labels, outline = (ColumnDataSource(dict.fromkeys(columns, ())) for columns in (
         ("left", "right", "top", "bottom", "color", "node"), ("x", "y", "text"), ("left", "right", "top", "bottom")
     ))  # fmt: skip
@@ -133,7 +168,7 @@ def _graph(drawn: Tree, profile: Profile, selection: ColumnDataSource, color: st
     script = CustomJS(
         code=_SCRIPT,
         args={
-            "data": page_data(drawn),
+            "data": data,
             "source": source,
             "labels": labels,
             "outline": outline,
@@ -142,7 +177,7 @@ def _graph(drawn: Tree, profile: Profile, selection: ColumnDataSource, color: st
             "controls": controls,
             "table": table,
             "selection": selection,
-            "options": _options(drawn, profile, color, invert, rows),
+            "options": options,
         },
     )
     for click in ("tap", "doubletap"):  # the second of two quick clicks is the latter
@@ -152,8 +187,8 @@ def _graph(drawn: Tree, profile: Profile, selection: ColumnDataSource, color: st
     return [controls, box, table]
 
 
-def _options(drawn: Tree, profile: Profile, color: str, invert: bool, rows: int) -> dict[str, Any]:
-    present = drawn.entries.states
+def _options(drawn: Tree, profile: Profile, color: str, invert: bool) -> dict[str, Any]:
+    present = set(drawn.entries.state.tolist())
     return {
         "unit": profile.unit,
         "states": [text if state in present else "" for state, text in STATES.items()],
@@ -169,12 +204,13 @@ def _options(drawn: Tree, profile: Profile, color: str, invert: bool, rows: int)
         "inverted": invert,
         # Lines move when code is edited: functions are what two profiles have in common.
         "by_line": drawn.baseline is None,
-        "rows": rows,
+        "rows": _rows(drawn),
         "row_px": ROW,
         "most_rows": ROWS[1],
         "most_above": ABOVE,
         "least_px": LEAST,
         "folded": drawn.folded,
+        "ink": colors.INK,
         "font": FONT,
         "font_size": FONT_SIZE,
         "table_rows": TABLE_ROWS,
@@ -185,7 +221,7 @@ def _rows(drawn: Tree) -> int:
     """Rows that are filled at first; zooming may show more."""
     totals = np.zeros(len(drawn.depths), np.int64)
     for entries in filter(None, (drawn.entries, drawn.baseline)):
-        np.add.at(totals, *entries.by_node)
+        np.add.at(totals, entries.node, entries.weight)
     # In preorder a node's subtree ends where the next node of its depth or less is.
     ends = _subtree_ends(drawn.depths)
     sums = np.concatenate([[0], np.cumsum(totals)])
@@ -217,7 +253,7 @@ def _plot(rows: int, invert: bool) -> Any:
         outline_line_color=None,
         min_border=0,
         lod_threshold=None,
-        stylesheets=[":host { cursor: pointer } :host(:focus-visible) { outline: 2px solid #517df8 }"],
+        stylesheets=[":host { cursor: pointer }"],
     )
     plot.axis.visible = False
     plot.grid.visible = False
@@ -247,10 +283,11 @@ def _glyphs(plot: Any, source: ColumnDataSource, labels: ColumnDataSource, outli
 def _hover(plot: Any, *, compared: bool) -> None:
     """Tell what is under the pointer, in the words of the script."""
     tell = CustomJSHover(args={"plot": plot}, code="return plot.__accel_magic_flame.tell(value, format)")
-    parts = {"": "name", "at": "where", "kind": "kind", "total": "total", "own": "own"}
+    parts = {"at": "where", "kind": "kind", "total": "total", "own": "own"}
     if compared:
         parts["baseline"] = "before"
-    tips = [(text, f"@node{{{part}}}") for text, part in parts.items()]
+    rows = "".join(_TIP_ROW.format(text, f"@node{{{part}}}") for text, part in parts.items())
+    tips = _TIP.format("@node{name}", rows)
     plot.add_tools(HoverTool(renderers=plot.renderers[:1], tooltips=tips, formatters={"@node": tell}))
 
 

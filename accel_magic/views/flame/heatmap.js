@@ -1,6 +1,6 @@
 // What a heatmap does in the browser: one function body for all of its events, with nothing fetched from anywhere.
 // Arguments: plot, bar (of colours), pane (the line below), every, chosen (images), outline, cursor (lines), selection,
-// grid (column: seconds, rows, columns), weights, samples (a row for each of states), scales (by the bits of the states
+// grid (column: seconds, rows, columns), step (cells that are selected together), weights, samples (a row for each of states), scales (by the bits of the states
 // shown: title, limits of the colours, ticks and labels of the bar), unit (of weights), units, untimed.
 // A cell's number is column * rows + row.
 const {column, rows, columns} = grid
@@ -84,11 +84,14 @@ const cell_at = (x, y) => {
   return clamped(x / column, columns) * rows + clamped(y / cell_s, rows)
 }
 
-// From the first cell to the last in order of time, or the block that has them as corners.
+const step_start = (cell) => cell - cell % step
+const step_end = (cell) => step_start(cell) + step - 1
+
+// From the first cell to the last in order of time, or the block that has them as corners; in whole steps.
 function between(a, b, block) {
-  const first = Math.min(a, b), last = Math.max(a, b)
+  const first = step_start(Math.min(a, b)), last = step_end(Math.max(a, b))
   if (!block) return Array.from({length: last - first + 1}, (_, i) => first + i)
-  const low = Math.min(a % rows, b % rows), high = Math.max(a % rows, b % rows)
+  const low = step_start(Math.min(a % rows, b % rows)), high = step_end(Math.max(a % rows, b % rows))
   const cells = []
   for (let c = Math.floor(first / rows); c <= Math.floor(last / rows); c++)
     for (let r = low; r <= high; r++) cells.push(c * rows + r)
@@ -116,7 +119,8 @@ function told(cells) {
   const left_out = untimed ? ` Not shown here: ${counted(untimed, "sample")} without a time.` : ""
   if (cells.length === 0) {
     const how = "drag: select a time range; Shift + drag: a block; or arrows, Shift + arrows; Esc or double click: all"
-    return `<span class="hint">${how}.${left_out}</span>`
+    const coarse = step > 1 ? ` In steps of ${amount(step * cell_s * 1e9, units.time)}.` : ""
+    return `<span class="hint">${how}.${coarse}${left_out}</span>`
   }
   let weight = 0, seen = 0
   for (const i of cells) { weight += state.weight[i]; seen += state.samples[i] }
@@ -160,12 +164,12 @@ function clear() {
 }
 
 function show_cursor() {
-  const [c, r] = [Math.floor(state.cursor / rows), state.cursor % rows]
-  cursor.data = box(c * column, (c + 1) * column, r * cell_s, (r + 1) * cell_s)
+  const c = Math.floor(state.cursor / rows), r = step_start(state.cursor) % rows
+  cursor.data = box(c * column, (c + 1) * column, r * cell_s, (r + step) * cell_s)
 }
 
 function pressed(event) {
-  const steps = {ArrowRight: rows, ArrowLeft: -rows, ArrowUp: 1, ArrowDown: -1, Home: -count, End: count}
+  const steps = {ArrowRight: rows, ArrowLeft: -rows, ArrowUp: step, ArrowDown: -step, Home: -count, End: count}
   const {key} = event
   if (key in steps) {
     const anchor = state.cells.length ? state.anchor : state.cursor

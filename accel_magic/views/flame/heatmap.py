@@ -103,7 +103,7 @@ class Scale:
         return SHADE_COLORS + (BEYOND,) * 3 * (self.heaviest > 0)
 
 
-def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS) -> Model:
+def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS, step: int = 1) -> Model:
     """Draw when the samples were taken.
 
     Dragging selects the stretch of time from the first cell to the last, running through the columns in between; with
@@ -115,6 +115,7 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS) -> 
             heatmap follows what others write there. Its `tags` name the states to show (codes of `State`), none for
             all of them; others write them.
         rows: Rows of a column at most; see `cells.grid_of`.
+        step: So many cells are selected together; a divisor of the rows that the grid has.
 
     Returns:
         A Bokeh layout, which also displays itself in a notebook.
@@ -149,6 +150,7 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS) -> 
             "outline": outline,
             "cursor": cursor,
             "selection": selection,
+            "step": step,
             **_page_data(profile, summed, scales),
         },
     )

@@ -11,70 +11,29 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.profiles.model import Frame, Kind
-from accel_magic.views.flame.cells import stretches_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.profiles.model import Profile
-    from accel_magic.views.flame.cells import Grid
+    from accel_magic.profiles.model import Profile, Samples
 
-NODES: Final = 60_000
-"""Most nodes of a tree: a page with so many stays about 1 MB."""
 ALL: Final = Frame("all", Kind.PROCESS)
-NO_CELL: Final = -1
-
-
-@dataclass(frozen=True)
-class Lasting:
-    """Samples that last beyond the cell they begin in, see `cells.Stretches`.
-
-    Attributes:
-        node: (S,) int32, where their stacks end; `state` (S,) uint8; `weight` (S,) int64, all of it.
-        first, last, head, tail: As of `cells.Stretches`.
-
-    """
-
-    node: NDArray[np.int32]
-    state: NDArray[np.uint8]
-    weight: NDArray[np.int64]
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    head: NDArray[np.int64]
-    tail: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Weights of E different (node, cell, state), in this order, and of what lasts longer than a cell.
+    """Weights of E different (node, state), in this order.
 
     Attributes:
         node: (E,) int32, where the stacks end.
-        cell: (E,) int32 of the heatmap; `NO_CELL` without one.
         state: (E,) uint8, of `State`.
         weight: (E,) int64, more than 0.
-        lasting: Those that are in none of the above; None without a heatmap.
 
     """
 
     node: NDArray[np.int32]
-    cell: NDArray[np.int32]
     state: NDArray[np.uint8]
     weight: NDArray[np.int64]
-    lasting: Lasting | None = None
-
-    @property
-    def states(self) -> set[int]:
-        """States that something has."""
-        found = set(np.unique(self.state).tolist())
-        return found if self.lasting is None else found | set(np.unique(self.lasting.state).tolist())
-
-    @property
-    def by_node(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Nodes and weights of everything; a node may be there several times."""
-        if self.lasting is None:
-            return self.node, self.weight
-        return np.append(self.node, self.lasting.node), np.append(self.weight, self.lasting.weight)
 
 
 @dataclass(frozen=True)
@@ -84,21 +43,23 @@ class Tree:
     Attributes:
         frames: Every frame once; the first is `ALL`.
         depths: (N,) int32; 0 of node 0 only.
+        parents: (N,) int32; -1 of node 0 only.
         node_frames: (N,) int32, index into `frames`.
+        stacks: (samples,) int32, the node in which the stack of each sample of the profile ends.
         entries: What the stacks of the profile weigh.
         baseline: What those of the profile that it is compared with weigh; None without one.
         folded: Nodes left out because there were too many: their weight is in the frame that called them.
-        grid: Of the heatmap that the entries' cells belong to; None without one.
 
     """
 
     frames: tuple[Frame, ...]
     depths: NDArray[np.int32]
+    parents: NDArray[np.int32]
     node_frames: NDArray[np.int32]
+    stacks: NDArray[np.int32]
     entries: Entries
     baseline: Entries | None = None
     folded: int = 0
-    grid: Grid | None = None
 
 
 @dataclass(frozen=True)
@@ -116,13 +77,13 @@ class _Nodes:
         return np.split(order, np.cumsum(np.bincount(self.depths))[:-1])[1:]
 
 
-def tree(profile: Profile, baseline: Profile | None = None, grid: Grid | None = None) -> Tree:
+def tree(profile: Profile, baseline: Profile | None = None, most: int = 2**31) -> Tree:
     """Lay out the stacks of a profile.
 
     Args:
         profile: What to draw.
         baseline: What to compare it with; stacks that only it has are nodes as well.
-        grid: Of the heatmap; None without one.
+        most: Nodes at most: the lightest count as their callers.
 
     """
     nodes, theirs = _union(profile, baseline)
@@ -133,20 +94,22 @@ def tree(profile: Profile, baseline: Profile | None = None, grid: Grid | None = 
         totals.append(_totals(nodes, levels, theirs[baseline.samples.stack], baseline.samples.weight))
     # Profiles of different length are compared by shares; an ancestor's share is never smaller.
     shares = np.max([total / max(int(total[0]), 1) for total in totals], axis=0)
-    kept = _kept(shares)
+    kept = _kept(shares, most)
     home = _home(nodes, levels, kept)
     places = _preorder(nodes, levels, kept, shares)
     order = np.argsort(places[kept], kind="stable")
     used, node_frames = np.unique(nodes.node_frames[kept][order], return_inverse=True)
-    home = places[home]
+    parents = nodes.parents[kept][order]
+    stacks = places[home[samples.stack + 1]]
     return Tree(
         frames=tuple(nodes.frames[frame] for frame in used),
         depths=nodes.depths[kept][order],
+        parents=np.where(parents < 0, -1, places[parents]).astype(np.int32),
         node_frames=node_frames.astype(np.int32),
-        entries=_entries(home[samples.stack + 1], profile, grid),
-        baseline=None if baseline is None else _entries(home[theirs[baseline.samples.stack]], baseline, None),
+        stacks=stacks,
+        entries=_entries(stacks, samples),
+        baseline=None if baseline is None else _entries(places[home[theirs[baseline.samples.stack]]], baseline.samples),
         folded=int(((shares > 0) & ~kept).sum()),
-        grid=grid,
     )
 
 
@@ -187,13 +150,13 @@ def _totals(
     return totals
 
 
-def _kept(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(N,) bool: the `NODES` heaviest of those that weigh anything, and node 0. A kept node's parent is kept."""
+def _kept(shares: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
+    """(N,) bool: the `most` heaviest of those that weigh anything, and node 0. A kept node's parent is kept."""
     kept = shares > 0
-    if kept.sum() > NODES:
+    if kept.sum() > most:
         # Stable: among equals a parent, which has the smaller number, is before its children.
         kept = np.zeros(len(shares), np.bool_)
-        kept[np.argsort(-shares, kind="stable")[:NODES]] = True
+        kept[np.argsort(-shares, kind="stable")[:most]] = True
     kept[0] = True
     return kept
 
@@ -226,31 +189,9 @@ def _preorder(
     return places.astype(np.int32)
 
 
-def _entries(nodes: NDArray[np.int32], profile: Profile, grid: Grid | None) -> Entries:
-    samples = profile.samples
-    cell = np.full(len(nodes), NO_CELL, np.int32) if grid is None else grid.cells(samples.time_ns)
-    lasting, some = None, samples.weight > 0
-    if grid is not None:
-        stretches = stretches_of(profile, grid)
-        rows = stretches.sample
-        some[rows] = False
-        lasting = Lasting(
-            nodes[rows],
-            samples.state[rows],
-            samples.weight[rows],
-            stretches.first,
-            stretches.last,
-            stretches.head,
-            stretches.tail,
-        )
-    columns = np.stack([nodes, cell, samples.state.astype(np.int32)])[:, some]
-    order = np.lexsort(columns[::-1])
-    columns, weights = columns[:, order], samples.weight[some][order]
-    first = np.flatnonzero(np.any(np.diff(columns, axis=1, prepend=-2), axis=0))
-    return Entries(
-        node=columns[0, first],
-        cell=columns[1, first],
-        state=columns[2, first].astype(np.uint8),
-        weight=np.add.reduceat(weights, first) if len(first) else weights,
-        lasting=lasting,
-    )
+def _entries(nodes: NDArray[np.int32], samples: Samples) -> Entries:
+    some = samples.weight > 0
+    keys, which = np.unique(nodes[some] * np.int64(4) + samples.state[some], return_inverse=True)
+    weight = np.zeros(len(keys), np.int64)
+    np.add.at(weight, which, samples.weight[some])
+    return Entries((keys // 4).astype(np.int32), (keys % 4).astype(np.uint8), weight)

@@ -2,35 +2,51 @@
 // Argument: data (accel_magic/views/flame/data.py). A parent's number is smaller than its children's; 0 is all.
 
 const frames = data.frames
-const name_of = (frame) => data.names[frames.name[frame]]
-const file_of = (frame) => data.files[frames.file[frame]]
+const texts = JSON.parse(new TextDecoder().decode(data.texts))
+const name_of = (frame) => texts.names[frames.name[frame]]
+const file_of = (frame) => texts.files[frames.file[frame]]
 
 // The label that Python made, put together again; without the line where frames are merged over their lines.
 function label_of(frame, with_line) {
-  const tail = data.tails[frames.tail[frame]]
+  const tail = texts.tails[frames.tail[frame]]
   if (tail[0] === "\x01") return tail.slice(1)
   return name_of(frame) + (with_line ? tail.replace("\0", frames.line[frame]) : tail.replace(":\0", ""))
 }
 
 const unpacked = ({values, codes}) => codes === null ? values : Float64Array.from(codes, (code) => values[code])
 
-function entries_of(packed) {
-  const count = packed.node.length, node = new Int32Array(count), {cell, state, lasting} = packed
-  for (let i = 0, at = 0; i < count; i++) {
-    at += packed.node[i]
-    node[i] = at
-  }
-  return {count, node, weight: unpacked(packed.weight), cell, state, lasting: lasting === null ? null : {
-    ...lasting, weight: unpacked(lasting.weight), head: unpacked(lasting.head), tail: unpacked(lasting.tail)}}
+// Steps from one entry to the next, added up.
+function added(steps) {
+  let at = 0
+  return Int32Array.from(steps, (step) => at += step)
 }
 
-// Selected cells: whether one is among them, and how many ns of them lie before a cell.
+const entries_of = ({node, state, weight}) => ({node: added(node), state, weight: unpacked(weight)})
+
+function timed_of({node, cell, state, weight, begun, ended}) {
+  let at = 0
+  const cells = Int32Array.from(cell, (step, i) => at = node[i] > 0 ? step : at + step)
+  return {node: added(node), cell: cells, state, weight: unpacked(weight), begun, ended}
+}
+
+// Which cells of `timed` are selected, and how many selected ns lie from a cell on. `cells`: of the heatmap, which may
+// have finer ones; null for all.
 function selected(cells) {
-  const {column_ns, rows} = data.grid, chosen = new Set(cells), count = cells.reduce((a, b) => Math.max(a, b), 0) + 1
+  const {column_ns, rows, columns, step} = data.grid, count = columns * rows
   const start = (cell) => Math.floor(cell / rows) * column_ns + Math.ceil((cell % rows) * column_ns / rows)
-  const ns = new Float64Array(count + 1)
-  for (let i = 0; i < count; i++) ns[i + 1] = ns[i] + (chosen.has(i) ? start(i + 1) - start(i) : 0)
-  return {has: (cell) => chosen.has(cell), before: (cell) => ns[Math.min(cell, count)]}
+  const has = new Uint8Array(count).fill(cells === null ? 1 : 0), from = new Float64Array(count + 1)
+  for (const cell of cells ?? []) has[Math.floor(cell / step)] = 1
+  for (let i = count - 1; i >= 0; i--) from[i] = from[i + 1] + (has[i] ? start(i + 1) - start(i) : 0)
+  return {has, from}
+}
+
+// Of what `timed` has, the weights in these cells (as of `selected`).
+function entries_within({node, cell, state, weight, begun, ended}, {has, from}) {
+  const part = Float64Array.from(weight, (all, i) => has[cell[i]] ? all : 0)
+  if (begun !== null) {
+    for (let i = 0; i < part.length; i++) part[i] += begun[i] * from[cell[i] + 1] - ended[i] * from[cell[i]]
+  }
+  return {node, state, weight: part}
 }
 
 // A node for each frame under its parent, as they were seen.
@@ -68,24 +84,11 @@ function tree_of_functions(lines, total_of) {
   return tree
 }
 
-// Weight of the stacks that end in each node. `states`: which count, by number; `cells`: as of `selected`, null for all.
-function own_of(tree, entries, states, cells) {
-  const own = new Float64Array(tree.count), {node, weight, cell, state, lasting} = entries, {of} = tree
-  for (let i = 0; i < entries.count; i++) {
-    if (!states[state[i]] || (cells !== null && cell !== null && !cells.has(cell[i]))) continue
-    own[of[node[i]]] += weight[i]
-  }
-  for (let i = 0; i < (lasting?.node.length ?? 0); i++) {
-    if (!states[lasting.state[i]]) continue
-    own[of[lasting.node[i]]] += cells === null ? lasting.weight[i] : part_of(lasting, i, cells)
-  }
+// Weight of the stacks that end in each node. `states`: which count, by number.
+function own_of({count, of}, {node, state, weight}, states) {
+  const own = new Float64Array(count)
+  for (let i = 0; i < node.length; i++) if (states[state[i]]) own[of[node[i]]] += weight[i]
   return own
-}
-
-// What of a lasting sample is in these cells.
-function part_of({first, last, head, tail}, i, cells) {
-  const between = cells.before(last[i]) - cells.before(first[i] + 1)
-  return between + (cells.has(first[i]) ? head[i] : 0) + (cells.has(last[i]) ? tail[i] : 0)
 }
 
 function totals_of(tree, own) {

@@ -32,5 +32,6 @@ const cut = (text, most) => text.length <= most ? text : `${text.slice(0, most *
 // Colours are numbers, 0xRRGGBBAA, as Bokeh takes them.
 const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16))
 const mixed = (a, b, part) => a.map((value, at) => Math.round(value + (b[at] - value) * part))
+const hex = (number) => `#${(number >>> 8).toString(16).padStart(6, "0")}`
 const packed = ([r, g, b]) => ((r << 24) | (g << 16) | (b << 8) | 255) >>> 0
 const WHITE = [255, 255, 255], FADED = rgb(options.faded)

@@ -1,5 +1,6 @@
 """What can be asked of a flame trace, the probes it comes to, and what it does without privilege."""
 
+import io
 import threading
 import time
 
@@ -13,7 +14,7 @@ from accel_magic.flames.options import FlameOptions, measured
 from accel_magic.flames.result import SampledResult
 from accel_magic.kernel import features
 from accel_magic.probes.plan import Plan
-from accel_magic.profiles.iaprof import live
+from accel_magic.profiles.iaprof import IaprofResult, live, read
 from accel_magic.profiles.model import State
 
 
@@ -131,7 +132,7 @@ class Iaprof:
             self.calls.append(name)
             if name == "stop" and self.error is not None:
                 raise self.error
-            return f"result of {name}"
+            return IaprofResult(read(io.BytesIO(b"interval\t0\t5.0\n"))) if name == "stop" else None
 
         return call
 
@@ -146,7 +147,7 @@ def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else
 
     assert iaprof.calls == ["prepare", "start", "go", "halt", "stop", "abort"]
     assert t.result.total > 0
-    assert t.result.xe == (None if error else "result of stop")
+    assert t.result.xe is None if error else t.result.xe.iaprof.intervals.end_ns.tolist() == [5_000_000_000]
     told = [note for note in t.result.profile.notes if "iaprof" in note]
     assert told == (["nothing came of iaprof: iaprof recorded nothing (no GPU)"] if error else [])
 

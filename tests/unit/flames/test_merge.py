@@ -7,6 +7,7 @@ import pytest
 
 from accel_magic.flames.facts import FlameFacts, Launch
 from accel_magic.flames.merge import profile_of
+from accel_magic.flames.result import FlameResult
 from accel_magic.profiles.model import Frame, Kind, State
 from accel_magic.traces.recording import Replayed
 from accel_magic.traces.stacks import PYTHON, table
@@ -110,6 +111,8 @@ def test_with_threads_each_thread_is_a_root_with_pythons_name_or_the_kernels(mak
         f"thread:omp-1 (101) > {PATH}": 10 * MS,
     }
     assert stacks_of(profile_of(recording, threads=False)) == {PATH: 20 * MS}
+    assert stacks_of(FlameResult(recording).by()) == {PATH: 20 * MS}
+    assert stacks_of(FlameResult(recording).by(threads=True)) == stacks_of(FlameResult(recording).profile)
 
 
 def test_other_processes_in_the_scope_are_roots_of_their_own(maker, stacks_of):

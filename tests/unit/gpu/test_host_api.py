@@ -24,6 +24,7 @@ from accel_magic.gpu.host_api.trace import HostTrace
 from accel_magic.gpu.host_api.users import asked_for, outermost
 from accel_magic.gpu.recording import API, LAUNCHES
 from accel_magic.gpu.result import GpuResult
+from accel_magic.traces import container
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
 
@@ -279,9 +280,9 @@ def test_calls_are_saved_and_read_and_older_files_say_that_they_have_none(result
 
     store.save(result.recording, tmp_path / "old.parquet")
     table = pq.read_table(tmp_path / "old.parquet")
-    description = json.loads(table.schema.metadata[store.KEY])
+    description = json.loads(table.schema.metadata[store.KIND.key])
     del description["api"]
-    pq.write_table(table.replace_schema_metadata({store.KEY: json.dumps(description)}), tmp_path / "old.parquet")
+    container.write(table, tmp_path / "old.parquet", store.KIND, json.dumps(description).encode())
     older = accel_magic.open(tmp_path / "old.parquet")
     assert len(older.api) == 0
     assert "older" in older.api_off

@@ -16,6 +16,7 @@ from accel_magic.gpu.helpers import MapType
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.recorded import frame_of
 from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent
+from accel_magic.traces import container
 from accel_magic.traces.c_layout import CLayout, Field
 
 
@@ -98,12 +99,9 @@ def test_maps_of_one_name_are_told_apart_by_their_source(recording, tmp_path):
 def changed(path, target, edit):
     """The same file with another description."""
     table = pq.read_table(path)
-    metadata = dict(table.schema.metadata)
-    description = json.loads(metadata[store.KEY])
+    description = json.loads(table.schema.metadata[store.KIND.key])
     edit(description)
-    metadata[store.KEY] = json.dumps(description).encode()
-    pq.write_table(table.replace_schema_metadata(metadata), target)
-    return target
+    return container.write(table, target, store.KIND, json.dumps(description).encode())
 
 
 @pytest.mark.parametrize(
@@ -124,6 +122,17 @@ def test_a_file_that_contradicts_itself_is_refused(recording, tmp_path, edit):
 
     with pytest.raises(RecordingError, match="damaged"):
         accel_magic.open(damaged)
+
+
+def test_a_changed_description_is_noticed(recording, tmp_path):
+    path = store.save(recording, tmp_path / "t.parquet")
+    data = path.read_bytes()
+    assert data.count(b'"threads": 1024') == 1
+    path.write_bytes(data.replace(b'"threads": 1024', b'"threads": 1025'))
+
+    with pytest.raises(RecordingError, match="damaged") as error:
+        accel_magic.open(path)
+    assert "checksum" in error.value.why
 
 
 def test_a_file_of_a_later_version_says_so(recording, tmp_path):

@@ -59,7 +59,7 @@ def test_a_refused_program_is_a_typed_error_with_the_verdict(monkeypatch):
 
     monkeypatch.setattr(syscalls, "prog_load", refuse)
     with pytest.raises(ProgramError) as caught:
-        link.load(2, EXIT, {}, name="am_plain_0")
+        link.load(2, {"am_plain_0": EXIT}, {}, name="am_plain_0")
 
     assert "am_plain_0" in caught.value.what
     assert "Permission denied" in caught.value.what

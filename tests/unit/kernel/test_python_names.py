@@ -27,6 +27,11 @@ def words_of(code, instruction=0, *, first_line=None):
     return [id(code), instruction & 0xFFFFFFFF | line << 32]
 
 
+def in_its_first_line(code):
+    """Words of the code at its first instruction that belongs to a line: the beginning of a module has none."""
+    return words_of(code, next(start for start, _, line in code.co_lines() if line))
+
+
 def raw_of(words, kind=PYTHON):
     """One stack of these words, and one of the kernel's, whose words are none of ours."""
     both = np.array([*words, 0xFFFFFFFF81000000, 0xFFFFFFFF82000000, 7], np.uint64)
@@ -54,7 +59,7 @@ def test_names_files_and_the_line_of_every_instruction_are_those_python_tells():
 def test_texts_of_every_way_of_keeping_them_are_read(text, intern):
     chosen = sys.intern(text) if intern else text[:2] + text[2:]
     code = compile("x", "", "exec").replace(co_filename=chosen, co_qualname=chosen)
-    assert PythonNames().frames(words_of(code, 2)) == [Frame(text, Kind.PYTHON, text, 1)]
+    assert PythonNames().frames(in_its_first_line(code)) == [Frame(text, Kind.PYTHON, text, 1)]
 
 
 def test_a_function_that_is_being_entered_is_at_its_first_line():
@@ -89,7 +94,7 @@ def test_freed_code_is_gone_unless_its_name_was_learnt_before():
 def test_code_that_is_executed_once_is_kept_as_long_as_somebody_asks_for_names():
     names = PythonNames()
     code = compile("x = 1", "cell", "exec")
-    there, words = weakref.ref(code), words_of(code, 2)
+    there, words = weakref.ref(code), in_its_first_line(code)
     exec(code, {})
     del code
     gc.collect()

@@ -43,11 +43,14 @@ def test_functions_that_differ_in_what_is_done_have_parts_of_one_program():
     assert parts(point(0), point(1, "uretprobe"), point(2)) == {0: 0, 2: 0, 1: 1}
 
 
-def test_parts_that_take_stacks_are_split_into_programs_that_the_verifier_gets_through():
+@pytest.mark.parametrize(("loops", "with_stacks"), [(False, [16, 16, 8]), (True, [40])])
+def test_parts_that_take_stacks_are_split_where_the_verifier_would_not_get_through(monkeypatch, loops, with_stacks):
+    monkeypatch.setattr("accel_magic.kernel.shared_functions.has_loops", lambda: loops)
     points = [point(at, captures=(Capture("size", "arg0", "u64", 8 * at),)) for at in range(40)]
 
-    assert [len(own) for _, own, _ in programs(*points, stacks=("kernel",))] == [16, 16, 8]
+    assert [len(own) for _, own, _ in programs(*points, stacks=("kernel",))] == with_stacks
     assert [len(own) for _, own, _ in programs(*points)] == [40]
+    assert f"#define AM_LOOPS {int(loops)}\n" in generate(Plan(tuple(points))).text
 
 
 def test_functions_of_the_kernel_and_of_programs_have_programs_of_their_own():

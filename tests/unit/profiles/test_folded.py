@@ -1,5 +1,6 @@
 """Folded stacks, read and written."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def test_a_frame_is_written_as_it_was_read(text, frame):
 
 def test_frames_of_py_spy_are_python():
     assert folded.frame_of("load (/src/data.py:88)") == Frame("load", Kind.PYTHON, "/src/data.py", 88)
+
+
+@given(st.lists(st.sampled_from(["a", " (", ")", ":", "7", "b.py", " ", "\n"]), max_size=8).map("".join))
+@settings(max_examples=300)
+def test_the_first_parenthesis_begins_the_place_and_the_last_colon_ends_its_file(text):
+    placed = re.fullmatch(r"(.*?) \((.+):([0-9]{1,9})\)", text, re.DOTALL)
+    module = re.fullmatch(r"(.*?) \((.+)\)", text, re.DOTALL)
+    native = Frame(text, Kind.NATIVE)
+    python = Frame(text, Kind.PYTHON)
+    if placed:
+        python = Frame(placed[1], Kind.PYTHON, placed[2], int(placed[3]))
+    elif module:
+        python = Frame(module[1], Kind.PYTHON, module[2])
+
+    assert folded.frame_of(f"py::{text}") == python
+    assert folded.frame_of(text) == (python if placed and placed[2].endswith(".py") else native)
 
 
 @given(st.text())

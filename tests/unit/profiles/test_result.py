@@ -1,9 +1,11 @@
 """ProfileResult: what a profile says as frames and files."""
 
 import math
+from collections import Counter
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
 
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.profiles.result import ProfileResult
@@ -70,3 +72,23 @@ def test_every_export_gives_the_absolute_path_of_its_file(result, tmp_path, monk
         path = write(write.__name__)
         assert path == tmp_path / write.__name__
         assert path.stat().st_size
+
+
+def test_a_frame_has_the_weight_of_every_sample_that_has_it_once(any_profile):
+    @given(any_profile)
+    @settings(max_examples=60, deadline=None)
+    def holds(profile):
+        own, totals = Counter(), Counter()
+        for stack, weight in zip(profile.samples.stack.tolist(), profile.samples.weight.tolist(), strict=True):
+            path = profile.path(stack)
+            own[path[-1]] += weight
+            totals.update(dict.fromkeys(path, weight))
+
+        found = {
+            Frame(row.name, Kind[row.kind.upper()], row.module, 0 if pd.isna(row.line) else row.line): row
+            for row in ProfileResult(profile).frames.itertuples(index=False)
+        }
+        assert {frame: row.total for frame, row in found.items()} == +totals
+        assert {frame: row.own for frame, row in found.items() if row.own} == +own
+
+    holds()

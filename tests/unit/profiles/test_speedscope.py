@@ -227,3 +227,15 @@ def test_no_profile_loses_weight_or_stacks_on_the_way(any_profile, tmp_path):
         )
 
     holds()
+
+
+def test_modules_in_brackets_are_kept(build, tmp_path):
+    frames = (Frame("clock_gettime", Kind.NATIVE, "[vdso]"), Frame("loop", Kind.NATIVE, "[JIT]"))
+
+    path = speedscope.write(build([(frames, 3)]), tmp_path / "a.speedscope.json")
+
+    assert json.loads(path.read_text())["shared"]["frames"] == [
+        {"name": "clock_gettime", "file": "[vdso]"},
+        {"name": "loop_[j]"},
+    ]
+    assert speedscope.read(path).frames == frames

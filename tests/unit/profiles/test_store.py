@@ -4,15 +4,20 @@ import json
 from dataclasses import fields, replace
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import store
-from accel_magic.profiles.model import Frame, Kind, Profile, Samples
+from accel_magic.profiles.model import Frame, Kind, Lost, Profile, Samples
 from accel_magic.profiles.result import ProfileResult
+from accel_magic.profiles.store import Stored
+from accel_magic.traces import container
+from accel_magic.traces.packing import pack_numbers
 
 
 def same(ours, theirs):
@@ -26,10 +31,30 @@ def same(ours, theirs):
 
 
 def test_what_is_saved_is_read_back(any_profile, tmp_path):
-    @given(any_profile)
+    text = st.text(max_size=8)
+    facts = st.fixed_dictionaries(
+        {
+            "duration_ns": st.integers(0, 2**62),
+            "started": text,
+            "machine": st.dictionaries(text, text, max_size=3),
+            "lost": st.lists(st.builds(Lost, st.integers(0, 2**62), text), max_size=3).map(tuple),
+            "notes": st.lists(text, max_size=3).map(tuple),
+            "banners": st.lists(text, max_size=3).map(tuple),
+        }
+    )
+
+    @given(any_profile, facts)
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    def holds(profile):
-        same(profile, store.load(store.save(profile, tmp_path / "p.parquet")))
+    def holds(profile, facts):
+        profile = replace(profile, **facts)
+        stored = store.load(store.save(Stored(profile), tmp_path / "p.parquet"))
+        same(profile, stored.profile)
+        assert (stored.maker, stored.iaprof) == ("other", None)
+        ours, theirs = ProfileResult(profile), ProfileResult(stored.profile)
+        for table in ("samples", "stacks", "frames"):
+            pd.testing.assert_frame_equal(getattr(ours, table), getattr(theirs, table))
+        assert (ours.lost, ours.total, ours.machine) == (theirs.lost, theirs.total, theirs.machine)
+        assert theirs.compare(ours).frames["own_change"].abs().sum() == 0
 
     holds()
 
@@ -45,7 +70,7 @@ def test_all_facts_of_a_profile_are_kept_and_open_gives_its_result(cell, tmp_pat
 
 
 def test_any_parquet_reader_gets_a_useful_table(cell, tmp_path):
-    frame = pq.read_table(store.save(cell, tmp_path / "p.parquet")).to_pandas()
+    frame = pq.read_table(store.save(Stored(cell), tmp_path / "p.parquet")).to_pandas()
 
     row = frame[frame["state"] == "off-cpu"].iloc[0]
     assert row["frames"] == (
@@ -58,16 +83,14 @@ def test_any_parquet_reader_gets_a_useful_table(cell, tmp_path):
 def test_names_that_are_no_unicode_are_kept(build, tmp_path):
     profile = build([((Frame("a\udc80", Kind.PYTHON, "b\ud800"),), 1)])
 
-    assert store.load(store.save(profile, tmp_path / "p.parquet")).frames == profile.frames
+    assert store.load(store.save(Stored(profile), tmp_path / "p.parquet")).profile.frames == profile.frames
 
 
 def rewritten(path, **changes):
     """Change the description of a stored profile; the checksum follows."""
     table = pq.read_table(path)
-    metadata = dict(table.schema.metadata)
-    text = json.dumps(json.loads(metadata[store.KEY]) | changes).encode()
-    metadata |= {store.KEY: text, b"accel_magic.profile.crc32": store._checksum(text)}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
+    description = json.loads(table.schema.metadata[store.KIND.key]) | changes
+    container.write(table, path, store.KIND, json.dumps(description).encode())
 
 
 @pytest.mark.parametrize(
@@ -83,11 +106,15 @@ def rewritten(path, **changes):
         {"machine": {"kernel": 5}},
         {"lost": [[1]]},
         {"duration_ns": "long"},
+        {"maker": "nobody"},
+        {"maker": "iaprof"},
+        {"iaprof": {}},
+        {"iaprof": [1]},
     ],
     ids="-".join,
 )
 def test_what_contradicts_itself_is_refused(cell, tmp_path, changes):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     rewritten(path, **changes)
 
     with pytest.raises(RecordingError, match="is damaged"):
@@ -97,8 +124,8 @@ def test_what_contradicts_itself_is_refused(cell, tmp_path, changes):
 def test_stacks_that_would_loop_are_refused(cell, tmp_path):
     parents = cell.parents.copy()
     parents[0] = 2
-    path = store.save(replace(cell, parents=np.full_like(parents, -1)), tmp_path / "p.parquet")
-    rewritten(path, parents=store._packed(parents))
+    path = store.save(Stored(replace(cell, parents=np.full_like(parents, -1))), tmp_path / "p.parquet")
+    rewritten(path, parents=pack_numbers(parents))
 
     with pytest.raises(RecordingError) as error:
         store.load(path)
@@ -107,7 +134,7 @@ def test_stacks_that_would_loop_are_refused(cell, tmp_path):
 
 
 def test_a_changed_description_is_noticed(cell, tmp_path):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     data = path.read_bytes()
     assert data.count(b"%%flame at 100 Hz") == 1
     path.write_bytes(data.replace(b"%%flame at 100 Hz", b"%%flame at 900 Hz"))
@@ -118,7 +145,7 @@ def test_a_changed_description_is_noticed(cell, tmp_path):
 
 @pytest.mark.parametrize("column", range(6))
 def test_changed_samples_are_noticed(cell, tmp_path, column):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     chunk = pq.read_metadata(path).row_group(0).column(column)
     data = bytearray(path.read_bytes())
     data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
@@ -130,7 +157,7 @@ def test_changed_samples_are_noticed(cell, tmp_path, column):
 
 @pytest.mark.parametrize("change", [lambda table: table.drop_columns("tid"), lambda table: _as_text(table, "weight")])
 def test_samples_with_other_columns_are_refused(cell, tmp_path, change):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     pq.write_table(change(pq.read_table(path)), path)
 
     with pytest.raises(RecordingError) as error:
@@ -144,7 +171,7 @@ def _as_text(table, name):
 
 
 def test_a_file_that_was_cut_short_is_damaged(cell, tmp_path):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     path.write_bytes(path.read_bytes()[:-20])
 
     with pytest.raises(RecordingError):
@@ -152,7 +179,7 @@ def test_a_file_that_was_cut_short_is_damaged(cell, tmp_path):
 
 
 def test_a_later_version_asks_for_an_upgrade(cell, tmp_path):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     rewritten(path, version=store.VERSION + 1)
 
     with pytest.raises(RecordingError, match="newer accel_magic") as error:
@@ -162,7 +189,7 @@ def test_a_later_version_asks_for_an_upgrade(cell, tmp_path):
 
 
 def test_another_parquet_file_is_no_profile(tmp_path, cell):
-    path = store.save(cell, tmp_path / "p.parquet")
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
 
     assert not store.is_profile(path)
@@ -174,4 +201,4 @@ def test_another_parquet_file_is_no_profile(tmp_path, cell):
 
 def test_a_place_that_cannot_be_written_to_says_so(cell, tmp_path):
     with pytest.raises(RecordingError, match="cannot write"):
-        store.save(cell, tmp_path / "no" / "p.parquet")
+        store.save(Stored(cell), tmp_path / "no" / "p.parquet")

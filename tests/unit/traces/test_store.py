@@ -24,7 +24,7 @@ from hypothesis.extra import numpy as hnp
 from accel_magic.errors import RecordingError
 from accel_magic.opening import open_result
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
-from accel_magic.traces import layout, store
+from accel_magic.traces import container, layout, packing, store
 from accel_magic.traces.recording import Column, Events, Histograms, Recording, Replayed, Samples
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool"]
@@ -141,12 +141,12 @@ def rewritten(source, target, change):
     """Write the file again with a changed description and a checksum that fits it, as a forger would."""
     table = pq.read_table(source)
     described = json.loads(table.schema.metadata[b"accel_magic"])
-    described["body"] = json.loads(layout._unpack(described["body"], 1 << 30))
+    described["body"] = json.loads(packing.unpack(described["body"], 1 << 30))
     table = change(described, table) or table
     if isinstance(described["body"], dict):
-        described["body"] = layout._pack(json.dumps(described["body"]).encode())
+        described["body"] = packing.pack(json.dumps(described["body"]).encode())
     dumped = json.dumps(described).encode()
-    metadata = {b"accel_magic": dumped, b"accel_magic.crc32": store._checksum(dumped)}
+    metadata = {b"accel_magic": dumped, b"accel_magic.crc32": container.checksum(dumped)}
     pq.write_table(table.replace_schema_metadata(metadata), target, write_page_checksum=True)
     return target
 
@@ -473,7 +473,7 @@ def test_a_file_without_permission_says_so(traced, tmp_path):
     code = (
         "import os, sys\nfrom accel_magic.traces import store\nfrom accel_magic.errors import RecordingError\n"
         "import accel_magic.traces.result\n"
-        "os.seteuid(65534)\ntry: store._open(__import__('pathlib').Path('t.parquet'))\n"
+        "os.seteuid(65534)\ntry: store.load('t.parquet')\n"
         "except RecordingError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -593,7 +593,7 @@ FORGERIES = {
     "samples that claim negative rows": _set("samples", 0, to=-1),
     "samples that are not base64": _set("samples", 1, to="é!"),
     "samples that are not zlib": _set("samples", 1, to="AAAA"),
-    "samples that are longer than they claim": _set("samples", to=[1, layout._pack(bytes(40))]),
+    "samples that are longer than they claim": _set("samples", to=[1, packing.pack(bytes(40))]),
     "no plan": _set("body", "plan", to={}),
     "a plan of another shape": _set("body", "plan", to=[1, 2, 3]),
     "points that are text": _set("body", "plan", "points", to="abc"),
@@ -610,15 +610,17 @@ FORGERIES = {
     "a negative duration": _set("duration_ns", to=-1),
     "a machine that is a list": _set("machine", to=["kernel"]),
     "a machine with numbers": _set("machine", "kernel", to=6.18),
+    "an iaprof profile that is none": _set("body", "iaprof", to={"rows": {}}),
+    "an iaprof profile that is text": _set("body", "iaprof", to="profile"),
     "a playback of nothing": _set("replayed", to={"path": 1, "recorded_on": 2}),
     "another format": _set("format", to="something else"),
     "a version that is text": _set("version", to="1"),
     "a version that is infinite": _set("version", to=math.inf),
     "more events than rows": _set("event_count", to=5),
     "a body that is not packed": _set("body", to="e30="),
-    "a body that is a list": _set("body", to=layout._pack(b"[]")),
-    "a body nested too deeply": _set("body", to=layout._pack(b"[" * 100_000)),
-    "a body that is no JSON": _set("body", to=layout._pack(b"\xff\xfe")),
+    "a body that is a list": _set("body", to=packing.pack(b"[]")),
+    "a body nested too deeply": _set("body", to=packing.pack(b"[" * 100_000)),
+    "a body that is no JSON": _set("body", to=packing.pack(b"\xff\xfe")),
     "a column of objects": _set("body", "columns", 0, "dtype", to="object"),
     "a column of another type": _set("body", "columns", 0, "dtype", to="int32"),
     "a column with categories it should not have": _set("body", "columns", 2, "categories", to=["x"]),
@@ -663,7 +665,7 @@ def test_a_description_with_another_checksum_is_refused(traced, tmp_path):
 
 def test_a_few_kilobytes_that_unpack_to_a_lot_are_refused_without_unpacking_them(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
-    bomb = rewritten(path, tmp_path / "bomb.parquet", _set("samples", to=[1, layout._pack(bytes(100_000_000))]))
+    bomb = rewritten(path, tmp_path / "bomb.parquet", _set("samples", to=[1, packing.pack(bytes(100_000_000))]))
     tracemalloc.start()
     with pytest.raises(RecordingError, match="is damaged"):
         store.load(bomb)

@@ -143,7 +143,8 @@ def test_the_graph_is_in_the_page_where_there_is_something_to_draw(result):
 def test_banners_stand_on_the_page_once(result):
     source = page.profile_html(result)
 
-    assert source.count("REPLAY:") == 1
+    assert source.count('<div class="am-banner">REPLAY:') == 1
+    assert r'class=\"banner\"' not in source  # which the graph alone has
 
 
 @pytest.mark.parametrize("kind", page.FIGURES)

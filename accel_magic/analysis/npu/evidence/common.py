@@ -106,15 +106,9 @@ def spans(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[Stretch, ..
     return tuple(Stretch(int(a), int(b)) for a, b in zip(start[:MOST_PLACES], end[:MOST_PLACES], strict=True))
 
 
-def stall_ns(trace: NpuTrace, *, but: str = "") -> float:
-    """Longest time that a call took which has nothing to wait for: what this machine does to any call. 0 without any.
-
-    Args:
-        trace: The trace.
-        but: A function that is not to be counted.
-
-    """
-    return float(durations(trace, *(name for name in _QUICK if name != but)).max(initial=0.0))
+def stall_ns(trace: NpuTrace) -> float:
+    """Longest time of a call that has nothing to wait for: what this machine does to any call; 0 without any."""
+    return float(durations(trace, *_QUICK).max(initial=0.0))
 
 
 def numbers(column: pd.Series[int]) -> NDArray[np.float64]:

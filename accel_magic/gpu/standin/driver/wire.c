@@ -3,6 +3,7 @@
 #include "standin.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t closing;
 static int lifeline = -1, forked;
 static struct sockaddr_un server = {.sun_family = AF_UNIX};
+static socklen_t server_size;
 static uint64_t generation;
 static __thread int line = -1;
 static __thread uint64_t line_generation;
@@ -29,19 +31,26 @@ static __thread uint64_t line_generation;
 /* Where the server listens: what the environment says when the process connects holds from then on. */
 static int find_server(void)
 {
-	const char *path = getenv("ACCEL_MAGIC_STANDIN");
+	const char *name = getenv("ACCEL_MAGIC_STANDIN"); /* @ for the zero of a name without a file */
 
-	if (!path || strlen(path) >= sizeof(server.sun_path))
+	if (!name || name[0] != '@' || strlen(name) >= sizeof(server.sun_path))
 		return 0;
-	strcpy(server.sun_path, path);
+	strcpy(server.sun_path + 1, name + 1);
+	server_size = offsetof(struct sockaddr_un, sun_path) + strlen(name);
 	return 1;
 }
 
 static int open_line(void)
 {
 	int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct ucred other;
+	socklen_t size = sizeof(other);
 
-	if (descriptor >= 0 && connect(descriptor, (struct sockaddr *)&server, sizeof(server))) {
+	if (descriptor < 0)
+		return -1;
+	/* Another user may have taken the name meanwhile. */
+	if (connect(descriptor, (struct sockaddr *)&server, server_size) ||
+	    getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &size) || (other.uid && other.uid != geteuid())) {
 		close(descriptor);
 		return -1;
 	}

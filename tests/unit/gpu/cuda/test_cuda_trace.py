@@ -298,7 +298,7 @@ class TestDoctor:
         for name, value in standin.environment(server).items():
             monkeypatch.setenv(name, value)
 
-        check = doctor._gputrace_device()
+        _, check = doctor.gpu.checks()
 
         assert check.status == "ok"
         assert check.detail.startswith("0: CPU device (simulated)")
@@ -308,7 +308,7 @@ class TestDoctor:
         (tmp_path / "libcuda.so.1").write_text("not a library")
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
-        check = doctor._gputrace_device()
+        _, check = doctor.gpu.checks()
 
         assert (check.status, check.detail.partition(";")[0]) == ("info", "no NVIDIA driver was found")
         assert "--device cpu" in check.fix
@@ -319,7 +319,7 @@ class TestDoctor:
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=source, check=True)
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
-        check = doctor._gputrace_device()
+        _, check = doctor.gpu.checks()
 
         assert check.status == "info"
         assert "ends the process" in check.detail

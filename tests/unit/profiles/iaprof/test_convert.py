@@ -51,6 +51,17 @@ def test_an_accelerators_samples_of_any_profile_can_be_written_for_iaprofs_users
     assert read(write(made, tmp_path / "made.txt")) == made
 
 
+def test_a_number_beyond_every_process_id_is_a_name(tmp_path):
+    builder = ProfileBuilder()
+    root = [Frame(str(2**32), Kind.PROCESS), Frame(str(2**32 - 1), Kind.PROCESS)]
+    builder.add(stacked(builder, *root, Frame("k", Kind.GPU_KERNEL)), 5, state=State.ACCELERATOR)
+
+    made = from_profile(builder.build())
+
+    assert (made.kernels[0].comm, made.kernels[0].pid) == ("4294967296", 4294967295)
+    assert read(write(made, tmp_path / "a.txt")) == made
+
+
 def test_times_survive_as_intervals_of_10_ms_however_far_apart(mixed):
     made = from_profile(mixed)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic import doctor
+from accel_magic import doctor, scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.profiles.iaprof import live, requirements
 from accel_magic.profiles.iaprof.live import IaprofRun
@@ -225,14 +225,17 @@ def test_iaprof_ends_with_a_notebook_that_is_killed_while_its_child_lives_on(sta
         notebook.stdout.close()
 
 
-def test_iaprof_ends_with_its_keeper(stand_in):
+def test_iaprof_ends_with_its_keeper(stand_in, tmp_path):
     iaprof = run()
     iaprof.start()
     pid, keeper, _ = stand_in()
     os.kill(keeper, signal.SIGKILL)
     wait_until(lambda: not alive(pid))
 
+    scratch.sweep()
+    assert list(tmp_path.glob("accel_magic-iaprof-*/profile.txt"))  # what was recorded is still this process's
     iaprof.abort()
+    assert list(tmp_path.glob("accel_magic-iaprof-*")) == []
     with pytest.raises(TraceStateError):
         iaprof.stop()
     with pytest.raises(TraceStateError):
@@ -311,10 +314,9 @@ def test_a_machine_without_the_gpu_has_none_of_it(tmp_path):
     assert found["xe streams"] is False
 
 
-def test_the_doctor_shows_iaprof_where_asked_or_where_such_a_gpu_is(battlemage, tmp_path, monkeypatch):
+def test_the_doctor_shows_iaprof_where_asked_or_where_such_a_gpu_is(battlemage, tmp_path):
     def shown(root, **asked):
-        monkeypatch.setattr(doctor, "_ROOT", root)
-        return [check for check in doctor.checks(**asked) if check.name.startswith("iaprof: ")]
+        return [check for check in doctor.checks(root, **asked) if check.name.startswith("iaprof: ")]
 
     assert shown(tmp_path / "nothing") == []
     assert shown(tmp_path / "nothing", xe=True)[0].name == "iaprof: Xe2 GPU"

@@ -140,6 +140,8 @@ def test_a_metric_that_an_interval_lacks_is_not_available():
         ([*HEAD, "interval\t1\t4.999999"], 5, "interval goes back"),
         ([*HEAD, "interval\t1\t6.0.0"], 5, "not a number"),
         ([*HEAD, "interval\t1\tnan"], 5, "not a number"),
+        ([*HEAD, f"interval\t1\t{2**32}.000000001"], 5, "number too large"),
+        ([*HEAD, "interval\t1\t9999999999"], 5, "number too large"),
         ([*HEAD, "metric\ttemperature\t60"], 5, "unknown metric: 'temperature'"),
         ([*HEAD, "metric\tbusy-percent\t-3"], 5, "negative number"),
         ([*HEAD, "\udcff"], 5, "unknown tag"),
@@ -181,6 +183,13 @@ def test_counts_are_exact_up_to_the_largest_sum_and_refused_beyond():
     with pytest.raises(RecordingError, match="line 6 ") as raised:
         of_lines(*HEAD, STALL.replace("\t1\t", f"\t{LARGEST}\t"), STALL)
     assert "2^63 - 1" in raised.value.why
+
+
+def test_the_latest_time_that_a_file_may_have_is_exact():
+    profile = of_lines("interval\t0\t0.000000", f"interval\t1\t{2**32}", "kernel\t0x1" + "\t0" * 5)
+
+    assert profile.intervals.start_ns.tolist() == [0, 2**32 * 10**9]
+    assert profile.profile().duration_ns == 2 * 2**32 * 10**9
 
 
 def test_skipping_drops_damaged_lines_and_what_belongs_to_them_and_counts_them_by_reason():

@@ -1,13 +1,16 @@
 """The flame graph's model: what the page is given, and what is refused. What it does is seen in tests/browser."""
 
 import json
+import random
 import re
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 from bokeh.embed import json_item
 from bokeh.models import CustomJS, HoverTool, Plot
+from bokeh.models.dom import HTML
 
 from accel_magic.errors import ProbeError
 from accel_magic.profiles.model import Kind, Profile, ProfileBuilder, Samples
@@ -44,14 +47,16 @@ def test_it_listens_to_the_selection_of_the_heatmap():
 
     assert found.args["selection"].js_property_callbacks["change:data"][-1] is found
     assert len([plot for plot in model.select({"type": Plot}) if "When" in (plot.title.text or "")]) == 1
-    assert found.args["data"]["entries"]["cell"] is not None
+    assert found.args["data"]["timed"]["node"].size > 0
+    assert found.args["data"]["entries"] is None
 
 
 def test_without_times_there_is_no_heatmap():
     model = flame(counted({"main;load": 3}))
 
     assert len(list(model.select({"type": Plot}))) == 1
-    assert script(model).args["data"]["entries"]["cell"] is None
+    assert script(model).args["data"]["timed"] is None
+    assert script(model).args["data"]["entries"]["node"].size > 0
 
 
 @pytest.mark.parametrize(("invert", "edges"), [(True, (4, 0)), (False, (0, 4))])
@@ -86,7 +91,7 @@ def test_a_comparison_begins_with_changes_by_function():
     [hover] = [
         tool
         for tool in flame(counted({"a": 1}), baseline=counted({"a": 2})).select({"type": HoverTool})
-        if ("baseline", "@node{before}") in tool.tooltips
+        if "@node{before}" in tool.tooltips
     ]
     assert "@node" in hover.formatters
 
@@ -116,7 +121,8 @@ def test_a_profile_without_weight_is_refused():
         flame(ProfileBuilder().build())
 
 
-def test_fifty_thousand_frames_are_less_than_a_megabyte():
+def large(samples, seconds, longest_ns):
+    """A profile of 50,000 frames with samples anywhere in it, half of them waits of up to the longest."""
     rng = np.random.default_rng(1)
     nodes, names = 50_000, 6000
     builder = ProfileBuilder()
@@ -127,18 +133,51 @@ def test_fifty_thousand_frames_are_less_than_a_megabyte():
         )
     parents = (np.arange(nodes) * rng.random(nodes)).astype(np.int32)
     parents[0] = -1
-    samples = Samples(
-        stack=np.arange(nodes, dtype=np.int32),
-        weight=np.where(np.arange(nodes) % 2, 10_101_010, rng.integers(1_000, 10**8, nodes)),
-        time_ns=np.sort(rng.integers(0, 90_000_000_000, nodes)),
-        tid=np.ones(nodes, np.int32),
-        state=(np.arange(nodes) % 2).astype(np.uint8),
+    numbers = np.arange(samples)
+    made = Samples(
+        stack=(numbers % nodes).astype(np.int32),
+        weight=np.where(numbers % 2, 10_101_010, rng.integers(1_000, longest_ns, samples)),
+        time_ns=np.sort(rng.integers(0, seconds * 10**9, samples)),
+        tid=np.ones(samples, np.int32),
+        state=(1 - numbers % 2).astype(np.uint8),
     )
-    drawn = Profile(builder.build().frames, parents, rng.integers(0, names, nodes).astype(np.int32), samples, "ns")
-    html = json.dumps(json_item(flame(drawn)))
+    return Profile(builder.build().frames, parents, rng.integers(0, names, nodes).astype(np.int32), made, "ns")
 
-    assert len(html) < 1_000_000
+
+@pytest.mark.parametrize(
+    ("samples", "seconds", "longest_ns", "most"),
+    [(50_000, 90, 10**8, 1_000_000), (400_000, 3600, 300 * 10**9, 1_500_000)],
+)
+def test_a_page_of_fifty_thousand_frames_is_bounded_however_many_samples_it_shows(samples, seconds, longest_ns, most):
+    html = json.dumps(json_item(flame(large(samples, seconds, longest_ns))))
+
+    assert len(html) < most
+
+
+def test_of_more_text_than_a_page_has_room_for_the_lightest_frames_count_as_their_callers(monkeypatch):
+    module = import_module("accel_magic.views.flame.flame")  # the name is the function's too
+    monkeypatch.setattr(module, "PAGE", module.LEAST_TIMED + 4000)
+    letters = random.Random(1)
+    names = ["".join(letters.choices("abcdefghijklmnopqrstuvwxyz", k=200)) for _ in range(60)]
+    args = script(flame(counted({f"main;{name}": 100 - number for number, name in enumerate(names)}))).args
+    kept = len(args["data"]["depth"]) - 2
+    packed = args["data"]["entries"]["weight"]
+
+    assert 15 <= kept <= 30  # of 200 letters of 4.7 bits each
+    assert args["options"]["folded"] == 60 - kept
+    assert json.loads(bytes(args["data"]["texts"]))["names"] == ["all", "main", *names[:kept]]
+    weights = packed["values"] if packed["codes"] is None else packed["values"][packed["codes"]]
+    assert weights.tolist() == [sum(100 - number for number in range(kept, 60)), *range(100, 100 - kept, -1)]
 
 
 def test_it_displays_itself_without_bokehs_own_machinery():
     assert set(flame(phases(THREE))._repr_mimebundle_()) == {"text/plain"}  # no notebook here
+
+
+def test_banners_are_for_saved_pictures_also_where_the_page_has_them_already():
+    replayed, before = (replace(phases(THREE), banners=(text,)) for text in ("REPLAY", "SIMULATED"))
+    model = flame(replayed, baseline=before, with_banners=False)
+
+    assert script(model).args["options"]["banners"] == ["REPLAY", "SIMULATED"]
+    assert not [html for html in model.select({"type": HTML}) if "banner" in html.html]
+    assert "SIMULATED" in flame(replayed, baseline=before).children[0].elements[0].html

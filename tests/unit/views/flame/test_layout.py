@@ -1,7 +1,6 @@
 """The tree of a flame graph, against sums by path made the slow way."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic.profiles.model import Kind, ProfileBuilder, State
-from accel_magic.views.flame import layout
-from accel_magic.views.flame.cells import Grid
 from accel_magic.views.flame.layout import ALL, tree
 
 STACKS = st.lists(
@@ -82,41 +79,25 @@ def test_what_weighs_nothing_is_not_drawn():
     assert paths(tree(profile([(["a"], 1, State.CPU), (["a", "b"], 0, State.CPU)]))) == ["", "a"]
 
 
-def test_of_too_many_frames_the_lightest_count_as_their_callers(monkeypatch):
-    monkeypatch.setattr(layout, "NODES", 4)
+def test_of_too_many_frames_the_lightest_count_as_their_callers():
     stacks = [(["a", "x"], 1, State.CPU), (["a", "y", "z"], 4, State.CPU), (["b"], 2, State.CPU)]
-    drawn = tree(profile(stacks))
+    drawn = tree(profile(stacks), most=4)
 
     assert paths(drawn) == ["", "a", "a/y", "a/y/z"]
     assert weights(drawn, drawn.entries) == {("a", 0): 1, ("a/y/z", 0): 4, ("", 0): 2}
     assert drawn.folded == 2
 
 
-def test_samples_of_one_cell_are_one_entry():
-    made = profile([(["a"], 1, State.CPU), (["a"], 2, State.CPU), (["a"], 4, State.CPU), (["a"], 8, State.OFF_CPU)])
-    made = replace(made, samples=replace(made.samples, time_ns=np.array([70, 30, 75, 71])))
-    drawn = tree(made, grid=Grid(column_ns=20, rows=2, columns=10))
+def test_the_stack_of_each_sample_and_the_parent_of_each_node_are_known():
+    stacks = [(["a", "b"], 1, State.CPU), (["c"], 5, State.CPU), (["a"], 2, State.CPU), (["c"], 3, State.OFF_CPU)]
+    drawn = tree(profile(stacks))
+    found = paths(drawn)
 
-    entries = drawn.entries
-    found = zip(entries.node, entries.cell, entries.state, entries.weight, strict=True)
-    assert [tuple(map(int, row)) for row in found] == [(1, 3, 0, 2), (1, 7, 0, 5), (1, 7, 1, 8)]
-    assert len(entries.lasting.node) == 0
-
-
-def test_a_wait_beyond_its_cell_is_kept_with_its_two_ends():
-    made = profile([(["a"], 35, State.OFF_CPU), (["a"], 35, State.CPU)])
-    made = replace(made, unit="ns", samples=replace(made.samples, time_ns=np.array([14, 14])))
-    entries = tree(made, grid=Grid(column_ns=20, rows=2, columns=10)).entries
-
-    assert entries.weight.tolist() == [35]  # a sample of the clock is of a moment
-    lasting = entries.lasting
-    assert [column.tolist() for column in (lasting.first, lasting.last, lasting.head, lasting.tail)] == [
-        [1],
-        [4],
-        [6],
-        [9],
-    ]
-    assert [array.tolist() for array in entries.by_node] == [[1, 1], [35, 35]]
+    assert [found[node] for node in drawn.stacks] == ["a/b", "c", "a", "c"]
+    assert {found[node]: found[parent] for node, parent in enumerate(drawn.parents) if node} == {
+        "a": "", "a/b": "a", "c": "",
+    }  # fmt: skip
+    assert drawn.parents[0] == -1
 
 
 def test_a_frame_called_like_the_root_is_its_own():

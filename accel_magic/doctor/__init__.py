@@ -1,0 +1,36 @@
+"""What works on this machine, what does not, and what mends it: `%accel_doctor`, `python -m accel_magic doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accel_magic.doctor import bcc, devices, flames, gpu, kernel, python
+from accel_magic.doctor.check import Check, Report
+
+__all__ = ["Check", "Report", "checks", "report"]
+
+_ROOT = Path("/")
+
+
+def report(*, xe: bool = False) -> Report:
+    """Check this machine and this process; what iaprof needs for Intel's Xe GPUs where asked, or such a GPU is here."""
+    return Report(checks(xe=xe))
+
+
+def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
+    """Make every check once; takes about half a second, most of it to see BCC load in its own interpreter.
+
+    Args:
+        root: Where drivers and devices are looked for.
+        xe: Check what iaprof needs also where there is no GPU for it.
+
+    """
+    return (
+        *kernel.requirements(),
+        *bcc.checks(),
+        *kernel.checks(),
+        *python.checks(),
+        *devices.checks(root),
+        *gpu.checks(),
+        *flames.checks(root, xe=xe),
+    )

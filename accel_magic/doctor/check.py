@@ -1,0 +1,97 @@
+"""One line of the doctor's report, and the report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from accel_magic._version import __version__
+from accel_magic.kernel import features
+
+if TYPE_CHECKING:
+    from accel_magic.errors import MachineError
+
+Status = Literal["ok", "warning", "missing", "info"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report.
+
+    Attributes:
+        name: What was looked at.
+        status: `missing`: prevents any tracing; `warning`: something cannot be traced or shown, the rest works; `info`:
+            good to know, nothing to mend; `ok`.
+        detail: What was found, and what works instead.
+        fix: The command or the change that mends it; empty when there is nothing to mend.
+
+    """
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The checks of this machine, as text (`str`, `repr`), HTML and JSON."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """1 when something prevents any tracing here, else 0."""
+        return int(any(check.status == "missing" for check in self.checks))
+
+    @property
+    def verdict(self) -> str:
+        """One line: whether tracing works here."""
+        missing = [check.name for check in self.checks if check.status == "missing"]
+        if missing:
+            return f"live tracing does not work here; to mend: {', '.join(missing)}"
+        warnings = [check.name for check in self.checks if check.status == "warning"]
+        return "live tracing works here" + (f", with limits: {', '.join(warnings)}" if warnings else "")
+
+    @property
+    def text(self) -> str:
+        """Plain text, at most 110 columns where words allow."""
+        from accel_magic.views import doctor as views
+
+        return views.text(self)
+
+    @property
+    def html(self) -> str:
+        """A self-contained HTML fragment, everything escaped."""
+        from accel_magic.views import doctor as views
+
+        return views.html(self)
+
+    def to_json(self) -> str:
+        """JSON object: `accel_magic`, `kernel`, `machine`, `verdict`, `exit_status`, and `checks` as in `Check`."""
+        data: dict[str, Any] = {
+            "accel_magic": __version__,
+            "kernel": features.kernel_release(),
+            "machine": features.machine(),
+            "verdict": self.verdict,
+            "exit_status": self.exit_status,
+            "checks": [asdict(check) for check in self.checks],
+        }
+        return json.dumps(data, indent=2)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        return {"text/plain": self.text, "text/html": self.html}
+
+
+def needed(name: str, error: MachineError | None, detail: str) -> Check:
+    """Check something without which nothing can be traced; `detail` is what to say when it is there."""
+    if error is None:
+        return Check(name, "ok", detail)
+    return Check(name, "missing", f"{error.what}: {error.why}", error.fix)

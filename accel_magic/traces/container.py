@@ -1,0 +1,179 @@
+"""Parquet files of ours: a table that any reader understands, and a description of the rest in the metadata.
+
+Parquet checks its pages, not its footer: beside a description stands its checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accel_magic.errors import RecordingError
+from accel_magic.traces.files import destination, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+_MAGIC = b"PAR1"
+_CHECKSUM = b".crc32"
+_METADATA_LIMIT = 1 << 30
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+"""What reading raises where a description contradicts itself."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of file.
+
+    Attributes:
+        key: Of its description in the metadata: by this it is known.
+        what: What it is, in words that follow "a".
+        fix: What to give instead of a file that is no such one.
+        again: How to get a new one in the place of a damaged one, in words that follow "or".
+
+    """
+
+    key: bytes
+    what: str
+    fix: str
+    again: str
+
+
+def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options: Any) -> Path:
+    """Write a table and its description `text`, and return the file's absolute path.
+
+    The file appears whole or not at all; one that is there already is replaced. `options` are those of
+    `pyarrow.parquet.write_table`.
+
+    Raises:
+        RecordingError: The place cannot be written to.
+
+    """
+    target = destination(path)
+    described = table.replace_schema_metadata({kind.key: text, kind.key + _CHECKSUM: checksum(text)})
+    with replacing(target) as file:
+        pq.write_table(described, file, compression="zstd", write_page_checksum=True, **options)
+    return target
+
+
+def read(path: str | Path, kind: Kind, version: int, build: Callable[[pa.Table, dict[str, Any]], T]) -> T:
+    """Read a file whose description is JSON with a `version`: `build` makes a value of the table and the description.
+
+    Raises:
+        RecordingError: As for `opened`; or it is of another kind, of a later version than `version`, or contradicts
+            itself: `build` may raise ValueError, LookupError, TypeError and the like.
+
+    """
+    with opened(path, kind) as file:
+        text = description(file, path, kind)
+        try:
+            described = json.loads(text)
+            if described["version"] > version:
+                raise newer(path, f"its format is {described['version']}, this version reads {version}")
+            check(file, kind)
+            return build(file.read(), described)
+        except (OSError, pa.ArrowException, *_WRONG) as error:
+            raise damaged(path, kind, error) from error
+
+
+def opened(path: str | Path, kind: Kind) -> pq.ParquetFile:
+    """Open a file for reading; its pages are checked as they are read.
+
+    Raises:
+        RecordingError: There is no such file, it cannot be read, or it is no whole Parquet file.
+
+    """
+    try:
+        place = Path(path).expanduser()
+        if place.is_dir():
+            raise RecordingError(f"{path} is a folder", why=f"a {kind.what} is one file", fix="give the file in it")
+        if place.exists() and not place.is_file():
+            raise RecordingError(
+                f"{path} is not a {kind.what}", why="it is not a regular file", fix="give a Parquet file"
+            )
+        if not is_parquet(place):
+            why = "it is not a Parquet file" if place.stat().st_size else "it is empty"
+            raise RecordingError(f"{path} is not a {kind.what}", why=why, fix=kind.fix)
+        return _file(place)
+    except FileNotFoundError as error:
+        raise RecordingError(
+            f"there is no {kind.what} at {path}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
+        ) from error
+    except pa.ArrowException as error:
+        raise damaged(path, kind, error) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is None:  # Arrow's own, about the content
+            raise damaged(path, kind, error) from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise RecordingError(f"cannot read {path}", why=why, fix="check the path and its permissions") from error
+
+
+def description(file: pq.ParquetFile, path: str | Path, kind: Kind) -> bytes:
+    """Text that describes what the file holds; `check` tells whether it is as it was written.
+
+    Raises:
+        RecordingError: It is a file of another kind.
+
+    """
+    text: bytes | None = (file.metadata.metadata or {}).get(kind.key)
+    if text is None:
+        raise RecordingError(f"{path} is not a {kind.what}", why="it is a Parquet file of something else", fix=kind.fix)
+    return text
+
+
+def check(file: pq.ParquetFile, kind: Kind) -> None:
+    """Raise ValueError unless the description is as it was written."""
+    metadata: Mapping[bytes, bytes] = file.metadata.metadata or {}
+    if metadata.get(kind.key + _CHECKSUM) != checksum(metadata[kind.key]):
+        raise ValueError("its description does not match its checksum")
+
+
+def is_parquet(place: Path) -> bool:
+    """Whether a file begins as Parquet's do. Raises OSError where it cannot be read."""
+    with place.open("rb") as start:
+        return start.read(len(_MAGIC)) == _MAGIC
+
+
+def keys(place: Path) -> frozenset[bytes]:
+    """Keys of a file's metadata, by which its kind is known; none where it is no Parquet file or cannot be read."""
+    try:
+        if not is_parquet(place):
+            return frozenset()
+        with _file(place) as file:
+            return frozenset(file.metadata.metadata or {})
+    except (OSError, RuntimeError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
+        return frozenset()
+
+
+def checksum(text: bytes) -> bytes:
+    """CRC-32 in hexadecimal."""
+    return b"%08x" % zlib.crc32(text)
+
+
+def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
+    """Error for a file that contradicts itself."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return RecordingError(
+        f"{path} is damaged", why=reason, fix=f"copy or download the file again, or {kind.again} again"
+    )
+
+
+def newer(path: str | Path, why: str) -> RecordingError:
+    """Error for a file of a later version's."""
+    return RecordingError(
+        f"{path} was written by a newer accel_magic", why=why, fix="pip install --upgrade accel-magic"
+    )
+
+
+def _file(place: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        str(place.resolve()), page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT
+    )

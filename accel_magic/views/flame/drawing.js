@@ -1,0 +1,83 @@
+// Draws a flame graph: which frames, with which colours and texts, in how many rows.
+
+const pen = document.createElement("canvas").getContext("2d")
+const widths = new Map()
+const width_of = (letter) => {
+  if (!widths.has(letter)) {
+    pen.font = `${options.font_size} ${options.font}`
+    widths.set(letter, pen.measureText(letter).width)
+  }
+  return widths.get(letter)
+}
+
+function fitted(text, room) {
+  let used = 0, fits = 0
+  const dots = width_of("…")
+  const letters = Array.from(text)
+  for (let i = 0; i < letters.length; i++) {
+    used += width_of(letters[i])
+    if (used > room) return fits >= 2 ? letters.slice(0, fits).join("") + "…" : ""
+    if (used + dots <= room) fits = i + 1
+  }
+  return text
+}
+
+const text_width = (text) => Array.from(text).reduce((sum, letter) => sum + width_of(letter), 0)
+const text_of = (node) => node === 0 ? `all: ${amount(state.total[0])}`
+  : label_of(state.tree.frame[node], state.tree.with_line)
+
+function redraw() {
+  const {tree, total} = state, width = Math.max(plot.inner_width, 1), zoomed = shown()
+  const drawn = laid_out(tree, total, zoomed, options.least_px / width, options.most_rows, options.most_above)
+  const count = drawn.node.length, colors = new Array(count)
+  const text = {x: [], y: [], text: []}
+  let deepest = 0
+  for (let k = 0; k < count; k++) {
+    const node = drawn.node[k], color = color_of(node)
+    const fade = k < drawn.dimmed || (state.matched !== null && state.matched[tree.frame[node]] === 0)
+    colors[k] = packed(fade ? mixed(color, FADED, 0.85) : color)
+    deepest = Math.max(deepest, drawn.row[k])
+    const room = (drawn.right[k] - drawn.left[k]) * width - 7
+    const fits = room < 14 ? "" : fitted(text_of(node), room)
+    if (fits !== "") { text.x.push(drawn.left[k]); text.y.push(drawn.row[k] + 0.5); text.text.push(fits) }
+  }
+  if (deepest >= state.rows) resize(deepest + 1)
+  state.drawn = drawn
+  const gap = 0.6 / width
+  source.data = {
+    left: drawn.left,
+    right: drawn.right.map((right, k) => right - drawn.left[k] > 4 * gap ? right - gap : right),
+    top: drawn.row.map((row) => row + 0.03), bottom: drawn.row.map((row) => row + 0.97),
+    color: colors, node: drawn.node,
+  }
+  labels.data = text
+  outlined()
+  told()
+}
+
+function outlined() {
+  const k = state.focused ? state.drawn.node.indexOf(state.cursor) : -1, {left, right, row} = state.drawn
+  outline.data = k < 0 ? {left: [], right: [], top: [], bottom: []}
+    : {left: [left[k]], right: [right[k]], top: [row[k] + 0.04], bottom: [row[k] + 0.96]}
+}
+
+// The plot grows where a zoom shows deeper stacks; it does not shrink again, so that the page stands still.
+function resize(rows) {
+  state.rows = rows
+  plot.height = rows * options.row_px
+  const [first, last] = state.inverted ? [rows, 0] : [0, rows]
+  plot.y_range.setv({start: first, end: last})
+}
+
+// Where the stacks are higher than the box: to this row and some beside it.
+function scroll_to(row) {
+  const element = cb_context.index.find_one(box)?.el
+  if (!element) return
+  const first = (state.inverted ? row : state.rows - 1 - row) - 3, [y, height] = [first, 7].map((rows) => rows * options.row_px)
+  element.scrollTop = Math.min(Math.max(element.scrollTop, y + height - element.clientHeight), y)
+}
+
+function scroll_to_root() {
+  const view = cb_context.index.find_one(box)
+  if (view) setTimeout(() => { view.el.scrollTop = state.inverted ? 0 : view.el.scrollHeight }, 60)
+}

@@ -1,0 +1,163 @@
+"""When each stack of a flame graph had its weight, in no more room than a page can spare.
+
+All of it is kept where it fits. Where it does not, the time is kept more coarsely and of the heavier frames only: rows
+of the heatmap are taken together, down to whole columns, and frames that have less than a thousandth of every column
+count, in a selected time, as their callers'. In turns there are fewer rows and this share is doubled, until what is
+left fits. All sums stay exact: what a frame has with all that it called, in any selection that the page allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.views.flame.cells import Grid, stretches_of
+from accel_magic.views.flame.data import size, timed_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from accel_magic.profiles.model import Profile
+    from accel_magic.views.flame.layout import Tree
+
+LIGHT: Final = 0.001
+"""Of every column, a frame with less is light: a pixel of a thousand in no second."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Weights of E different (node, cell, state), in this order.
+
+    A wait that lasts beyond the cell it begins in is in two of them: what lies in its first cell and in its last is
+    part of `weight`; between them it fills its cells, from where it is counted in `begun` to where it is in `ended`.
+
+    Attributes:
+        grid: Of the cells.
+        node: (E,) int32, where the stacks end.
+        cell: (E,) int32.
+        state: (E,) uint8, of `State`.
+        weight: (E,) int64.
+        begun: (E,) int32, waits that begin here and last beyond.
+        ended: (E,) int32, waits that end here and began before.
+        folded: Nodes whose weight is their callers' here.
+
+    """
+
+    grid: Grid
+    node: NDArray[np.int32]
+    cell: NDArray[np.int32]
+    state: NDArray[np.uint8]
+    weight: NDArray[np.int64]
+    begun: NDArray[np.int32]
+    ended: NDArray[np.int32]
+    folded: int = 0
+
+
+def timed(tree: Tree, profile: Profile, grid: Grid, room: int, spare: int = 0) -> Timed:
+    """Find when each stack had its weight.
+
+    Args:
+        tree: Of the profile.
+        profile: All of its samples have a time.
+        grid: Of the heatmap. That of the result has the same columns, and as many rows or a divisor of them.
+        room: Bytes that it may take in the page, compressed.
+        spare: Bytes besides where nothing is left out.
+
+    """
+    found = _entries(tree.stacks, profile, grid)
+    if _fits(found, room + spare):
+        return found
+    peaks = _peaks(tree, profile, grid)
+    for rows, least in _choices(grid.rows):
+        home = _home(tree, peaks < least)
+        found = _entries(home[tree.stacks], profile, replace(grid, rows=rows))
+        if _fits(found, room):
+            break
+    return replace(found, folded=int((home != np.arange(len(home))).sum()))
+
+
+def _choices(rows: int) -> Iterator[tuple[int, float]]:
+    """Rows, and the share below which a frame is light: what to try, one after the other."""
+    least = LIGHT
+    while True:
+        yield rows, least
+        if rows > 1:
+            rows = max(fewer for fewer in range(1, rows) if rows % fewer == 0)
+            yield rows, least
+        if least > 1:
+            return
+        least *= 2
+
+
+def _fits(found: Timed, room: int) -> bool:
+    return len(found.node) <= 2 * room and size(timed_data(found)) <= room  # so many would never fit
+
+
+def _entries(stacks: NDArray[np.int32], profile: Profile, grid: Grid) -> Timed:
+    """Take together what has the same node, cell and state."""
+    samples = profile.samples
+    stretches = stretches_of(profile, grid)
+    lasting = stretches.sample
+    weight = np.append(samples.weight, stretches.tail)
+    weight[lasting] = stretches.head
+    begun = np.zeros(len(weight), np.int64)
+    begun[lasting] = 1
+    ended = (np.arange(len(weight)) >= len(samples)).astype(np.int64)
+    cells = np.append(grid.cells(samples.time_ns), stretches.last)
+    place = np.append(stacks, stacks[lasting]) * np.int64(grid.columns * grid.rows) + cells
+    key = place * 4 + np.append(samples.state, samples.state[lasting])
+    order = np.argsort(key)
+    order = order[weight[order] > 0]
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    keys = key[order][first]
+
+    def summed(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.add.reduceat(values[order], first) if len(first) else values[:0]
+
+    node, cell = np.divmod(keys // 4, grid.columns * grid.rows)
+    return Timed(
+        grid=grid,
+        node=node.astype(np.int32),
+        cell=cell.astype(np.int32),
+        state=(keys % 4).astype(np.uint8),
+        weight=summed(weight),
+        begun=summed(begun).astype(np.int32),
+        ended=summed(ended).astype(np.int32),
+    )
+
+
+def _peaks(tree: Tree, profile: Profile, grid: Grid) -> NDArray[np.float64]:
+    """(N,) float64: the largest share that each node, with all that it called, has of a column's weight."""
+    samples, columns = profile.samples, np.int64(grid.columns)
+    column = samples.time_ns // grid.column_ns
+    # A wait counts where it begins, with no more than a column of it.
+    weight = np.minimum(samples.weight, grid.column_ns) if profile.unit == "ns" else samples.weight
+    whole = np.maximum(np.bincount(column, weight, grid.columns), 1)
+    own, which = np.unique(tree.stacks * columns + column, return_inverse=True)
+    own_sums = np.bincount(which, weight, len(own))
+    depths = tree.depths[own // columns]
+    order = np.argsort(depths, kind="stable")
+    levels = np.split(order, np.searchsorted(depths[order], np.arange(1, int(tree.depths.max()) + 1)))
+    peaks = np.zeros(len(tree.depths))
+    called = np.zeros(0, np.int64)
+    called_sums: NDArray[Any] = np.zeros(0)
+    for level in reversed(levels):
+        keys, which = np.unique(np.append(called, own[level]), return_inverse=True)
+        called_sums = np.bincount(which, np.append(called_sums, own_sums[level]), len(keys))
+        nodes, at = np.divmod(keys, columns)
+        np.maximum.at(peaks, nodes, called_sums / whole[at])
+        called = tree.parents[nodes] * columns + at
+    return peaks
+
+
+def _home(tree: Tree, light: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """(N,) int32: of each node the nearest one upward, itself included, that is not light."""
+    home = np.where(light, tree.parents, np.arange(len(light), dtype=np.int32))
+    home[0] = 0
+    for node in np.flatnonzero(light[1:]) + 1:  # a parent's number is the smaller one
+        home[node] = home[home[node]]
+    return home

@@ -1,0 +1,87 @@
+"""`%%flame` over jobs on the real driver: its calls, and the NPU's time, under the lines that asked for them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import accel_magic
+from accel_magic.profiles.model import Kind
+
+pytestmark = [pytest.mark.lab, pytest.mark.live]
+
+PROFILE = Path(__file__).parent / "guest" / "flame_npu.py"
+ROUNDS, BUFFERS = 6, 8
+WAYS = ("one_by_one", "at_once")
+
+
+@pytest.fixture(scope="module")
+def profiles():
+    """Profiles of this module, by kernel."""
+    return {}
+
+
+@pytest.fixture
+def profiled(guest, profiles):
+    """What the program says it did, and the profile of it."""
+    if guest.kernel not in profiles:
+        target = guest.lab.exchange / "flame.parquet"
+        said = json.loads(guest.run(sys.executable, PROFILE, target, ROUNDS, BUFFERS))
+        profiles[guest.kernel] = said, accel_magic.open(target)
+    return profiles[guest.kernel]
+
+
+def way(frames):
+    """Which of the program's two functions a stack goes through."""
+    return next((frame.name for frame in frames if frame.name in WAYS), None)
+
+
+def of_kind(result, kind, name=None):
+    """Stacks that have a frame of a kind."""
+    frames = result.stacks["frames"]
+    return result.stacks[
+        [any(frame.kind == kind and name in (None, frame.name) for frame in stack) for stack in frames]
+    ]
+
+
+def test_every_call_of_the_driver_is_measured(profiled):
+    said, result = profiled
+    calls = result.spans.groupby("function")["calls"].sum()
+
+    assert calls["ivpu_submit_ioctl"] == said["counts"]["SUBMIT"]["ok"] == 2 * ROUNDS * BUFFERS
+    assert calls["ivpu_bo_wait_ioctl"] == sum(
+        [said["counts"]["BO_WAIT"]["ok"], *said["counts"]["BO_WAIT"]["failed"].values()]
+    )
+    assert calls["ivpu_bo_create_ioctl"] == 0
+
+
+def test_the_npu_time_of_each_job_hangs_under_the_line_that_submitted_it(profiled):
+    said, result = profiled
+    jobs = of_kind(result, Kind.GPU_KERNEL)
+    by_way = jobs.groupby(jobs["frames"].map(way))[["samples", "weight"]].sum()
+
+    assert by_way["samples"].to_dict() == dict.fromkeys(WAYS, ROUNDS * BUFFERS)
+    assert set(jobs["frames"].map(lambda frames: frames[-1].module)) == {"intel_vpu"}
+    assert set(jobs["frames"].map(lambda frames: frames[-2].name)) == {"Device.try_call"}
+    # One engine works at one job at a time.
+    assert 0 < by_way["weight"].sum() <= said["took_ns"]
+
+
+def test_waiting_for_jobs_lies_in_the_drivers_wait_under_each_way(profiled):
+    said, result = profiled
+    waits = of_kind(result, Kind.WAIT, "ioctl /dev/accel/accel0")
+    inside = of_kind(result, Kind.DRIVER, "ivpu_bo_wait_ioctl")
+
+    assert set(waits.index) <= set(inside.index)
+    for name, waited_ns in said["waited_ns"].items():
+        asleep = waits.loc[waits["frames"].map(way) == name, "weight"].sum()
+        assert 0 < asleep <= waited_ns
+
+
+def test_the_page_says_that_the_npu_is_emulated(profiled):
+    _, result = profiled
+
+    assert result.summary().startswith("NPU LAB: the real driver on an emulated NPU")

@@ -1,0 +1,71 @@
+"""What docs/architecture.md says of who may import whom, held against every module of the package."""
+
+import ast
+import functools
+from pathlib import Path
+
+import accel_magic
+
+PACKAGE = Path(accel_magic.__file__).parent
+FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "traitlets"}
+DRAWING = {"accel_magic.views", "accel_magic.magics"}
+NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "lab/guest/ipython_kernel.py"}
+"""What is written for a notebook: all else has to work without one."""
+SHOWS = {
+    "__repr__",
+    "_repr_html_",
+    "_repr_mimebundle_",
+    "dry_run",
+    "figure",
+    "html",
+    "summary",
+    "text",
+    "timeline",
+    "to_html",
+}
+"""Methods of a result that draw it: they alone load views, when they are called."""
+LOADERS = {"load_ipython_extension", "unload_ipython_extension"}
+
+
+def imports(tree, function=""):
+    """Every import that is ever executed, as (module, name of the outermost function it is in, '' at the top)."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((name.name, function) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module, function
+            yield from ((f"{node.module}.{name.name}", function) for name in node.names)
+        else:
+            named = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+            yield from imports(node, function or named)
+
+
+@functools.cache
+def everything():
+    """Every import of a module that is not notebook-facing, as (its place, module, function)."""
+    places = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return [
+        (place, *found)
+        for place, path in places.items()
+        if NOTEBOOK_FACING.isdisjoint((place, place.split("/")[0]))
+        for found in imports(ast.parse(path.read_text("utf-8")))
+    ]
+
+
+def found(wanted):
+    """Imports of `wanted` modules, and of what is in them."""
+    return [one for one in everything() if any(f"{one[1]}.".startswith(f"{module}.") for module in wanted)]
+
+
+def test_no_module_but_the_notebook_facing_ones_imports_a_front_end():
+    assert found(FRONT_ENDS) == []
+
+
+def test_views_are_loaded_by_the_methods_that_draw_a_result_and_by_nothing_else():
+    all_of_them = found(DRAWING)
+    allowed = [one for one in all_of_them if one[2] in (LOADERS if one[0] == "__init__.py" else SHOWS)]
+
+    assert [one for one in all_of_them if one not in allowed] == []
+    assert ("traces/result.py", "accel_magic.views.figures", "figure") in allowed
