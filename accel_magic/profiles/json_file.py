@@ -72,7 +72,9 @@ def part(data: Any, key: str, kind: type[T], place: str, default: T | None = Non
     if type(data) is not dict:
         raise PlaceError(place or "the whole", "is no object")
     where = f"{place}.{key}" if place else key
-    value = data.get(key, default)
+    value = data.get(key)
+    if value is None:  # some tools write null for what they do not know
+        value = default
     if value is None:
         raise PlaceError(where, "is missing")
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):

@@ -39,6 +39,7 @@ class _Sample:
     tid: int
     time_ns: int
     period: int
+    """0 where it was not printed."""
     event: str
     frames: list[int] = field(default_factory=list)
 
@@ -57,8 +58,8 @@ class _Reading:
 def read(path: Path) -> Profile:
     """Read samples with their stacks, below the name of the command that they are of.
 
-    Samples of a CPU clock weigh their period, in ns; those of other events count one each. Lines that are not
-    understood are counted in a note: a program's own output and perf's further lines may stand between.
+    Samples of a CPU clock weigh their period, in ns, where it was printed; all others count one each. Lines that are
+    not understood are counted in a note: a program's own output and perf's further lines may stand between.
 
     Raises:
         RecordingError: It cannot be read, or a stack stands before the first sample; with the line's number.
@@ -99,7 +100,7 @@ def _line(state: _Reading, line: str, number: int, path: Path) -> None:
     elif found := _SAMPLE.fullmatch(line):
         time = NO_TIME if found["sec"] is None else int(found["sec"]) * 10**9 + int(found["frac"].ljust(9, "0"))
         tid = int(found["second"] or found["first"])
-        sample = _Sample(found["comm"], max(tid, 0), time, int(found["period"] or 1), found["event"])
+        sample = _Sample(found["comm"], max(tid, 0), time, int(found["period"] or 0), found["event"])
         state.samples.append(sample)
     else:
         state.other += 1
@@ -127,7 +128,7 @@ _USER_AREAS: Final = frozenset({"vdso", "vsyscall", "heap", "stack", "anon", "up
 
 def _profile(state: _Reading) -> Profile:
     samples, builder = state.samples, state.builder
-    clock = all(each.event.partition(":")[0] in _CLOCKS for each in samples)
+    clock = all(each.period and each.event.partition(":")[0] in _CLOCKS for each in samples)
     timed = all(each.time_ns != NO_TIME for each in samples)
     begin = min(each.time_ns for each in samples) if timed else 0
     for each in samples:

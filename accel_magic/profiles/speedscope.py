@@ -182,9 +182,8 @@ def _profile(data: Any) -> Profile:
 
 def _frame(data: Any, place: str) -> Frame:
     name = part(data, "name", str, place)
-    # Other tools write null where they know nothing.
-    module = part(data, "file", str, place) if data.get("file") is not None else ""
-    line = line_number(part(data, "line", int, place), f"{place}.line") if data.get("line") is not None else 0
+    module = part(data, "file", str, place, "")
+    line = line_number(part(data, "line", int, place, 0), f"{place}.line")
     known = frame_of(name)
     kind = Kind.PYTHON if module.endswith(".py") and known.kind == Kind.NATIVE else known.kind
     kept = known.name if known.kind != Kind.NATIVE or known.module else name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from accel_magic.profiles.folded import text_of
 from accel_magic.profiles.iaprof import stored as iaprof_stored
@@ -204,12 +205,13 @@ def _samples(table: pa.Table) -> Samples:
             raise ValueError(f"the column {name} has rows without a value")
         return np.ascontiguousarray((column if missing is None else column.fill_null(missing)).to_numpy())
 
-    states = table.column("state").cast(pa.string()).to_pylist()
-    known = {name: code for code, name in enumerate(_STATES)}
+    states = pc.index_in(table.column("state").cast(pa.string()), value_set=pa.array(_STATES))
+    if states.null_count:
+        raise ValueError(f"a state is none of {', '.join(_STATES)}")
     return Samples(
         stack=numbers("stack"),
         weight=numbers("weight"),
         time_ns=numbers("time_ns", NO_TIME),
         tid=numbers("tid", 0),
-        state=np.array([known[name] for name in states], np.uint8),
+        state=states.to_numpy().astype(np.uint8),
     )

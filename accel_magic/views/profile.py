@@ -225,10 +225,15 @@ def _table(
     cells = [[text(value) for value in shown[column].tolist()] for column, (_, text) in formats.items()]
     return Table(
         heads=("frame", "kind", *(head for head, _ in formats.values())),
-        rows=tuple(zip(names, [str(kind).replace("_", " ") for kind in shown["kind"]], *cells, strict=True)),
+        rows=tuple(zip(names, [_words(str(kind)) for kind in shown["kind"]], *cells, strict=True)),
         names=2,
         more=len(frame) - len(shown),
     )
+
+
+def _words(kind: str) -> str:
+    """Name of a kind of frame as the graph's legend has it: an NPU's jobs are no GPU's."""
+    return kind.replace("gpu", "accelerator").replace("_", " ")
 
 
 def _frames_of(table: pd.DataFrame) -> list[Frame]:

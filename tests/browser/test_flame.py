@@ -9,6 +9,7 @@ import pytest
 
 from accel_magic.profiles.model import Kind, ProfileBuilder, State
 from accel_magic.views.flame import flame
+from accel_magic.views.flame.timed import timed
 from tests.browser import heatmap_page, saved_page
 from tests.profiles_made import frames, phases
 
@@ -449,8 +450,7 @@ def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
 
 def test_of_a_large_profile_times_are_selected_in_steps_and_light_frames_count_as_their_callers(show, monkeypatch):
     module = import_module("accel_magic.views.flame.flame")  # the name is the function's too
-    monkeypatch.setattr(module, "PAGE", 0)
-    monkeypatch.setattr(module, "LEAST_TIMED", 300)
+    monkeypatch.setattr(module, "timed", lambda *of, room, spare: timed(*of, room=300))
     often = [(second, second + 0.9995, "main;compute;gemm[n]") for second in range(30)]
     light = [(second + 0.9995, second + 1, f"main;light{second}") for second in range(30)]
     with show(flame(phases([*often, *light], hz=2000, waits=[(3.5, 8.25, "main;lock[w]")]))) as page:
@@ -471,3 +471,16 @@ def test_of_a_large_profile_times_are_selected_in_steps_and_light_frames_count_a
         assert find(page, "lock")["width"] == pytest.approx(50 / 250, abs=0.001)
         page.keyboard.press("Escape")
         assert shown(page).startswith("34.8 s, 100 % of all; 30 narrower")
+
+
+def test_what_only_the_baseline_has_is_told_of_all_times_only(show):
+    now = phases([(0, 4, "main;load"), (4, 8, "main;idle")])
+    before = phases([(0, 6, "main;load"), (6, 8, "main;parse")])
+    with show(flame(now, baseline=before)) as page:
+        gone = page.get_by_text("Only in the baseline: 1 call, 25 % of it")
+        assert gone.is_visible()
+        heatmap_page.drag(page, (0, 0), (0.4, 0))
+        assert shown(page).endswith("; in the selected time only, beside all of the baseline")
+        assert gone.is_hidden()  # else it would have idle, which is at another time
+        page.keyboard.press("Escape")
+        assert gone.is_visible()

@@ -18,7 +18,7 @@ from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.profile import profile_html
 from tests.browser import saved_page
 from tests.browser.heatmap_page import ARGS, CELLS, IMAGES, TITLE, drag, place, ready, told, top_frames
-from tests.profiles_made import phases
+from tests.profiles_made import PHASES, phases
 
 # Of 30 s: load 10 s, compute 15 s, store 5 s; cells of 20 ms with two samples of 10 ms each. One wait besides.
 SVG = "{http://www.w3.org/2000/svg}"
@@ -194,10 +194,13 @@ def test_an_exported_notebook_does_the_same_with_no_kernel(browser, tmp_path, re
 
 
 def test_a_page_of_a_result_does_the_same_and_saves_what_it_shows(browser, tmp_path, request):
-    profile = replace(phases(waits=[WAIT]), banners=("SIMULATED",))
+    stretches = [*PHASES[:2], (25, 30, "main;st\x01ore")]
+    profile = replace(phases(stretches, waits=[WAIT]), banners=("SIMULATED",))
     html = ProfileResult(profile).to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     with opened(browser, html, tmp_path, request.node.name) as page:
         drag(page, (25, 0), (29, 49))
+        page.get_by_role("application", name="Flame graph").focus()
+        page.keyboard.press("ArrowDown")  # what is told of a frame is no title of the picture
         with page.expect_download() as download:
             page.get_by_role("button", name="Save").click()
         svg = ET.fromstring(Path(download.value.path()).read_text(encoding="utf-8"))
@@ -206,7 +209,7 @@ def test_a_page_of_a_result_does_the_same_and_saves_what_it_shows(browser, tmp_p
     titles = [title.text for title in svg.iter(f"{SVG}title")]
     rects = [rect for rect in svg.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
     assert texts[:2] == ["SIMULATED", "5 s, 100 % of all; in the selected time only"]
-    assert texts[2:] == ["all: 5 s", "main (model.py:40)", "store (model.py:50)", "Python 100 %"]
-    assert titles[2] == "store (model.py:50): 5 s, 100 % of all; own 5 s, 100 % of all"
+    assert texts[2:] == ["all: 5 s", "main (model.py:40)", "st\ufffdore (model.py:60)", "Python 100 %"]
+    assert titles[2] == "st\ufffdore (model.py:60): 5 s, 100 % of all; own 5 s, 100 % of all"
     assert len({rect.get("width") for rect in rects}) == 1
     assert [float(rect.get("y")) for rect in rects] == sorted({float(rect.get("y")) for rect in rects})

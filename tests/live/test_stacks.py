@@ -13,7 +13,7 @@ import pytest
 from accel_magic import open as open_result
 from accel_magic import trace
 from accel_magic.api import Options
-from accel_magic.kernel import shared_functions, stack_maps
+from accel_magic.kernel import features, shared_functions, stack_maps
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.kernel.source import generate
 from accel_magic.probes.plan import Capture
@@ -108,6 +108,27 @@ def deep(depth):
         os.getppid()
 
 
+def on_two_lines():
+    os.getppid()
+    os.getppid()
+
+
+def test_stacks_that_differ_in_one_line_or_one_function_are_two(nothing_attached):
+    with trace(GETPPID, stacks="python") as t:
+        for function, calls in ((on_two_lines, ()), (one_way, (20,)), (other_way, (30,))):
+            function(*calls)
+    first = on_two_lines.__code__.co_firstlineno
+    innermost = [(frames[-2].name, frames[-1].line) for frames in t.result.stacks["frames"]]
+    in_loop = by_hand.__code__.co_firstlineno + 2
+
+    assert dict(zip(innermost, t.result.stacks["hits"], strict=True)) == {
+        ("test_stacks_that_differ_in_one_line_or_one_function_are_two", first + 1): 1,
+        ("test_stacks_that_differ_in_one_line_or_one_function_are_two", first + 2): 1,
+        ("one_way", in_loop): 20,
+        ("other_way", in_loop): 30,
+    }
+
+
 @pytest.mark.parametrize("loops", ["of the kernel", "of the programs"])
 def test_kernels_without_loops_of_their_own_give_the_same_stacks(monkeypatch, loops, nothing_attached):
     if loops == "of the programs":
@@ -126,7 +147,7 @@ def test_kernels_without_loops_of_their_own_give_the_same_stacks(monkeypatch, lo
 
 
 def test_many_functions_that_differ_take_all_stacks_in_one_program_where_the_kernel_has_loops(nothing_attached):
-    if not shared_functions.has_loops():
+    if features.kernel_version() < (5, 17):
         pytest.skip("this kernel has no loops for programs")
     plan = Options(stacks=True).plan(("uprobe:libc:str*",))
     differing = (

@@ -1,7 +1,9 @@
 """Waits of threads: how long and what for, against programs that measure their own waits."""
 
+import re
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +27,39 @@ def of_thread(result, tid):
 
 
 def not_seen_ns(result):
-    """What waits may have taken whose end the kernel did not tell: some hide switches of the machine's own agents."""
+    """What waits may have taken whose end the kernel did not tell: see the first test."""
     return 10e6 * int(result.recording.unpaired.sum())
+
+
+def switches_at(tid):
+    """A moment (CLOCK_MONOTONIC, ns), and how often the kernel had taken this thread off a processor until then."""
+    while True:
+        before, at, after = switches_of(tid), time.monotonic_ns(), switches_of(tid)
+        if before == after:
+            return at, after
+
+
+def switches_of(tid):
+    status = Path(f"/proc/self/task/{tid}/status").read_text()
+    return sum(int(count) for count in re.findall(r"voluntary_ctxt_switches:\s+(\d+)", status))
+
+
+def test_every_switch_of_a_thread_is_a_wait_or_one_whose_end_the_kernel_hid():
+    tid = threading.get_native_id()
+
+    with trace("offcpu") as t:
+        start, before = switches_at(tid)
+        for _ in range(300):
+            time.sleep(0.0002)
+            sum(range(10_000))
+        end, after = switches_at(tid)
+
+    recording = t.result.recording
+    waits = of_thread(t.result, tid)
+    inside = waits["time_ns"].between(start - recording.start_ns, end - recording.start_ns).sum()
+    assert after - before >= 300
+    # A kernel that shows no switch away from some process of its host's does not show who goes on after it.
+    assert 0 <= after - before - inside <= recording.unpaired[0] <= 0.1 * recording.hits[0]
 
 
 def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, run, tmp_path):

@@ -58,14 +58,14 @@ function told() {
   const name = zoomed === 0 ? "" : `${where}: `
   const parts = [total[0] === 0 ? "nothing in the selection" : name + about.total(zoomed)]
   if (state.cells !== null) {
-    parts.push("in the selected time only")
+    parts.push(`in the selected time only${baseline ? ", beside all of the baseline" : ""}`)
     if (data.grid.folded) parts.push(`there ${several(data.grid.folded, "light frame")} counted as their callers'`)
   }
   if (drawn.narrower) parts.push(`${counted(drawn.narrower)} narrower than half a pixel: zoom in`)
   if (drawn.deeper) parts.push("stacks go on deeper: zoom in")
   if (drawn.skipped) parts.push(`${counted(drawn.skipped)} outer callers not drawn`)
   if (options.folded) parts.push(`${counted(options.folded)} of the lightest frames counted as their callers'`)
-  what.textContent = parts.join("; ")
+  what.textContent = state.told = parts.join("; ")
   legend.replaceChildren(...legend_items())
   if (baseline) list_gone(before)
   list_top()

@@ -12,8 +12,7 @@ const width_of = (letter) => {
 
 function fitted(text, room) {
   let used = 0, fits = 0
-  const dots = width_of("…")
-  const letters = Array.from(text)
+  const dots = width_of("…"), letters = Array.from(text)
   for (let i = 0; i < letters.length; i++) {
     used += width_of(letters[i])
     if (used > room) return fits >= 2 ? letters.slice(0, fits).join("") + "…" : ""
@@ -73,8 +72,8 @@ function resize(rows) {
 function scroll_to(row) {
   const element = cb_context.index.find_one(box)?.el
   if (!element) return
-  const first = (state.inverted ? row : state.rows - 1 - row) - 3, [y, height] = [first, 7].map((rows) => rows * options.row_px)
-  element.scrollTop = Math.min(Math.max(element.scrollTop, y + height - element.clientHeight), y)
+  const px = options.row_px, y = (state.inverted ? row : state.rows - 1 - row) * px
+  element.scrollTop = Math.min(Math.max(element.scrollTop, y + 4 * px - element.clientHeight), y - 3 * px)
 }
 
 function scroll_to_root() {

@@ -111,7 +111,7 @@ def flame(
     selection = ColumnDataSource({"cells": []})
     parts: list[Any] = []
     if grid is not None and grid.columns > 1:
-        when = timed(drawn, profile, grid, max(PAGE - size(data), LEAST_TIMED), size(data["entries"]))
+        when = timed(drawn, profile, grid, room=PAGE - size(data), spare=size(data["entries"]))
         step = grid.rows // when.grid.rows
         parts.append(heatmap(replace(profile, banners=()), selection, step=step))
         data |= page_times(when, step)

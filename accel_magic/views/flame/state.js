@@ -9,7 +9,7 @@ const everything = options.states.map(() => true)
 const state = {tree: lines, by_line: true, states: [...everything], cells: null, within: entries, zoomed: 0, cursor: 0,
                focused: false, visited: [0], at: 0, text: "", trouble: "", matched: null, color: options.color,
                inverted: options.inverted, rows: options.rows, drawn: null, own: null, total: null, before: null,
-               line_own: null, line_total: null}
+               line_own: null, line_total: null, told: ""}
 let functions = null
 
 function weigh() {

@@ -159,7 +159,7 @@ def chain(count):
 HOSTILE = {
     "a log of one line": ("a.txt", b"a " + b"1 : " * 30_000),
     "a log of a few lines": ("a.txt", b"a " + b"1 : " * 30_000 + b"\n x\n"),
-    "numbers above a frame": ("a.txt", b"a " + b"1 " * 60_000 + b"\n\t10 f (/a)\n"),
+    "numbers above a frame": ("a.txt", b"a " + b"1 " * 125_000 + b"\n\t10 f (/a)\n"),
     "a line of blanks": ("perf.txt", PERF.encode() + b"a" + b" " * 50_000 + b"x\n"),
     "a frame of parentheses": ("a.folded", b"a;" + b" (" * 50_000 + b":5 3\n"),
     "a deep stack": ("a.folded", b";".join(b"f%d" % number for number in range(20_000)) + b" 3\n"),

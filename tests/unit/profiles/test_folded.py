@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
@@ -48,7 +48,10 @@ def test_frames_of_py_spy_are_python():
 
 
 @given(st.lists(st.sampled_from(["a", " (", ")", ":", "7", "b.py", " ", "\n"]), max_size=8).map("".join))
-@settings(max_examples=300)
+@example("a (:7)")
+@example("a ()")
+@example("a (b.py:7) (b.py:7)")
+@settings(max_examples=200)
 def test_the_first_parenthesis_begins_the_place_and_the_last_colon_ends_its_file(text):
     placed = re.fullmatch(r"(.*?) \((.+):([0-9]{1,9})\)", text, re.DOTALL)
     module = re.fullmatch(r"(.*?) \((.+)\)", text, re.DOTALL)

@@ -100,6 +100,12 @@ def test_samples_of_other_events_count_one_each(read):
     assert (profile.unit, profile.origin) == ("samples", "perf script: cycles:u, sched:sched_switch")
 
 
+def test_samples_of_a_clock_whose_period_was_not_printed_count_one_each(read):
+    profile = read("a 1 5.000001: cpu-clock: \n\t 10 f+0x1 (/x)\n\na 1 5.1: 10 cpu-clock: \n\t 20 g (/x)\n")
+
+    assert (profile.unit, profile.total) == ("samples", 2)
+
+
 def test_samples_without_times_are_read_too(read):
     profile = read("a 1/2 cpu-clock: \n\t 10 f (/x)\n\na 1/2 cpu-clock: \n\t 20 g (/x)\n")
 

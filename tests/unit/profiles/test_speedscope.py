@@ -239,3 +239,22 @@ def test_modules_in_brackets_are_kept(build, tmp_path):
         {"name": "loop_[j]"},
     ]
     assert speedscope.read(path).frames == frames
+
+
+def test_what_tools_write_as_null_is_what_they_do_not_know(tmp_path):
+    frames = [{"name": "f.<locals>.<genexpr>", "file": "w.py", "line": 2, "col": None}, {"name": "g", "file": None}]
+    file = {
+        "activeProfileIndex": None,
+        "exporter": None,
+        "name": None,
+        "shared": {"frames": frames},
+        "profiles": [{**sampled([[1, 0]], [0.02], "seconds"), "name": None}],
+    }
+    path = tmp_path / "a.speedscope.json"
+    path.write_text(json.dumps(file))
+
+    profile = speedscope.read(path)
+
+    assert profile.path(0) == (Frame("g", Kind.NATIVE),)
+    assert profile.path(1)[1] == Frame("f.<locals>.<genexpr>", Kind.PYTHON, "w.py", 2)
+    assert (profile.total, profile.unit, profile.origin) == (20_000_000, "ns", "speedscope")

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -164,6 +165,20 @@ def test_samples_with_other_columns_are_refused(cell, tmp_path, change):
         store.load(path)
 
     assert "there is no column" in error.value.why
+
+
+@pytest.mark.parametrize("state", ["gone", None])
+def test_a_state_that_does_not_exist_is_refused(cell, tmp_path, state):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    table = pq.read_table(path)
+    names = [state, *table.column("state").to_pylist()[1:]]
+    column = pa.array(names, pa.string()).dictionary_encode().cast(table.schema.field("state").type)
+    pq.write_table(table.set_column(table.column_names.index("state"), "state", column), path)
+
+    with pytest.raises(RecordingError, match="is damaged") as error:
+        store.load(path)
+
+    assert "state" in error.value.why
 
 
 def _as_text(table, name):

@@ -12,6 +12,7 @@ from accel_magic.traces.sources import KernelSource, quiet_s
 
 PAGE = mmap.PAGESIZE
 LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize,), point_layouts=(PointLayout(0, ()),))
+SIZE = 4 << 20
 RECORD = HEAD.itemsize + 8  # with the ring buffer's own header
 
 
@@ -36,9 +37,9 @@ def test_rings_are_left_alone_for_no_longer_than_all_cpus_take_to_half_fill_one(
 
 @pytest.fixture
 def kernel():
-    """Descriptors of control, counters and histograms, and of a ring of 1 MiB with nothing in it."""
+    """Descriptors of control, counters and histograms, and of a ring with nothing in it."""
     descriptors = [os.memfd_create(name) for name in ("control", "counters", "histograms", "ring")]
-    for descriptor, size in zip(descriptors, (PAGE, PAGE, PAGE, 2 * PAGE + (2 << 20)), strict=True):
+    for descriptor, size in zip(descriptors, (PAGE, PAGE, PAGE, 2 * PAGE + 2 * SIZE), strict=True):
         os.ftruncate(descriptor, size)
     yield descriptors
     for descriptor in descriptors:
@@ -47,13 +48,13 @@ def kernel():
 
 def test_a_ring_that_fills_is_drained_again_soon(monkeypatch, kernel):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "ring_sizes": [1 << 20]}
+    message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "ring_sizes": [SIZE]}
 
     def pause(stacks, waiting):
         os.pwrite(kernel[3], struct.pack("<Q", waiting), PAGE)  # the producer's position
         return KernelSource({**message, "stacks": stacks}, kernel).pause_s()
 
-    assert pause(("kernel",), 0) == pytest.approx((1 << 20) // RECORD * 500e-9 / 2) > 0.01
-    assert pause(("kernel",), 1 << 14) == pause(("kernel",), 0)
-    assert pause(("kernel",), (1 << 14) + RECORD) == 0.01
+    assert pause(("kernel",), 0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
+    assert pause(("kernel",), SIZE // 64) == pause(("kernel",), 0) > 0.02
+    assert pause(("kernel",), SIZE // 64 + RECORD) == 0.01
     assert pause(("python",), 0) == 0.01  # other processes have none, which costs nothing

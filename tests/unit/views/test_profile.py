@@ -144,7 +144,7 @@ def test_banners_stand_on_the_page_once(result):
     source = page.profile_html(result)
 
     assert source.count('<div class="am-banner">REPLAY:') == 1
-    assert r'class=\"banner\"' not in source  # which the graph alone has
+    assert r"class=\"banner\"" not in source  # which the graph alone has
 
 
 @pytest.mark.parametrize("kind", page.FIGURES)

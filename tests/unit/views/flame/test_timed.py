@@ -150,6 +150,38 @@ def test_what_is_light_in_every_column_goes_first_and_a_burst_stays(burst):
     assert found.weight.sum() == made.total
 
 
+def test_light_frames_that_are_heavy_together_count_as_the_one_that_called_them_all():
+    builder = ProfileBuilder()
+    main = builder.node(builder.frame("main"))
+    busy = builder.node(builder.frame("busy"), main)
+    calls = [builder.node(builder.frame(f"f{number}"), busy) for number in range(100)]
+    times = np.sort(np.random.default_rng(1).integers(0, 10**10, 30_000))
+    for number, time in enumerate(times.tolist()):
+        builder.add(main if number % 300 else calls[number // 300], 1, time_ns=time)
+    made = builder.build()
+    drawn = tree(made)
+    found = timed(drawn, made, Grid(column_ns=10**9, rows=50, columns=10), 500)
+
+    names = [drawn.frames[drawn.node_frames[node]].name for node in found.node]
+    assert set(names) == {"main", "busy"}
+    assert found.weight[[name == "busy" for name in names]].sum() == 100
+
+
+def test_a_long_wait_makes_no_other_frame_light():
+    builder = ProfileBuilder()
+    main, once, lock = (builder.node(builder.frame(name)) for name in ("main", "once", "lock"))
+    rng = np.random.default_rng(1)
+    for number, time in enumerate(np.sort(rng.integers(0, 300 * 10**9, 30_000)).tolist()):
+        builder.add(once if 400 <= number < 410 else main, 10_000_000 + number, time_ns=time)
+    builder.add(lock, 295 * 10**9, time_ns=4 * 10**9, state=State.OFF_CPU)
+    made = builder.build(unit="ns")
+    drawn = tree(made)
+    found = timed(drawn, made, Grid(column_ns=10**9, rows=50, columns=300), 20_000)
+
+    assert found.grid.rows < 50
+    assert {drawn.frames[drawn.node_frames[node]].name for node in found.node} == {"main", "once", "lock"}
+
+
 def test_what_fits_is_kept_whole_and_what_fits_only_without_a_second_list_too():
     made = steady(burst=True)
     drawn = tree(made)
