@@ -22,10 +22,17 @@ LARGEST = 1_000_000
 """Bytes of all recordings together: they are part of the repository."""
 
 SAVE = """
+import re
 from dataclasses import replace
 from pathlib import Path
 import accel_magic
 from accel_magic.traces.store import save
+
+_PLACE = re.compile(r".*/(?:(?:site|dist)-packages|python3\\.\\d+)/(.+)|.*/(accel_magic/.+\\.py)|.*/([^/]+)")
+
+def _told(module):
+    place = _PLACE.fullmatch(module)
+    return place[place.lastindex] if place else module
 
 def _save(path):
     recording = accel_magic.last.recording
@@ -38,7 +45,7 @@ def _save(path):
     machine = {**recording.machine, "host": "elsewhere"}
     recording = replace(recording, plan=replace(recording.plan, points=points), machine=machine)
     if recording.stacks is not None:
-        frames = tuple(frame._replace(module=Path(frame.module).name) for frame in recording.stacks.frames)
+        frames = tuple(frame._replace(module=_told(frame.module)) for frame in recording.stacks.frames)
         recording = replace(recording, stacks=replace(recording.stacks, frames=frames))
     save(recording, path)
 """

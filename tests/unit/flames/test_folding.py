@@ -1,10 +1,14 @@
 """What lies below the traced code is folded away: the notebook's frames and the tracer's."""
 
+from pathlib import Path
+
 import pytest
 
+import accel_magic
 from accel_magic.flames.folding import TRACER, folded
 from accel_magic.profiles.model import Frame, Kind
 
+RECORDINGS = Path(__file__).parents[3] / "notebooks" / "recordings"
 SITE = "/usr/lib/python3/site-packages"
 NOTEBOOK = [f"{SITE}/ipykernel/kernelapp.py", "/usr/lib/python3.11/asyncio/base_events.py", f"{SITE}/IPython/core/x.py"]
 MAGIC = [f"{SITE}/accel_magic/magics/traced.py", f"{SITE}/accel_magic/magics/cell.py"]
@@ -53,3 +57,13 @@ def test_beginning_and_ending_the_trace_is_the_tracers_own_doing_and_a_decorated
 
     assert folded((*around, *stack("/usr/lib/python3.11/threading.py"))) == (TRACER,)
     assert folded(decorated) == decorated
+
+
+@pytest.mark.parametrize("file", sorted(RECORDINGS.glob("flame-*.parquet")), ids=lambda file: file.stem)
+def test_the_notebooks_recordings_hold_no_folder_and_show_no_frame_of_the_notebook_itself(file):
+    result = accel_magic.open(file)
+    frames = {frame for stack in result.stacks["frames"] for frame in stack}
+
+    assert any(frame.kind == Kind.PYTHON and frame.module.startswith("cell [") for frame in frames)
+    assert not [frame for frame in frames if frame.module.startswith("/")]
+    assert not [frame for frame in frames if frame.name.startswith(("InteractiveShell.", "TracedCells."))]
