@@ -85,7 +85,8 @@ def run(
     """
     observer.launching(launch)
     ran = device.launch(module, launch.kernel, launch.grid, launch.block, arguments, launch.shared_bytes)
-    sys.stdout.write("".join(ran.printed))  # as a GPU's driver does it
+    if ran.printed:
+        sys.stdout.write("".join(ran.printed))  # as a GPU's driver does it
     observer.launched(replace(launch, returned_ns=time.monotonic_ns(), device_ns=ran.duration_ns, number=ran.number))
 
 
