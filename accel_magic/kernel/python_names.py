@@ -190,19 +190,22 @@ class PythonNames:
 
     def __init__(self) -> None:
         self._codes: dict[tuple[int, int], _Code] = {}
+        self._learnt = np.zeros(0, np.uint64)
         kept = deque[object](maxlen=_MOST_KEPT)
         _keepers[id(self)] = kept.append
         weakref.finalize(self, _keepers.pop, id(self))
         _listen()
 
     def learn(self, raw: RawStacks) -> None:
-        """Read the code objects of these stacks that are not known yet; cheap when called again.
+        """Read the code objects of these stacks that are not known yet; cheap where most were there the last time.
 
         Raises:
             MachineError: The frames of this Python cannot be found in memory.
 
         """
-        words = raw.words[np.repeat(raw.kinds == PYTHON, np.diff(raw.starts))].reshape(-1, 2)
+        new = (raw.kinds == PYTHON) & ~np.isin(raw.keys, self._learnt)
+        self._learnt = raw.keys
+        words = raw.words[np.repeat(new, np.diff(raw.starts))].reshape(-1, 2)
         for address, second in np.unique(words & np.array([~0, ~0 << 32], np.int64).view(np.uint64), axis=0).tolist():
             self._code(address, second >> 32)
 

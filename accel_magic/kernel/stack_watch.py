@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.traces.stacks import RawStacks, StackTable
 
 _INTERVAL_S: Final = 0.2
-_SHARE: Final = 0.005
+_SHARE: Final = 0.003
 """Of one CPU that looking may take: where there are many stacks it happens less often."""
 
 
