@@ -319,6 +319,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.thorough  # boots a machine of its own
 def test_the_lab_dies_with_a_server_that_is_killed(tmp_path):
     server = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -71,9 +72,15 @@ def test_the_quickstart_runs_live_in_less_than_90_seconds():
         assert "accel-magic-figure" in html
 
 
+@pytest.fixture(scope="module")
+def played():
+    """A notebook where nothing can be traced, run once: with its outputs, and the seconds it took."""
+    return cache(lambda path: executed(path, NOTHING_CAN_BE_TRACED))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path):
-    notebook, took = executed(path, NOTHING_CAN_BE_TRACED)
+def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path, played):
+    notebook, took = played(path)
 
     assert took < 90
     assert "REPLAY: " in printed(notebook)
@@ -89,16 +96,9 @@ def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path):
 
 
 @pytest.fixture(scope="module")
-def replayed():
-    """The outputs of a notebook, as text, by the beginnings of its cells' code; run once."""
-    runs = {}
-
-    def outputs(path, beginning):
-        if path not in runs:
-            runs[path] = executed(path, NOTHING_CAN_BE_TRACED)[0]
-        return shown(runs[path], beginning)
-
-    return outputs
+def replayed(played):
+    """The outputs of a notebook that plays its recordings, as text, by the beginnings of its cells' code."""
+    return lambda path, beginning: shown(played(path)[0], beginning)
 
 
 def shown(notebook, beginning):
