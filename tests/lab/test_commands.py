@@ -132,7 +132,7 @@ def test_a_shell_takes_keys_and_interrupts(tmp_path):
         pytest.param(
             ["trace", "intel_vpu:ivpu_bo_crate_ioctl", "--", "true"],
             "did you mean ivpu_bo_create_ioctl",
-            marks=pytest.mark.thorough,  # boots a machine of its own, and finds what test_kprobes.py does
+            marks=pytest.mark.thorough,  # boots a machine of its own; unit tests know the suggestion
         ),
     ],
 )
