@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import threading
+from typing import Final
 
 _MODULES = (
     "accel_magic.views.live",
@@ -19,12 +21,15 @@ _MODULES = (
     "bokeh.resources",
 )
 
+_COLUMNS: Final = 20
+"""Of a table that pandas shows in a notebook, unless the user says otherwise: its own default there."""
+
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
 
 def start() -> None:
-    """Start importing in a thread, once in the life of the process."""
+    """Start importing in a thread, once in the life of the process, which must be a notebook's kernel."""
     global _thread  # noqa: PLW0603 - imports happen once in a process
     with _lock:
         if _thread is None:
@@ -39,7 +44,23 @@ def wait() -> None:
 
 
 def _import() -> None:
+    with contextlib.suppress(Exception):
+        _import_pandas()
     for name in _MODULES:
         # What is wrong with a module is told where it is used, if it ever is.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+
+
+def _import_pandas() -> None:
+    """Import pandas as a cell would have done it.
+
+    On import it asks for `get_ipython`, a builtin only while a cell runs, whether tables will be shown in a terminal. A
+    thread that imports it between two cells would have wide tables cut to the width of one.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pandas as pd
+
+    if pd.get_option("display.max_columns") == 0:
+        pd.set_option("display.max_columns", _COLUMNS)

@@ -10,6 +10,7 @@ from accel_magic.views import ahead
 @pytest.fixture
 def fresh(monkeypatch):
     monkeypatch.setattr(ahead, "_thread", None)
+    monkeypatch.setattr(ahead, "_import_pandas", lambda: None)
     return ahead
 
 
@@ -20,6 +21,20 @@ def test_after_waiting_bokeh_and_ipywidgets_are_imported_and_not_before():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["set()", "set()"]
+
+
+@pytest.mark.parametrize(
+    ("before", "columns"),
+    [("", "20"), ("import pandas; pandas.set_option('display.max_columns', 0)", "0")],
+    ids=["imported ahead", "imported and set by the user"],
+)
+def test_tables_are_shown_as_in_a_notebook_whoever_imports_pandas(before, columns):
+    code = (
+        f"from accel_magic.views import ahead\n{before}\n"
+        "ahead.start(); ahead.wait(); import pandas; print(pandas.get_option('display.max_columns'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == columns
 
 
 def test_waiting_for_what_was_never_started_returns_at_once(fresh):
