@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from accel_magic.traces.recording import Recording
 
 LEFT_OUT: Final = "samples and waits of the notebook's own threads are left out (--all-frames shows them)"
+_UNTIMED: Final = "could not be timed: their end was not seen, or too many threads waited at once"
 _WHAT = {"profile": "samples", "offcpu": "waits"}
 
 
@@ -31,7 +32,7 @@ def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[L
         if point.kind in _WHAT:
             what = _WHAT[point.kind]
             found.append(Lost(int(recording.lost[point.id]), f"{what} were lost: the buffer was full"))
-            found.append(Lost(int(recording.unpaired[point.id]), f"{what} could not be timed: their end was not seen"))
+            found.append(Lost(int(recording.unpaired[point.id]), f"{what} {_UNTIMED}"))
             found.append(Lost(_not_kept(recording, point.id), f"{what} {_why(recording, point.id)}"))
     return tuple(lost for lost in found if lost.count > 0)
 
