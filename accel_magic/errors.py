@@ -1,4 +1,4 @@
-"""The errors a user of accel_magic can meet. Each says what is wrong, why, and what fixes it."""
+"""The errors that users of accel_magic can meet. Each names what is wrong, why, and what fixes it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ class AccelMagicError(Exception):
 
     Args:
         what: What is wrong, one line, in the user's words.
-        why: The reason, where it is known.
-        fix: The command or the change that mends it.
+        why: The reason, if it is known.
+        fix: The command or the change that fixes it.
+        code: A stable name such as `probe.no-match`: an area, a dot, then what is wrong. Programs and tests compare
+            codes; the sentences may change.
 
     """
 
-    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+    def __init__(self, what: str, *, why: str = "", fix: str = "", code: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.why = why
         self.fix = fix
+        self.code = code
 
     def __str__(self) -> str:
         lines = [self.what]
@@ -29,7 +32,8 @@ class AccelMagicError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
-        return [f"{type(self).__name__}: {self}"]
+        code = f" [{self.code}]" if self.code else ""
+        return [f"{type(self).__name__}{code}: {self}"]
 
 
 class ProbeError(AccelMagicError):
