@@ -187,6 +187,18 @@ class GpuResult:
 
         return save(self.recording, path)
 
+    def to_html(self, path: str | Path) -> Path:
+        """Write what a notebook shows as one interactive HTML file, which needs no network: to look at, to mail."""
+        from accel_magic.views.page import save
+
+        return save(
+            lambda: self._repr_mimebundle_()["text/html"],
+            path,
+            f"{', '.join(self.recording.sources)} on {self.recording.device}",
+            self.machine,
+            started=self.recording.started,
+        )
+
     def __repr__(self) -> str:
         """Same text as a terminal shows."""
         from accel_magic.views.gpu import gpu_text

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.block import Block
-    from accel_magic.magics.line import Common
+    from accel_magic.options import Common
     from accel_magic.player import Player
 
     Steps: TypeAlias = Block[Any] | Player[Any, Any]

@@ -67,7 +67,14 @@ class ProfileComparison:
         """Write what a notebook shows as one interactive HTML file, which needs no network."""
         from accel_magic.views.page import save
 
-        return save(self, self.profile, path)
+        profile = self.profile
+        return save(
+            lambda: self._repr_mimebundle_()["text/html"],
+            path,
+            profile.origin or "profile",
+            profile.machine,
+            started=profile.started,
+        )
 
     def __repr__(self) -> str:
         """Plain-text tables."""

@@ -136,7 +136,14 @@ class ProfileResult:
         """Write what a notebook shows as one interactive HTML file, which needs no network: to look at, to mail."""
         from accel_magic.views.page import save
 
-        return save(self, self.profile, path)
+        profile = self.profile
+        return save(
+            lambda: self._repr_mimebundle_()["text/html"],
+            path,
+            profile.origin or "profile",
+            profile.machine,
+            started=profile.started,
+        )
 
     def to_pprof(self, path: str | Path) -> NoReturn:
         """Refuse, and say why and what else there is.

@@ -280,6 +280,19 @@ class TraceResult:
 
         return export(self, path)
 
+    def to_html(self, path: str | Path) -> Path:
+        """Write what a notebook shows as one interactive HTML file, which needs no network: to look at, to mail."""
+        from accel_magic.views.page import save
+
+        probes = dict.fromkeys(point.probe for point in self.plan.points)
+        return save(
+            lambda: self._repr_mimebundle_()["text/html"],
+            path,
+            f"trace of {', '.join(probes)}",
+            self.machine,
+            started=self.recording.started,
+        )
+
     def summary(self) -> str:
         """Plain-text result: headline, counts, latencies."""
         from accel_magic.views.text import summary

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accel_magic.views.tables import Table
 
 TOP = 10
-_OUTCOMES = {"error": "the traced code raised", "interrupted": "interrupted"}
+_OUTCOMES = {"error": "the traced code failed", "interrupted": "interrupted"}
 
 
 def gpu_headline(result: GpuResult) -> tuple[Note, ...]:

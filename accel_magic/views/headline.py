@@ -25,7 +25,7 @@ def headline(result: TraceResult) -> tuple[Note, ...]:
     recording, plan, imported = result.recording, result.plan, result.recording.imported
     unpaired = int(recording.unpaired.sum())
     limit = f" {exact_text(plan.max_events)}" if plan.max_events is not None else ""
-    outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
+    outcomes = {"error": "the traced code failed", "interrupted": "interrupted"}
     counted = f"as many as the {imported.format} holds" if imported else "exact, counted in the kernel"
     notes = [Note(duration_text(recording.duration_ns))] if recording.timed else []
     notes.append(Note(_plural(result.hits, "hit"), hint=counted))

@@ -29,7 +29,7 @@ def program_headline(result: ProgramResult) -> tuple[Note, ...]:
     """Items of the first line."""
     recording = result.recording
     places = sum(len(place.names) for place in recording.places)
-    outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
+    outcomes = {"error": "the traced code failed", "interrupted": "interrupted"}
     notes = [
         Note(recording.program),
         Note(duration_text(recording.duration_ns)),
