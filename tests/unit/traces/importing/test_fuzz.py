@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
@@ -61,13 +61,11 @@ def outcome(tmp_path, data):
     result.to_parquet(tmp_path / "saved.parquet")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.sampled_from(LINES) | st.sampled_from(JUNK) | st.binary(max_size=60), max_size=30))
 def test_any_lines_in_any_order_are_imported_or_refused(tmp_path, lines):
     outcome(tmp_path, b"".join(lines))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_output_is_imported_or_refused(tmp_path, data):
     raw = bytearray(data.draw(st.sampled_from(SAMPLES)).read_bytes())
@@ -86,7 +84,6 @@ def test_a_damaged_output_is_imported_or_refused(tmp_path, data):
     outcome(tmp_path, bytes(raw))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
 def test_anything_at_all_is_imported_or_refused(tmp_path, data):
     outcome(tmp_path, data)
