@@ -16,7 +16,7 @@ import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import TraceStateError
-from accel_magic.kernel import compiler, own_process, scope, syscalls, waits
+from accel_magic.kernel import clock, compiler, own_process, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
@@ -235,13 +235,14 @@ class LiveSession:
             counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
         )
         rings, limit, start_ns = read.rings, self.plan.max_events, self._start_ns
+        shift = clock.shift()
         recorded = sum(read.recorded)
         if not read.limit_reached:
-            rings, unfinished = waits.completed(attachment, rings, read.end_ns or end_ns)
+            rings, unfinished = waits.completed(attachment, rings, (read.end_ns or end_ns) - shift.ns)
             recorded += unfinished
         stacks, told = self._watch.resolved() if self._watch is not None else (None, ())
         return Recording(
-            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *told)),
+            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *shift.notes, *told)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -255,7 +256,7 @@ class LiveSession:
             samples=read.samples,
             event_count=recorded if limit is None else min(recorded, limit),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, rings, start_ns, limit),
+            load_events=RawEvents(layout, rings, start_ns - shift.ns, limit),
             outcome=outcome,
             stacks=stacks,
             process=own_process.describe() if attachment.waits_fd >= 0 else None,

@@ -14,10 +14,12 @@ from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps,
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.kernel.maps import create_value, power_of_two
 from accel_magic.kernel.source import (
+    MOST_CALLS,
     Program,
     Source,
     calls_points,
     generate,
+    measures_functions,
     started_size,
     syscall_number,
     waits_point,
@@ -29,8 +31,9 @@ from accel_magic.traces.mapped import map_value
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_INFLIGHT_CALLS = 16384
 _SYSCALL_NUMBERS = 512
+_CALLERS = np.dtype([("slots", "V24", (8192,)), ("swept", "<u8"), ("over", "<u8")])
+"""`struct am_callers` of bpf/kernel/latency.h."""
 _SMALLEST_RING = 4096
 _NOBODY = 0xFFFFFFFF  # no process's id; 0 is the idle task's, which most interrupts interrupt
 
@@ -78,9 +81,11 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
     if calls_points(plan):
         numbers[link.INFLIGHT] = keep.add(
             syscalls.map_create(
-                syscalls.MAP_HASH, key=16, value=started_size(plan), entries=_INFLIGHT_CALLS, name="am_inflight"
+                syscalls.MAP_HASH, key=16, value=started_size(plan), entries=MOST_CALLS, name="am_inflight"
             )
         )
+    if measures_functions(plan):
+        numbers[link.CALLERS] = keep.add(create_value(_CALLERS, "am_callers"))
     stacks = -1
     if plan.stacks and plan.records_events:
         stacks, numbers[link.SCRATCH] = stack_maps.create(keep)
@@ -149,6 +154,12 @@ def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None
     scope.fill(linker.numbers[link.SCOPE], root, tracers)
 
 
+def _drop_ended_calls(linker: Linker) -> None:
+    """Drop calls that can no longer return when their thread exits or their program is replaced."""
+    linker.raw_tracepoint("am_thread_ends", "sched_process_exit")
+    linker.raw_tracepoint("am_program_ends", "sched_process_exec")
+
+
 @dataclass(frozen=True)
 class KernelEngine:
     """Attaches plans to the running kernel.
@@ -184,7 +195,11 @@ class KernelEngine:
                 raise attach_error(error) from None
             undo.pop_all()
         return Attachment(
-            plan=replace(plan, skipped=(*plan.skipped, *linker.skipped.values())),
+            plan=replace(
+                plan,
+                skipped=(*plan.skipped, *linker.skipped.values()),
+                notes=(*plan.notes, *source.notes),
+            ),
             layout=source.layout,
             control_fd=maps.control,
             counters_fd=maps.counters,
@@ -212,6 +227,8 @@ class KernelEngine:
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
             _follow_processes(linker, root, tracers)
+        if calls_points(plan):
+            _drop_ended_calls(linker)
         cookies = _cookies(plan)
         if tables:
             _fill_syscall_tables(source, plan, cookies, maps.numbers[link.SYSCALLS])

@@ -243,8 +243,8 @@ def compile_user(text: str, name: str) -> Compiled:
 
 
 def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> ProgramError:
-    output = re.sub(r"/virtual/main\.c", name, str(answer["output"])).strip() or str(answer["error"])
-    fix = "mend the line that clang names"
+    output = str(answer["output"]).replace("/virtual/main.c", name).strip() or str(answer["error"])
+    fix = "correct the line that clang names"
     unknown = re.search(r"fatal error: .* file not found|incomplete definition of type '([^']+)'", output)
     if unknown and unknown[1] == "struct pt_regs":
         fix = "add #include <uapi/linux/ptrace.h> at the top: it has the registers"
@@ -254,5 +254,5 @@ def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> Pro
             "helpers, registers and tracepoint arguments are known" + (f", not {unknown[1]}" if unknown[1] else "")
         )
     elif "could not open bpf map" in output:
-        fix = "the kernel refuses to make this map: mend its type, its sizes or its flags"
-    return ProgramError(f"{name} does not compile", why=output, fix=fix)
+        fix = "the kernel refuses to create this map: correct its type, its sizes or its flags"
+    return ProgramError(f"{name} does not compile", why=output, fix=fix, code="program.does-not-compile")
