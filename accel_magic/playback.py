@@ -12,13 +12,13 @@ import numpy as np
 from accel_magic.api import result_of
 from accel_magic.block import keep
 from accel_magic.errors import RecordingError
+from accel_magic.opening import read_recording
 from accel_magic.player import Player
 from accel_magic.session import Show, uninterrupted
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.traces.store import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        recording = read(path)
+        recording = read_recording(path)
         imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(

@@ -12,6 +12,7 @@ from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics.options import Line, parse
 from accel_magic.magics.traced import Request, TracedCells
+from accel_magic.probes import bpftrace
 from accel_magic.session import warm_up
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class KTrace(TracedCells):
     def ktrace(self, line: str, cell: str | None = None) -> object:
         """Trace the cell. `%ktrace --help` lists probes and options."""
         __tracebackhide__ = True
+        bpftrace.check(line, cell or "")
         read = self.read("ktrace", parse, line, cell)
         if read is None:
             return None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
-from accel_magic.traces.importing import read
+from accel_magic.opening import read_recording
 from accel_magic.traces.result import TraceResult
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
@@ -42,7 +42,7 @@ def outcome(tmp_path, data):
     path = tmp_path / "output.txt"
     path.write_bytes(data)
     try:
-        recording = read(path)
+        recording = read_recording(path)
     except RecordingError as error:
         refused = error
     else:
