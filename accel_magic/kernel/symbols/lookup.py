@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic.demangle import function_name
 from accel_magic.kernel.symbols import functions, jit, kallsyms
 from accel_magic.kernel.symbols.mappings import DELETED
-from accel_magic.names import function_name
 from accel_magic.profiles.model import Frame, Kind
 
 if TYPE_CHECKING:
