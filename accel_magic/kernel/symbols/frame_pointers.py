@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import foreign_files
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions, mappings
 from accel_magic.probes.elf import identity
@@ -24,6 +25,7 @@ _OPTION: Final = "-fno-omit-frame-pointer"
 _SET: Final = np.frombuffer(b"\x48\x89\xe5", np.uint8)
 """`mov %rsp, %rbp`, which every function that keeps frame pointers has at its beginning."""
 _BEGINNING: Final = 32
+_LAST_OFFSET: Final = 1 << 62
 _SMALLEST: Final = 64
 _LOOKED_AT: Final = 4000
 _MOST_FUNCTIONS: Final = 0.5
@@ -80,13 +82,15 @@ def _kept_share(path: str, *_identity: int) -> float | None:
     offsets, loaded = known.segments.file_offsets(large)
     offsets = offsets[loaded][:: max(len(large) // _LOOKED_AT, 1)]
     try:
-        content = np.memmap(path, np.uint8, "r")
-    except (OSError, ValueError):
+        # Not mapped: its owner may cut it short at any moment, and memory that has lost its file ends the process.
+        with foreign_files.opened(Path(path), follow=mappings.is_link(Path(path))) as file:
+            read = [os.pread(file.fileno(), _BEGINNING, offset) for offset in offsets.tolist() if offset < _LAST_OFFSET]
+    except OSError:
         return None
-    offsets = offsets[offsets < len(content) - _BEGINNING]
-    if not len(offsets):
+    whole = [beginning for beginning in read if len(beginning) == _BEGINNING]
+    if not whole:
         return None
-    beginnings = content[offsets[:, None] + np.arange(_BEGINNING, dtype=np.uint64)]
+    beginnings = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, _BEGINNING)
     windows = np.lib.stride_tricks.sliding_window_view(beginnings, len(_SET), axis=1)
     return float((windows == _SET).all(axis=2).any(axis=1).mean())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.kernel.symbols.functions import Functions
+    from accel_magic.kernel.symbols.jit import Compiled
     from accel_magic.kernel.symbols.mappings import Mappings
 
 HIDDEN: Final = Frame("[kernel]", Kind.KERNEL)
@@ -69,13 +70,20 @@ def native_frames(addresses: NDArray[np.uint64], mappings: Mappings, frames: Fra
     """Frame of each address in a process, (N,) int64; `NO_CODE` where there is none, `DROPPED` of the tracer's own."""
     found = np.full(len(addresses), NO_CODE, np.int64)
     at = mappings.at(addresses)
+    compiled = lru_cache(maxsize=1)(partial(jit.functions, mappings.pid, mappings.owner))
     for mapping in np.unique(at[at >= 0]).tolist():
         chosen = np.flatnonzero(at == mapping)
-        found[chosen] = _in_mapping(addresses[chosen], mappings, mapping, frames)
+        found[chosen] = _in_mapping(addresses[chosen], mappings, mapping, frames, compiled)
     return found
 
 
-def _in_mapping(addresses: NDArray[np.uint64], mappings: Mappings, mapping: int, frames: Frames) -> NDArray[np.int64]:
+def _in_mapping(
+    addresses: NDArray[np.uint64],
+    mappings: Mappings,
+    mapping: int,
+    frames: Frames,
+    compiled: Callable[[], Compiled],
+) -> NDArray[np.int64]:
     name = mappings.names[mapping]
     if name == _TRAMPOLINES:
         return np.full(len(addresses), DROPPED, np.int64)
@@ -84,7 +92,7 @@ def _in_mapping(addresses: NDArray[np.uint64], mappings: Mappings, mapping: int,
     offsets = addresses - mappings.starts[mapping] + mappings.offsets[mapping]
     module = name.removesuffix(DELETED)
     if not len(known.segments.addresses):
-        return _without_file(addresses, offsets, mappings.pid, module, frames)
+        return _without_file(addresses, offsets, compiled(), module, frames)
     places = known.addresses(offsets)
     labels = np.where(places == functions.NOWHERE, offsets, known.beginning(places))
 
@@ -96,15 +104,14 @@ def _in_mapping(addresses: NDArray[np.uint64], mappings: Mappings, mapping: int,
 
 
 def _without_file(
-    addresses: NDArray[np.uint64], offsets: NDArray[np.uint64], pid: int, module: str, frames: Frames
+    addresses: NDArray[np.uint64], offsets: NDArray[np.uint64], known: Compiled, module: str, frames: Frames
 ) -> NDArray[np.int64]:
     """Frames in memory that a compiler filled at run time, or in a file that cannot be read any more."""
-    known = jit.functions(pid)
     in_file = module.startswith("/") and not module.startswith(_ANONYMOUS)
 
     def number(function: int, offset: int) -> int:
         if function >= 0:
-            return frames.number(Frame(known.names[function], Kind.NATIVE))
+            return frames.number(Frame(known.name(function), Kind.NATIVE))
         return frames.number(Frame(_offset_text(module, offset), Kind.NATIVE, module) if in_file else COMPILED)
 
     return _numbered(known.at(addresses), offsets if in_file else np.zeros_like(offsets), number)

@@ -173,7 +173,7 @@ def test_code_compiled_at_run_time_has_the_names_its_compiler_left(tmp_path, mon
         f"{start:x} 20 old_name\n{start:x} 20 py::work:/a b.py\ndamaged\n{start + 64:x} 10 other\n"
     )
     read = jit.functions
-    monkeypatch.setattr(jit, "functions", lambda pid: read(pid, tmp_path))
+    monkeypatch.setattr(jit, "functions", lambda pid, owner: read(pid, owner, tmp_path))
     table = resolve(raw((1, USER, [start + 4]), (2, USER, [start + 40])), None)
 
     assert shown(table, 1) == ["py::work:/a b.py"]
