@@ -1,6 +1,8 @@
 """Stacks of events on this very kernel, against chains of calls that are known."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +15,7 @@ import pytest
 from accel_magic import open as open_result
 from accel_magic import trace
 from accel_magic.api import Options
-from accel_magic.kernel import features, shared_functions, stack_maps
+from accel_magic.kernel import features, shared_functions, stack_maps, stack_watch
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.kernel.source import generate
 from accel_magic.probes.plan import Capture
@@ -205,6 +207,37 @@ def test_a_process_that_ends_during_the_trace_has_names_when_it_lived_long_enoug
         child.communicate()
     assert t.result.stacks["hits"].sum() == 5
     assert "leaf" in names(t.result.stacks["frames"][0], Kind.NATIVE)
+
+
+def test_an_interrupt_while_names_are_looked_up_leaves_addresses_and_all_counts(monkeypatch, nothing_attached):
+    def endless(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+        pytest.fail("the interrupt did not work")
+
+    monkeypatch.setattr(stack_watch, "resolve", endless)
+    with pytest.raises(KeyboardInterrupt), trace(GETPPID, stacks=True) as t:
+        one_way(3)
+    (frames,) = t.result.stacks["frames"]
+
+    assert t.result.hits == 3
+    assert names(frames, Kind.PYTHON)[-2:] == ["one_way", "by_hand"]
+    assert all(re.fullmatch("0x[0-9a-f]+", name) for name in names(frames, Kind.KERNEL, Kind.NATIVE))
+    assert names(frames, Kind.KERNEL)
+    assert any("interrupt" in note for note in t.result.plan.notes)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_while_names_are_looked_up_leaves_nothing_attached(monkeypatch, nothing_attached):
+    monkeypatch.setattr(stack_watch, "resolve", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), trace(GETPPID, stacks=True):
+        one_way(3)
+    monkeypatch.undo()
+    with trace(GETPPID, stacks=True) as t:
+        one_way(2)
+    assert t.result.hits == 2
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.demangle import function_name
 from accel_magic.kernel.symbols import functions, jit, kallsyms
 from accel_magic.kernel.symbols.mappings import DELETED
 from accel_magic.profiles.model import Frame, Kind
@@ -97,7 +96,7 @@ def _in_mapping(
     labels = np.where(places == functions.NOWHERE, offsets, known.beginning(places))
 
     def number(function: int, address: int) -> int:
-        text = function_name(known.name(function)) if function >= 0 else _offset_text(module, address)
+        text = known.name(function) if function >= 0 else _offset_text(module, address)
         return frames.number(Frame(text, Kind.NATIVE, module))
 
     return _numbered(known.at(places), labels, number)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from accel_magic.demangle import function_name, learn
 from accel_magic.kernel import scope
 from accel_magic.kernel.symbols.lookup import DROPPED, HIDDEN, NO_CODE, UNKNOWN, Frames, kernel_frames, native_frames
 from accel_magic.kernel.symbols.mappings import OWN, Processes
@@ -71,6 +72,21 @@ def resolve(raw: RawStacks, python: Names | None, processes: Processes | None = 
     numbers[chosen] = _native(addresses[chosen], _owners(raw)[stack[chosen]], processes or Processes(), frames)
     numbers[chosen] = _cut(numbers[chosen], stack[chosen], inward[chosen], frames)
     chosen = np.flatnonzero(kinds == PYTHON)
+    numbers[chosen] = _python(raw.words[chosen], python, frames)
+    return _table(raw, stack, *_named(numbers, frames.all()))
+
+
+def without_names(raw: RawStacks, python: Names | None) -> StackTable:
+    """Make the same table without looking names up: native frames and the kernel's are addresses. Reads no file."""
+    frames = Frames()
+    stack = np.repeat(np.arange(len(raw.keys)), np.diff(raw.starts))
+    numbers = np.full(len(raw.words), DROPPED, np.int64)
+    for kind, shown in ((KERNEL, Kind.KERNEL), (USER, Kind.NATIVE)):
+        chosen = np.flatnonzero(raw.kinds[stack] == kind)
+        different, inverse = np.unique(raw.words[chosen], return_inverse=True)
+        known = np.array([frames.number(Frame(f"{address:#x}", shown)) for address in different.tolist()], np.int64)
+        numbers[chosen] = known[inverse]
+    chosen = np.flatnonzero(raw.kinds[stack] == PYTHON)
     numbers[chosen] = _python(raw.words[chosen], python, frames)
     return _table(raw, stack, numbers, frames.all())
 
@@ -140,6 +156,23 @@ def _cut(
     beyond = inward >= first[stack] if len(stack) else none
     kept = np.where(numbers == NO_CODE, frames.number(UNKNOWN), numbers)
     return np.where(beyond & ((inward > 0) | (numbers == DROPPED)), DROPPED, kept)
+
+
+def _named(numbers: NDArray[np.int64], frames: Sequence[Frame]) -> tuple[NDArray[np.int64], Sequence[Frame]]:
+    """Put functions' names in the place of native symbols, all at once; two symbols may have the same name."""
+    learn(frame.name for frame in frames if frame.kind == Kind.NATIVE)
+    named = Frames()
+    renumbered = np.array(
+        [
+            named.number(frame._replace(name=function_name(frame.name)) if frame.kind == Kind.NATIVE else frame)
+            for frame in frames
+        ],
+        np.int64,
+    )
+    kept = numbers >= 0
+    found = numbers.copy()
+    found[kept] = renumbered[numbers[kept]]
+    return found, named.all()
 
 
 def _python(words: NDArray[np.uint64], python: Names | None, frames: Frames) -> NDArray[np.int64]:

@@ -85,6 +85,28 @@ def test_frames_are_turned_round_and_found_by_the_stacks_key(code):
     assert len(table.frames) == 2
 
 
+def test_cpp_functions_have_their_names_which_are_read_all_at_once(compiled, nm, monkeypatch):
+    text = """
+    __attribute__((noinline)) int one(int a) __asm__("_ZN7resolve5namedEi");
+    __attribute__((noinline)) int two(int a) __asm__("_ZN7resolve5namedEl");
+    int one(int a) { return a * 3; }
+    int two(int a) { return a * 5; }
+    """
+    library = compiled(text, "mangled")
+    found = {name: address for name, (address, _) in nm(library).items()}
+    base = ctypes.cast(ctypes.CDLL(str(library))["_ZN7resolve5namedEi"], ctypes.c_void_p).value
+    base -= found["_ZN7resolve5namedEi"]
+    asked, learn = [], resolving.learn
+    monkeypatch.setattr(resolving, "learn", lambda symbols: asked.append(list(symbols)) or learn(asked[-1]))
+    table = resolve(
+        raw((1, USER, [base + found["_ZN7resolve5namedEi"], base + found["_ZN7resolve5namedEl"] + 1])), None
+    )
+
+    assert shown(table, 1) == ["resolve::named", "resolve::named"]
+    assert len(table.frames) == 1
+    assert len(asked) == 1
+
+
 def test_a_return_address_is_that_of_the_call_before_it_but_the_innermost_is_exact(code):
     functions, _ = code
     start, size = functions["open_one"]
