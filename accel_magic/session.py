@@ -184,7 +184,8 @@ class LiveSession:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
             python = "python" in self.plan.stacks
-            self._watch = StackWatch(attachment.stacks_fd, python=python, each_look=self._each_look)
+            frames = attachment.layout.stack_frames
+            self._watch = StackWatch(attachment.stacks_fd, frames, python=python, each_look=self._each_look)
             self._control["ignored_tid"][:, 1] = self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {

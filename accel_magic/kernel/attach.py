@@ -83,8 +83,8 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
             )
         )
     stacks = -1
-    if plan.stacks and plan.records_events:
-        stacks, numbers[link.SCRATCH] = stack_maps.create(keep)
+    if layout.stack_frames:
+        stacks, numbers[link.SCRATCH] = stack_maps.create(keep, layout.stack_frames)
         numbers[link.STACKS] = stacks
     under_way = -1
     if waits_point(plan) is not None:

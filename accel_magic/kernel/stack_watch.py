@@ -30,13 +30,14 @@ class StackWatch:
 
     Args:
         table: Descriptor of the table of stacks; must stay open until `stop`.
+        frames: Frames that it has of a native stack at the most.
         python: Whether there are stacks of Python among them.
         each_look: Called in the thread after each look; None for nothing.
 
     """
 
-    def __init__(self, table: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
-        self._table = table
+    def __init__(self, table: int, frames: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
+        self._table, self._frames = table, frames
         self._each_look = each_look
         self._names = _names() if python else None
         self._processes = Processes()
@@ -108,7 +109,7 @@ class StackWatch:
             wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)
 
     def _look(self) -> RawStacks:
-        raw = stack_maps.read(self._table)
+        raw = stack_maps.read(self._table, self._frames)
         if self._names is not None:
             self._names.learn(raw)
         if raw.pids is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from accel_magic import foreign_files
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions, mappings
+from accel_magic.kernel.symbols.lookup import ROOTS
 from accel_magic.probes.elf import identity
 from accel_magic.profiles.interleave import is_interpreter
 from accel_magic.traces.stacks import USER
@@ -29,19 +30,6 @@ _LAST_OFFSET: Final = 1 << 62
 _SMALLEST: Final = 64
 _LOOKED_AT: Final = 4000
 _MOST_FUNCTIONS: Final = 0.5
-_ROOTS: Final = frozenset(
-    {
-        "_dl_start_user",
-        "_start",
-        "__libc_start_main",
-        "__libc_start_main_impl",
-        "__libc_start_call_main",
-        "start_thread",
-        "thread_start",
-        *("clone", "__clone", "clone3", "__clone3"),
-    }
-)
-"""Where a thread's code begins."""
 _FEW: Final = 0.05
 _NAMED: Final = 3
 
@@ -104,7 +92,7 @@ def why_short(table: StackTable) -> str:
     """Say why native stacks end before their thread's beginning; '' where they do not."""
     rows = np.flatnonzero((table.kinds == USER) & (np.diff(table.starts) > 0))
     outermost = [table.frames[table.frames_of[table.starts[row]]] for row in rows.tolist()]
-    short = Counter(frame.module for frame in outermost if frame.module and frame.name not in _ROOTS)
+    short = Counter(frame.module for frame in outermost if frame.module and frame.name not in ROOTS)
     if sum(short.values()) <= _FEW * max(len(rows), 1):
         return ""
     blamed = [module for module, _ in short.most_common() if not _keeps(Path(module))]

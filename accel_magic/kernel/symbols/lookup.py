@@ -27,6 +27,19 @@ UNKNOWN: Final = Frame("[unknown code]", Kind.NATIVE)
 """Code that was gone when the trace ended, or no code at all."""
 COMPILED: Final = Frame("[compiled code]", Kind.NATIVE)
 """Code that was made at run time by a compiler which leaves no map."""
+ROOTS: Final = frozenset(
+    {
+        "_dl_start_user",
+        "_start",
+        "__libc_start_main",
+        "__libc_start_main_impl",
+        "__libc_start_call_main",
+        "start_thread",
+        "thread_start",
+        *("clone", "__clone", "clone3", "__clone3"),
+    }
+)
+"""Where a thread's code begins."""
 NO_CODE: Final = -1
 """Where there is no code: a stack goes no further."""
 _VDSO: Final = "[vdso]"

@@ -52,6 +52,7 @@ def test_the_reason_names_the_library_where_stacks_end(compiled):
     assert why_short(native(whole, short, short)) == (
         "2 of 3 native stacks do not reach the beginning of their thread: without.so was built without frame pointers"
     )
+    assert why_short(native(whole, [("[callers beyond 127 frames]", ""), ("f1", without), ("g1", without)])) == ""
     unknown = [("f", "/nowhere/libgone.so")]
     assert why_short(native(unknown)).endswith("code on the way keeps no frame pointers")
 

@@ -7,14 +7,24 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from accel_magic.kernel import scope
-from accel_magic.kernel.symbols import Processes, jit, kallsyms, mappings, notes, resolve, resolving
+from accel_magic.kernel import scope, stack_maps
+from accel_magic.kernel.symbols import (
+    Processes,
+    jit,
+    kallsyms,
+    mappings,
+    notes,
+    resolve,
+    resolving,
+    without_names,
+)
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.traces.stacks import KERNEL, PYTHON, USER, RawStacks
 
@@ -126,6 +136,44 @@ def test_a_native_stack_ends_where_there_is_no_code(code):
     assert shown(table, 1) == ["open_one"]
     assert shown(table, 2) == ["[unknown code]"]
     assert len(shown(table, 3)) == 2
+
+
+def test_a_native_stack_of_which_no_more_was_taken_begins_with_a_frame_that_says_so(code, monkeypatch):
+    functions, path = code
+    one, two = (functions[name][0] + 4 for name in ("open_one", "_open_two"))
+    nothing = id(object())
+    stacks = replace(raw((1, USER, [one, two, one]), (2, USER, [one, two]), (3, USER, [one, two, nothing])), limit=3)
+    table = resolve(stacks, None)
+
+    assert table.of(0) == (
+        Frame("[callers beyond 3 frames]", Kind.NATIVE),
+        Frame("open_one", Kind.NATIVE, path),
+        Frame("also_two", Kind.NATIVE, path),
+        Frame("open_one", Kind.NATIVE, path),
+    )
+    assert [len(table.of(row)) for row in (1, 2)] == [2, 2]
+    blame, cut = notes(table)
+    assert blame.startswith("2 of 3 native stacks do not reach")
+    assert cut.startswith("1 of 3 native stacks are cut at 3 frames")
+    assert cut.endswith("(sysctl kernel.perf_event_max_stack=6 before the trace keeps more)")
+    monkeypatch.setattr(stack_maps, "most_frames", lambda: 3)
+    assert notes(table)[1].endswith("not known")
+    assert resolve(replace(stacks, limit=4), None).starts.tolist() == [0, 3, 5, 7]
+    assert shown(without_names(stacks, None), 1)[0] == "[callers beyond 3 frames]"
+
+
+def test_a_stack_that_is_whole_as_it_is_is_not_cut(monkeypatch, kernel):
+    start = "entry_SYSCALL_64_after_hwframe"
+    kernel(KERNEL_FUNCTIONS)
+    stacks = raw(
+        (1, KERNEL, [READ, SYSCALL, ENTRY]), (2, KERNEL, [PROGRAM, RUN, READ]), (3, KERNEL, [PROGRAM, RUN, ITERATE])
+    )
+    table = resolve(replace(stacks, limit=3), None)
+
+    assert shown(table, 1) == [start, "do_syscall_64", "__x64_sys_read"]
+    assert shown(table, 2) == ["[callers beyond 3 frames]", "__x64_sys_read"]
+    assert shown(table, 3) == ["[callers beyond 3 frames]"]
+    assert notes(table)[0].startswith("2 of 3 kernel stacks are cut at 3 frames")
 
 
 def test_the_tracers_own_functions_are_not_part_of_a_kernel_stack(kernel):
