@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from accel_magic.traces.attachment import Attachment
     from accel_magic.traces.live import LiveSample
 
+T = TypeVar("T")
 Show = Callable[[list["LiveSample"]], None]
 
 _running = threading.Lock()
@@ -54,6 +55,41 @@ def uninterrupted() -> Iterator[list[bool]]:
     previous = signal.signal(signal.SIGINT, lambda *_: pending.append(True))
     try:
         yield pending
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T], pending: list[bool]) -> T:
+    """Do work that an interrupt may end, although interrupts are put off.
+
+    An interrupt at any moment of the work is answered, and never raised.
+
+    Args:
+        work: What to do.
+        otherwise: What to do instead once an interrupt has come; a second one does not end it.
+        pending: As `uninterrupted` yields it: becomes non-empty when an interrupt comes.
+
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()  # Python delivers interrupts to the main thread only
+    armed = True
+
+    def interrupt(*_: object) -> None:
+        nonlocal armed
+        pending.append(True)
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    previous = signal.getsignal(signal.SIGINT)
+    try:
+        try:
+            signal.signal(signal.SIGINT, interrupt)
+            return work()
+        finally:
+            armed = False
+    except KeyboardInterrupt:
+        return otherwise()
     finally:
         signal.signal(signal.SIGINT, previous)
 
@@ -148,7 +184,8 @@ class LiveSession:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
             python = "python" in self.plan.stacks
-            self._watch = StackWatch(attachment.stacks_fd, python=python, each_look=self._each_look)
+            frames = attachment.layout.stack_frames
+            self._watch = StackWatch(attachment.stacks_fd, frames, python=python, each_look=self._each_look)
             self._control["ignored_tid"][:, 1] = self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {
@@ -197,11 +234,16 @@ class LiveSession:
             )
         self._control["enabled"] = 0
         end_ns = time.monotonic_ns()
-        try:
-            with uninterrupted() as pending:
+        watch = self._watch
+        with uninterrupted() as pending:
+            try:
                 recording = self._finish(end_ns, outcome)
-        finally:
-            self._release()
+            finally:
+                self._release()
+            if watch is not None:
+                stacks, notes = until_interrupted(watch.resolved, watch.unresolved, pending)
+                plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
+                recording = replace(recording, plan=plan, stacks=stacks)
         self.interrupted = bool(pending)
         return recording
 
@@ -240,9 +282,10 @@ class LiveSession:
         if not read.limit_reached:
             rings, unfinished = waits.completed(attachment, rings, (read.end_ns or end_ns) - shift.ns)
             recorded += unfinished
-        stacks, told = self._watch.resolved() if self._watch is not None else (None, ())
+        if self._watch is not None:
+            self._watch.collect()
         return Recording(
-            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *shift.notes, *told)),
+            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *shift.notes)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -258,7 +301,6 @@ class LiveSession:
             limit_reached=read.limit_reached,
             load_events=RawEvents(layout, rings, start_ns - shift.ns, limit),
             outcome=outcome,
-            stacks=stacks,
             process=own_process.describe() if attachment.waits_fd >= 0 else None,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic import demangle
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps, syscalls, waits
 from accel_magic.kernel.linker import Descriptors, Linker
@@ -87,8 +88,8 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
     if measures_functions(plan):
         numbers[link.CALLERS] = keep.add(create_value(_CALLERS, "am_callers"))
     stacks = -1
-    if plan.stacks and plan.records_events:
-        stacks, numbers[link.SCRATCH] = stack_maps.create(keep)
+    if layout.stack_frames:
+        stacks, numbers[link.SCRATCH] = stack_maps.create(keep, layout.stack_frames)
         numbers[link.STACKS] = stacks
     under_way = -1
     if waits_point(plan) is not None:
@@ -221,7 +222,8 @@ class KernelEngine:
         maps = _create_maps(plan, layout, tables, keep)
         linker.numbers.update(maps.numbers)
         control = map_value(maps.control, layout.control, writable=True)
-        tracers = tuple(pid for pid in (*self.tracers, compiler.start()) if pid is not None)
+        helpers = (*self.tracers, compiler.start(), demangle.helper_pid())
+        tracers = tuple(pid for pid in helpers if pid is not None)
         visible = tracers if scope.in_initial_namespace() else ()
         control["ignored_tid"], control["ignored_tgid"] = _NOBODY, (*visible, _NOBODY, _NOBODY)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import btf, features, python_layout, shared_functions
+from accel_magic.kernel import btf, features, python_layout, shared_functions, stack_maps
 from accel_magic.kernel.maps import possible_cpus, power_of_two
 from accel_magic.kernel.payloads import Payload, accessors, payload_of, record_size, saved_values
 from accel_magic.kernel.syscall_numbers import number_of
@@ -260,12 +260,12 @@ def _roles(point: ProbePoint) -> tuple[Role, ...]:
     return ("entry",) if _never_returns(point) else ("entry", "exit")
 
 
-def _stack_headers(stacks: Iterable[StackKind]) -> list[str]:
+def _stack_headers(stacks: Iterable[StackKind], frames: int) -> list[str]:
     """What the programs take stacks with, and what they must know of this process's Python."""
     if not stacks:
         return []
     python = [*python_layout.layout().defines(), '#include "python.h"'] if "python" in stacks else []
-    return ['#include "stacks.h"', *python]
+    return [*stack_maps.defines(frames), '#include "stacks.h"', *python]
 
 
 def _task_members() -> dict[str, int]:
@@ -292,7 +292,7 @@ def _headers(
         *(f"#define {name} {offset}" for name, offset in members.items()),
         '#include "common.h"',
         '#include "payload.h"',
-        *_stack_headers(stacks),
+        *_stack_headers(stacks, layout.stack_frames),
     ]
     if layout.latencies:
         text += [
@@ -334,6 +334,7 @@ def generate(plan: Plan) -> Source:
         point_layouts=tuple(
             PointLayout(ring, payload.items) for payload, ring in zip(payloads, rings, strict=True) if ring is not None
         ),
+        stack_frames=stack_maps.native_frames() if stacks else 0,
     )
     on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
     looks_at_calls = bool(on_syscalls) or waits_point(plan) is not None

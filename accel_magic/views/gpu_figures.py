@@ -9,8 +9,8 @@ import numpy as np
 from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
 from accel_magic.analysis.gpu.common import LANES, by_place
+from accel_magic.demangle import readable
 from accel_magic.errors import ProbeError
-from accel_magic.names import readable
 from accel_magic.views.format import count_text, duration_text, exact_text, ratio_text, shortened
 from accel_magic.views.gpu_timeline import timeline
 from accel_magic.views.plotting import (

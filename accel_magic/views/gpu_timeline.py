@@ -10,8 +10,8 @@ import pandas as pd
 from bokeh.models import ColumnDataSource, FixedTicker, PanTool, Quad, Range1d, WheelZoomTool
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans, unseen_launches
+from accel_magic.demangle import readable
 from accel_magic.errors import ProbeError
-from accel_magic.names import readable
 from accel_magic.views.format import bytes_text, duration_text, exact_text, shortened
 from accel_magic.views.plotting import HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
 
