@@ -5,15 +5,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import sys
+import signal
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic import channel
+from accel_magic import channel, own_python
 from accel_magic.errors import MachineError
 from accel_magic.traces.mapped import map_file
 from accel_magic.traces.recording import Samples
@@ -41,23 +40,24 @@ class Reader:
     """The reader process; one serves all traces of this process, one after the other."""
 
     def __init__(self) -> None:
-        self._process, self._connection = channel.start_process(
-            [sys.executable, "-m", "accel_magic.traces.reader_process"],
+        self._helper = channel.start_process(
+            own_python.command("accel_magic.traces.reader_process"),
             str(os.getpid()),
             what="reader",
-            environment=_environment(),
+            environment={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
+        self._connection = self._helper.connection
         self._connection.settimeout(_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
         """Process id, for leaving its own hits out."""
-        return self._process.pid
+        return self._helper.pid
 
     @property
     def alive(self) -> bool:
         """Whether it can take a trace."""
-        return self._process.poll() is None
+        return self._helper.alive
 
     def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         """Hand over an attachment or a recording; returns when it is mapped."""
@@ -94,9 +94,7 @@ class Reader:
 
     def end(self) -> None:
         """End the process."""
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
+        self._helper.end()
 
     def _ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         with self._typed():
@@ -107,12 +105,16 @@ class Reader:
     def _typed(self) -> Any:
         try:
             yield
-        except OSError as error:
+        except OSError:
+            why, killed = self._helper.last_words(), self._helper.process.returncode == -signal.SIGKILL
             self.end()
             raise MachineError(
                 "the reader process ended unexpectedly",
-                why=f"{error}; the kernel may have killed it for lack of memory",
-                fix="trace again with a lower --max-events, or with --mode count",
+                why=f"{why}; the kernel may have been out of memory" if killed else why,
+                fix="trace again with a lower --max-events, or with --mode count"
+                if killed
+                else "trace again; if it stays, please report it with this message",
+                code="reader.ended",
             ) from None
         except BaseException:
             self.end()  # in the middle of a message: the stream is out of step
@@ -120,14 +122,7 @@ class Reader:
 
     def forget(self) -> None:
         """In a forked child: drop the connection and leave the process to its owner."""
-        self._connection.close()
-
-
-def _environment() -> dict[str, str]:
-    """The reader must find this package where this process found it, and needs only one thread."""
-    package_parent = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._helper.forget()
 
 
 def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:

@@ -1,7 +1,7 @@
 """The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
 
-Run as `python -m accel_magic.traces.reader_process FD PARENT`. It needs no privilege and no BCC: all it has are the
-descriptors it is sent. A trace is `prepare` (with descriptors), `go`, `stop`; see `accel_magic.traces.reader`.
+Run with FD PARENT by `own_python.command`. It needs no privilege and no BCC: all it has are the descriptors it is sent.
+A trace is `prepare` (with descriptors), `go`, `stop`; see `accel_magic.traces.reader`.
 """
 
 from __future__ import annotations

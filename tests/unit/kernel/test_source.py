@@ -5,8 +5,20 @@ from itertools import pairwise
 
 import pytest
 
-from accel_magic.kernel.source import generate, started_size
+from accel_magic.kernel import own_text, source
+from accel_magic.kernel.compiler import bpf_folder
+from accel_magic.kernel.source import started_size
 from accel_magic.probes.plan import Capture, Field, Filter, Plan, ProbePoint, Scope, UsdtArgument
+
+TEMPLATES = {file.name for file in (bpf_folder() / "kernel").iterdir()}
+
+
+def generate(plan):
+    """What the compiler process would refuse is no text of ours."""
+    made = source.generate(plan)
+    assert own_text.foreign_line(made.text, TEMPLATES) is None
+    return made
+
 
 READ = Field("fd", "u32", 16, 4), Field("buf", "u64", 24, 8), Field("count", "u64", 32, 8)
 

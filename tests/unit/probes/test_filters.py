@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError
+from accel_magic.kernel import own_text
 from accel_magic.probes.filters import compile_filter
 from accel_magic.probes.plan import Field, Filter, ProbePoint, UsdtArgument
 from accel_magic.probes.usdt import UNREADABLE
@@ -267,6 +268,7 @@ def assert_only_known_tokens(made):
     for code in (made.entry, made.exit, *made.saved):
         assert TOKENS.fullmatch(code), code
         assert code.count("(") == code.count(")")
+        assert own_text.foreign_line(f"#define AM_FILTER {code}".rstrip(), ()) is None
 
 
 pieces = st.sampled_from(
