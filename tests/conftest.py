@@ -2,8 +2,12 @@
 
 import gc
 import os
+import signal
 
 import pytest
+
+# A background job of a shell ignores interrupts, and so would this process and what it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
