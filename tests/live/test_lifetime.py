@@ -302,7 +302,7 @@ def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path
             os.getppid()
 
     def descriptors():
-        return sorted(os.readlink(entry) for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
+        return sorted(str(entry.readlink()) for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
 
     saved = tmp_path / "t.parquet"
     traced(trace(GETPPID, save=saved))
