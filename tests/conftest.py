@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,9 @@ _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.functio
 settings.register_profile("plain", max_examples=30, deadline=None, suppress_health_check=_CHECKS)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=_CHECKS)
 settings.load_profile("thorough" if THOROUGH else "plain")
+
+# A background job of a shell ignores interrupts, and so would this process and what it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

@@ -180,21 +180,17 @@ class KernelEngine:
 
         """
         features.require_tracing()
-        source = generate(plan)
-        linker = Linker(dict(compiler.compile_own(source.text + _scope_text(plan)).functions), {})
-        keep = Descriptors()
-
-        def close() -> None:
-            linker.close()
-            keep.close()
-
         with contextlib.ExitStack() as undo:
-            undo.callback(close)
+            keep = Descriptors()
+            undo.callback(keep.close)
             try:
+                source = generate(plan)
+                linker = Linker(dict(compiler.compile_own(source.text + _scope_text(plan)).functions), {})
+                undo.callback(linker.close)
                 maps = self._attach(plan, source, linker, keep)
             except OSError as error:
                 raise attach_error(error) from None
-            undo.pop_all()
+            close = undo.pop_all().close
         return Attachment(
             plan=replace(
                 plan,

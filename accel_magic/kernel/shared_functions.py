@@ -150,10 +150,17 @@ _HAS_LOOPS: Final = b"".join(
 
 @cache
 def has_loops() -> bool:
-    """Whether the kernel loops for programs: Linux 5.17, with its compiler of programs switched on."""
+    """Whether the kernel loops for programs: Linux 5.17, with its compiler of programs switched on.
+
+    Raises:
+        OSError: It did not get as far as answering, which is not kept.
+
+    """
     program = Joined(_HAS_LOOPS, {"am_loop": 0, "am_step": 8})
     try:
         os.close(load(syscalls.PROG_KPROBE, program))
-    except OSError:
+    except OSError as error:
+        if error.errno in syscalls.SHORTAGES:
+            raise
         return False
     return True

@@ -142,6 +142,7 @@ class Trace:
         with os.fdopen(os.dup(samples), "wb") as file:
             file.write(np.array(self.samples.times, np.int64).tobytes())
             file.write(np.array(self.samples.hits, np.uint64).tobytes())
+        self.files.insert(0, samples)  # closed with the others
         answer = {
             "recorded": self.recorded,
             "samples": len(self.samples.times),
@@ -149,7 +150,7 @@ class Trace:
             "end_ns": self.end_ns,
             "limit_reached": self.limit_reached,
         }
-        return answer, [samples, *self.files]
+        return answer, self.files
 
     def close(self) -> None:
         """Give everything back."""

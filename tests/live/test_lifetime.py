@@ -281,6 +281,47 @@ def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were
     assert left_behind() == set()
 
 
+def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path):
+    import accel_magic
+    from accel_magic.traces import reader
+
+    program = tmp_path / "count.bpf.c"
+    program.write_text(
+        "BPF_RINGBUF_OUTPUT(out, 8);\n"
+        "TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u64 v = 1; out.ringbuf_output(&v, sizeof(v), 0); return 0; }\n"
+    )
+
+    def failing():
+        t = trace(GETPPID)
+        t.prepare()
+        t.attach()
+        t.abort()
+
+    def traced(t):
+        with t:
+            os.getppid()
+
+    def descriptors():
+        return sorted(str(entry.readlink()) for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
+
+    saved = tmp_path / "t.parquet"
+    traced(trace(GETPPID, save=saved))
+    kinds = (
+        lambda: traced(trace(GETPPID)),
+        lambda: traced(trace(GETPPID, mode="count")),
+        lambda: traced(accel_magic.trace_program(program)),
+        lambda: accel_magic.replay(saved, speed=1000),
+        failing,
+    )
+    before = descriptors()
+    for _ in range(6):
+        for kind in kinds:
+            kind()
+
+    traced(trace(GETPPID))  # by then it has dealt with the one before
+    assert descriptors() == before
+
+
 BESIDE = """
 import os, sys, accel_magic
 with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi") as t:
