@@ -103,6 +103,11 @@ class Trace(Block["TraceResult"]):
         assert self._session is not None  # noqa: S101 - after start
         self._session.go()
 
+    def halt(self) -> None:
+        """Stop counting."""
+        if self._session is not None:
+            self._session.halt()
+
     def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult:
         """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
         session, self._session = self._session, None

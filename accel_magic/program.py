@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.places import Place
     from accel_magic.kernel.user_program import UserProgram
     from accel_magic.session import Show
+    from accel_magic.traces.reader import Prepared
     from accel_magic.traces.recording import Outcome
     from accel_magic.views.program import ProgramDryRun
 
@@ -164,8 +165,9 @@ class ProgramTrace(Block["ProgramResult"]):
         self._given = bindings
         self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
-        self._attached = self._reading = False
-        self._start_ns = 0
+        self._attached = False
+        self._reading: Prepared | None = None
+        self._start_ns = self._end_ns = 0
 
     @property
     def _running(self) -> bool:
@@ -212,7 +214,7 @@ class ProgramTrace(Block["ProgramResult"]):
         assert program is not None  # noqa: S101 - after prepare
         self._result = None
         try:
-            session.claim()
+            session.claim("ktrace")
         except TraceStateError:
             self.abort()
             raise
@@ -221,8 +223,7 @@ class ProgramTrace(Block["ProgramResult"]):
             with session.uninterrupted() as pending:
                 program.load()
                 if program.rings:
-                    _prepare_reader(program.rings)
-                    self._reading = True
+                    self._reading = _prepare_reader(program.rings)
                 program.attach()
             if pending:
                 raise KeyboardInterrupt  # noqa: TRY301 - undone below like any failure
@@ -232,17 +233,21 @@ class ProgramTrace(Block["ProgramResult"]):
 
     def go(self) -> None:
         """The traced code starts here; only the result's duration counts from this."""
-        self._start_ns = time.monotonic_ns()
+        self._start_ns, self._end_ns = time.monotonic_ns(), 0
+
+    def halt(self) -> None:
+        """Note the end; the program runs until `stop` detaches it."""
+        self._end_ns = self._end_ns or time.monotonic_ns()
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> ProgramResult:
         """Detach, read everything and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
-        end_ns = time.monotonic_ns()
+        self.halt()
         program = self._program
         assert program is not None  # noqa: S101 - after attach
         try:
             with session.uninterrupted() as pending:
                 program.detach()
-                result = ProgramResult(self._read(program, end_ns, outcome), value)
+                result = ProgramResult(self._read(program, self._end_ns, outcome), value)
         finally:
             self.abort()
         return self._end(result, interrupted=bool(pending))
@@ -252,19 +257,19 @@ class ProgramTrace(Block["ProgramResult"]):
         program, self._program = self._program, None
         if program is not None:
             program.close()
-        if self._reading:
-            self._reading = False
-            reader.shared().drop()
+        if self._reading is not None:
+            self._reading.drop()
+            self._reading = None
         if self._attached:
             self._attached = False
-            session.release()
+            session.release("ktrace")
 
     def _read(self, program: UserProgram, end_ns: int, outcome: Outcome) -> ProgramRecording:
         rings: tuple[NDArray[np.uint8], ...] = ()
         notes = list(program.notes)
-        if program.rings:
-            self._reading = False
-            rings = reader.shared().stop(self._start_ns, end_ns).rings
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            rings = reading.stop(self._start_ns, end_ns).rings
             if sum(len(ring) for ring in rings) >= MOST_RING_BYTES:
                 notes.append(
                     f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: what the program sent later is not here"
@@ -316,7 +321,7 @@ def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
     return ProgramTrace(path, bindings)
 
 
-def _prepare_reader(rings: tuple[ProgramMap, ...]) -> None:
+def _prepare_reader(rings: tuple[ProgramMap, ...]) -> Prepared:
     message = {
         "source": "program",
         "ring_sizes": [ring.entries for ring in rings],
@@ -325,7 +330,7 @@ def _prepare_reader(rings: tuple[ProgramMap, ...]) -> None:
         "max_events": None,
         "duration_ns": None,
     }
-    reader.shared().prepare(message, [ring.fd for ring in rings])
+    return reader.shared().prepare(message, [ring.fd for ring in rings])
 
 
 def _content(described: ProgramMap) -> MapContent:

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import TraceStateError
-from accel_magic.kernel import clock, compiler, own_process, scope, syscalls, waits
+from accel_magic.kernel import clock, compiler, own_process, own_threads, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
@@ -29,11 +29,21 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.attachment import Attachment
     from accel_magic.traces.live import LiveSample
+    from accel_magic.traces.reader import Prepared
 
 T = TypeVar("T")
 Show = Callable[[list["LiveSample"]], None]
+Kind = Literal["ktrace", "gputrace", "flame"]
+"""What traces are told apart by: one of each kind may run at a time."""
 
-_running = threading.Lock()
+_MORE: Final[dict[Kind, str]] = {
+    "ktrace": "put all probes on one %%ktrace line",
+    "gputrace": "name all tools on one %%gputrace line",
+    "flame": "leave out the inner one: the outer one has its samples too",
+}
+"""What to do instead of a second trace of a kind."""
+_running: set[Kind] = set()
+_claiming = threading.Lock()
 
 
 def warm_up() -> None:
@@ -96,26 +106,32 @@ def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T], pending
 
 def _forget_in_child() -> None:
     """A forked child has no trace running, whatever its parent was doing."""
-    global _running  # noqa: PLW0603 - the lock's owner is not in this process
-    _running = threading.Lock()
+    global _claiming  # noqa: PLW0603 - the lock's owner may not be in this process
+    _claiming = threading.Lock()
+    _running.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def claim() -> None:
-    """Make this the one running trace of the process. Raises TraceStateError when there is another."""
-    if not _running.acquire(blocking=False):
-        raise TraceStateError(
-            "a trace is already running in this process",
-            why="traces do not nest: one set of probes is attached at a time",
-            fix="put all probes on the outer %%ktrace line, or run the inner one in a cell of its own",
-        )
+def claim(kind: Kind) -> None:
+    """Make this the one running trace of its kind. Raises TraceStateError when there is another."""
+    with _claiming:
+        if kind not in _running:
+            _running.add(kind)
+            return
+    raise TraceStateError(
+        f"a %%{kind} trace is already running in this process",
+        why="traces nest if their kinds differ; of each kind one runs at a time",
+        fix=f"{_MORE[kind]}, or run the inner trace in a cell of its own",
+        code="trace.already-running",
+    )
 
 
-def release() -> None:
-    """Let the next trace begin."""
-    _running.release()
+def release(kind: Kind) -> None:
+    """Let the next trace of this kind begin."""
+    with _claiming:
+        _running.discard(kind)
 
 
 class LiveSession:
@@ -124,7 +140,7 @@ class LiveSession:
     Args:
         plan: What to trace.
         show: Receives live samples from a thread, at most 5 times a second; None for no live display.
-        claims: Be the one running trace of the process; False where a trace of another kind is, and this a part of it.
+        kind: Be the one running trace of this kind; None for a part of a trace that is.
         each_look: Called some five times a second while a trace with stacks runs, in a thread that is not traced.
 
     """
@@ -134,19 +150,22 @@ class LiveSession:
         plan: Plan,
         show: Show | None = None,
         *,
-        claims: bool = True,
+        kind: Kind | None = "ktrace",
         each_look: Callable[[], None] | None = None,
     ) -> None:
         self.plan = plan
         self._show = show
-        self._claims = claims
+        self._kind = kind
+        self._claimed = False
         self._each_look = each_look
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
         self._watch: StackWatch | None = None
+        self._marks: own_threads.Marks | None = None
+        self._prepared: Prepared | None = None
         self._owner = os.getpid()
-        self._prepared = False
         self._start_ns = 0
+        self._end_ns = 0
         self._missed = 0
         self._started = ""
         self.interrupted = False
@@ -154,10 +173,11 @@ class LiveSession:
 
     def start(self) -> None:
         """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
-        if self._claims:
-            claim()
+        if self._kind is not None:
+            claim(self._kind)
+            self._claimed = True
         try:
-            with uninterrupted() as pending:
+            with own_threads.at_work(), uninterrupted() as pending:
                 self._attach()
             if pending:
                 raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
@@ -172,6 +192,9 @@ class LiveSession:
         self._attachment = attachment
         self.plan = attachment.plan
         self._control = map_value(attachment.control_fd, attachment.layout.control, writable=True)
+        threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
+        follows = any(point.scope.name != "all" for point in self.plan.points)
+        self._marks = own_threads.Marks(self._control, threads, follows=follows)
         descriptors = [attachment.control_fd, attachment.counters_fd]
         has_latency = attachment.histograms_fd >= 0
         descriptors.append(attachment.histograms_fd if has_latency else attachment.control_fd)
@@ -179,14 +202,14 @@ class LiveSession:
         if self._show is not None:
             self._feed = LiveFeed(self.plan, self._show)
             descriptors.append(self._feed.theirs.fileno())
-            self._control["ignored_tid"][:, 0] = self._feed.start(scope.kernel_tid)
+            self._feed.start()
         if attachment.stacks_fd >= 0:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
             python = "python" in self.plan.stacks
             frames = attachment.layout.stack_frames
             self._watch = StackWatch(attachment.stacks_fd, frames, python=python, each_look=self._each_look)
-            self._control["ignored_tid"][:, 1] = self._watch.start()
+            self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {
             "source": "kernel",
@@ -199,8 +222,7 @@ class LiveSession:
             "max_events": self.plan.max_events,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
-        self._prepared = True
-        shared.prepare(message, descriptors)
+        self._prepared = shared.prepare(message, descriptors)
         self._control["recording"] = int(self.plan.records_events)
 
     @property
@@ -210,13 +232,22 @@ class LiveSession:
 
     def go(self) -> None:
         """Count from here."""
-        self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns = time.monotonic_ns()
-        self._reader.go(self._start_ns)
         assert self._attachment is not None  # noqa: S101 - go follows start
-        self._missed = self._attachment.misses()  # programs run, and are missed, since they were attached
-        self._start_ns = time.monotonic_ns()
-        self._control["enabled"] = 1
+        assert self._prepared is not None  # noqa: S101 - likewise
+        with own_threads.at_work(), uninterrupted() as pending:  # half a message would end the reader for all traces
+            self._started = datetime.now().astimezone().isoformat(timespec="seconds")
+            self._prepared.go(time.monotonic_ns())
+            self._missed = self._attachment.misses()  # programs run, and are missed, since they were attached
+            self._start_ns = time.monotonic_ns()
+            self._control["enabled"] = 1
+        if pending:
+            raise KeyboardInterrupt
+
+    def halt(self) -> None:
+        """Stop counting; again is harmless. What is attached stays so until `stop`."""
+        if not self._end_ns and self._attachment is not None and os.getpid() == self._owner:
+            self._control["enabled"] = 0
+            self._end_ns = time.monotonic_ns()
 
     def stop(self, outcome: Outcome = "ok") -> Recording:
         """Stop counting, detach everything and hand over what was recorded.
@@ -232,12 +263,11 @@ class LiveSession:
                 why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
                 fix="end the child inside the block, with os._exit()",
             )
-        self._control["enabled"] = 0
-        end_ns = time.monotonic_ns()
         watch = self._watch
-        with uninterrupted() as pending:
+        with own_threads.at_work(), uninterrupted() as pending:
             try:
-                recording = self._finish(end_ns, outcome)
+                self.halt()
+                recording = self._finish(self._end_ns, outcome)
             finally:
                 self._release()
             if watch is not None:
@@ -269,8 +299,9 @@ class LiveSession:
         if self._feed is not None:
             self._feed.stop()
             self._feed = None
-        read = self._reader.stop(self._start_ns, end_ns)
-        self._prepared = False
+        prepared, self._prepared = self._prepared, None
+        assert prepared is not None  # noqa: S101 - stop follows start
+        read = prepared.stop(self._start_ns, end_ns)
         layout, points = attachment.layout, len(self.plan.points)
         counters = map_value(attachment.counters_fd, layout.counters)[0]
         hits, lost, unpaired, totals = (
@@ -305,20 +336,25 @@ class LiveSession:
         )
 
     def _release(self) -> None:
-        if self._feed is not None:
-            self._feed.stop()
-            self._feed = None
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
-        if self._attachment is not None:
-            self._attachment.close()
-            self._attachment = None
-        if self._prepared:
-            self._prepared = False
-            self._reader.drop()
-        if self._claims:
-            release()
+        with own_threads.at_work():
+            if self._feed is not None:
+                self._feed.stop()
+                self._feed = None
+            if self._watch is not None:
+                self._watch.stop()
+                self._watch = None
+            if self._marks is not None:
+                self._marks.close()
+                self._marks = None
+            if self._attachment is not None:
+                self._attachment.close()
+                self._attachment = None
+            if self._prepared is not None:
+                self._prepared.drop()
+                self._prepared = None
+            if self._kind is not None and self._claimed:
+                self._claimed = False
+                release(self._kind)
 
 
 def _histograms(attachment: Attachment, rows: int) -> Histograms:

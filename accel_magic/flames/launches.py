@@ -85,7 +85,7 @@ class Launches:
             if device is None:
                 self._times = EventTimes(load())
                 self._undo.callback(self._times.close)
-            self._undo.enter_context(adapters.attached(self, device))
+            self._undo.enter_context(adapters.hearing(self, device))
         except BaseException:
             self.close()
             raise

@@ -11,7 +11,7 @@ import numpy as np
 
 from accel_magic import demangle
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps, syscalls, waits
+from accel_magic.kernel import btf, compiler, features, link, own_threads, scope, stack_maps, syscalls, waits
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.kernel.maps import create_value, power_of_two
 from accel_magic.kernel.source import (
@@ -36,7 +36,6 @@ _SYSCALL_NUMBERS = 512
 _CALLERS = np.dtype([("slots", "V24", (8192,)), ("swept", "<u8"), ("over", "<u8")])
 """`struct am_callers` of bpf/kernel/latency.h."""
 _SMALLEST_RING = 4096
-_NOBODY = 0xFFFFFFFF  # no process's id; 0 is the idle task's, which most interrupts interrupt
 
 
 @dataclass
@@ -46,6 +45,7 @@ class _Maps:
     control: int
     counters: int
     histograms: int
+    own_threads: int
     stacks: int
     waits: int
     rings: tuple[int, ...]
@@ -70,7 +70,8 @@ def _ring_sizes(layout: Layout, buffer_mib: float) -> tuple[int, ...]:
 def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> _Maps:
     control = keep.add(create_value(layout.control, "am_control"))
     counters = keep.add(create_value(layout.counters, "am_counters"))
-    numbers = {link.CONTROL: control, link.COUNTERS: counters}
+    threads = keep.add(create_value(scope.BITS, "am_own_threads"))
+    numbers = {link.CONTROL: control, link.COUNTERS: counters, link.OWN_THREADS: threads}
     if any(point.scope.name != "all" for point in plan.points):
         numbers[link.SCOPE] = keep.add(create_value(scope.BITS, "am_scope"))
     if tables:
@@ -100,7 +101,7 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
         for size in sizes
     )
     numbers.update({link.RING + index: ring for index, ring in enumerate(rings)})
-    return _Maps(control, counters, histograms, stacks, under_way, rings, sizes, numbers)
+    return _Maps(control, counters, histograms, threads, stacks, under_way, rings, sizes, numbers)
 
 
 def _cookies(plan: Plan) -> dict[int, int]:
@@ -201,6 +202,7 @@ class KernelEngine:
             control_fd=maps.control,
             counters_fd=maps.counters,
             histograms_fd=maps.histograms,
+            own_threads_fd=maps.own_threads,
             stacks_fd=maps.stacks,
             waits_fd=maps.waits,
             ring_fds=maps.rings,
@@ -221,7 +223,9 @@ class KernelEngine:
         helpers = (*self.tracers, compiler.start(), demangle.helper_pid())
         tracers = tuple(pid for pid in helpers if pid is not None)
         visible = tracers if scope.in_initial_namespace() else ()
-        control["ignored_tid"], control["ignored_tgid"] = _NOBODY, (*visible, _NOBODY, _NOBODY)[:2]
+        nobody = own_threads.NOBODY
+        control["at_work"], control["starter"] = nobody, nobody
+        control["ignored_tgid"] = (*visible, nobody, nobody)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
             _follow_processes(linker, root, tracers)

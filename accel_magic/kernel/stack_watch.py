@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel import scope, stack_maps
+from accel_magic.kernel import own_threads, scope, stack_maps
 from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
 from accel_magic.traces.stacks import USER
 
@@ -43,26 +43,16 @@ class StackWatch:
         self._processes = Processes()
         self._own = scope.kernel_pid(os.getpid())
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: own_threads.Thread | None = None
         self._collected: RawStacks | None = None
         self._refusal: tuple[str, ...] = ()
 
-    def start(self) -> int:
-        """Start the thread; returns its id as BPF programs see it."""
+    def start(self) -> None:
+        """Start the thread."""
         with contextlib.suppress(OSError):  # `collect` will say so
             self._look()  # what is done once in a process, some 10 ms, must not lie in the traced time
-        ids: list[int] = []
-        started = threading.Event()
-
-        def run() -> None:
-            ids.append(scope.kernel_tid())
-            started.set()
-            self._run()
-
-        self._thread = threading.Thread(target=run, name="accel_magic stacks", daemon=True)
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic stacks")
         self._thread.start()
-        started.wait()
-        return ids[0]
 
     def stop(self) -> None:
         """End the thread."""

@@ -16,6 +16,7 @@ from accel_magic.gpu.cuda import driver as cuda
 from accel_magic.gpu.cuda import gpus
 from accel_magic.gpu.cuda.clock import BYTES, ROUNDS, ClockKernel
 from accel_magic.gpu.cuda.driver import DriverError
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -302,7 +303,7 @@ class CudaMemory:
     def wait(self) -> bool:
         """Wait for all kernels of the context; False where an interrupt came first, and they may still run."""
         ended = threading.Event()  # an interrupt of Thread.join would make a thread that runs look dead
-        waiting = threading.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end", daemon=True)
+        waiting = own_threads.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end")
         try:
             waiting.start()
             while not ended.wait(_WAIT_S):

@@ -203,8 +203,8 @@ def test_the_block_may_raise_and_the_next_trace_begins(no_privilege):
     with pytest.raises(ValueError, match="mine"), trace:
         raise ValueError("mine")
     assert trace.result.duration_s > 0
-    session.claim()  # nobody else has it
-    session.release()
+    session.claim("flame")  # nobody else has it
+    session.release("flame")
 
 
 def test_traces_do_not_nest(no_privilege):
