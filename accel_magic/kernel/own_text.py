@@ -21,7 +21,8 @@ LONGEST = 8 << 20
 _NAME = r"(?:AM|am)_[A-Za-z0-9_]+"
 _REGISTERS = "di si dx cx ax bx bp sp ip r8 r9 r10 r11 r12 r13 r14 r15"
 _TYPES = "u8 u16 u32 u64 s8 s16 s32 s64 void"
-_OTHERS = "ctx cookie duration payload started saved wait state syscall arguments stacks bpf_get_attach_cookie"
+_HELPERS = "bpf_get_attach_cookie bpf_get_current_pid_tgid"
+_OTHERS = f"ctx cookie duration payload started saved wait state syscall arguments stacks {_HELPERS}"
 _WORDS = "|".join(f"{_REGISTERS} {_TYPES} {_OTHERS}".split())
 _NUMBER = r"(?:0x[0-9a-f]+|[0-9]+)(?:U?LL)?"
 _MARK = r"[-(){}\[\]<>=+*/%&|^!~,;.]|(?<![%<]):|\?(?!\?)"  # no second spelling of # or [
