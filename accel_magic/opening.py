@@ -9,12 +9,13 @@ from accel_magic.api import result_of
 from accel_magic.gpu import store as gpu_store
 from accel_magic.profiles import formats
 from accel_magic.profiles import store as profile_store
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.profiles.model import Profile
 from accel_magic.traces import container, store
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.profile import ProfileResult
+    from accel_magic.results.trace import TraceResult
 
 
 def open_result(path: str | Path) -> TraceResult | GpuResult | ProfileResult:
@@ -35,23 +36,36 @@ def open_result(path: str | Path) -> TraceResult | GpuResult | ProfileResult:
     there = place.is_file()
     keys = container.keys(place) if there else frozenset()
     if gpu_store.KIND.key in keys:
-        from accel_magic.gpu.result import GpuResult  # which needs what reads a device's maps
+        from accel_magic.results.gpu import GpuResult  # which needs what reads a device's maps
 
         return GpuResult(gpu_store.load(place))
     if profile_store.KIND.key in keys:
         return _profile_result(profile_store.load(place))
     if there and (found := formats.recognise(place)) is not None:
-        return found.open(place)
+        return _read_by(found, place)
     return result_of(store.read(path))
 
 
 def _profile_result(stored: profile_store.Stored) -> ProfileResult:
     if stored.maker == "iaprof" and stored.iaprof is not None:
-        from accel_magic.profiles.iaprof.result import IaprofResult
+        from accel_magic.results.iaprof import IaprofResult
 
         return IaprofResult(stored.iaprof, banners=stored.profile.banners)
     if stored.maker == "thread sampler":
-        from accel_magic.flames.result import SampledResult
+        from accel_magic.results.flame import SampledResult
 
         return SampledResult(stored.profile, iaprof=stored.iaprof)
+    from accel_magic.results.profile import ProfileResult
+
     return ProfileResult(stored.profile)
+
+
+def _read_by(found: formats.Format, place: Path) -> ProfileResult:
+    read = found.read(place)
+    if isinstance(read, Profile):
+        from accel_magic.results.profile import ProfileResult
+
+        return ProfileResult(read)
+    from accel_magic.results.iaprof import IaprofResult
+
+    return IaprofResult(read)

@@ -1,4 +1,4 @@
-"""Which kind of profile a file is, told by how it begins, and what opens each kind."""
+"""Which kind of profile a file is, told by how it begins, and what reads each kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from accel_magic.profiles.result import ProfileResult
+    from accel_magic.profiles.iaprof.model import IaprofProfile
+    from accel_magic.profiles.model import Profile
 
 HEAD: Final = 1 << 18
 _MOSTLY: Final = 0.9
@@ -36,7 +37,6 @@ class Format:
         suffixes: Names of files that are of this kind whatever they hold, so that errors are about this kind.
         recognised: Tells it by the first bytes.
         reader: What reads it, as `module:function` of a path.
-        result: What is made of what was read, as `module:class`.
 
     """
 
@@ -44,17 +44,17 @@ class Format:
     suffixes: tuple[str, ...]
     recognised: Callable[[bytes], bool]
     reader: str
-    result: str = "accel_magic.profiles.result:ProfileResult"
 
-    def open(self, path: Path) -> ProfileResult:
-        """Make a result of a file.
+    def read(self, path: Path) -> Profile | IaprofProfile:
+        """Read a file.
 
         Raises:
             RecordingError: It is damaged; says where.
 
         """
-        result: ProfileResult = _named(self.result)(_named(self.reader)(path))
-        return result
+        module, _, name = self.reader.partition(":")
+        read: Callable[[Path], Profile | IaprofProfile] = getattr(import_module(module), name)
+        return read(path)
 
 
 def _is_folded(head: bytes) -> bool:
@@ -79,7 +79,6 @@ FORMATS: Final = (
         (),
         lambda head: _IAPROF.match(head) is not None,
         "accel_magic.profiles.iaprof:read",
-        "accel_magic.profiles.iaprof.result:IaprofResult",
     ),
     Format("speedscope", (".speedscope.json",), _is_json(_SPEEDSCOPE), "accel_magic.profiles.speedscope:read"),
     Format("Chrome CPU profile", (".cpuprofile",), _is_json(_CHROME), "accel_magic.profiles.chrome:read"),
@@ -111,9 +110,3 @@ def recognise(path: Path) -> Format | None:
         raise pprof.refusal(path)
     named = (format_ for format_ in FORMATS if path.name.endswith(format_.suffixes) and format_.suffixes)
     return next(named, None) or next((format_ for format_ in FORMATS if format_.recognised(head)), None)
-
-
-def _named(place: str) -> Callable[..., ProfileResult]:
-    module, _, name = place.partition(":")
-    found: Callable[..., ProfileResult] = getattr(import_module(module), name)
-    return found

@@ -10,7 +10,7 @@ import pandas as pd
 from bokeh.models import ColumnDataSource, FixedTicker, PanTool, Quad, Range1d, WheelZoomTool
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans, unseen_launches
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.names import readable
 from accel_magic.views.format import bytes_text, duration_text, exact_text, shortened
 from accel_magic.views.plotting import HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
@@ -18,7 +18,7 @@ from accel_magic.views.plotting import HEIGHT, LABEL_WIDTH, PALETTE, hover, lege
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
 
 MOST_BARS: Final = 20_000
 MOST_THREADS, MOST_MULTIPROCESSORS = 8, 8
@@ -43,24 +43,28 @@ _SAME: Final = MappingProxyType(
 _COLUMNS: Final = ("row", "kind", "left", "right", "what", "about")
 
 
-def timeline(result: GpuResult) -> Any:
+def timeline(gpu: GpuFrames) -> Any:
     """Draw the figure: a row for each thread that called the driver, for launches, kernels and multiprocessors.
 
     Raises:
-        ProbeError: Nothing was called, launched or run.
+        ResultError: Nothing was called, launched or run.
 
     """
-    parts = (_calls(result), _launches(result), _kernels(result), _blocks(result))
+    parts = (_calls(gpu), _launches(gpu), _kernels(gpu), _blocks(gpu))
     bars = pd.concat([part for part in parts if len(part)] or [parts[0]], ignore_index=True)
     if not len(bars):
-        raise ProbeError("there is nothing to draw over time", why="no kernel was launched, and no host call recorded")
+        raise ResultError(
+            "there is nothing to draw over time",
+            why="no kernel was launched, and no host call recorded",
+            code="result.empty-figure",
+        )
     rows = list(dict.fromkeys(bars["row"]))
     left_out = len(bars) - MOST_BARS
     if left_out > 0:
         length = bars["right"] - bars["left"]
         bars = bars.loc[np.sort(length.argsort(kind="stable").to_numpy()[-MOST_BARS:])]
     end = float(bars["right"].max())
-    title = f"Timeline, {result.recording.device}"
+    title = f"Timeline, {gpu.recording.device}"
     plot = new_plot(
         title + (f" (without the {exact_text(left_out)} shortest bars)" if left_out > 0 else ""),
         x_range=Range1d(start=-0.01 * end, end=1.01 * end, bounds=(-0.01 * end, 1.01 * end)),
@@ -111,8 +115,8 @@ def _bars(left: Any, right: Any, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**times, **columns})[list(_COLUMNS)]
 
 
-def _calls(result: GpuResult) -> pd.DataFrame:
-    api = result.api
+def _calls(gpu: GpuFrames) -> pd.DataFrame:
+    api = gpu.api
     threads = api.groupby(["pid", "tid"], sort=False)["duration_ns"].sum().nlargest(MOST_THREADS).index
     processes = len(api["pid"].unique())
     rows = {(pid, tid): (f"process {pid}, " if processes > 1 else "host, ") + f"thread {tid}" for pid, tid in threads}
@@ -131,9 +135,9 @@ def _about(kernel: str, direction: str, size: Any, code: str) -> str:
     return " ".join(filter(None, [*parts, "" if code == "CUDA_SUCCESS" else code]))
 
 
-def _launches(result: GpuResult) -> pd.DataFrame:
+def _launches(gpu: GpuFrames) -> pd.DataFrame:
     """Draw launches that an adapter saw and no call of the driver made, as on the simulated device."""
-    own = unseen_launches(result)
+    own = unseen_launches(gpu)
     return _bars(
         own["time_ns"],
         own["time_ns"] + own["host_ns"],
@@ -144,8 +148,8 @@ def _launches(result: GpuResult) -> pd.DataFrame:
     )
 
 
-def _kernels(result: GpuResult) -> pd.DataFrame:
-    spans = kernel_spans(result)
+def _kernels(gpu: GpuFrames) -> pd.DataFrame:
+    spans = kernel_spans(gpu)
     ends = spans["end_ns"].notna()
     return _bars(
         spans["start_ns"],
@@ -160,8 +164,8 @@ def _kernels(result: GpuResult) -> pd.DataFrame:
     )
 
 
-def _blocks(result: GpuResult) -> pd.DataFrame:
-    spans = block_spans(result)
+def _blocks(gpu: GpuFrames) -> pd.DataFrame:
+    spans = block_spans(gpu)
     spans = spans[spans["sm"] < MOST_MULTIPROCESSORS].sort_values("sm", kind="stable")
     return _bars(
         spans["start_ns"],

@@ -8,8 +8,8 @@ import pytest
 import accel_magic
 from accel_magic.errors import MachineError, RecordingError
 from accel_magic.profiles import formats, pprof
-from accel_magic.profiles.result import ProfileResult
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.profile import ProfileResult
+from accel_magic.results.trace import TraceResult
 
 IAPROF = b"string\t1\tpython3\nstring\t2\tmain\ninterval\t0\t1.5\nkernel\t0xff\t1\t42\t2\t0\t0\neustall\t0x8\t0" + (
     b"\t1" * 10 + b"\n"

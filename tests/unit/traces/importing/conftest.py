@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces.importing import read
-from accel_magic.traces.result import TraceResult
 
 SAMPLES = Path(__file__).parent / "samples"
 

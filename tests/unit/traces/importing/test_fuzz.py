@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces.importing import read
-from accel_magic.traces.result import TraceResult
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 LINES = [line for path in SAMPLES for line in path.read_bytes().splitlines(keepends=True)]
