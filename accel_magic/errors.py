@@ -54,3 +54,7 @@ class RecordingError(AccelMagicError):
 
 class TraceStateError(AccelMagicError):
     """A call that does not fit the state: nested tracing, a result asked for before the end."""
+
+
+class ResultError(AccelMagicError):
+    """Something that a result does not have: a table, a figure or a format that its kind lacks, or that is empty."""

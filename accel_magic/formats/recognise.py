@@ -107,7 +107,7 @@ class Format:
     claims: Claim | None = None
     suffixes: tuple[str, ...] = ()
     takes_units: bool = False
-    result: str = "accel_magic.profiles.result:ProfileResult"
+    result: str = "accel_magic.results.profile:ProfileResult"
 
 
 def _folded(head: Head) -> NDArray[np.bool_]:
@@ -160,7 +160,7 @@ FORMATS: Final = (
         "stacks",
         "accel_magic.profiles.iaprof:read",
         lambda head: head.all() if _IAPROF.match(head.data) else head.none(),
-        result="accel_magic.profiles.iaprof.result:IaprofResult",
+        result="accel_magic.results.iaprof:IaprofResult",
     ),
     Format(
         "speedscope JSON", "stacks", "accel_magic.profiles.speedscope:read", _json(_SPEEDSCOPE), (".speedscope.json",)

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from accel_magic.gpu.model import Per
     from accel_magic.gpu.native.server import Server as Natives
     from accel_magic.gpu.programs import Source, Verify
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.shared_memory import Shared
     from accel_magic.gpu.targets import Asked, Target
+    from accel_magic.results.gpu import GpuResult
     from accel_magic.traces.recording import Outcome
 
 DEFAULT_THREADS = 1 << 17
@@ -291,7 +291,7 @@ class GpuTrace(Block["GpuResult"]):
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
         """Take everything out, read the maps and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
-        from accel_magic.gpu.result import GpuResult
+        from accel_magic.results.gpu import GpuResult
 
         self.halt()
         instrumenter, memory, live = self._instrumenter, self._memory, self._live

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def summary(npu: Npu) -> str:
     """Sentences about jobs, buffers, messages and polls, the families, the phases, then the findings."""
-    recording = npu.result.recording
+    recording = npu.recording
     return "\n".join(
         [
             *banners_of(recording),
@@ -42,7 +42,7 @@ def summary(npu: Npu) -> str:
 
 def html(npu: Npu) -> str:
     """Lay out the same as one self-contained element."""
-    recording = npu.result.recording
+    recording = npu.recording
     shown = banners_of(recording)
     tables = (families_table(npu.families), phases_table(npu.phase_totals))
     return "\n".join(
