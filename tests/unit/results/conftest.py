@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.profiles_made import phases
+from tests.support.profiles import phases
 
 import accel_magic
 from accel_magic.kernel.compiler import ProgramMap
