@@ -27,7 +27,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     Args:
         path: The file.
         units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
-            overrides what the file says: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
+            overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
             were guessed are in the result's notes.
 
     Returns:
@@ -92,7 +92,7 @@ def _recording(format_: Format, place: Path, units: Given) -> Recording:
 
 
 def _refuse_units(format_: Format, place: Path, units: Given) -> None:
-    """Raise ProbeError if units are given for a file whose format says what they are."""
+    """Raise ProbeError if units are given for a file whose format has units of its own."""
     if units is not None:
         raise ProbeError(
             f"units={units!r} has no effect on {place}",
