@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
 from accel_magic.banners import banners_of
 from accel_magic.gpu.recording import NOT_WANTED
@@ -60,9 +61,10 @@ def gpu_text(result: GpuResult) -> str:
     for title, table in _tables(result, TOP):
         lines += ["", title, *aligned(table)]
     if result.printed:
-        lines += ["", "printed", *result.printed[:TOP]]
+        lines += ["", "printed"]
+        lines += [line for text in result.printed[:TOP] for line in text.removesuffix("\n").split("\n")]
         lines += [f"and {len(result.printed) - TOP:,} more"] if len(result.printed) > TOP else []
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def gpu_html(result: GpuResult) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import terminal
 from accel_magic.errors import ProbeError
 from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import Frame, Kind, State
@@ -73,7 +74,7 @@ def profile_text(
     lines += ["", *aligned(frames_table(result, TOP))]
     for title, table in tables:
         lines += ["", title, *aligned(table)]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def profile_html(
@@ -168,7 +169,7 @@ def comparison_figure(comparison: ProfileComparison, kind: str) -> Model:
 def comparison_text(comparison: ProfileComparison) -> str:
     """What is compared, and the functions that changed most."""
     lines = [*_both_banners(comparison), *comparison_lines(comparison), ""]
-    return "\n".join([*lines, *aligned(_comparison_table(comparison, TOP))])
+    return terminal.page([*lines, *aligned(_comparison_table(comparison, TOP))])
 
 
 def comparison_bundle(comparison: ProfileComparison) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic import terminal
 from accel_magic.errors import ProbeError
 from accel_magic.profiles.iaprof.model import REASONS
 from accel_magic.profiles.labels import UNKNOWN
@@ -85,7 +86,7 @@ def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
 
 def tables_text(stalls: StallTables) -> str:
     """Show the tables as plain text."""
-    return "\n\n".join("\n".join([title, *aligned(table)]) for title, table in tables(stalls, TOP))
+    return "\n\n".join(terminal.page([title, *aligned(table)]) for title, table in tables(stalls, TOP))
 
 
 def tables_html(stalls: StallTables) -> str:
@@ -97,7 +98,8 @@ def tables_html(stalls: StallTables) -> str:
 def result_text(result: IaprofResult) -> str:
     """Show a result as plain text, findings last: a line each, the rest of them is in `result.findings`."""
     found = [f"{finding.severity}: {finding.title}  [{finding.id}]" for finding in result.findings]
-    return "\n".join([profile_text(result, tables=_shown(result, TOP)), *(["", *found] if found else [])])
+    text = profile_text(result, tables=_shown(result, TOP))
+    return f"{text}\n\n{terminal.page(found)}" if found else text
 
 
 def bundle(result: IaprofResult) -> dict[str, str]:

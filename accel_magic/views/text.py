@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.views.format import duration_text, exact_text, shortened
 from accel_magic.views.headline import headline
@@ -39,7 +40,7 @@ def summary(result: TraceResult) -> str:
         lines += ["", "waits", *aligned(waits_table(result, TOP))]
     if result.recording.stacks is not None:
         lines += ["", "stacks", *aligned(stacks_table(result, TOP))]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -47,7 +48,7 @@ def comparison_text(comparison: Comparison) -> str:
     lines = [*comparison_banners(comparison), comparison_line(comparison), ""]
     if len(comparison.families):
         lines += [*aligned(comparison_families_table(comparison, TOP)), ""]
-    return "\n".join([*lines, *aligned(comparison_table(comparison, TOP))])
+    return terminal.page([*lines, *aligned(comparison_table(comparison, TOP))])
 
 
 def comparison_banners(comparison: Comparison) -> tuple[str, ...]:
@@ -67,9 +68,10 @@ def comparison_line(comparison: Comparison) -> str:
 
 def aligned(table: Table) -> list[str]:
     """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
+    shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
     cells = [
-        table.heads,
-        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in table.rows),
+        shown[0],
+        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in shown[1:]),
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [

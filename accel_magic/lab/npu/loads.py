@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import terminal
 from accel_magic.errors import MachineError
 from accel_magic.lab.npu.options import Options, parse_fault
 from accel_magic.lab.npu.uapi import CALLS, NODE
@@ -132,7 +133,7 @@ class Load:
 
     def __repr__(self) -> str:
         made = [(name, call) for name, call in self.calls.items() if call["ok"] or call["failed"]]
-        return "\n".join(
+        return terminal.page(
             [
                 self._headline(),
                 *(f"{name:<8} {text}" for name, text in self._lines()),
