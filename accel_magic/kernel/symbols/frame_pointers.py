@@ -78,8 +78,8 @@ def _kept_share(path: str, *_identity: int) -> float | None:
     whole = [beginning for beginning in read if len(beginning) == _BEGINNING]
     if not whole:
         return None
-    beginnings = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, _BEGINNING)
-    windows = np.lib.stride_tricks.sliding_window_view(beginnings, len(_SET), axis=1)
+    code = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, _BEGINNING)
+    windows = np.lib.stride_tricks.sliding_window_view(code, len(_SET), axis=1)
     return float((windows == _SET).all(axis=2).any(axis=1).mean())
 
 

@@ -80,7 +80,8 @@ def _functions(text: bytes) -> Compiled:
             starts.append(start)
             ends.append(end)
             names.append(behind - len(name))
-    columns = [np.frombuffer(column, np.uint64) for column in (starts, ends, names)]
-    order = np.argsort(columns[0], kind="stable")
-    last = np.append(np.diff(columns[0][order]) > 0, True)[: len(order)]
-    return Compiled(*(column[order[last]] for column in columns), text)
+    columns = np.array([starts, ends, names], np.uint64)
+    columns = columns[:, np.argsort(columns[0], kind="stable")]
+    last = np.append(np.diff(columns[0]) > 0, True)[: columns.shape[1]]
+    kept = columns[:, last]
+    return Compiled(kept[0], kept[1], kept[2], text)
