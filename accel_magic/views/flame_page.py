@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import terminal
 from accel_magic.flames.facts import NOT_KNOWN
 from accel_magic.flames.stacks import span_name
 from accel_magic.profiles.model import State
@@ -47,7 +48,7 @@ class ThreadDryRun:
 
     def __repr__(self) -> str:
         lines = [f"dry run: a thread of this process would look at all others {self.rate} times a second", *self.notes]
-        return "\n".join(lines)
+        return terminal.page(lines)
 
 
 @dataclass(frozen=True)

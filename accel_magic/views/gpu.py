@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
 from accel_magic.banners import banners_of
 from accel_magic.gpu.recording import NOT_WANTED
@@ -62,9 +63,10 @@ def gpu_text(gpu: GpuFrames) -> str:
     for title, table in _tables(gpu, TOP):
         lines += ["", title, *aligned(table)]
     if gpu.recording.printed:
-        lines += ["", "printed", *gpu.recording.printed[:TOP]]
+        lines += ["", "printed"]
+        lines += [line for text in gpu.recording.printed[:TOP] for line in text.removesuffix("\n").split("\n")]
         lines += [f"and {len(gpu.recording.printed) - TOP:,} more"] if len(gpu.recording.printed) > TOP else []
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def gpu_html(gpu: GpuFrames) -> str:
@@ -103,7 +105,7 @@ def comparison_text(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str]
     lines = [*banners, _compared(devices)]
     for title, table in tables.items():
         lines += ["", title, *aligned(frame_table(_changes(table), TOP))]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def comparison_html(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str], banners: tuple[str, ...]) -> str:

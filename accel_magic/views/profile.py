@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import terminal
 from accel_magic.errors import ResultError
 from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import Frame, Kind, State
@@ -72,7 +73,7 @@ def profile_text(
     lines += ["", *aligned(frames_table(frames, profile.unit, TOP))]
     for title, table in tables:
         lines += ["", title, *aligned(table)]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def profile_html(
@@ -181,7 +182,7 @@ def comparison_text(frames: pd.DataFrame, profile: Profile, baseline: Profile) -
 
     """
     lines = [*_both_banners(profile, baseline), *comparison_lines(profile, baseline), ""]
-    return "\n".join([*lines, *aligned(_comparison_table(frames, profile, baseline, TOP))])
+    return terminal.page([*lines, *aligned(_comparison_table(frames, profile, baseline, TOP))])
 
 
 def comparison_bundle(frames: pd.DataFrame, profile: Profile, baseline: Profile) -> dict[str, str]:

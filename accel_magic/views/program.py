@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from accel_magic import terminal
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.frame_tables import frame_table
 from accel_magic.views.headline import Note
@@ -76,7 +77,7 @@ def program_text(shown: ProgramTables) -> str:
     lines += [f"note: {note}" for note in shown.notes]
     for title, table in _tables(shown, TOP):
         lines += ["", title, *aligned(table)]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def program_html(shown: ProgramTables) -> str:
@@ -146,14 +147,15 @@ class ProgramDryRun:
             f"at {count:,} place{'s' * (count != 1)}; nothing was attached"
         )
 
-    def _body(self) -> str:
+    def _body(self) -> list[str]:
         lines = places_text(self.places)
         lines += [f"map {map_.name}, room for {map_.entries:,}" for map_ in self.maps if map_.key_size]
         lines += [f"ring buffer {map_.name}, {map_.entries:,} bytes" for map_ in self.maps if not map_.key_size]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return [*lines, *(f"note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self._body()}"
+        return terminal.page([self._headline(), *self._body()])
 
     def _repr_html_(self) -> str:
-        return f"<div><b>{escape(self._headline())}</b><pre>{escape(self._body())}</pre></div>"
+        body = "\n".join(self._body())
+        return f"<div><b>{escape(self._headline())}</b><pre>{escape(body)}</pre></div>"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic import terminal
 from accel_magic.errors import ResultError
 from accel_magic.profiles.iaprof.model import REASONS
 from accel_magic.profiles.labels import UNKNOWN
@@ -85,7 +86,7 @@ def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
 
 def tables_text(stalls: StallTables) -> str:
     """Show the tables as plain text."""
-    return "\n\n".join("\n".join([title, *aligned(table)]) for title, table in tables(stalls, TOP))
+    return "\n\n".join(terminal.page([title, *aligned(table)]) for title, table in tables(stalls, TOP))
 
 
 def tables_html(stalls: StallTables) -> str:
@@ -105,7 +106,7 @@ def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> 
     """
     found = [f"{finding.severity}: {finding.title}  [{finding.id}]" for finding in stalls.findings]
     text = profile_text(profile, frames, tables=_shown(profile, stalls, TOP))
-    return "\n".join([text, *(["", *found] if found else [])])
+    return f"{text}\n\n{terminal.page(found)}" if found else text
 
 
 def bundle(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> dict[str, str]:

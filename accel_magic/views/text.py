@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.views.format import duration_text, exact_text, shortened
 from accel_magic.views.headline import headline
@@ -40,7 +41,7 @@ def summary(shown: TraceTables) -> str:
         lines += ["", "waits", *aligned(waits_table(shown.waits, TOP))]
     if shown.stacks is not None:
         lines += ["", "stacks", *aligned(stacks_table(shown.stacks, TOP))]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def comparison_text(
@@ -58,7 +59,7 @@ def comparison_text(
     lines = [*banners, comparison_line(table, lengths_s), ""]
     if len(families):
         lines += [*aligned(comparison_families_table(families, TOP)), ""]
-    return "\n".join([*lines, *aligned(comparison_table(table, TOP))])
+    return terminal.page([*lines, *aligned(comparison_table(table, TOP))])
 
 
 def comparison_line(table: pd.DataFrame, lengths_s: tuple[float, float]) -> str:
@@ -72,9 +73,10 @@ def comparison_line(table: pd.DataFrame, lengths_s: tuple[float, float]) -> str:
 
 def aligned(table: Table) -> list[str]:
     """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
+    shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
     cells = [
-        table.heads,
-        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in table.rows),
+        shown[0],
+        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in shown[1:]),
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.profiles import phases
 
 import accel_magic
 from accel_magic.kernel.compiler import ProgramMap
@@ -14,6 +13,7 @@ from accel_magic.results.flame import SampledResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
 from accel_magic.traces.program_recording import ProgramRecording
+from tests.support.profiles import phases
 
 RECORDINGS = Path(__file__).parents[3] / "notebooks/recordings"
 RECORDED = {
