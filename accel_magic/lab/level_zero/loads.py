@@ -10,8 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab.image import cache
 from accel_magic.lab.level_zero import parts
+from accel_magic.lab.npu import program
 from accel_magic.lab.npu.loads import Latency
 from accel_magic.lab.npu.program import compile_program
 
@@ -177,7 +177,7 @@ def ze_load(
 
 def _program() -> Sequence[str]:
     if "ACCEL_MAGIC_LAB" not in os.environ:
-        return [str(compile_program(parts.LOAD, cache() / "programs"))]
+        return [str(compile_program(parts.LOAD, program.folder()))]
     found = parts.find()
     return [
         str(found.program),
