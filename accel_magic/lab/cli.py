@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import terminal
+from accel_magic import cache, terminal
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.lab.commands import add_run, add_shell, add_trace
 
@@ -169,7 +169,7 @@ def _clean(options: argparse.Namespace) -> int:
 
     removed = image.clean(options.kernel)
     if options.kernel is None:
-        removed += sum(store.remove(image.cache() / name) for name in ("runs", "programs"))
+        removed += sum(store.remove(cache.own("lab", name)) for name in ("runs", "programs"))
     print(f"{removed / 1e6:.0f} MB removed")
     return 0
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab.image import cache
 from accel_magic.lab.level_zero import parts
+from accel_magic.lab.npu import program
 from accel_magic.lab.npu.loads import Latency
 from accel_magic.lab.npu.program import compile_program
 
@@ -178,7 +178,7 @@ def ze_load(
 
 def _program() -> Sequence[str]:
     if "ACCEL_MAGIC_LAB" not in os.environ:
-        return [str(compile_program(parts.LOAD, cache() / "programs"))]
+        return [str(compile_program(parts.LOAD, program.folder()))]
     found = parts.find()
     return [
         str(found.program),
