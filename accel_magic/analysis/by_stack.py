@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
+from pandas.arrays import IntegerArray
 
 from accel_magic.profiles.interleave import interleave
 from accel_magic.profiles.labels import label
@@ -31,10 +32,10 @@ STACKS: Final = (
     *("stack", "hits", "share", "total_ns", "mean_ns", "p50_ns", "p99_ns", "total_bytes", "where", "text", "frames"),
 )
 """Columns of every table of stacks: `stack` int32, the number that events have; `hits` int64, events or samples;
-`share` of all hits, of a profile of all weight; `total_ns`, `mean_ns`, `p50_ns`, `p99_ns` float64, of what was measured
-(NaN if nothing was); `total_bytes` Int64 (NA but in profiles of bytes); `where`, the innermost line of the user's own
-code, else the innermost Python, native or other frame; `text`, labels of the frames with `;` between; `frames`, a tuple
-of `Frame`, the outermost first."""
+`share` of all hits, of a profile of all weight; `total_ns` Int64, `mean_ns`, `p50_ns`, `p99_ns` float64, of what was
+measured (NA, NaN if nothing was); `total_bytes` Int64 (NA but in profiles of bytes); `where`, the innermost line of the
+user's own code, else the innermost Python, native or other frame; `text`, labels of the frames with `;` between;
+`frames`, a tuple of `Frame`, the outermost first."""
 _QUANTILES: Final = (("p50_ns", 0.5), ("p99_ns", 0.99))
 _LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib/python[\d.]+/|^<frozen ")
 
@@ -136,7 +137,7 @@ def profile_stacks(profile: Profile) -> pd.DataFrame:
     if profile.unit == "bytes":
         columns["total_bytes"] = pd.array(weights, "Int64")
     if durations is not None:
-        columns["total_ns"] = weights.astype(np.float64)  # the sum of integers, exact below 2^53
+        columns["total_ns"] = pd.array(weights, "Int64")  # exact, where floats are not
     columns["share"] = weights / max(profile.total, 1)
     frames = tuple(profile.path(int(leaf)) for leaf in leaves)
     table = pd.DataFrame({"stack": np.arange(len(leaves), dtype=np.int32), **columns})
@@ -180,7 +181,8 @@ def _numbers(groups: NDArray[np.integer], count: int, durations: NDArray[np.floa
     columns: dict[str, Any] = {
         "hits": hits,
         "share": hits / max(int(hits.sum()), 1),
-        **{name: np.full(count, np.nan) for name in ("total_ns", "mean_ns", *(name for name, _ in _QUANTILES))},
+        "total_ns": pd.array([pd.NA] * count, "Int64"),
+        **{name: np.full(count, np.nan) for name in ("mean_ns", *(name for name, _ in _QUANTILES))},
         "total_bytes": pd.array([pd.NA] * count, "Int64"),
     }
     if durations is None:
@@ -190,9 +192,10 @@ def _numbers(groups: NDArray[np.integer], count: int, durations: NDArray[np.floa
     order = np.lexsort((values, of))
     of, values = of[order], values[order]
     calls = np.bincount(of, minlength=count)
-    totals = np.bincount(of, weights=values, minlength=count)
+    totals = np.zeros(count, np.int64)
+    np.add.at(totals, of, values.astype(np.int64))
     some = calls > 0
-    columns["total_ns"] = np.where(some, totals, np.nan)
+    columns["total_ns"] = IntegerArray(totals, ~some)
     columns["mean_ns"] = np.divide(totals, calls, out=np.full(count, np.nan), where=some)
     starts = np.concatenate([[0], np.cumsum(calls)])[:-1]
     for name, quantile in _QUANTILES:

@@ -117,8 +117,8 @@ def comparison_table(table: pd.DataFrame, limit: int) -> Table:
     What changed for sure comes first, and says so in the last column.
     """
     formats: Formats = {
-        "hits": ("hits", _count_or_nothing),
-        "baseline_hits": ("baseline", _count_or_nothing),
+        "hits": ("hits", exact_text),
+        "baseline_hits": ("baseline", exact_text),
         "rate_ratio": ("rate ratio", ratio_text),
     }
     for name in ("p50", "p99"):
@@ -135,8 +135,8 @@ def comparison_table(table: pd.DataFrame, limit: int) -> Table:
 def comparison_families_table(families: pd.DataFrame, limit: int) -> Table:
     """Both traces' hits and shares per family of the NPU driver, and how the rate changed; sure changes first."""
     formats: Formats = {
-        "hits": ("hits", _count_or_nothing),
-        "baseline_hits": ("baseline", _count_or_nothing),
+        "hits": ("hits", exact_text),
+        "baseline_hits": ("baseline", exact_text),
         "share": ("share", share_text),
         "baseline_share": ("baseline", share_text),
         "rate_ratio": ("rate ratio", ratio_text),
@@ -166,7 +166,9 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
     if count and total > MANY:
         frame = frame[frame[count] > 0]
     shown = frame.head(limit)
-    cells = [[text(value) for value in shown[column]] for column, (_, text) in formats.items()]
+    cells = [
+        [NOTHING if value is pd.NA else text(value) for value in shown[column]] for column, (_, text) in formats.items()
+    ]
     levels = [str(name) for name in shown.index.names]
     names = [[str(name) for name in shown.index.get_level_values(level)] for level in levels]
     names = [
@@ -180,7 +182,3 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
         more=len(frame) - len(shown),
         silent=total - len(frame),
     )
-
-
-def _count_or_nothing(count: int) -> str:
-    return "-" if pd.isna(count) else exact_text(count)

@@ -115,7 +115,7 @@ def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
         assert row["wall_ns"] <= took[worker.native_id] * 1e9 * 1.05
         if not untimed:
             assert row["wall_ns"] >= took[worker.native_id] * 1e9 * 0.95
-        assert row["sleep"] == pytest.approx(0.2e9, rel=0.1)
+        assert row["sleep_ns"] == pytest.approx(0.2e9, rel=0.1)
     # Everything has a stack, and nothing is there twice.
     profile = t.result.profile
     ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()

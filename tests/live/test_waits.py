@@ -86,7 +86,7 @@ def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, ru
         faults = waits[waits["wait"] == "page fault"]
         assert told["fault"] - LATE_NS < faults["duration_ns"].max() <= told["fault"]
         assert faults.loc[faults["duration_ns"].idxmax(), "syscall"] == -1
-    assert set(t.result.waits.index) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
+    assert set(t.result.waits["reason"]) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
 
 
 def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build, run):
