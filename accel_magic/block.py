@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from accel_magic import machine, session
 from accel_magic.errors import TraceStateError
@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.flames.result import FlameResult, SampledResult
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.program import ProgramResult
+    from accel_magic.results.base import Result
     from accel_magic.traces.recording import Outcome
-    from accel_magic.traces.result import TraceResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Result: TypeAlias = "TraceResult | ProgramResult | GpuResult | FlameResult | SampledResult"
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound="Result")
 
 _last: Result | None = None
 

@@ -14,22 +14,22 @@ from accel_magic.api import result_of
 from accel_magic.block import keep
 from accel_magic.errors import RecordingError
 from accel_magic.kernel.own_threads import at_work
+from accel_magic.opening import read_recording
 from accel_magic.player import Player
 from accel_magic.session import Kind, Show, uninterrupted
 from accel_magic.traces import buckets, container, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.traces.store import read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.flames.result import FlameResult
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.probes.plan import Plan
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.trace import TraceResult
     from accel_magic.traces.reader import Prepared
-    from accel_magic.traces.result import TraceResult
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
 _LAYOUT = Layout(
@@ -50,7 +50,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        recording = read(path)
+        recording = read_recording(path)
         imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(

@@ -7,16 +7,16 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from accel_magic import session
-from accel_magic.block import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.results.base import Result
     from accel_magic.traces.recording import Imported, Outcome, Recording, Replayed
 
 RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound="Result")
 
 
 class Feed(Protocol):

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import TraceStateError
-from accel_magic.kernel import compiler, own_process, own_threads, scope, syscalls, waits
+from accel_magic.kernel import clock, compiler, own_process, own_threads, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from accel_magic.traces.live import LiveSample
     from accel_magic.traces.reader import Prepared
 
+T = TypeVar("T")
 Show = Callable[[list["LiveSample"]], None]
 Kind = Literal["ktrace", "gputrace", "flame"]
 """What traces are told apart by: one of each kind may run at a time."""
@@ -64,6 +65,41 @@ def uninterrupted() -> Iterator[list[bool]]:
     previous = signal.signal(signal.SIGINT, lambda *_: pending.append(True))
     try:
         yield pending
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T], pending: list[bool]) -> T:
+    """Do work that an interrupt may end, although interrupts are put off.
+
+    An interrupt at any moment of the work is answered, and never raised.
+
+    Args:
+        work: What to do.
+        otherwise: What to do instead once an interrupt has come; a second one does not end it.
+        pending: As `uninterrupted` yields it: becomes non-empty when an interrupt comes.
+
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()  # Python delivers interrupts to the main thread only
+    armed = True
+
+    def interrupt(*_: object) -> None:
+        nonlocal armed
+        pending.append(True)
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    previous = signal.getsignal(signal.SIGINT)
+    try:
+        try:
+            signal.signal(signal.SIGINT, interrupt)
+            return work()
+        finally:
+            armed = False
+    except KeyboardInterrupt:
+        return otherwise()
     finally:
         signal.signal(signal.SIGINT, previous)
 
@@ -171,7 +207,8 @@ class LiveSession:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
             python = "python" in self.plan.stacks
-            self._watch = StackWatch(attachment.stacks_fd, python=python, each_look=self._each_look)
+            frames = attachment.layout.stack_frames
+            self._watch = StackWatch(attachment.stacks_fd, frames, python=python, each_look=self._each_look)
             self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {
@@ -226,12 +263,17 @@ class LiveSession:
                 why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
                 fix="end the child inside the block, with os._exit()",
             )
-        try:
-            with own_threads.at_work(), uninterrupted() as pending:
+        watch = self._watch
+        with own_threads.at_work(), uninterrupted() as pending:
+            try:
                 self.halt()
                 recording = self._finish(self._end_ns, outcome)
-        finally:
-            self._release()
+            finally:
+                self._release()
+            if watch is not None:
+                stacks, notes = until_interrupted(watch.resolved, watch.unresolved, pending)
+                plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
+                recording = replace(recording, plan=plan, stacks=stacks)
         self.interrupted = bool(pending)
         return recording
 
@@ -266,13 +308,15 @@ class LiveSession:
             counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
         )
         rings, limit, start_ns = read.rings, self.plan.max_events, self._start_ns
+        shift = clock.shift()
         recorded = sum(read.recorded)
         if not read.limit_reached:
-            rings, unfinished = waits.completed(attachment, rings, read.end_ns or end_ns)
+            rings, unfinished = waits.completed(attachment, rings, (read.end_ns or end_ns) - shift.ns)
             recorded += unfinished
-        stacks, told = self._watch.resolved() if self._watch is not None else (None, ())
+        if self._watch is not None:
+            self._watch.collect()
         return Recording(
-            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *told)),
+            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *shift.notes)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -286,9 +330,8 @@ class LiveSession:
             samples=read.samples,
             event_count=recorded if limit is None else min(recorded, limit),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, rings, start_ns, limit),
+            load_events=RawEvents(layout, rings, start_ns - shift.ns, limit),
             outcome=outcome,
-            stacks=stacks,
             process=own_process.describe() if attachment.waits_fd >= 0 else None,
         )
 

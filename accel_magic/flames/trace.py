@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.flames.launches import Launches
-    from accel_magic.flames.result import FlameResult, SampledResult
     from accel_magic.flames.sampled import ThreadEngine
     from accel_magic.probes.plan import Plan
     from accel_magic.profiles.iaprof.live import IaprofRun
     from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.model import Profile
+    from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.session import LiveSession, Show
     from accel_magic.traces.recording import Outcome, Recording
     from accel_magic.traces.stacks import StackTable
@@ -95,9 +95,12 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             self._launches = Launches(self.options.device)
             self._launches.prepare()
         if self.options.xe:
-            from accel_magic.profiles.iaprof.live import IaprofRun
+            from accel_magic.profiles.iaprof import live
 
-            self._iaprof = IaprofRun()
+            self._iaprof = live.IaprofRun(
+                interval=self.options.interval or live.INTERVAL_MS,
+                eu_stall_subsample=self.options.eu_stall_subsample or live.SUBSAMPLE,
+            )
             self._iaprof.prepare()
         if self.options.sampler != "thread":
             try:
@@ -202,7 +205,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
         """Give the result of the kernel's samples."""
-        from accel_magic.flames.result import FlameResult  # importing it earlier would be in the profile
+        from accel_magic.results.flame import FlameResult  # importing it earlier would be in the profile
 
         return FlameResult(recording, value)
 
@@ -211,7 +214,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         if self._iaprof is None:
             return None
         try:
-            return self._iaprof.stop().iaprof
+            return self._iaprof.stop()
         except AccelMagicError as error:
             # What the processors did is there all the same.
             why = f" ({error.why})" if error.why else ""
@@ -250,8 +253,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
     ) -> FlameResult | SampledResult:
         """Give the result of the thread sampler."""
-        from accel_magic.flames.result import SampledResult
         from accel_magic.flames.sampled import shown
+        from accel_magic.results.flame import SampledResult
 
         watched = self._watched(engine.start_ns, None)
         made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)

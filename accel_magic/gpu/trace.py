@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic import session
 from accel_magic.block import Block
+from accel_magic.demangle import means
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.devices import Clock
@@ -27,7 +28,6 @@ from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
 from accel_magic.gpu.targets import opened, target
 from accel_magic.kernel.places import parse_bindings
-from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from accel_magic.gpu.model import Per
     from accel_magic.gpu.native.server import Server as Natives
     from accel_magic.gpu.programs import Source, Verify
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.shared_memory import Shared
     from accel_magic.gpu.targets import Asked, Target
+    from accel_magic.results.gpu import GpuResult
     from accel_magic.traces.recording import Outcome
 
 DEFAULT_THREADS = 1 << 17
@@ -291,7 +291,7 @@ class GpuTrace(Block["GpuResult"]):
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
         """Take everything out, read the maps and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
-        from accel_magic.gpu.result import GpuResult
+        from accel_magic.results.gpu import GpuResult
 
         self.halt()
         instrumenter, memory, live = self._instrumenter, self._memory, self._live

@@ -13,6 +13,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.magics.options import Line, parse
 from accel_magic.magics.traced import TracedCells
 from accel_magic.player import Player
+from accel_magic.probes import bpftrace
 from accel_magic.session import warm_up
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class KTrace(TracedCells):
     def ktrace(self, line: str, cell: str | None = None) -> object:
         """Trace the cell. `%ktrace --help` lists probes and options."""
         __tracebackhide__ = True
+        bpftrace.check(line, cell or "")
         return self.run(line, cell)
 
     def parse(self, line: str) -> Line:

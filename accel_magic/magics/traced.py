@@ -27,9 +27,10 @@ from accel_magic.views import ahead
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from accel_magic.block import Block, Result
+    from accel_magic.block import Block
     from accel_magic.magics.cell import Cell
     from accel_magic.magics.line import Common
+    from accel_magic.results.base import Result
 
     Steps: TypeAlias = Block[Any] | Player[Any, Any]
 

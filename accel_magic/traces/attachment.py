@@ -58,6 +58,7 @@ class Layout:
         latencies: Rows of the histograms; 0 without latency points.
         record_sizes: Bytes of a record of each ring, without the ring buffer's own header.
         point_layouts: By ProbePoint.id; empty when no events are recorded.
+        stack_frames: Frames that are taken of a native stack at the most; 0 where no stacks are taken.
 
     """
 
@@ -66,6 +67,7 @@ class Layout:
     latencies: int
     record_sizes: tuple[int, ...]
     point_layouts: tuple[PointLayout, ...]
+    stack_frames: int = 0
 
     @property
     def control(self) -> np.dtype[np.void]:
@@ -104,6 +106,7 @@ class Layout:
                 PointLayout(point["ring"], tuple(Item(**item) for item in point["items"]))
                 for point in data["point_layouts"]
             ),
+            stack_frames=data["stack_frames"],
         )
 
     def record(self, ring: int) -> np.dtype[np.void]:

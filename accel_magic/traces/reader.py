@@ -6,15 +6,14 @@ import atexit
 import contextlib
 import itertools
 import os
-import sys
+import signal
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic import channel
+from accel_magic import channel, own_python
 from accel_magic.errors import MachineError
 from accel_magic.traces.mapped import map_file
 from accel_magic.traces.recording import Samples
@@ -42,12 +41,13 @@ class Reader:
     """The reader process; one serves all traces of this process, several at a time. Any thread may ask."""
 
     def __init__(self) -> None:
-        self._process, self._connection = channel.start_process(
-            [sys.executable, "-m", "accel_magic.traces.reader_process"],
+        self._helper = channel.start_process(
+            own_python.command("accel_magic.traces.reader_process"),
             str(os.getpid()),
             what="reader",
-            environment=_environment(),
+            environment={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
+        self._connection = self._helper.connection
         self._connection.settimeout(_TIMEOUT_S)
         self._numbers = itertools.count(1)
         self._asking = threading.Lock()
@@ -55,12 +55,12 @@ class Reader:
     @property
     def pid(self) -> int:
         """Process id, for leaving its own hits out."""
-        return self._process.pid
+        return self._helper.pid
 
     @property
     def alive(self) -> bool:
         """Whether it can take a trace."""
-        return self._process.poll() is None
+        return self._helper.alive
 
     def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> Prepared:
         """Hand over an attachment or a recording; returns when it is mapped."""
@@ -75,9 +75,7 @@ class Reader:
 
     def end(self) -> None:
         """End the process."""
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
+        self._helper.end()
 
     def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         """Send a message and give its answer. Raises MachineError when the process has ended."""
@@ -96,18 +94,21 @@ class Reader:
         with self._asking:
             try:
                 yield
-            except OSError as error:
+            except OSError:
+                why, killed = self._helper.last_words(), self._helper.process.returncode == -signal.SIGKILL
                 self.end()
                 raise MachineError(
                     "the reader process ended unexpectedly",
-                    why=f"{error}; the kernel may have killed it for lack of memory",
-                    fix="trace again with a lower --max-events, or with --mode count",
+                    why=f"{why}; the kernel may have been out of memory" if killed else why,
+                    fix="trace again with a lower --max-events, or with --mode count"
+                    if killed
+                    else "trace again; if it happens again, please report it with this message",
                     code="reader.ended",
                 ) from None
 
     def forget(self) -> None:
         """In a forked child: drop the connection and leave the process to its owner."""
-        self._connection.close()
+        self._helper.forget()
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,6 @@ class Prepared:
         """Let go of a trace that will not be stopped: its maps would live on in the reader."""
         with contextlib.suppress(MachineError):  # it has ended, and the maps with it
             self.reader.tell({"do": "drop", "trace": self.number})
-
-
-def _environment() -> dict[str, str]:
-    """The reader must find this package where this process found it, and needs only one thread."""
-    package_parent = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:

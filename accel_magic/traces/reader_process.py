@@ -1,8 +1,8 @@
 """The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
 
-Run as `python -m accel_magic.traces.reader_process FD PARENT`. It needs no privilege and no BCC: all it has are the
-descriptors it is sent. A trace is `prepare` (with descriptors), `go`, `stop`, and has a number, by which several are
-told apart; see `accel_magic.traces.reader`.
+Run with FD PARENT by `own_python.command`. It needs no privilege and no BCC: all it has are the descriptors it is sent.
+A trace is `prepare` (with descriptors), `go`, `stop`, and has a number that tells several apart; see
+`accel_magic.traces.reader`.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ class Trace:
         with os.fdopen(os.dup(samples), "wb") as file:
             file.write(np.array(self.samples.times, np.int64).tobytes())
             file.write(np.array(self.samples.hits, np.uint64).tobytes())
+        self.files.insert(0, samples)  # closed with the others
         answer = {
             "recorded": self.recorded,
             "samples": len(self.samples.times),
@@ -151,7 +152,7 @@ class Trace:
             "end_ns": self.end_ns,
             "limit_reached": self.limit_reached,
         }
-        return answer, [samples, *self.files]
+        return answer, self.files
 
     def close(self) -> None:
         """Give everything back."""

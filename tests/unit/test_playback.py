@@ -93,7 +93,7 @@ def test_a_playback_stopped_halfway_holds_what_was_played(steady):
     assert result.events["time_ns"].tolist() == [i * 10_000_000 for i in range(played)]
     assert result.hits >= played
     assert result.latency["count"].tolist() == [played]
-    assert result.latency["max"].tolist() == [5_000_000]
+    assert result.latency["max_ns"].tolist() == [5_000_000]
     assert result.recording.samples.times_ns[-1] <= result.recording.duration_ns
     assert result.recording.replayed is not None
 

@@ -163,7 +163,7 @@ class CudaMemory:
         try:
             self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
         except DriverError as error:
-            if error.code != cuda.OUT_OF_MEMORY:
+            if error.result != cuda.OUT_OF_MEMORY:
                 raise
             raise MachineError(
                 f"the host has no room for {size:,} bytes of maps that the GPU reaches",
@@ -184,7 +184,7 @@ class CudaMemory:
         return address
 
     def _no_room(self, error: DriverError, size: int) -> MachineError:
-        if error.code != cuda.OUT_OF_MEMORY:
+        if error.result != cuda.OUT_OF_MEMORY:
             return error
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         if self._driver.attempt("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total)):
@@ -385,5 +385,5 @@ def _unless_gone() -> Iterator[None]:
     try:
         yield
     except DriverError as error:
-        if not error.dead and error.code not in cuda.UNKNOWN:
+        if not error.dead and error.result not in cuda.UNKNOWN:
             raise

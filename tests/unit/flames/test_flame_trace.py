@@ -11,11 +11,11 @@ from accel_magic import session
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.flames import trace as traces
 from accel_magic.flames.options import FlameOptions, measured
-from accel_magic.flames.result import SampledResult
 from accel_magic.kernel import features
 from accel_magic.probes.plan import Plan
-from accel_magic.profiles.iaprof import IaprofResult, live, read
+from accel_magic.profiles.iaprof import live, read
 from accel_magic.profiles.model import State
+from accel_magic.results.flame import SampledResult
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,25 @@ def test_what_cannot_be_had_is_refused_with_a_fix(asked):
     assert caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"interval": 5}, "flame.needs-xe"),
+        ({"eu_stall_subsample": 5}, "flame.needs-xe"),
+        ({"xe": True, "interval": 0}, "flame.interval"),
+        ({"xe": True, "interval": 60_001}, "flame.interval"),
+        ({"xe": True, "interval": 2.5}, "flame.interval"),
+        ({"xe": True, "eu_stall_subsample": 0}, "flame.eu-stall-subsample"),
+        ({"xe": True, "eu_stall_subsample": 0.5}, "flame.eu-stall-subsample"),
+    ],
+)
+def test_options_of_iaprof_are_whole_numbers_and_need_iaprof(asked, code):
+    with pytest.raises(ProbeError) as caught:
+        FlameOptions(**asked)
+    assert caught.value.code == code
+    assert caught.value.fix
+
+
 @pytest.fixture
 def no_privilege(monkeypatch):
     """A machine where the kernel may not be traced."""
@@ -83,12 +102,12 @@ def test_without_privilege_a_thread_samples_and_the_result_says_so(no_privilege)
     result = t.result
     assert type(result) is SampledResult
     assert any("tracing needs root (no CAP_BPF)" in note for note in result.profile.notes)
-    assert result.profile.total == result.samples["weight"].sum()
+    assert result.profile.total == result.samples["weight_ns"].sum()
     row = result.threads.set_index("tid").loc[threading.get_native_id()]
     assert row["cpu_ns"] == pytest.approx(150e6, abs=30e6)  # by the thread's own clock
     assert row["off_cpu_ns"] >= 95e6
     ran = result.profile.select(result.profile.samples.state == State.CPU).frame_table()
-    assert ran.loc[ran["name"] == "spin", "total"].sum() == pytest.approx(150e6, abs=40e6)
+    assert ran.loc[ran["name"] == "spin", "total_ns"].sum() == pytest.approx(150e6, abs=40e6)
     assert accel_magic.last is result
 
 
@@ -132,7 +151,7 @@ class Iaprof:
             self.calls.append(name)
             if name == "stop" and self.error is not None:
                 raise self.error
-            return IaprofResult(read(io.BytesIO(b"interval\t0\t5.0\n"))) if name == "stop" else None
+            return read(io.BytesIO(b"interval\t0\t5.0\n")) if name == "stop" else None
 
         return call
 
@@ -140,7 +159,7 @@ class Iaprof:
 @pytest.mark.parametrize("error", [None, MachineError("iaprof recorded nothing", why="no GPU")])
 def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else(no_privilege, monkeypatch, error):
     iaprof = Iaprof(error)
-    monkeypatch.setattr(live, "IaprofRun", lambda: iaprof)
+    monkeypatch.setattr(live, "IaprofRun", lambda **_: iaprof)
     with accel_magic.flame(xe=True, rate=500) as t:
         assert iaprof.calls == ["prepare", "start", "go"]
         spin(0.05)
@@ -150,6 +169,26 @@ def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else
     assert t.result.xe is None if error else t.result.xe.iaprof.intervals.end_ns.tolist() == [5_000_000_000]
     told = [note for note in t.result.profile.notes if "iaprof" in note]
     assert told == (["nothing came of iaprof: iaprof recorded nothing (no GPU)"] if error else [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ({}, {"interval": 10, "eu_stall_subsample": 100}),
+        ({"interval": 25, "eu_stall_subsample": 7}, {"interval": 25, "eu_stall_subsample": 7}),
+    ],
+)
+def test_iaprof_is_run_with_what_was_asked_for_or_its_own_defaults(no_privilege, monkeypatch, asked, given):
+    made = []
+
+    def make(**options):
+        made.append(options)
+        return Iaprof()
+
+    monkeypatch.setattr(live, "IaprofRun", make)
+    accel_magic.flame(xe=True, **asked).prepare()
+
+    assert made == [given]
 
 
 def test_what_iaprof_lacks_is_told_before_anything_is_attached(no_privilege):
