@@ -13,11 +13,11 @@ from accel_magic.session import LiveSession, Show
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from accel_magic.flames.result import FlameResult
     from accel_magic.kernel.stack_choice import Asked
     from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.trace import TraceResult
     from accel_magic.traces.recording import Outcome, Recording
-    from accel_magic.traces.result import TraceResult
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """Where `auto` mode stops recording events (about 200 MB) and only counts on."""
@@ -125,12 +125,17 @@ class Trace(Block["TraceResult"]):
         assert self._session is not None  # noqa: S101 - after start
         self._session.go()
 
+    def halt(self) -> None:
+        """Stop counting."""
+        if self._session is not None:
+            self._session.halt()
+
     def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult:
         """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
         session, self._session = self._session, None
         assert session is not None  # noqa: S101 - after start
         recording = session.stop(outcome)
-        from accel_magic.traces.result import TraceResult  # importing it earlier would be traced
+        from accel_magic.results.trace import TraceResult  # importing it earlier would be traced
 
         result = TraceResult(recording, value)
         return self._end(result, result.to_parquet, interrupted=session.interrupted)
@@ -144,7 +149,7 @@ class Trace(Block["TraceResult"]):
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
     """Make a result of a trace's recording, the newest one, and save it where that was asked for."""
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
 
     result = TraceResult(recording, value)
     keep(result)
@@ -156,10 +161,10 @@ def finish(recording: Recording, value: object = None, save: str | Path | None =
 def result_of(recording: Recording, value: object = None) -> TraceResult | FlameResult:
     """Make a result of any recording: a FlameResult of what `%%flame` recorded, else a TraceResult."""
     if recording.flame is not None:
-        from accel_magic.flames.result import FlameResult
+        from accel_magic.results.flame import FlameResult
 
         return FlameResult(recording, value)
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
 
     return TraceResult(recording, value)
 

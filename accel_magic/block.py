@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from accel_magic import machine, session
 from accel_magic.errors import TraceStateError
+from accel_magic.kernel.own_threads import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.flames.result import FlameResult, SampledResult
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.program import ProgramResult
+    from accel_magic.results.base import Result
     from accel_magic.traces.recording import Outcome
-    from accel_magic.traces.result import TraceResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Result: TypeAlias = "TraceResult | ProgramResult | GpuResult | FlameResult | SampledResult"
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound="Result")
 
 _last: Result | None = None
 
@@ -32,6 +29,11 @@ def last() -> Result:
     """Return the newest result of this process. Raises TraceStateError when there is none."""
     if _last is None:
         raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
+    return _last
+
+
+def newest() -> Result | None:
+    """Return the newest result of this process; None when there is none."""
     return _last
 
 
@@ -50,6 +52,8 @@ def outcome_of(error: BaseException | None) -> Outcome:
 
 class Block(ABC, Generic[ResultT]):
     """A trace around a block or a function: `prepare`, `attach`, `go`, then `stop`, or `abort` at any time.
+
+    Traces nest if their kinds differ. What one of them does here is `at_work`, so that it is in no other.
 
     As a context manager it traces the block; `result` then holds what was traced, also when the block raised. As a
     decorator it traces every call; each result is `accel_magic.last`.
@@ -77,6 +81,9 @@ class Block(ABC, Generic[ResultT]):
     @abstractmethod
     def go(self) -> None:
         """The traced code starts here."""
+
+    def halt(self) -> None:
+        """The traced code has ended; `stop` follows, after the `halt` of other traces of the same code."""
 
     @abstractmethod
     def stop(self, outcome: Outcome = "ok", value: object = None) -> ResultT:
@@ -128,20 +135,22 @@ class Block(ABC, Generic[ResultT]):
         session.warm_up()
 
     def __enter__(self) -> Self:
-        self._warm_up()
-        self.prepare()
-        self.attach()
-        try:
-            self.go()
-        except BaseException:
-            self.abort()
-            raise
+        with at_work():
+            self._warm_up()
+            self.prepare()
+            self.attach()
+            try:
+                self.go()
+            except BaseException:
+                self.abort()
+                raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop(outcome_of(error))
+        with at_work():
+            self.stop(outcome_of(error))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Trace every call of a function."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from accel_magic import terminal
+
 
 class AccelMagicError(Exception):
     """Base of every error raised on purpose by this package.
@@ -28,7 +30,7 @@ class AccelMagicError(Exception):
             lines.append(f"  why: {self.why}")
         if self.fix:
             lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+        return terminal.block("\n".join(lines))
 
     def _render_traceback_(self) -> list[str]:
         """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
@@ -54,3 +56,7 @@ class RecordingError(AccelMagicError):
 
 class TraceStateError(AccelMagicError):
     """A call that does not fit the state: nested tracing, a result asked for before the end."""
+
+
+class ResultError(AccelMagicError):
+    """Something that a result does not have: a table, a figure or a format that its kind lacks, or that is empty."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,22 +13,23 @@ import numpy as np
 from accel_magic.api import result_of
 from accel_magic.block import keep
 from accel_magic.errors import RecordingError
+from accel_magic.kernel.own_threads import at_work
+from accel_magic.opening import read_recording
 from accel_magic.player import Player
-from accel_magic.session import Show, uninterrupted
-from accel_magic.traces import buckets, reader
+from accel_magic.session import Kind, Show, uninterrupted
+from accel_magic.traces import buckets, container, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.traces.store import read
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
-    from accel_magic.flames.result import FlameResult
     from accel_magic.probes.plan import Plan
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.trace import TraceResult
+    from accel_magic.traces.reader import Prepared
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
 _LAYOUT = Layout(
@@ -48,13 +50,14 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        recording = read(path)
+        recording = read_recording(path)
         imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(
                 f"{path} cannot be played back",
                 why=f"{imported.format} without times has no pace to play at",
                 fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+                code="recording.not-playable",
             )
         machine = recording.machine
         device = machine.get("device", "none")
@@ -62,7 +65,9 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         kernel = machine.get("kernel", "" if imported else "?")
         parts = [f"Linux {kernel}" if kernel else "", where, recording.started[:10]]
         recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
-        super().__init__(recording, Replayed(str(path), recorded_on), speed)
+        kind: Kind = "ktrace" if recording.flame is None else "flame"
+        super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
+        self._prepared: Prepared | None = None
 
     def prepare(self) -> Plan:
         """What was traced when this was recorded."""
@@ -81,13 +86,13 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             raise
 
     def _attach(self, show: Show | None) -> None:
-        shared, recording = reader.shared(), self.recording
+        recording = self.recording
         samples = recording.samples
         files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
         descriptors = list(files)
         if show is not None:
             self._feed = feed = LiveFeed(recording.plan, show)
-            feed.start(lambda: 0)
+            feed.start()
             descriptors.append(feed.theirs.fileno())
         message: dict[str, Any] = {
             "source": "replay",
@@ -104,7 +109,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             "duration_ns": None,
         }
         try:
-            shared.prepare(message, descriptors)
+            self._prepared = reader.shared().prepare(message, descriptors)
         finally:
             for fd in files:
                 os.close(fd)
@@ -112,19 +117,20 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     def go(self) -> None:
         """Start playing."""
         super().go()
-        reader.shared().go(self._start_ns)
+        assert self._prepared is not None  # noqa: S101 - go follows attach
+        self._prepared.go(self._start_ns)
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult | FlameResult:
         """Stop playing; what the reader delivered is the result."""
-        if outcome == "ok":
-            self._sleep()  # with --run the cell may be faster than the recording
         try:
             with uninterrupted() as pending:
                 end_ns = time.monotonic_ns()
                 if self._feed is not None:
                     self._feed.stop()
                     self._feed = None
-                read = reader.shared().stop(self._start_ns, end_ns)
+                prepared, self._prepared = self._prepared, None
+                assert prepared is not None  # noqa: S101 - stop follows attach
+                read = prepared.stop(self._start_ns, end_ns)
                 played_ns = int((end_ns - self._start_ns) * self._speed)
                 rows = read.rings[0].view(_LAYOUT.record(0))["payload"]
                 rows = np.ascontiguousarray(rows).view(np.uint64).reshape(-1, 2)[:, 1]
@@ -136,6 +142,13 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             raise KeyboardInterrupt
         return result
 
+    def abort(self) -> None:
+        """Stop without a result; harmless when nothing is playing."""
+        super().abort()
+        if self._prepared is not None:
+            self._prepared.drop()
+            self._prepared = None
+
     def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
         whole = self.recording
         if played_ns >= whole.duration_ns:
@@ -144,13 +157,50 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         return _cut(whole, np.sort(rows).astype(np.intp), played_ns, outcome, self.replayed)
 
 
-def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult:
-    """Play a recording back at `speed` times its own pace and return its result, labelled as a replay."""
-    player = Replay(path, speed=speed)
-    player.prepare()
-    player.attach()
-    player.go()
-    return player.wait()
+def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
+    """Make what plays a recording of any kind back at `speed` times its own pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+
+    """
+    from accel_magic.gpu import store as gpu_store
+    from accel_magic.profiles import store as profile_store
+
+    place = Path(path).expanduser()
+    there = place.is_file()
+    if there and gpu_store.KIND.key in container.keys(place):
+        from accel_magic.gpu.playback import GpuReplay
+
+        return GpuReplay(path, speed=speed)
+    if there and profile_store.is_profile(place):
+        raise RecordingError(
+            f"{path} cannot be played back",
+            why="it is a profile without events, as the thread sampler makes them",
+            fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+            code="recording.not-playable",
+        )
+    return Replay(path, speed=speed)
+
+
+def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult | GpuResult:
+    """Play a recording of `%%ktrace`, `%%flame` or `%%gputrace` back at `speed` times its own pace.
+
+    Returns:
+        Its result, as `accel_magic.open` gives it, labelled as a replay.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+        TraceStateError: A trace of the same kind is running.
+
+    """
+    with at_work():
+        playing = player(path, speed=speed)
+        playing.prepare()
+        playing.attach()
+        playing.go()
+        result: TraceResult | FlameResult | GpuResult = playing.wait()
+    return result
 
 
 def _file(*parts: NDArray[np.generic]) -> int:

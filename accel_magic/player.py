@@ -7,16 +7,16 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from accel_magic import session
-from accel_magic.block import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.results.base import Result
     from accel_magic.traces.recording import Imported, Outcome, Recording, Replayed
 
 RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound="Result")
 
 
 class Feed(Protocol):
@@ -33,15 +33,17 @@ class Player(ABC, Generic[RecordingT, ResultT]):
         recording: What is played.
         replayed: What labels its result.
         speed: Times the recorded pace.
+        kind: What recorded it.
 
     """
 
-    def __init__(self, recording: RecordingT, replayed: Replayed, speed: float) -> None:
+    def __init__(self, recording: RecordingT, replayed: Replayed, speed: float, kind: session.Kind) -> None:
         self.recording = recording
         self.replayed = replayed
         self.machine = recording.machine
         self.imported: Imported | None = recording.imported
         self._speed = speed
+        self.kind: session.Kind = kind
         self._feed: Feed | None = None
         self._start_ns = 0
         self._claimed = False
@@ -60,8 +62,8 @@ class Player(ABC, Generic[RecordingT, ResultT]):
         """Get ready to play, `show` receives live samples from a thread; where that fails nothing is left."""
 
     def _claim(self) -> None:
-        """Be the one running trace of the process. Raises TraceStateError where there is another."""
-        session.claim()
+        """Be the one running trace of its kind. Raises TraceStateError where there is another."""
+        session.claim(self.kind)
         self._claimed = True
 
     def go(self) -> None:
@@ -71,11 +73,14 @@ class Player(ABC, Generic[RecordingT, ResultT]):
     def wait(self) -> ResultT:
         """Wait for the end; an interrupt ends it early with what was played so far."""
         try:
-            self._sleep()
+            self.rest()
         except KeyboardInterrupt:
             self.stop("interrupted")
             raise
         return self.stop()
+
+    def halt(self) -> None:
+        """The code that it plays to has ended; `stop` follows."""
 
     @abstractmethod
     def stop(self, outcome: Outcome = "ok", value: object = None) -> ResultT:
@@ -88,9 +93,10 @@ class Player(ABC, Generic[RecordingT, ResultT]):
             self._feed = None
         if self._claimed:
             self._claimed = False
-            session.release()
+            session.release(self.kind)
 
-    def _sleep(self) -> None:
+    def rest(self) -> None:
+        """Wait until the recording's end."""
         end_ns = self._start_ns + int(self.length_s * 1e9)
         while (left := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(left / 1e9, 0.1))

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import TraceStateError
-from accel_magic.kernel import compiler, own_process, scope, syscalls, waits
+from accel_magic.kernel import clock, compiler, own_process, own_threads, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
@@ -29,10 +29,21 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.attachment import Attachment
     from accel_magic.traces.live import LiveSample
+    from accel_magic.traces.reader import Prepared
 
+T = TypeVar("T")
 Show = Callable[[list["LiveSample"]], None]
+Kind = Literal["ktrace", "gputrace", "flame"]
+"""What traces are told apart by: one of each kind may run at a time."""
 
-_running = threading.Lock()
+_MORE: Final[dict[Kind, str]] = {
+    "ktrace": "put all probes on one %%ktrace line",
+    "gputrace": "name all tools on one %%gputrace line",
+    "flame": "leave out the inner one: the outer one has its samples too",
+}
+"""What to do instead of a second trace of a kind."""
+_running: set[Kind] = set()
+_claiming = threading.Lock()
 
 
 def warm_up() -> None:
@@ -58,28 +69,69 @@ def uninterrupted() -> Iterator[list[bool]]:
         signal.signal(signal.SIGINT, previous)
 
 
+def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T], pending: list[bool]) -> T:
+    """Do work that an interrupt may end, although interrupts are put off.
+
+    An interrupt at any moment of the work is answered, and never raised.
+
+    Args:
+        work: What to do.
+        otherwise: What to do instead once an interrupt has come; a second one does not end it.
+        pending: As `uninterrupted` yields it: becomes non-empty when an interrupt comes.
+
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()  # Python delivers interrupts to the main thread only
+    armed = True
+
+    def interrupt(*_: object) -> None:
+        nonlocal armed
+        pending.append(True)
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    previous = signal.getsignal(signal.SIGINT)
+    try:
+        try:
+            signal.signal(signal.SIGINT, interrupt)
+            return work()
+        finally:
+            armed = False
+    except KeyboardInterrupt:
+        return otherwise()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
 def _forget_in_child() -> None:
     """A forked child has no trace running, whatever its parent was doing."""
-    global _running  # noqa: PLW0603 - the lock's owner is not in this process
-    _running = threading.Lock()
+    global _claiming  # noqa: PLW0603 - the lock's owner may not be in this process
+    _claiming = threading.Lock()
+    _running.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def claim() -> None:
-    """Make this the one running trace of the process. Raises TraceStateError when there is another."""
-    if not _running.acquire(blocking=False):
-        raise TraceStateError(
-            "a trace is already running in this process",
-            why="traces do not nest: one set of probes is attached at a time",
-            fix="put all probes on the outer %%ktrace line, or run the inner one in a cell of its own",
-        )
+def claim(kind: Kind) -> None:
+    """Make this the one running trace of its kind. Raises TraceStateError when there is another."""
+    with _claiming:
+        if kind not in _running:
+            _running.add(kind)
+            return
+    raise TraceStateError(
+        f"a %%{kind} trace is already running in this process",
+        why="traces nest if their kinds differ; of each kind one runs at a time",
+        fix=f"{_MORE[kind]}, or run the inner trace in a cell of its own",
+        code="trace.already-running",
+    )
 
 
-def release() -> None:
-    """Let the next trace begin."""
-    _running.release()
+def release(kind: Kind) -> None:
+    """Let the next trace of this kind begin."""
+    with _claiming:
+        _running.discard(kind)
 
 
 class LiveSession:
@@ -88,7 +140,7 @@ class LiveSession:
     Args:
         plan: What to trace.
         show: Receives live samples from a thread, at most 5 times a second; None for no live display.
-        claims: Be the one running trace of the process; False where a trace of another kind is, and this a part of it.
+        kind: Be the one running trace of this kind; None for a part of a trace that is.
         each_look: Called some five times a second while a trace with stacks runs, in a thread that is not traced.
 
     """
@@ -98,19 +150,22 @@ class LiveSession:
         plan: Plan,
         show: Show | None = None,
         *,
-        claims: bool = True,
+        kind: Kind | None = "ktrace",
         each_look: Callable[[], None] | None = None,
     ) -> None:
         self.plan = plan
         self._show = show
-        self._claims = claims
+        self._kind = kind
+        self._claimed = False
         self._each_look = each_look
         self._attachment: Attachment | None = None
         self._feed: LiveFeed | None = None
         self._watch: StackWatch | None = None
+        self._marks: own_threads.Marks | None = None
+        self._prepared: Prepared | None = None
         self._owner = os.getpid()
-        self._prepared = False
         self._start_ns = 0
+        self._end_ns = 0
         self._missed = 0
         self._started = ""
         self.interrupted = False
@@ -118,10 +173,11 @@ class LiveSession:
 
     def start(self) -> None:
         """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
-        if self._claims:
-            claim()
+        if self._kind is not None:
+            claim(self._kind)
+            self._claimed = True
         try:
-            with uninterrupted() as pending:
+            with own_threads.at_work(), uninterrupted() as pending:
                 self._attach()
             if pending:
                 raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
@@ -136,6 +192,9 @@ class LiveSession:
         self._attachment = attachment
         self.plan = attachment.plan
         self._control = map_value(attachment.control_fd, attachment.layout.control, writable=True)
+        threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
+        follows = any(point.scope.name != "all" for point in self.plan.points)
+        self._marks = own_threads.Marks(self._control, threads, follows=follows)
         descriptors = [attachment.control_fd, attachment.counters_fd]
         has_latency = attachment.histograms_fd >= 0
         descriptors.append(attachment.histograms_fd if has_latency else attachment.control_fd)
@@ -143,13 +202,14 @@ class LiveSession:
         if self._show is not None:
             self._feed = LiveFeed(self.plan, self._show)
             descriptors.append(self._feed.theirs.fileno())
-            self._control["ignored_tid"][:, 0] = self._feed.start(scope.kernel_tid)
+            self._feed.start()
         if attachment.stacks_fd >= 0:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
             python = "python" in self.plan.stacks
-            self._watch = StackWatch(attachment.stacks_fd, python=python, each_look=self._each_look)
-            self._control["ignored_tid"][:, 1] = self._watch.start()
+            frames = attachment.layout.stack_frames
+            self._watch = StackWatch(attachment.stacks_fd, frames, python=python, each_look=self._each_look)
+            self._watch.start()
         duration = self.plan.duration_s
         message: dict[str, Any] = {
             "source": "kernel",
@@ -162,8 +222,7 @@ class LiveSession:
             "max_events": self.plan.max_events,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
-        self._prepared = True
-        shared.prepare(message, descriptors)
+        self._prepared = shared.prepare(message, descriptors)
         self._control["recording"] = int(self.plan.records_events)
 
     @property
@@ -173,13 +232,22 @@ class LiveSession:
 
     def go(self) -> None:
         """Count from here."""
-        self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns = time.monotonic_ns()
-        self._reader.go(self._start_ns)
         assert self._attachment is not None  # noqa: S101 - go follows start
-        self._missed = self._attachment.misses()  # programs run, and are missed, since they were attached
-        self._start_ns = time.monotonic_ns()
-        self._control["enabled"] = 1
+        assert self._prepared is not None  # noqa: S101 - likewise
+        with own_threads.at_work(), uninterrupted() as pending:  # half a message would end the reader for all traces
+            self._started = datetime.now().astimezone().isoformat(timespec="seconds")
+            self._prepared.go(time.monotonic_ns())
+            self._missed = self._attachment.misses()  # programs run, and are missed, since they were attached
+            self._start_ns = time.monotonic_ns()
+            self._control["enabled"] = 1
+        if pending:
+            raise KeyboardInterrupt
+
+    def halt(self) -> None:
+        """Stop counting; again is harmless. What is attached stays so until `stop`."""
+        if not self._end_ns and self._attachment is not None and os.getpid() == self._owner:
+            self._control["enabled"] = 0
+            self._end_ns = time.monotonic_ns()
 
     def stop(self, outcome: Outcome = "ok") -> Recording:
         """Stop counting, detach everything and hand over what was recorded.
@@ -195,13 +263,17 @@ class LiveSession:
                 why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
                 fix="end the child inside the block, with os._exit()",
             )
-        self._control["enabled"] = 0
-        end_ns = time.monotonic_ns()
-        try:
-            with uninterrupted() as pending:
-                recording = self._finish(end_ns, outcome)
-        finally:
-            self._release()
+        watch = self._watch
+        with own_threads.at_work(), uninterrupted() as pending:
+            try:
+                self.halt()
+                recording = self._finish(self._end_ns, outcome)
+            finally:
+                self._release()
+            if watch is not None:
+                stacks, notes = until_interrupted(watch.resolved, watch.unresolved, pending)
+                plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
+                recording = replace(recording, plan=plan, stacks=stacks)
         self.interrupted = bool(pending)
         return recording
 
@@ -227,21 +299,24 @@ class LiveSession:
         if self._feed is not None:
             self._feed.stop()
             self._feed = None
-        read = self._reader.stop(self._start_ns, end_ns)
-        self._prepared = False
+        prepared, self._prepared = self._prepared, None
+        assert prepared is not None  # noqa: S101 - stop follows start
+        read = prepared.stop(self._start_ns, end_ns)
         layout, points = attachment.layout, len(self.plan.points)
         counters = map_value(attachment.counters_fd, layout.counters)[0]
         hits, lost, unpaired, totals = (
             counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
         )
         rings, limit, start_ns = read.rings, self.plan.max_events, self._start_ns
+        shift = clock.shift()
         recorded = sum(read.recorded)
         if not read.limit_reached:
-            rings, unfinished = waits.completed(attachment, rings, read.end_ns or end_ns)
+            rings, unfinished = waits.completed(attachment, rings, (read.end_ns or end_ns) - shift.ns)
             recorded += unfinished
-        stacks, told = self._watch.resolved() if self._watch is not None else (None, ())
+        if self._watch is not None:
+            self._watch.collect()
         return Recording(
-            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *told)),
+            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *shift.notes)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -255,27 +330,31 @@ class LiveSession:
             samples=read.samples,
             event_count=recorded if limit is None else min(recorded, limit),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, rings, start_ns, limit),
+            load_events=RawEvents(layout, rings, start_ns - shift.ns, limit),
             outcome=outcome,
-            stacks=stacks,
             process=own_process.describe() if attachment.waits_fd >= 0 else None,
         )
 
     def _release(self) -> None:
-        if self._feed is not None:
-            self._feed.stop()
-            self._feed = None
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
-        if self._attachment is not None:
-            self._attachment.close()
-            self._attachment = None
-        if self._prepared:
-            self._prepared = False
-            self._reader.drop()
-        if self._claims:
-            release()
+        with own_threads.at_work():
+            if self._feed is not None:
+                self._feed.stop()
+                self._feed = None
+            if self._watch is not None:
+                self._watch.stop()
+                self._watch = None
+            if self._marks is not None:
+                self._marks.close()
+                self._marks = None
+            if self._attachment is not None:
+                self._attachment.close()
+                self._attachment = None
+            if self._prepared is not None:
+                self._prepared.drop()
+                self._prepared = None
+            if self._kind is not None and self._claimed:
+                self._claimed = False
+                release(self._kind)
 
 
 def _histograms(attachment: Attachment, rows: int) -> Histograms:

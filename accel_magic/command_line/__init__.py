@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from accel_magic import terminal
 from accel_magic._version import __version__
 from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.options import with_kinds
@@ -88,7 +89,7 @@ def print_error(error: AccelMagicError) -> None:
 def say(text: str) -> None:
     """Print a line to standard error, which may be gone: a terminal that was closed."""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(terminal.block(text), file=sys.stderr, flush=True)
 
 
 def _commands() -> tuple[Callable[[Commands], None], ...]:

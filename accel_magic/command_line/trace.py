@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from accel_magic.command_line import Commands
     from accel_magic.command_line.stopped import StoppedCommand
     from accel_magic.options import Common
-    from accel_magic.playback import Replay
+    from accel_magic.player import Player
     from accel_magic.probes.plan import Plan
     from accel_magic.program import ProgramTrace
     from accel_magic.traces.recording import Outcome
 
-    Steps: TypeAlias = Trace | ProgramTrace | Replay
+    Steps: TypeAlias = Trace | ProgramTrace | Player[Any, Any]
 
 _NAME: Final = "accel-magic trace"
 _EXAMPLES: Final = """\
@@ -67,7 +67,10 @@ def _run(values: argparse.Namespace) -> int:
             from accel_magic.traces.files import destination
 
             destination(common.save)  # a wrong path is an error now, not when the trace has ended
-        return _traced(values, common, signals)
+        from accel_magic.kernel.own_threads import at_work
+
+        with at_work():  # what this process does counts for nobody, whatever the scope
+            return _traced(values, common, signals)
 
 
 def _check(values: argparse.Namespace, common: Common) -> None:
@@ -91,9 +94,9 @@ def _check(values: argparse.Namespace, common: Common) -> None:
 def _steps(values: argparse.Namespace, common: Common, pid: int | None) -> Steps:
     """Make what traces, or plays back; `pid` is the process that the scope `self` means."""
     if common.replay is not None:
-        from accel_magic.playback import Replay
+        from accel_magic.playback import player
 
-        return Replay(common.replay, speed=common.speed)
+        return player(common.replay, speed=common.speed)
     given = options.given_of(values)
     if values.program is not None:
         from accel_magic.program import ProgramTrace
@@ -178,7 +181,9 @@ def _attached(steps: Steps, plan: Plan | None, common: Common) -> Iterator[None]
     """Attach, with a live line on a terminal; whatever happens nothing stays attached, and no line."""
     with contextlib.ExitStack() as undo:
         undo.callback(steps.abort)
-        if plan is None or common.live is False or not sys.stderr.isatty():
+        from accel_magic.probes.plan import Plan
+
+        if not isinstance(plan, Plan) or common.live is False or not sys.stderr.isatty():
             steps.attach(None)
         else:
             from accel_magic.banners import banners_of
@@ -206,9 +211,9 @@ def _end_of(command: StoppedCommand | None) -> Any:
 
 def _length(steps: Steps, plan: Plan | None) -> float | None:
     """How long there is to trace or to play without a command, in seconds; None until a signal comes."""
-    from accel_magic.playback import Replay
+    from accel_magic.player import Player
 
-    if isinstance(steps, Replay):
+    if isinstance(steps, Player):
         return steps.length_s
     return None if plan is None else plan.duration_s
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic import session
 from accel_magic.banners import banners
-from accel_magic.errors import RecordingError
 from accel_magic.flames.accelerator import untold
 from accel_magic.flames.folding import folded
 from accel_magic.flames.losses import LEFT_OUT
@@ -40,8 +38,8 @@ class ThreadEngine:
         self.start_ns = 0
 
     def attach(self) -> None:
-        """Be the one trace of this process. Raises TraceStateError where there is another."""
-        session.claim()
+        """Be the one flame trace of this process. Raises TraceStateError where there is another."""
+        session.claim("flame")
         self._claimed = True
 
     def go(self) -> None:
@@ -61,20 +59,7 @@ class ThreadEngine:
             self.stop()
         if self._claimed:
             self._claimed = False
-            session.release()
-
-
-def check_playable(path: str | Path) -> None:
-    """Raise RecordingError where a file is the thread sampler's, which has nothing to play."""
-    from accel_magic.profiles.store import is_profile
-
-    place = Path(path).expanduser()
-    if place.is_file() and is_profile(place):
-        raise RecordingError(
-            f"{path} cannot be played back",
-            why="it is a profile without events: the thread sampler makes such",
-            fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
-        )
+            session.release("flame")
 
 
 def shown(
@@ -106,7 +91,7 @@ def shown(
         path = _shown((*roots.get(launch.tid, ()), *frames), options, cells) or ()
         node = _stacked(builder, (*path, Frame(launch.kernel, Kind.GPU_KERNEL, watched.device)))
         builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=State.ACCELERATOR)
-    lost = [*profile.lost, Lost(int((~kept).sum()), LEFT_OUT)]
+    lost = [*profile.lost, Lost(int((~kept).sum()), LEFT_OUT, "left out")]
     return builder.build(
         unit=profile.unit,
         origin=f"%%flame, {profile.origin}",

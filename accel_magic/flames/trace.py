@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.flames.launches import Launches
-    from accel_magic.flames.result import FlameResult, SampledResult
     from accel_magic.flames.sampled import ThreadEngine
     from accel_magic.probes.plan import Plan
     from accel_magic.profiles.iaprof.live import IaprofRun
     from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.model import Profile
+    from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.session import LiveSession, Show
     from accel_magic.traces.recording import Outcome, Recording
     from accel_magic.traces.stacks import StackTable
@@ -53,6 +53,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._cost = Cost()
         self._notes: tuple[str, ...] = ()
         self._cpu_ns = 0
+        self._spent: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
     @property
@@ -136,7 +137,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             raise
 
     def _attach(self, plan: Plan, show: Show | None) -> None:
-        live = session.LiveSession(plan, show, each_look=self._learn_names)
+        live = session.LiveSession(plan, show, kind="flame", each_look=self._learn_names)
         try:
             live.start()
         except MachineError as error:  # of BCC, or of what only the kernel itself knows
@@ -159,7 +160,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     def go(self) -> None:
         """Sample from here."""
-        self._names = names_of_threads()
+        self._names, self._spent = names_of_threads(), {}
         if self._launches is not None:
             self._launches.go()
         if self._iaprof is not None:
@@ -172,10 +173,16 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._cost.go(self._session)
         self._session.go()
 
+    def halt(self) -> None:
+        """Stop sampling in the kernel."""
+        if self._session is not None and not self._spent:
+            self._spent = self._costs(self._session)
+            self._session.halt()
+
     def stop(self, outcome: Outcome = "ok", value: object = None) -> FlameResult | SampledResult:
         """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
-        live, engine = self._session, self._threads
-        cost = self._costs(live) if live is not None else {}
+        self.halt()
+        live, engine, cost = self._session, self._threads, self._spent
         try:
             with session.uninterrupted() as early:
                 if self._iaprof is not None:
@@ -198,7 +205,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
         """Give the result of the kernel's samples."""
-        from accel_magic.flames.result import FlameResult  # importing it earlier would be in the profile
+        from accel_magic.results.flame import FlameResult  # importing it earlier would be in the profile
 
         return FlameResult(recording, value)
 
@@ -207,7 +214,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         if self._iaprof is None:
             return None
         try:
-            return self._iaprof.stop().iaprof
+            return self._iaprof.stop()
         except AccelMagicError as error:
             # What the processors did is there all the same.
             why = f" ({error.why})" if error.why else ""
@@ -246,8 +253,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
     ) -> FlameResult | SampledResult:
         """Give the result of the thread sampler."""
-        from accel_magic.flames.result import SampledResult
         from accel_magic.flames.sampled import shown
+        from accel_magic.results.flame import SampledResult
 
         watched = self._watched(engine.start_ns, None)
         made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.gpu.recording import GpuRecording
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.results.gpu import GpuResult
     from accel_magic.traces.recording import Outcome
 
 
@@ -36,7 +36,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
         recording = store.load(path)
         parts = [recording.device, recording.started[:10]]
-        super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed)
+        super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed, "gputrace")
 
     def prepare(self) -> GpuRecording:
         """What was recorded."""
@@ -50,15 +50,11 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
             self._feed = feed = Feed(self._sample, show)
             feed.start()
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:  # noqa: ARG002 - the recording's stays
         """Stop playing; the result is the recording, also when it was not played to its end: maps have no past."""
-        from accel_magic.gpu.result import GpuResult
+        from accel_magic.results.gpu import GpuResult
 
-        try:
-            if outcome == "ok":
-                self._sleep()
-        finally:
-            self.abort()
+        self.abort()
         result = GpuResult(replace(self.recording, replayed=self.replayed), value)
         keep(result)
         return result

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic import session
 from accel_magic.block import Block
+from accel_magic.demangle import means
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.devices import Clock
@@ -27,7 +28,6 @@ from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
 from accel_magic.gpu.targets import opened, target
 from accel_magic.kernel.places import parse_bindings
-from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from accel_magic.gpu.model import Per
     from accel_magic.gpu.native.server import Server as Natives
     from accel_magic.gpu.programs import Source, Verify
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.shared_memory import Shared
     from accel_magic.gpu.targets import Asked, Target
+    from accel_magic.results.gpu import GpuResult
     from accel_magic.traces.recording import Outcome
 
 DEFAULT_THREADS = 1 << 17
@@ -129,6 +129,7 @@ class GpuTrace(Block["GpuResult"]):
         self._undo = ExitStack()
         self._started = ""
         self._start_ns = 0
+        self._end_ns = 0
         self._clock = Clock()
 
     @property
@@ -180,8 +181,8 @@ class GpuTrace(Block["GpuResult"]):
 
     def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
         """Put the maps on the device and watch the frameworks from now on; `show` receives samples from a thread."""
-        session.claim()
-        self._undo.callback(session.release)
+        session.claim("gputrace")
+        self._undo.callback(session.release, "gputrace")
         self._result = None
         try:
             with session.uninterrupted() as pending:
@@ -278,15 +279,21 @@ class GpuTrace(Block["GpuResult"]):
     def go(self) -> None:
         """The traced code starts here."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns = self._host.go()
+        self._start_ns, self._end_ns = self._host.go(), 0
         if self._live is not None:
             self._live.go()
 
+    def halt(self) -> None:
+        """Record no more host calls. Kernels that run count until they end: `stop` waits for them."""
+        if self._end_ns == 0:
+            self._end_ns = time.monotonic_ns()
+            self._host.halt()
+
     def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
         """Take everything out, read the maps and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
-        from accel_magic.gpu.result import GpuResult
+        from accel_magic.results.gpu import GpuResult
 
-        end_ns = time.monotonic_ns()
+        self.halt()
         instrumenter, memory, live = self._instrumenter, self._memory, self._live
         assert instrumenter is not None  # noqa: S101 - after attach
         assert live is not None  # noqa: S101 - after attach
@@ -307,7 +314,7 @@ class GpuTrace(Block["GpuResult"]):
                     memory,
                     started=self._started,
                     start_ns=self._start_ns,
-                    end_ns=end_ns,
+                    end_ns=self._end_ns,
                     outcome=outcome,
                     calls=calls,
                     machine=self.machine,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
+from accel_magic.kernel import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,6 +153,11 @@ def lockdown() -> str:
 def perf_event_paranoid() -> int | None:
     """Value of the sysctl; None where there is none."""
     return _sysctl("perf_event_paranoid")
+
+
+def perf_event_max_stack() -> int | None:
+    """Value of the sysctl, the most frames that the kernel takes of a stack; None where there is none."""
+    return _sysctl("perf_event_max_stack")
 
 
 def unprivileged_bpf_disabled() -> int | None:
@@ -356,8 +362,7 @@ def _system_call(number: int, *arguments: object) -> int:
     """Result of a system call of x86-64 Linux, or -errno; -ENOSYS on anything else."""
     if sys.platform != "linux" or machine() != "x86_64":
         return -errno.ENOSYS
-    result = int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
-    return result if result >= 0 else -ctypes.get_errno()
+    return syscalls.call(number, *arguments)
 
 
 def _buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
@@ -375,18 +380,37 @@ def _load(attach_type: int) -> int:
     return _bpf(_PROG_LOAD, struct.pack("<IIQQ44xI", _PROG_KPROBE, 2, *places, attach_type))
 
 
-@cache
 def _link_answers(expected: int, attach_type: int, telling: int, details: bytes, target: int = 0) -> bool | None:
-    """Whether creating a link that cannot succeed fails with the `telling` errno; None without the privilege to try."""
-    program = _load(expected)
-    if program in (-errno.EPERM, -errno.EACCES):
+    """Whether creating a link that cannot succeed fails with the `telling` errno.
+
+    None where the kernel did not get as far as answering: a privilege, memory or a descriptor is missing.
+    """
+    try:
+        return _link_answer(expected, attach_type, telling, details, target)
+    except _NoAnswerError:
         return None
+
+
+class _NoAnswerError(Exception):
+    """The kernel refused a call for a reason that says nothing about what it can do."""
+
+
+@cache
+def _link_answer(expected: int, attach_type: int, telling: int, details: bytes, target: int) -> bool:
+    """As `_link_answers`, and kept for the life of the process. Raises _NoAnswerError, which is not kept."""
+    program = _answer(_load(expected))
     if program < 0:
         return False
     try:
-        link = _bpf(_LINK_CREATE, struct.pack("<IIII", program, target, attach_type, 0) + details)
+        link = _answer(_bpf(_LINK_CREATE, struct.pack("<IIII", program, target, attach_type, 0) + details))
     finally:
         os.close(program)
     if link >= 0:
         os.close(link)
     return link == -telling
+
+
+def _answer(result: int) -> int:
+    if -result in syscalls.SHORTAGES or -result in (errno.EPERM, errno.EACCES):
+        raise _NoAnswerError
+    return result

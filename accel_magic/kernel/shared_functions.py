@@ -20,6 +20,7 @@ NAMES: Final = {
     3: "am_take_python",
     4: "am_py_frame_step",
     5: "am_py_line_step",
+    6: "am_end_call",
 }
 """By number, as in bpf/kernel/common.h."""
 _PLACEHOLDER: Final = 0x414E0000
@@ -149,10 +150,17 @@ _HAS_LOOPS: Final = b"".join(
 
 @cache
 def has_loops() -> bool:
-    """Whether the kernel loops for programs: Linux 5.17, with its compiler of programs switched on."""
+    """Whether the kernel loops for programs: Linux 5.17, with its compiler of programs switched on.
+
+    Raises:
+        OSError: It did not get as far as answering, which is not kept.
+
+    """
     program = Joined(_HAS_LOOPS, {"am_loop": 0, "am_step": 8})
     try:
         os.close(load(syscalls.PROG_KPROBE, program))
-    except OSError:
+    except OSError as error:
+        if error.errno in syscalls.SHORTAGES:
+            raise
         return False
     return True

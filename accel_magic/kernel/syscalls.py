@@ -9,8 +9,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import signal
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,16 +44,48 @@ _PERF_ATTR_SIZE = 112
 _PERF_COUNT_SW_CPU_CLOCK = 0
 _PERF_EXCLUDE_IDLE, _PERF_FREQ = 1 << 7, 1 << 10  # bits of perf_event_attr
 
+SHORTAGES: Final = frozenset((errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+"""Reasons of the moment for refusing a call: they say nothing about what the kernel can do."""
+_ATTEMPTS: Final = 10
+_INTERRUPTED: Final = (-errno.EAGAIN, -errno.EINTR)
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(number: int, *arguments: object) -> int:
+    """Make a system call that has no effect when it fails; gives its result, or -errno.
+
+    A signal interrupts some of them: the verifier gives up as soon as one is pending, with EAGAIN. The call is then
+    repeated with all signals blocked in this thread, since a timer may tick faster than the kernel answers.
+    """
+    result = _once(number, *arguments)
+    if result in _INTERRUPTED:
+        with uninterrupted():  # nothing may raise between blocking signals and unblocking them
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                for _ in range(_ATTEMPTS):
+                    result = _once(number, *arguments)
+                    if result not in _INTERRUPTED:
+                        break
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return result
+
+
+def _once(number: int, *arguments: object) -> int:
+    result = int(_libc.syscall(number, *arguments))
+    return result if result >= 0 else -ctypes.get_errno()
+
+
+def _checked(result: int) -> int:
+    """Pass a result on. Raises OSError where it is -errno."""
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result
 
 
 def _bpf(command: int, attributes: bytes) -> int:
     buffer = ctypes.create_string_buffer(attributes, max(len(attributes), 160))
-    result = int(_libc.syscall(_SYS_BPF, command, buffer, len(buffer)))
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
+    return _checked(call(_SYS_BPF, command, buffer, len(buffer)))
 
 
 def map_create(kind: int, *, key: int, value: int, entries: int, flags: int = 0, name: str = "") -> int:
@@ -135,9 +170,7 @@ def prog_test_run(fd: int) -> int:
     """Run a raw-tracepoint program once, in the calling task; returns its return value."""
     attributes = bytearray(struct.pack("<IIIIQQIIIIQQ", fd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     buffer = ctypes.create_string_buffer(bytes(attributes), 160)
-    if _libc.syscall(_SYS_BPF, _PROG_TEST_RUN, buffer, 80) < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    _checked(_once(_SYS_BPF, _PROG_TEST_RUN, buffer, 80))
     return int(struct.unpack_from("<I", buffer, 4)[0])
 
 
@@ -257,11 +290,7 @@ def _perf_event_open(
     # type, size, config, sample_period or _freq, sample_type, read_format, flags, wakeup, bp_type, config1, config2
     head = (kind, _PERF_ATTR_SIZE, config, sample, 0, 0, flags, 0, 0, config1, config2)
     struct.pack_into("<IIQQQQQIIQQ", attributes, 0, *head)
-    result = int(_libc.syscall(_SYS_PERF_EVENT_OPEN, attributes, -1, cpu, -1, _PERF_FLAG_FD_CLOEXEC))
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
+    return _checked(call(_SYS_PERF_EVENT_OPEN, attributes, -1, cpu, -1, _PERF_FLAG_FD_CLOEXEC))
 
 
 def perf_tracepoint(event_id: int) -> int:
@@ -330,10 +359,9 @@ def map_lookup_batch(
     place = ctypes.addressof(cursor)
     attributes = struct.pack("<QQQQIIQQ", 0 if first else place, place, keys, values, count, fd, 0, 0)
     buffer = ctypes.create_string_buffer(attributes, 160)
-    last = False
-    if _libc.syscall(_SYS_BPF, _MAP_LOOKUP_BATCH, buffer, len(attributes)) < 0:
-        code = ctypes.get_errno()
-        if code != errno.ENOENT:
-            raise OSError(code, os.strerror(code))
-        last = True
+    # Not repeated: where it is interrupted it has moved the cursor.
+    result = _once(_SYS_BPF, _MAP_LOOKUP_BATCH, buffer, len(attributes))
+    last = result == -errno.ENOENT
+    if not last:
+        _checked(result)
     return int(struct.unpack_from("<I", buffer, 32)[0]), last

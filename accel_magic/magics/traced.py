@@ -1,30 +1,40 @@
-"""What the magics that trace a cell share: attaching around it, running it, handing its result over, playing back."""
+"""What the magics that trace a cell share: reading their lines, attaching, running the cell, handing results over.
+
+Several lines may stand over one cell, of different magics: all of them trace it, or play recordings back.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from IPython.core.magic import Magics
 from IPython.display import display
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from accel_magic.block import last, outcome_of
+from accel_magic.block import keep, newest, outcome_of
 from accel_magic.errors import ProbeError
-from accel_magic.magics.cell import Cell, compile_cell
+from accel_magic.kernel.own_threads import at_work
+from accel_magic.magics.cell import compile_cell
 from accel_magic.magics.line import HelpRequested
+from accel_magic.player import Player
 from accel_magic.views import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.block import Block
+    from accel_magic.magics.cell import Cell
     from accel_magic.options import Common
-    from accel_magic.player import Player
+    from accel_magic.results.base import Result
 
     Steps: TypeAlias = Block[Any] | Player[Any, Any]
+
+_NEXT_LINE: Final = re.compile(r"(?:[ \t]*\n)*%%(\w+)(?:[ \t]+([^\n]*))?(?:\n|\Z)")
 
 
 def in_kernel(shell: Any) -> bool:
@@ -33,20 +43,35 @@ def in_kernel(shell: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the user wrote: the magic's name, its line, the cell's code ('' for a line magic), the common options."""
+class Part:
+    """One line over a cell, understood.
 
-    magic: str
-    line: str
-    cell: str
+    Attributes:
+        common: Its options that every magic has.
+        steps: Traces, or plays back.
+        examine: Gives what `--dry-run` shows; None of a playback.
+        make_row: Makes the live row of what `steps.prepare` returns; None for no row.
+
+    """
+
     common: Common
+    steps: Steps
+    examine: Callable[[], object] | None
+    make_row: Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a cell went: what it gave and raised, and of each part the result, or None, and what its end raised."""
+
+    value: object
+    error: BaseException | None
+    results: tuple[Result | None, ...]
+    failures: tuple[BaseException, ...]
 
 
 class TracedCells(Magics, Configurable):
-    """Base of the magics that trace a cell.
-
-    What they trace with is a Block, of which they call prepare, attach, go, stop and abort; a Player has these too.
-    """
+    """Base of the magics that trace a cell."""
 
     live = Bool(True, help="show live counters in a notebook").tag(config=True)
     replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
@@ -54,115 +79,184 @@ class TracedCells(Magics, Configurable):
     )
 
     shell: Any
+    magic: ClassVar[str]
+    """Its name."""
 
-    def read(
-        self, magic: str, parse: Callable[[str], Any], line: str, cell: str | None
-    ) -> tuple[Any, Request, bool] | None:
-        """Parse a line; returns it, the request, and whether a live row is wanted; None after `--help`.
+    @abstractmethod
+    def parse(self, line: str) -> Any:
+        """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
+
+    @abstractmethod
+    def tracer(self, chosen: Any) -> tuple[Steps, Callable[[], object]]:
+        """Give what traces as a parsed line asks for, and what its `--dry-run` shows; nothing is attached yet."""
+
+    @abstractmethod
+    def rows(self, steps: Steps) -> Callable[[Any], Any] | None:
+        """Give what makes the live row of a trace or playback; None where it has none."""
+
+    def run(self, line: str, cell: str | None) -> object:
+        """Do what a line says, and what further lines of magics like this one say at the cell's top.
 
         Args:
-            magic: The magic's name.
-            parse: Gives a value with the common options as `common`.
             line: As it was written.
             cell: The cell's code; None of a line magic.
 
+        Returns:
+            The result of the last line. Those of the others are displayed before it.
+
         Raises:
-            ProbeError: A mistake on the line, or a line magic that would have to trace.
+            ProbeError: A mistake on a line, or a line magic that would have to trace.
 
         """
+        __tracebackhide__ = True
+        lines, head, code = self._lines(line, cell)
         try:
-            chosen = parse(line)
+            parts = [magics.part(text, has_cell=cell is not None) for magics, text in lines]
         except HelpRequested as help_text:
             print(help_text)
             return None
-        common = chosen.common
-        code = body_of(magic, cell, common)
+        if any(part.common.dry_run for part in parts):
+            *others, last = [part.examine() for part in parts if part.examine is not None]
+            for shown in others:
+                display(shown)
+            return last
+        compiled = compile_cell(self.shell, head, code) if _runs(parts) else None
+        with attached(parts):
+            ran = run_cell(compiled, self.shell.user_ns, [part.steps for part in parts])
+        return self._hand_over(parts, ran, code)
+
+    def part(self, line: str, *, has_cell: bool) -> Part:
+        """Understand a line. Raises as `run` does, or HelpRequested."""
+        chosen = self.parse(line)
+        common: Common = chosen.common
+        if not has_cell and common.replay is None and not common.dry_run:
+            raise ProbeError(
+                f"%{self.magic} traces nothing by itself",
+                fix=f"write %%{self.magic}, with two %, over a cell",
+                code="line.no-cell",
+            )
         live = in_kernel(self.shell) and (self.live if common.live is None else common.live)
         if self.replay and common.replay is None:
             suffix = f"-{common.output}" if common.output else ""
-            common = replace(common, replay=self.replay.replace("{output}", suffix))
-        return chosen, Request(magic, line, code, common), live
+            common = replace(common, replay=self.replay.replace("{output}", suffix), dry_run=False)
+        if common.replay is not None:
+            from accel_magic.playback import player
 
-    def trace_cell(self, request: Request, trace: Steps, make_row: Callable[[Any], Any] | None) -> object:
-        """Trace the cell and return the result.
+            playing = player(common.replay, speed=common.speed)
+            shows = self._of(playing.kind) or self
+            return Part(common, playing, None, shows.rows(playing) if live else None)
+        steps, examine = self.tracer(chosen)
+        return Part(common, steps, examine, self.rows(steps) if live else None)
 
-        Args:
-            request: What was written.
-            trace: What to trace with.
-            make_row: Makes the live row of what `trace.prepare` returns; None for no row.
+    def _lines(self, line: str, cell: str | None) -> tuple[list[tuple[TracedCells, str]], str, str]:
+        """Take the lines of magics like this one off a cell: magic and text of each; what was taken off; the code."""
+        lines: list[tuple[TracedCells, str]] = [(self, line)]
+        head, code = f"%%{self.magic} {line}\n", cell or ""
+        while found := _NEXT_LINE.match(code):
+            owner = self._of(found[1])
+            if owner is None:
+                break
+            lines.append((owner, found[2] or ""))
+            head, code = head + found[0], code[found.end() :]
+        return lines, head, code
 
-        """
+    def _of(self, magic: str) -> TracedCells | None:
+        """Find the magics like this one that a cell magic's name calls."""
+        found = getattr(self.shell.magics_manager.magics["cell"].get(magic), "__self__", None)
+        return found if isinstance(found, TracedCells) else None
+
+    def _hand_over(self, parts: Sequence[Part], ran: Ran, code: str) -> object:
+        """Show the cell's own value and the results, or the partial ones and raise."""
         __tracebackhide__ = True
-        code = compile_cell(self.shell, request.magic, request.line, request.cell)
-        with attached(trace, make_row):
-            result, error = run_cell(code, self.shell.user_ns, trace.go, trace.stop)
-        return self.hand_over(result, error, request)
-
-    def play_back(self, request: Request, player: Player[Any, Any], make_row: Callable[[Any], Any] | None) -> object:
-        """Play a recording back; the cell's code runs only where that was asked for. Arguments as of `trace_cell`."""
-        __tracebackhide__ = True
-        if request.common.run:
-            return self.trace_cell(request, player, make_row)
-        with attached(player, make_row):
-            player.go()
-            result = player.wait()
-        return self.hand_over(result, None, request)
-
-    def hand_over(self, result: Any, error: BaseException | None, request: Request) -> object:
-        """Show the cell's own value and return the result; after an error show the partial result and raise."""
-        __tracebackhide__ = True
-        if request.common.output is not None:
-            self.shell.user_ns[request.common.output] = result
-        quiet = self.shell.displayhook.semicolon_at_end_of_expression(request.cell)
-        if error is not None:
-            if not quiet:
-                display(result)
-            raise error
-        if result.value is not None and not quiet:
-            display(result.value)
-        return result
+        for part, result in zip(parts, ran.results, strict=True):
+            if result is not None and part.common.output is not None:
+                self.shell.user_ns[part.common.output] = result
+        results = [result for result in ran.results if result is not None]
+        if results:
+            keep(results[-1])
+        quiet = self.shell.displayhook.semicolon_at_end_of_expression(code)
+        errors = [error for error in (ran.error, *ran.failures) if error is not None]
+        shown = results if errors else [*([] if ran.value is None else [ran.value]), *results[:-1]]
+        for each in () if quiet else shown:
+            display(each)
+        if errors:
+            for error in errors[1:]:
+                if not isinstance(error, KeyboardInterrupt):
+                    self.shell.showtraceback((type(error), error, error.__traceback__))
+            raise errors[0]
+        return results[-1]
 
 
-def body_of(magic: str, cell: str | None, common: Common) -> str:
-    """Give the cell's code; a line magic has none. Raises ProbeError where a line magic would have to trace."""
-    if cell is not None:
-        return cell
-    if common.replay is None and not common.dry_run:
-        raise ProbeError(f"%{magic} traces nothing by itself", fix=f"write %%{magic}, with two %, over a cell")
-    return ""  # a cell magic would need a body for these
+def _runs(parts: Sequence[Part]) -> bool:
+    """Whether the cell's code runs. Raises ProbeError where one line plays back, and the code of another should run."""
+    playing = [part for part in parts if part.common.replay is not None]
+    if any(part.common.run for part in playing):
+        return True
+    if playing and len(playing) < len(parts):
+        raise ProbeError(
+            "one line plays a recording back and another one traces",
+            why="a playback does not run the cell, which leaves nothing to trace",
+            fix="give every line a recording (--replay), or let the playback run the cell too (--run)",
+            code="line.replay-beside-trace",
+        )
+    return not playing
 
 
 @contextlib.contextmanager
-def attached(trace: Steps, make_row: Callable[[Any], Any] | None) -> Iterator[None]:
-    """Attach a trace, with a live row where one is wanted; the row is gone at the end, whatever happens."""
-    plan = trace.prepare()
-    ahead.wait()  # imports during the trace would be traced
+def attached(parts: Sequence[Part]) -> Iterator[None]:
+    """Attach traces, with live rows where they are wanted; the rows are gone at the end, whatever happens."""
     with contextlib.ExitStack() as undo:
-        undo.callback(trace.abort)  # an interrupt may come between attaching and the cell
-        if make_row is not None:
-            row = make_row(plan)
-            undo.callback(row.close)
-            row.open()
-            trace.attach(lambda samples: row.update(*samples))
-        else:
-            trace.attach(None)
+        with at_work():
+            plans = [part.steps.prepare() for part in parts]
+            ahead.wait()  # imports during the trace would be traced
+            for part, plan in zip(parts, plans, strict=True):
+                undo.callback(part.steps.abort)  # an interrupt may come between attaching and the cell
+                if part.make_row is None:
+                    part.steps.attach(None)
+                    continue
+                row = part.make_row(plan)
+                undo.callback(row.close)
+                row.open()
+                part.steps.attach(_updating(row))
         yield
 
 
-def run_cell(
-    code: Cell, namespace: dict[str, Any], go: Callable[[], None], stop: Callable[..., Any]
-) -> tuple[Any, BaseException | None]:
-    """Run the cell between `go` and `stop`; returns the result, and what the cell raised."""
+def _updating(row: Any) -> Callable[[list[Any]], None]:
+    return lambda samples: row.update(*samples)
+
+
+def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps]) -> Ran:
+    """Run a cell, or where there is none play to the end, between `go` and `stop` of all traces."""
     __tracebackhide__ = True
-    value, error = None, None
+    value, error, gone = None, None, 0
     try:
-        go()
-        value = code.run(namespace)
-    except BaseException as raised:  # noqa: BLE001 - raised again once the trace is taken down
+        with at_work():
+            for steps in traces:
+                gone += 1
+                steps.go()
+        value = code.run(namespace) if code is not None else None
+        for steps in traces:
+            if isinstance(steps, Player):
+                steps.rest()
+    except BaseException as raised:  # noqa: BLE001 - raised again once the traces are taken down
         error = raised
         if error.__traceback__ is not None:  # this frame is not the user's
             error.__traceback__ = error.__traceback__.tb_next
+    results: list[Result | None] = [None] * len(traces)
+    failures = []
+    with at_work():
+        for steps in traces[:gone]:
+            steps.halt()
+        for place in reversed(range(gone)):
+            results[place], failed = _stopped(traces[place], error, value)
+            failures += [] if failed is None else [failed]
+    return Ran(value, error, tuple(results), tuple(failures))
+
+
+def _stopped(steps: Steps, error: BaseException | None, value: object) -> tuple[Result | None, BaseException | None]:
+    """Stop a trace; its result, and what that raised: after an interrupt there may be both."""
+    before = newest()
     try:
-        return stop(outcome_of(error), value), error
-    except KeyboardInterrupt as interrupt:
-        return last(), error or interrupt
+        return steps.stop(outcome_of(error), value), None
+    except BaseException as raised:  # noqa: BLE001 - the other traces have to be stopped first
+        return (newest() if newest() is not before else None), raised

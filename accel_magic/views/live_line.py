@@ -6,7 +6,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final, TextIO
 
-from accel_magic.names import readable
+from accel_magic import terminal
+from accel_magic.demangle import readable
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live import LiveHistory
 
@@ -34,7 +35,7 @@ class LiveLine:
     def __init__(self, plan: Plan, banners: tuple[str, ...], output: TextIO) -> None:
         self._history = LiveHistory(plan, banners)
         self._output = output
-        self._write("".join(f"{banner}\n" for banner in banners))
+        self._write("".join(f"{terminal.one_line(banner)}\n" for banner in banners))
 
     def update(self, *samples: LiveSample) -> None:
         """Show the last of `samples`; earlier ones, late with it, only count for the rates."""
@@ -75,4 +76,4 @@ def line(state: LiveState) -> str:
         for one in state.latency
     ]
     parts += [f"{item.label} {item.text}" for item in state.npu]
-    return "  ".join(parts)
+    return terminal.one_line("  ".join(parts))

@@ -11,9 +11,9 @@ import nbformat
 import pytest
 
 from accel_magic.doctor import report
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 from tests.browser import heatmap_page
-from tests.profiles_made import training
+from tests.support.profiles import training
 
 pytestmark = [
     pytest.mark.live,

@@ -177,6 +177,18 @@ def started():
         process.communicate()
 
 
+def test_what_the_tracer_does_itself_counts_for_nobody(first, started, tmp_path):
+    process = started(ALL_CALLS, "--scope", "all", "--save", tmp_path / "run.parquet")
+    process.stderr.readline()
+    subprocess.run([first], check=False)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=DEADLINE_S)
+
+    events = accel_magic.open(tmp_path / "run.parquet").events
+    assert (events["comm"] == "first").sum() >= CALLS
+    assert process.pid not in set(events["pid"])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_programs_of_others_are_traced_until_a_signal_comes(first, started, number, tmp_path, nothing_attached):
     process = started(GETPPID, "--scope", "all", "--filter", "comm == 'first'", "--save", tmp_path / "run.parquet")

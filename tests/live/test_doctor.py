@@ -196,7 +196,7 @@ def programs():
 features.require_tracing()
 before = os.listdir("/proc/self/fd")
 for _ in range(50):
-    features._link_answers.cache_clear()
+    features._link_answer.cache_clear()
     features.has_kprobe_multi(), features.has_uprobe_multi(), features.has_attach_cookies()
     features.bpf_refusal(), features.perf_event_refusal(), features.uprobe_refusal()
 assert os.listdir("/proc/self/fd") == before, os.listdir("/proc/self/fd")

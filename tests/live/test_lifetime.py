@@ -44,9 +44,9 @@ def test_while_a_trace_runs_its_programs_maps_and_links_are_in_the_kernel_and_af
         run(build("naps"), 1, 1, 10)
 
     assert {kind for kind, _ in held} == {"program", "map", "link"}
-    # nap's entry and return, getppid, exec, and the one that follows processes.
-    assert sum(kind == "program" for kind, _ in held) == 5
-    assert sum(kind == "link" for kind, _ in held) == 5
+    # nap's entry and return, getppid, exec, and those that follow processes, ends of threads and of programs.
+    assert sum(kind == "program" for kind, _ in held) == 7
+    assert sum(kind == "link" for kind, _ in held) == 7
     assert t.result.hits > 0
     assert left_behind() == set()
 
@@ -279,6 +279,47 @@ def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were
     assert memory_after - memory < 8 * 1024  # KiB, of all but the first 100
     assert maps <= 20  # mappings of memory, ours among them
     assert left_behind() == set()
+
+
+def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path):
+    import accel_magic
+    from accel_magic.traces import reader
+
+    program = tmp_path / "count.bpf.c"
+    program.write_text(
+        "BPF_RINGBUF_OUTPUT(out, 8);\n"
+        "TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u64 v = 1; out.ringbuf_output(&v, sizeof(v), 0); return 0; }\n"
+    )
+
+    def failing():
+        t = trace(GETPPID)
+        t.prepare()
+        t.attach()
+        t.abort()
+
+    def traced(t):
+        with t:
+            os.getppid()
+
+    def descriptors():
+        return sorted(str(entry.readlink()) for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
+
+    saved = tmp_path / "t.parquet"
+    traced(trace(GETPPID, save=saved))
+    kinds = (
+        lambda: traced(trace(GETPPID)),
+        lambda: traced(trace(GETPPID, mode="count")),
+        lambda: traced(accel_magic.trace_program(program)),
+        lambda: accel_magic.replay(saved, speed=1000),
+        failing,
+    )
+    before = descriptors()
+    for _ in range(6):
+        for kind in kinds:
+            kind()
+
+    traced(trace(GETPPID))  # by then it has dealt with the one before
+    assert descriptors() == before
 
 
 BESIDE = """

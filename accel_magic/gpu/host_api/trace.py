@@ -144,7 +144,7 @@ class HostTrace:
             files = libraries(stand_in=simulated)
             features.require_tracing()
             self._shim = _shim() if shim else ""
-            session = LiveSession(plan_for(files, self._shim), claims=False)
+            session = LiveSession(plan_for(files, self._shim), kind=None)
             session.start()
         except AccelMagicError as error:
             if self._mode == "on":
@@ -160,6 +160,11 @@ class HostTrace:
             return time.monotonic_ns()
         self._session.go()
         return self._session.start_ns
+
+    def halt(self) -> None:
+        """Record no more calls."""
+        if self._session is not None:
+            self._session.halt()
 
     def stop(self, outcome: Outcome) -> HostCalls:
         """Detach, and hand over what was recorded. `outcome` says how the traced code ended."""

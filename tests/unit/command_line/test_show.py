@@ -7,8 +7,8 @@ import pytest
 
 from accel_magic.api import result_of
 from accel_magic.command_line import main
-from accel_magic.profiles.result import ProfileResult
-from tests.profiles_made import phases
+from accel_magic.results.profile import ProfileResult
+from tests.support.profiles import phases
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "tests/unit/traces/importing/samples"

@@ -301,12 +301,12 @@ def test_a_link_probe_reads_the_kernels_refusal(monkeypatch, probe, program, lin
     closed = []
     monkeypatch.setattr(features, "_bpf", lambda command, attributes: program if command == 5 else link)
     monkeypatch.setattr(features.os, "close", closed.append)
-    features._link_answers.cache_clear()
+    features._link_answer.cache_clear()
 
     try:
         assert probe() is answer
     finally:
-        features._link_answers.cache_clear()
+        features._link_answer.cache_clear()
     assert closed == ([7] if program == 7 else [])
 
 

@@ -1,0 +1,107 @@
+"""IaprofResult: a profile made by iaprof, with its stalls, intervals, metrics and kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accel_magic.profiles.iaprof.parse import read
+from accel_magic.profiles.iaprof.write import write
+from accel_magic.results.profile import ProfileResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.analysis.stalls import StallTables
+    from accel_magic.profiles.iaprof.model import IaprofProfile
+    from accel_magic.profiles.iaprof.parse import Errors
+    from accel_magic.profiles.store import Stored
+
+
+class IaprofResult(ProfileResult):
+    """What `accel_magic.open` gives for an iaprof profile, and what `%%flame --xe` records.
+
+    Args:
+        iaprof: What was recorded.
+        value: The profiled cell's own last value.
+        banners: What must stand above every view of it.
+
+    """
+
+    KIND = "an iaprof profile"
+
+    def __init__(self, iaprof: IaprofProfile, value: object = None, banners: tuple[str, ...] = ()) -> None:
+        super().__init__(replace(iaprof.profile(), banners=banners), value)
+        self.iaprof = iaprof
+
+    @cached_property
+    def stalls(self) -> StallTables:
+        """Where execution units waited, and for what: `by_reason`, `by_kernel`, `by_instruction`, `findings`."""
+        from accel_magic.analysis.stalls import StallTables
+
+        return StallTables(self.iaprof)
+
+    def diagnose(self) -> Findings:
+        """What the stalls show, worst first."""
+        return self.stalls.findings
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        """One row per interval.
+
+        Columns: `interval`, `time_ns` and `length_ns` since the start, `end_ns` on CLOCK_MONOTONIC, `samples`,
+        `active`, `stalled`, `frequency_MHz`, `busy_percent`.
+        """
+        return self.iaprof.interval_table
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """One row per `metric` line: `interval`, `time_ns`, `name` (which ends in its unit), `value`."""
+        return self.iaprof.metric_table
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """One row per kernel and launching stack, the most samples first."""
+        return self.iaprof.kernel_table
+
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """As for every profile, `stalls` (reasons by kernel) and `utilisation` (busy share and frequency) besides."""
+        from accel_magic.views import stalls
+
+        return {
+            **super()._figures(),
+            "stalls": lambda: stalls.stalls_figure(self.stalls.by_kernel),
+            "utilisation": lambda: stalls.utilisation_figure(self.intervals, self.profile.duration_ns),
+        }
+
+    def _stored(self) -> Stored:
+        from accel_magic.profiles.store import Stored
+
+        return Stored(self.profile, "iaprof", self.iaprof)
+
+    def to_iaprof(self, path: str | Path) -> Path:
+        """Write the profile in iaprof's own format, and return the file's absolute path."""
+        return write(self.iaprof, path)
+
+    def summary(self) -> str:
+        """Plain-text result: headline, notes, frames, reasons and kernels with most samples, findings."""
+        from accel_magic.views.stalls import result_text
+
+        return result_text(self.profile, self.frames, self.stalls)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        """Text and static HTML in one bundle."""
+        from accel_magic.views.stalls import bundle
+
+        return bundle(self.profile, self.frames, self.stalls)
+
+
+def open_profile(path: str | Path, errors: Errors = "strict") -> IaprofResult:
+    """Read an iaprof profile as a result; arguments and errors as for `read`."""
+    return IaprofResult(read(path, errors))

@@ -1,0 +1,312 @@
+"""TraceResult: pandas views of a recording, and what can be asked of it."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import ProbeError, ResultError
+from accel_magic.profiles.model import Lost
+from accel_magic.results.base import Result
+from accel_magic.traces.frames import counts_frame, events_frame, latency_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    import numpy as np
+    import pandas as pd
+    from bokeh.model import Model
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.analysis.npu import Npu
+    from accel_magic.probes.plan import Plan
+    from accel_magic.results.comparison import TraceComparison
+    from accel_magic.results.profile import ProfileResult
+    from accel_magic.traces.recording import Recording
+    from accel_magic.views.tables import TraceTables
+
+
+class TraceResult(Result):
+    """What a traced cell or block returns.
+
+    Everything is computed from one immutable `Recording`; frames are built on first use and kept.
+    """
+
+    KIND = "a trace"
+
+    def __init__(self, recording: Recording, value: object = None) -> None:
+        super().__init__(value)
+        self.recording = recording
+
+    @property
+    def plan(self) -> Plan:
+        """The probe points, scope, filter and limits that were in force."""
+        return self.recording.plan
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Where it was recorded: kernel, cpu, host, device, python, accel_magic."""
+        return self.recording.machine
+
+    @property
+    def started(self) -> str:
+        """Wall-clock start, ISO 8601 with time zone; '' if not known."""
+        return self.recording.started
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the traced stretch in seconds; NaN if the trace was imported and has no times."""
+        return self.recording.duration_ns / 1e9 if self.recording.timed else math.nan
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """One row per recorded hit, in order of time.
+
+        Columns: `time_ns` int64 since the start (entry, for latency probes), `probe` and `function` categories, `pid`,
+        `tid` int32, `cpu` int16, `comm` category, `duration_ns` (float64, NaN without a latency probe), `stack` (Int32,
+        a row of `stacks`; only with `--stacks`), then `retval`, captured arguments and tracepoint fields as nullable
+        integers or categories.
+        """
+        return events_frame(self.recording, self.combined_stacks)
+
+    @cached_property
+    def combined_stacks(self) -> CombinedStacks | None:
+        """The events' stacks, kernel, native and Python merged; None where none were taken."""
+        from accel_magic.analysis.by_stack import combine
+
+        return combine(self.recording)
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """Exact counts from the kernel, one row per probe point, most hits first.
+
+        Index (`probe`, `function`); columns `hits`, `lost`, `rate` (hits/s; NaN if an import has no times).
+        """
+        return counts_frame(self.recording)
+
+    @cached_property
+    def latency(self) -> pd.DataFrame:
+        """One row per latency point, indexed by `probe` and `function`.
+
+        Columns: `count` (calls), `mean_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `unfinished`, `histogram`.
+
+        Counted in the kernel, so complete even when events were lost; quantiles are within 3.2 %. `histogram` is a
+        Series of counts by the bucket's lower edge in ns, empty buckets left out.
+        """
+        return latency_frame(self.recording)
+
+    @cached_property
+    def waits(self) -> pd.DataFrame:
+        """Why threads waited, from the events of an `offcpu` probe: a row per reason and place, most time first.
+
+        Columns: `reason`, `where` (the innermost line of the user's own code, else the innermost frame; '' without
+        stacks), `waits`, `total_ns`, `mean_ns`, `max_ns`, `threads` (how many). Without stacks page faults are among
+        `in the kernel`, and storage is known by the system call alone.
+        """
+        from accel_magic.analysis.waits import waits_table
+
+        return waits_table(self.recording, self.combined_stacks)
+
+    @property
+    def hits(self) -> int:
+        """All hits, exact."""
+        return int(self.recording.hits.sum())
+
+    @property
+    def recorded(self) -> int:
+        """How many events were recorded."""
+        return self.recording.event_count
+
+    @property
+    def lost(self) -> int:
+        """Events that did not fit into the ring buffer, or that another tool says it lost; exact."""
+        return self.recording.events_lost
+
+    def _losses(self) -> Iterator[Lost]:
+        recording = self.recording
+        unfinished = int(self.latency["unfinished"].sum())
+        kept = self.recorded + int(recording.lost.sum()) + int(recording.unpaired.sum()) + unfinished
+        yield Lost(int(recording.lost.sum()), "events did not fit into the ring buffer")
+        if recording.imported is not None:
+            yield Lost(recording.imported.lost, f"events are missing, as the {recording.imported.format} says")
+        yield Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed")
+        yield Lost(int(recording.unpaired.sum()), "calls could not be timed: their end was not seen", "missed")
+        yield Lost(unfinished, "calls had not ended when the trace did", "missed")
+        yield Lost(self.stacks_lost, "events have no stack: the table of stacks was full", "incomplete")
+        if recording.limit_reached:
+            yield Lost(max(self.hits - kept, 0), "hits came after the limit of events", "left out")
+
+    @property
+    def stacks(self) -> pd.DataFrame:
+        """One row per different stack of the events, the most frequent first; `events.stack` says which is whose.
+
+        Columns: `stack`, `hits`, `share`, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns` (of latency probes), `total_bytes`,
+        `where` (the innermost line of the user's own code), `text`, `frames` (tuple of `Frame`, outermost first:
+        Python, native, kernel). Every kind of result has these columns.
+
+        Raises:
+            ResultError: The trace took no stacks.
+
+        """
+        from accel_magic.analysis.by_stack import stack_table
+
+        return stack_table(self._need_stacks(), self._durations())
+
+    def by_stack(self, function: str | None = None) -> pd.DataFrame:
+        """Hits and latencies by function and stack; of one function, or of those that a glob means.
+
+        Columns: `function`, then those of `stacks`.
+
+        Raises:
+            ResultError: The trace took no stacks.
+            ProbeError: No such function was traced.
+
+        """
+        from accel_magic.analysis.by_stack import grouped
+        from accel_magic.probes.globs import matcher, suggestion
+
+        table = grouped(self._need_stacks(), self.events["function"].array, self._durations())
+        if function is None:
+            return table
+        names = [point.function for point in self.plan.points]
+        chosen = set(filter(matcher(function), names))
+        if not chosen:
+            raise ProbeError(f"{function} was not traced", fix=suggestion(function, names), code="result.no-function")
+        return table[table["function"].isin(chosen)].reset_index(drop=True)
+
+    @property
+    def stacks_lost(self) -> int:
+        """Events whose stack did not fit into the kernel's table of stacks."""
+        return self.combined_stacks.lost if self.combined_stacks is not None else 0
+
+    def profile(self, weight: str = "hits") -> ProfileResult:
+        """Make a profile of the events, for a flame graph of them: by `"hits"`, or by `"duration"` of measured calls.
+
+        Raises:
+            ResultError: The trace took no stacks, or measured nothing.
+            ProbeError: There is no such weight.
+
+        """
+        from accel_magic.analysis.stack_profile import profile
+        from accel_magic.results.profile import ProfileResult
+
+        return ProfileResult(profile(self.recording, self._need_stacks(), weight))
+
+    def _need_stacks(self) -> CombinedStacks:
+        if self.combined_stacks is None:
+            raise ResultError(
+                "this trace has no stacks",
+                why="stacks are taken only on request",
+                fix="trace again with --stacks (in Python: stacks=True)",
+                code="result.no-stacks",
+            )
+        return self.combined_stacks
+
+    def _durations(self) -> NDArray[np.float64] | None:
+        return self.events["duration_ns"].to_numpy() if "duration_ns" in self.events else None
+
+    def rates(self, freq: str = "100ms") -> pd.DataFrame:
+        """Hits per second over time, one column per probe point's function.
+
+        Args:
+            freq: Width of a step, a pandas offset such as `"10ms"` or `"1s"`.
+
+        Returns:
+            A frame indexed by the step's start (Timedelta). Computed from the events when all hits were recorded, else
+            from the counter samples (50 ms apart), spread evenly between two samples.
+
+        """
+        from accel_magic.traces.rates import rates
+
+        return rates(self.recording, freq)
+
+    @cached_property
+    def npu(self) -> Npu:
+        """The trace of an NPU driver taken apart: families, phases, polls, buffers, jobs, API calls, timeline."""
+        from accel_magic.analysis.npu import Npu
+
+        return Npu(self.recording, self.events)
+
+    def diagnose(self) -> Findings:
+        """Look for what is wrong or worth knowing in a trace of the NPU driver: findings with evidence and advice."""
+        return self.npu.findings
+
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """`hits` per function, `latency` histograms, `rate` over time, a `flame` graph, an NPU's `timeline`."""
+        from accel_magic.views import figures
+        from accel_magic.views.timeline import timeline
+
+        return {
+            "hits": lambda: figures.hits(self.recording),
+            "latency": lambda: figures.latency(self.recording),
+            "rate": lambda: figures.rate(self.recording),
+            "timeline": lambda: timeline(self.npu),
+            "flame": lambda: self.profile(self._weight()).figure("flame"),
+        }
+
+    def _weight(self) -> str:
+        """What a flame graph shows: time if every event was measured, else hits."""
+        points = self.plan.points
+        return "duration" if points and all(point.latency for point in points) else "hits"
+
+    def compare(self, other: Result) -> TraceComparison:
+        """Set this trace beside `other` (the baseline): hits, rates and latencies per function.
+
+        Raises:
+            ResultError: `other` is not a trace.
+
+        """
+        from accel_magic.results.comparison import compare_traces
+
+        return compare_traces(self.recording, self._check_kind(other, TraceResult).recording)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
+        from accel_magic.traces.store import save
+
+        return save(self.recording, path)
+
+    def to_perfetto(self, path: str | Path) -> Path:
+        """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev.
+
+        Raises:
+            ResultError: The trace was imported and has no times.
+
+        """
+        from accel_magic.traces.perfetto import export, has_layers
+
+        npu = self.npu if has_layers(self.recording) else None
+        return export(self.recording, path, self.combined_stacks, npu)
+
+    def _title(self) -> str:
+        return f"trace of {', '.join(dict.fromkeys(point.probe for point in self.plan.points))}"
+
+    def _tables(self) -> TraceTables:
+        """What the text and the HTML show."""
+        from accel_magic.views.tables import TraceTables
+
+        return TraceTables(
+            self.recording,
+            counts=self.counts,
+            latency=self.latency,
+            waits=self.waits,
+            stacks=self.stacks if self.combined_stacks is not None else None,
+            stacks_lost=self.stacks_lost,
+            npu=lambda: self.npu,
+        )
+
+    def summary(self) -> str:
+        """Plain-text result: headline, counts, latencies."""
+        from accel_magic.views.text import summary
+
+        return summary(self._tables())
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
+        from accel_magic.views.static import bundle
+
+        return bundle(self._tables())

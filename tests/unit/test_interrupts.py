@@ -1,0 +1,143 @@
+"""Putting signals off: what comes within a block is handled at its end, and handlers are what they were."""
+
+import contextlib
+import itertools
+import signal
+import threading
+
+import pytest
+
+from accel_magic.interrupts import uninterrupted
+from tests.every_step import interrupt_at
+
+FILES = ("accel_magic/interrupts.py", "/contextlib.py")
+
+
+class AlarmError(Exception):
+    """What the handler of an alarm raises here."""
+
+
+@pytest.fixture
+def alarm():
+    """Have SIGUSR1 raise AlarmError, and SIGUSR2 note itself in a list, which is given."""
+    noted = []
+
+    def ring(*_):
+        raise AlarmError
+
+    before = signal.signal(signal.SIGUSR1, ring), signal.signal(signal.SIGUSR2, lambda number, _: noted.append(number))
+    yield noted
+    signal.signal(signal.SIGUSR1, before[0])
+    signal.signal(signal.SIGUSR2, before[1])
+
+
+def handlers():
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+@pytest.mark.parametrize(("number", "raises"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, AlarmError)])
+def test_a_signal_waits_for_the_end_of_the_block(alarm, number, raises):
+    before, done = handlers(), []
+    with pytest.raises(raises), uninterrupted() as came:
+        signal.raise_signal(number)
+        done.append(list(came))
+        signal.raise_signal(number)
+        done.append(list(came))
+
+    assert done == [[number], [number, number]]
+    assert handlers() == before
+
+
+def test_all_handlers_run_once_even_if_the_first_raises(alarm):
+    with pytest.raises((KeyboardInterrupt, AlarmError)) as caught, uninterrupted():
+        for number in (signal.SIGINT, signal.SIGUSR2, signal.SIGUSR1, signal.SIGUSR2):
+            signal.raise_signal(number)
+
+    assert alarm == [signal.SIGUSR2]
+    assert {type(caught.value), type(caught.value.__context__)} == {KeyboardInterrupt, AlarmError}
+
+
+def test_an_ignored_interrupt_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with uninterrupted() as came:
+            signal.raise_signal(signal.SIGINT)
+        assert came == []
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_of_nested_blocks_the_outer_one_decides():
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+        done.append("after the inner block")
+
+    assert done == ["after the inner block"]
+
+
+def test_an_error_of_the_block_goes_on_and_an_interrupt_names_it_as_its_context():
+    before = handlers()
+    with pytest.raises(ZeroDivisionError), uninterrupted():
+        1 / 0  # noqa: B018
+    with pytest.raises(KeyboardInterrupt) as caught, uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        1 / 0  # noqa: B018
+
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+    assert handlers() == before
+
+
+def test_what_installs_a_handler_in_the_block_keeps_it_and_the_one_it_found_works():
+    before = signal.getsignal(signal.SIGINT)
+    found = []
+
+    def own(number, frame):
+        found[0](number, frame)
+
+    try:
+        with uninterrupted():
+            found.append(signal.signal(signal.SIGINT, own))
+        assert signal.getsignal(signal.SIGINT) is own
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_have_nothing_to_put_off():
+    done = []
+
+    def run():
+        with uninterrupted() as came:
+            done.append(came)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+    assert done == [[]]
+
+
+@pytest.mark.parametrize(("number", "raises"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, AlarmError)])
+def test_a_signal_at_any_step_leaves_the_handlers_as_they_were_and_is_never_lost(alarm, number, raises):
+    before = handlers()
+    inside = []
+
+    def block():
+        inside.clear()
+        with uninterrupted():
+            inside.append("begun")
+            inside.append("ended")
+
+    for step in itertools.count():
+        raised, run = interrupt_at(step, FILES, block, number)
+        with contextlib.suppress(raises):
+            run()
+            assert not raised, f"the signal was lost at {raised}"
+            break
+        assert handlers() == before, raised
+        assert inside in ([], ["begun", "ended"]), raised  # never half of the block
+
+    assert step > 100

@@ -1,0 +1,31 @@
+"""The suite itself: what it needs of the process that it is started in, it sets."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+THIS = Path(__file__)
+SLEEP = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(20)"
+
+
+def test_an_interrupt_raises_here_and_in_what_the_tests_start():
+    done = subprocess.run([sys.executable, "-c", SLEEP], capture_output=True, text=True, check=False)
+
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(20)
+
+
+def test_the_same_holds_where_interrupts_are_ignored_as_in_a_background_job():
+    here = f"{THIS}::{test_an_interrupt_raises_here_and_in_what_the_tests_start.__name__}"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", here]
+    in_background = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    done = subprocess.run(in_background, cwd=THIS.parents[2], capture_output=True, text=True, check=False)
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
