@@ -131,8 +131,6 @@ def gpu_result(*_):
             findings=(EVIL,),
             outcome="ok",
             notes=(EVIL,),
-            machine={},
-            started="",
             machine=dict.fromkeys(("kernel", "host", "simulated"), EVIL),
             clock=Clock(0, 0, 0),
         )
