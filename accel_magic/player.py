@@ -48,6 +48,11 @@ class Player(ABC, Generic[RecordingT, ResultT]):
         self._start_ns = 0
         self._claimed = False
 
+    @property
+    def length_s(self) -> float:
+        """How long it plays, in seconds."""
+        return self.recording.duration_ns / self._speed / 1e9
+
     @abstractmethod
     def prepare(self) -> object:
         """What was recorded, for the live row."""
@@ -92,6 +97,6 @@ class Player(ABC, Generic[RecordingT, ResultT]):
 
     def rest(self) -> None:
         """Wait until the recording's end."""
-        end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
+        end_ns = self._start_ns + int(self.length_s * 1e9)
         while (left := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(left / 1e9, 0.1))

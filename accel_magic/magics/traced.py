@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from accel_magic.block import Block
     from accel_magic.magics.cell import Cell
-    from accel_magic.magics.line import Common
+    from accel_magic.options import Common
     from accel_magic.results.base import Result
 
     Steps: TypeAlias = Block[Any] | Player[Any, Any]
