@@ -1,6 +1,6 @@
-"""Reading a Parquet table within `bounds`: page headers say how much is unpacked, before it is.
+"""Reading a Parquet table within `bounds`: the headers of its pages say how much they unpack to, before they are read.
 
-The footer repeats the sizes of pages, but nothing checks them: a forged footer can declare anything.
+The footer has these sizes too, but no reader checks them: a forged footer can declare anything.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> p
     for name, place in _places(file, names).items():
         column = _column(file, source, place)
         kind = schema.field(name).type
-        spend(column.unpacked * (_DICTIONARY_COST if pa.types.is_dictionary(kind) else 1))
         if not _is_text(kind):
+            spend(column.largest)
             continue
+        spend(column.unpacked * (_DICTIONARY_COST if pa.types.is_dictionary(kind) else 1))
         largest = max(largest, column.largest)
         if pa.types.is_dictionary(kind) and not column.encodings <= _NOT_GROWING:
             raise ValueError(f"the column {name} has an encoding that recordings never have")
