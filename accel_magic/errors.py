@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class AccelMagicError(Exception):
     """Base of every error raised on purpose by this package.
@@ -54,3 +61,24 @@ class RecordingError(AccelMagicError):
 
 class TraceStateError(AccelMagicError):
     """A call that does not fit the state: nested tracing, a result asked for before the end."""
+
+
+def too_many_files() -> MachineError:
+    """Error for a process that may not open another file."""
+    return MachineError(
+        "too many open files",
+        why="this process has as many as it may have, and tracing needs some: one per tracepoint, some 30 besides",
+        fix="raise the limit before Jupyter or Python is started: ulimit -n 65536; or match fewer tracepoints",
+        code="machine.too-many-files",
+    )
+
+
+@contextmanager
+def typed_shortage() -> Iterator[None]:
+    """Turn the OSError of a process that may not open another file into a MachineError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise too_many_files() from error
+        raise

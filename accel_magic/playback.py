@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.api import result_of
-from accel_magic.block import keep
-from accel_magic.errors import RecordingError
+from accel_magic.errors import MachineError, RecordingError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.player import Player
-from accel_magic.session import Show, uninterrupted
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from accel_magic.flames.result import FlameResult
     from accel_magic.probes.plan import Plan
+    from accel_magic.session import Show
     from accel_magic.traces.result import TraceResult
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
@@ -63,31 +63,30 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         parts = [f"Linux {kernel}" if kernel else "", where, recording.started[:10]]
         recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
         super().__init__(recording, Replayed(str(path), recorded_on), speed)
+        self._reader: reader.Reader | None = None
+        self._feed: LiveFeed | None = None
 
     def prepare(self) -> Plan:
         """What was traced when this was recorded."""
         return self.recording.plan
 
-    def attach(self, show: Show | None = None) -> None:
-        """Hand the recording to the reader."""
-        self._claim()
-        try:
-            with uninterrupted() as pending:
-                self._attach(show)
-            if pending:
-                raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
-        except BaseException:
-            self.abort()
-            raise
-
     def _attach(self, show: Show | None) -> None:
-        shared, recording = reader.shared(), self.recording
+        self._feed = None
+        with uninterrupted():
+            self._reader = reader.shared()
+            self._undo.callback(self._reader.drop)
+            if show is not None:
+                self._feed = LiveFeed(self.recording.plan, show)
+                self._undo.callback(self._feed.stop)
+                self._feed.start(lambda: 0)
+            self._hand_over(self._reader, self._feed)
+
+    def _hand_over(self, shared: reader.Reader, feed: LiveFeed | None) -> None:
+        recording = self.recording
         samples = recording.samples
         files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
         descriptors = list(files)
-        if show is not None:
-            self._feed = feed = LiveFeed(recording.plan, show)
-            feed.start(lambda: 0)
+        if feed is not None:
             descriptors.append(feed.theirs.fileno())
         message: dict[str, Any] = {
             "source": "replay",
@@ -99,7 +98,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             "lost": recording.lost.tolist(),
             "recorded_duration_ns": recording.duration_ns,
             "speed": self._speed,
-            "live": self._feed is not None,
+            "live": feed is not None,
             "max_events": None,
             "duration_ns": None,
         }
@@ -112,29 +111,25 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     def go(self) -> None:
         """Start playing."""
         super().go()
-        reader.shared().go(self._start_ns)
+        assert self._reader is not None  # noqa: S101 - after attach
+        with uninterrupted():  # half a message would end the reader process
+            self._reader.go(self._start_ns)
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult | FlameResult:
-        """Stop playing; what the reader delivered is the result."""
-        if outcome == "ok":
-            self._sleep()  # with --run the cell may be faster than the recording
+    def _finish(self, outcome: Outcome, value: object) -> TraceResult | FlameResult:
+        assert self._reader is not None  # noqa: S101 - after attach
+        end_ns = time.monotonic_ns()
+        played_ns = int((end_ns - self._start_ns) * self._speed)
+        if self._feed is not None:
+            self._feed.stop()
         try:
-            with uninterrupted() as pending:
-                end_ns = time.monotonic_ns()
-                if self._feed is not None:
-                    self._feed.stop()
-                    self._feed = None
-                read = reader.shared().stop(self._start_ns, end_ns)
-                played_ns = int((end_ns - self._start_ns) * self._speed)
-                rows = read.rings[0].view(_LAYOUT.record(0))["payload"]
-                rows = np.ascontiguousarray(rows).view(np.uint64).reshape(-1, 2)[:, 1]
-        finally:
-            self.abort()
-        result = result_of(self._played(rows, played_ns, outcome), value)
-        keep(result)
-        if pending:
-            raise KeyboardInterrupt
-        return result
+            read = self._reader.stop(self._start_ns, end_ns)
+        except MachineError:  # it has died; nothing is lost, for the recording is here
+            released_ns, records = _transport(self.recording)
+            records = records[released_ns <= played_ns]
+        else:
+            records = read.rings[0].view(_LAYOUT.record(0))
+        rows = np.ascontiguousarray(records["payload"]).view(np.uint64).reshape(-1, 2)[:, 1]
+        return result_of(self._played(rows, played_ns, outcome), value)
 
     def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
         whole = self.recording
@@ -148,9 +143,12 @@ def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult
     """Play a recording back at `speed` times its own pace and return its result, labelled as a replay."""
     player = Replay(path, speed=speed)
     player.prepare()
-    player.attach()
-    player.go()
-    return player.wait()
+    try:
+        player.attach()
+        player.go()
+        return player.wait()
+    finally:
+        player.abort()
 
 
 def _file(*parts: NDArray[np.generic]) -> int:

@@ -9,16 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import session
+import numpy as np
+
 from accel_magic.block import Block
-from accel_magic.errors import MachineError, ProbeError, TraceStateError
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features, map_reading, places, user_program
 from accel_magic.traces import c_layout, maps_frames, reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -164,12 +165,8 @@ class ProgramTrace(Block["ProgramResult"]):
         self._given = bindings
         self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
-        self._attached = self._reading = False
-        self._start_ns = 0
-
-    @property
-    def _running(self) -> bool:
-        return self._attached
+        self._reader: reader.Reader | None = None
+        self._start_ns = self._end_ns = 0
 
     def again(self) -> ProgramTrace:
         """Make another trace of the same."""
@@ -186,7 +183,10 @@ class ProgramTrace(Block["ProgramResult"]):
         """
         user_program.read_source(self.path)  # a wrong name is told before anything is missed on the machine
         features.require_tracing()
-        self._program = user_program.compile_program(self.path, self._bindings)
+        with uninterrupted():
+            self._undo.close()  # what an earlier call has prepared
+            self._program = program = user_program.compile_program(self.path, self._bindings)
+            self._undo.callback(program.close)
 
     def dry_run(self) -> ProgramDryRun:
         """What would be attached; raises as `prepare` does."""
@@ -198,73 +198,49 @@ class ProgramTrace(Block["ProgramResult"]):
         self.abort()
         return ProgramDryRun(program.name, program.places, program.compiled.maps, program.notes)
 
-    def attach(self, show: Show | None = None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
+    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
         """Load and attach what was prepared: from its last line on the program runs.
 
         Raises:
             ProgramError: The kernel's verifier refuses a function.
             ProbeError: None of a function's places can be probed.
             MachineError: The kernel refuses altogether.
-            TraceStateError: Another trace is running.
 
         """
         program = self._program
         assert program is not None  # noqa: S101 - after prepare
-        self._result = None
-        try:
-            session.claim()
-        except TraceStateError:
-            self.abort()
-            raise
-        self._attached = True
-        try:
-            with session.uninterrupted() as pending:
-                program.load()
-                if program.rings:
-                    _prepare_reader(program.rings)
-                    self._reading = True
-                program.attach()
-            if pending:
-                raise KeyboardInterrupt  # noqa: TRY301 - undone below like any failure
-        except BaseException:
-            self.abort()
-            raise
+        with uninterrupted():
+            program.load()
+            if program.rings:
+                self._reader = reader.shared()
+                self._undo.callback(self._reader.drop)
+                _prepare_reader(self._reader, program.rings)
+            program.attach()
 
     def go(self) -> None:
         """The traced code starts here; only the result's duration counts from this."""
-        self._start_ns = time.monotonic_ns()
+        self._start_ns, self._end_ns = time.monotonic_ns(), 0
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> ProgramResult:
-        """Detach, read everything and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
-        end_ns = time.monotonic_ns()
+    def halt(self) -> None:
+        """Note the end; the program runs until it is detached."""
+        self._end_ns = self._end_ns or time.monotonic_ns()
+
+    def _finish(self, outcome: Outcome, value: object) -> ProgramResult:
         program = self._program
         assert program is not None  # noqa: S101 - after attach
-        try:
-            with session.uninterrupted() as pending:
-                program.detach()
-                result = ProgramResult(self._read(program, end_ns, outcome), value)
-        finally:
-            self.abort()
-        return self._end(result, interrupted=bool(pending))
-
-    def abort(self) -> None:
-        """Detach and give everything back, without a result; again is harmless."""
-        program, self._program = self._program, None
-        if program is not None:
-            program.close()
-        if self._reading:
-            self._reading = False
-            reader.shared().drop()
-        if self._attached:
-            self._attached = False
-            session.release()
+        program.detach()
+        return ProgramResult(self._read(program, self._end_ns, outcome), value)
 
     def _read(self, program: UserProgram, end_ns: int, outcome: Outcome) -> ProgramRecording:
         rings: tuple[NDArray[np.uint8], ...] = ()
         notes = list(program.notes)
         if program.rings:
-            self._reading = False
-            rings = reader.shared().stop(self._start_ns, end_ns).rings
+            assert self._reader is not None  # noqa: S101 - after attach
+            try:
+                rings = self._reader.stop(self._start_ns, end_ns).rings
+            except MachineError as error:
+                rings = tuple(np.empty(0, np.uint8) for _ in program.rings)
+                notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are whole")
             if sum(len(ring) for ring in rings) >= MOST_RING_BYTES:
                 notes.append(
                     f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: what the program sent later is not here"
@@ -316,7 +292,7 @@ def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
     return ProgramTrace(path, bindings)
 
 
-def _prepare_reader(rings: tuple[ProgramMap, ...]) -> None:
+def _prepare_reader(shared: reader.Reader, rings: tuple[ProgramMap, ...]) -> None:
     message = {
         "source": "program",
         "ring_sizes": [ring.entries for ring in rings],
@@ -325,7 +301,7 @@ def _prepare_reader(rings: tuple[ProgramMap, ...]) -> None:
         "max_events": None,
         "duration_ns": None,
     }
-    reader.shared().prepare(message, [ring.fd for ring in rings])
+    shared.prepare(message, [ring.fd for ring in rings])
 
 
 def _content(described: ProgramMap) -> MapContent:

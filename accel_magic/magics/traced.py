@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics
 from IPython.display import display
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from accel_magic.block import last, outcome_of
-from accel_magic.errors import ProbeError
-from accel_magic.magics.cell import Cell, compile_cell
+from accel_magic.block import add_note
+from accel_magic.errors import ProbeError, typed_shortage
+from accel_magic.magics.cell import compile_cell
 from accel_magic.magics.line import HelpRequested
+from accel_magic.player import Player
 from accel_magic.views import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from accel_magic.block import Block
+    from accel_magic.block import Steps
+    from accel_magic.magics.cell import Cell
     from accel_magic.magics.line import Common
-    from accel_magic.player import Player
-
-    Steps: TypeAlias = Block[Any] | Player[Any, Any]
 
 
 def in_kernel(shell: Any) -> bool:
@@ -40,6 +39,15 @@ class Request:
     line: str
     cell: str
     common: Common
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a cell went: its value, what it raised, and what came or failed while its trace was ended."""
+
+    value: object
+    error: BaseException | None
+    came: BaseException | None
 
 
 class TracedCells(Magics, Configurable):
@@ -83,7 +91,7 @@ class TracedCells(Magics, Configurable):
             common = replace(common, replay=self.replay.replace("{output}", suffix))
         return chosen, Request(magic, line, code, common), live
 
-    def trace_cell(self, request: Request, trace: Steps, make_row: Callable[[Any], Any] | None) -> object:
+    def trace_cell(self, request: Request, trace: Steps[Any], make_row: Callable[[Any], Any] | None) -> object:
         """Trace the cell and return the result.
 
         Args:
@@ -94,33 +102,42 @@ class TracedCells(Magics, Configurable):
         """
         __tracebackhide__ = True
         code = compile_cell(self.shell, request.magic, request.line, request.cell)
-        with attached(trace, make_row):
-            result, error = run_cell(code, self.shell.user_ns, trace.go, trace.stop)
-        return self.hand_over(result, error, request)
+        return self._run(request, trace, make_row, code)
 
     def play_back(self, request: Request, player: Player[Any, Any], make_row: Callable[[Any], Any] | None) -> object:
         """Play a recording back; the cell's code runs only where that was asked for. Arguments as of `trace_cell`."""
         __tracebackhide__ = True
         if request.common.run:
             return self.trace_cell(request, player, make_row)
-        with attached(player, make_row):
-            player.go()
-            result = player.wait()
-        return self.hand_over(result, None, request)
+        return self._run(request, player, make_row, None)
 
-    def hand_over(self, result: Any, error: BaseException | None, request: Request) -> object:
+    def _run(
+        self, request: Request, steps: Steps[Any], make_row: Callable[[Any], Any] | None, code: Cell | None
+    ) -> object:
+        __tracebackhide__ = True
+        name = request.common.output
+        with contextlib.ExitStack() as undo:
+            undo.callback(steps.abort)  # an interrupt may come between attaching and the cell
+            if name is not None:
+                steps.on_result = lambda result: self.shell.user_ns.update({name: result})
+            attach(undo, steps, make_row)
+            ran = run_cell(code, self.shell.user_ns, steps)
+        return self._hand_over(steps, ran, request)
+
+    def _hand_over(self, steps: Steps[Any], ran: Ran, request: Request) -> object:
         """Show the cell's own value and return the result; after an error show the partial result and raise."""
         __tracebackhide__ = True
-        if request.common.output is not None:
-            self.shell.user_ns[request.common.output] = result
         quiet = self.shell.displayhook.semicolon_at_end_of_expression(request.cell)
-        if error is not None:
-            if not quiet:
-                display(result)
-            raise error
-        if result.value is not None and not quiet:
-            display(result.value)
-        return result
+        raised = ran.came if ran.error is None else ran.error
+        if ran.value is not None and not quiet:
+            display(ran.value)
+        if raised is None:
+            return steps.result
+        if steps.has_result and not quiet:
+            display(steps.result)
+        if ran.error is not None and isinstance(ran.came, Exception):  # the user's own error goes first
+            add_note(ran.error, ran.came)
+        raise raised
 
 
 def body_of(magic: str, cell: str | None, common: Common) -> str:
@@ -132,37 +149,36 @@ def body_of(magic: str, cell: str | None, common: Common) -> str:
     return ""  # a cell magic would need a body for these
 
 
-@contextlib.contextmanager
-def attached(trace: Steps, make_row: Callable[[Any], Any] | None) -> Iterator[None]:
-    """Attach a trace, with a live row where one is wanted; the row is gone at the end, whatever happens."""
-    plan = trace.prepare()
+def attach(undo: contextlib.ExitStack, steps: Steps[Any], make_row: Callable[[Any], Any] | None) -> None:
+    """Attach a trace, with a live row where one is wanted; `undo` takes the row away."""
+    with typed_shortage():
+        plan = steps.prepare()
+        steps.check()
     ahead.wait()  # imports during the trace would be traced
-    with contextlib.ExitStack() as undo:
-        undo.callback(trace.abort)  # an interrupt may come between attaching and the cell
-        if make_row is not None:
-            row = make_row(plan)
-            undo.callback(row.close)
-            row.open()
-            trace.attach(lambda samples: row.update(*samples))
-        else:
-            trace.attach(None)
-        yield
+    if make_row is None:
+        steps.attach()
+        return
+    row = make_row(plan)
+    undo.callback(row.close)
+    row.open()
+    steps.attach(lambda samples: row.update(*samples))
 
 
-def run_cell(
-    code: Cell, namespace: dict[str, Any], go: Callable[[], None], stop: Callable[..., Any]
-) -> tuple[Any, BaseException | None]:
-    """Run the cell between `go` and `stop`; returns the result, and what the cell raised."""
+def run_cell(code: Cell | None, namespace: dict[str, Any], steps: Steps[Any]) -> Ran:
+    """Run a cell around which something is attached, or where there is none play to the end; then stop."""
     __tracebackhide__ = True
     value, error = None, None
     try:
-        go()
-        value = code.run(namespace)
+        steps.go()
+        value = code.run(namespace) if code is not None else None
+        if isinstance(steps, Player):
+            steps.rest()  # the cell may be faster than the recording
     except BaseException as raised:  # noqa: BLE001 - raised again once the trace is taken down
         error = raised
         if error.__traceback__ is not None:  # this frame is not the user's
             error.__traceback__ = error.__traceback__.tb_next
     try:
-        return stop(outcome_of(error), value), error
-    except KeyboardInterrupt as interrupt:
-        return last(), error or interrupt
+        return Ran(value, error, steps.end(error, value))
+    except BaseException as early:  # noqa: BLE001 - it came before `end` had begun
+        came = steps.end(early if error is None else error, value)
+        return Ran(value, error, early if came is None else came)

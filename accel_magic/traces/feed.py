@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import threading
@@ -50,9 +51,10 @@ class LiveFeed:
         return self.native_id
 
     def stop(self) -> None:
-        """End the thread; samples it has not shown yet are dropped."""
+        """End the thread; samples it has not shown yet are dropped. Again is harmless."""
         self.theirs.close()
-        self._ours.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # stopped before
+            self._ours.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join(timeout=5)
         self._ours.close()

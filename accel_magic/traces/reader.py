@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic import channel
-from accel_magic.errors import MachineError
+from accel_magic.errors import MachineError, too_many_files, typed_shortage
 from accel_magic.traces.mapped import map_file
 from accel_magic.traces.recording import Samples
 
@@ -72,7 +73,8 @@ class Reader:
         """Take everything that was read. Times are CLOCK_MONOTONIC ns."""
         answer, descriptors = self._ask({"do": "stop", "end_ns": end_ns})
         try:
-            table, *rings = [map_file(fd) for fd in descriptors]
+            with typed_shortage():
+                table, *rings = [map_file(fd) for fd in descriptors]
         finally:
             for fd in descriptors:
                 os.close(fd)
@@ -109,6 +111,8 @@ class Reader:
             yield
         except OSError as error:
             self.end()
+            if error.errno == errno.EMFILE:
+                raise too_many_files() from None
             raise MachineError(
                 "the reader process ended unexpectedly",
                 why=f"{error}; the kernel may have killed it for lack of memory",

@@ -133,21 +133,6 @@ def test_a_killed_holder_leaves_nothing_in_the_kernel_and_no_helper_processes(in
     assert left_behind() == set()
 
 
-def test_a_killed_reader_gives_a_typed_error_and_the_next_trace_works(left_behind):
-    from accel_magic import MachineError
-    from accel_magic.traces import reader
-
-    with pytest.raises(MachineError, match="reader") as caught, trace(GETPPID):
-        os.kill(reader.shared().pid, signal.SIGKILL)
-        time.sleep(0.1)
-    assert caught.value.fix
-    del caught  # its frames hold the mapped counters
-    assert left_behind() == set()
-    with trace(GETPPID) as t:
-        os.getppid()
-    assert t.result.hits == 1
-
-
 def test_a_killed_compiler_is_started_again():
     from accel_magic.kernel import compiler
 

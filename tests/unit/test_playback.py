@@ -99,7 +99,7 @@ def test_an_interrupt_while_it_plays_keeps_what_was_played(steady, monkeypatch):
         time.sleep(0.2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Replay, "_sleep", interrupted)
+    monkeypatch.setattr(Replay, "rest", interrupted)
     with pytest.raises(KeyboardInterrupt):
         replay(steady)
 
