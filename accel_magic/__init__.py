@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.flames.trace import FlameTrace, flame
     from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.trace import GpuTrace, gputrace
-    from accel_magic.opening import open_result as open  # noqa: A004 - accel_magic.open
+    from accel_magic.opening import open_result
     from accel_magic.playback import replay
     from accel_magic.profiles.compare import ProfileComparison
     from accel_magic.profiles.iaprof.result import IaprofResult
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from accel_magic.program import ProgramResult, ProgramTrace, trace_program
     from accel_magic.traces.result import TraceResult
 
+    open = open_result  # noqa: A001 - accel_magic.open
+
+# Without `open`: a star import must not replace the builtin. `accel_magic.open` is public all the same.
 __all__ = [
     "AccelMagicError",
     "FlameOptions",
@@ -57,7 +60,6 @@ __all__ = [
     "flame",
     "gputrace",
     "load_ipython_extension",
-    "open",
     "replay",
     "trace",
     "trace_program",

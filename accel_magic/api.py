@@ -100,8 +100,8 @@ class Trace(Block["TraceResult"]):
 
     def halt(self) -> None:
         """Stop counting."""
-        assert self._session is not None  # noqa: S101 - after start
-        self._session.halt()
+        if self._session is not None:
+            self._session.halt()
 
     def _finish(self, outcome: Outcome, value: object) -> TraceResult:
         assert self._session is not None  # noqa: S101 - after start

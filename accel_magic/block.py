@@ -7,11 +7,12 @@ import os
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, Self, TypeVar
 
 from accel_magic import machine, session
 from accel_magic.errors import AccelMagicError, RecordingError, TraceStateError, typed_shortage
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel.own_threads import at_work
 from accel_magic.traces import files
 
 if TYPE_CHECKING:
@@ -19,16 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.flames.result import FlameResult, SampledResult
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.program import ProgramResult
+    from accel_magic.results.base import Result
     from accel_magic.traces.recording import Outcome
-    from accel_magic.traces.result import TraceResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Result: TypeAlias = "TraceResult | ProgramResult | GpuResult | FlameResult | SampledResult"
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound="Result")
 
 _PATIENCE: Final = 100
 """Interrupts within microseconds of each other that the end of a trace gets over."""
@@ -65,9 +62,16 @@ class Steps(ABC, Generic[ResultT]):
     """What runs around a piece of code: `prepare`, `attach`, `go`, then `halt` and `stop`; or `abort` at any time.
 
     Whatever raises and whenever an interrupt comes, nothing stays attached, and what was traced has a result.
+
+    Traces nest if their kinds differ. What one of them does here is `at_work`, so that it is in no other.
+
+    Args:
+        kind: What it is told apart by from others.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: session.Kind) -> None:
+        self.kind: session.Kind = kind
         self.on_result: Callable[[ResultT], object] | None = None
         """Called with the result before an interrupt can come."""
         self._undo = ExitStack()
@@ -88,6 +92,11 @@ class Steps(ABC, Generic[ResultT]):
         return self._result
 
     @property
+    def running(self) -> bool:
+        """Whether it is attached."""
+        return self._running
+
+    @property
     def has_result(self) -> bool:
         """Whether it has ended with a result."""
         return self._result is not None
@@ -102,12 +111,12 @@ class Steps(ABC, Generic[ResultT]):
     def attach(self, show: Callable[[list[Any]], None] | None = None) -> None:
         """Attach everything; `show` receives live samples from a thread. Where that fails nothing is left attached."""
         if self._running:
-            raise session.already_running()
+            raise session.already_running(self.kind)
         self._owner, self._result = os.getpid(), None
         try:
             with uninterrupted():
-                session.claim()
-                self._undo.callback(session.release)
+                session.claim(self.kind)
+                self._undo.callback(session.release, self.kind)
             with typed_shortage():
                 self._attach(show)
             self._running = True
@@ -124,7 +133,10 @@ class Steps(ABC, Generic[ResultT]):
         """The traced code starts here."""
 
     def halt(self) -> None:
-        """The traced code has ended: nothing counts any more. Again is harmless."""
+        """The traced code has ended; `stop` follows, after the `halt` of other traces of the same code.
+
+        Again is harmless, and so it is where nothing is attached.
+        """
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> ResultT:
         """Detach, keep the result, save it where that was asked for. An interrupt that comes meanwhile is raised then.
@@ -231,11 +243,12 @@ class Block(Steps[ResultT]):
 
     """
 
+    KIND: ClassVar[session.Kind] = "ktrace"
     replayed: None = None
     imported: None = None
 
     def __init__(self, save: str | Path | None = None) -> None:
-        super().__init__()
+        super().__init__(self.KIND)
         self._save = save
         self._guard: weakref.ref[object] | None = None
 
@@ -257,7 +270,7 @@ class Block(Steps[ResultT]):
         if self._save is None:
             return
         try:
-            self._write(result, self._save)
+            result.to_parquet(self._save)
         except RecordingError as error:
             raise RecordingError(
                 error.what,
@@ -266,25 +279,22 @@ class Block(Steps[ResultT]):
                 code=error.code,
             ) from error
 
-    def _write(self, result: ResultT, path: str | Path) -> None:
-        """Write a result to a file."""
-        raise NotImplementedError
-
     def _warm_up(self) -> None:
         """Start what takes a while, so that it comes up while the trace is prepared."""
         session.warm_up()
 
     def __enter__(self) -> Self:
         if self._running:
-            raise session.already_running()
+            raise session.already_running(self.kind)
         self._owner = os.getpid()
         try:
-            with typed_shortage():
-                self._warm_up()
-                self.prepare()
-                self.check()
-            self.attach()
-            self.go()
+            with at_work():
+                with typed_shortage():
+                    self._warm_up()
+                    self.prepare()
+                    self.check()
+                self.attach()
+                self.go()
             return self  # noqa: TRY300 - an interrupt may come until it has returned
         except BaseException:
             self.abort()
@@ -299,7 +309,8 @@ class Block(Steps[ResultT]):
         error: BaseException | None,
         trace: TracebackType | None,  # noqa: ARG002
     ) -> None:
-        came = self.end(error)
+        with at_work():
+            came = self.end(error)
         self._guard = None  # an interrupt would be lost in what it calls
         if came is None:
             return

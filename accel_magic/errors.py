@@ -40,7 +40,7 @@ class AccelMagicError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
         code = f" [{self.code}]" if self.code else ""
-        return [f"{type(self).__name__}{code}: {self}"]
+        return [f"{type(self).__name__}{code}: {self}", *getattr(self, "__notes__", ())]
 
 
 class ProbeError(AccelMagicError):

@@ -127,10 +127,10 @@ def _nvidia(root: Path) -> dict[str, str]:
 def _named(device: Path, kind: str, driver: str) -> str:
     vendor = _VENDORS.get(_text(device / "vendor"), "")
     name = " ".join(filter(None, (vendor, kind, _pci(device), f"({driver or 'driver unknown'})")))
-    return name + _EMULATED if _is_emulated(device) else name
+    return name + _EMULATED if is_emulated(device) else name
 
 
-def _is_emulated(device: Path) -> bool:
+def is_emulated(device: Path) -> bool:
     """Whether a device has the NPU lab's mark: a vendor-specific PCI capability that begins with its magic number."""
     try:
         config = (device / "config").read_bytes()

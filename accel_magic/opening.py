@@ -1,27 +1,34 @@
-"""`accel_magic.open`: any recording, or the text output of another tracer, as a result."""
+"""`accel_magic.open`: any recording, or what another tool wrote, as a result."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accel_magic.api import result_of
-from accel_magic.gpu import store as gpu_store
-from accel_magic.profiles import formats
-from accel_magic.profiles import store as profile_store
-from accel_magic.profiles.result import ProfileResult
-from accel_magic.traces import container, store
+from accel_magic.errors import ProbeError, RecordingError
+from accel_magic.formats.recognise import Format, named, recognise
 
 if TYPE_CHECKING:
     from accel_magic.gpu.result import GpuResult
+    from accel_magic.profiles.result import ProfileResult
+    from accel_magic.profiles.store import Stored
+    from accel_magic.traces.importing.units import Given
+    from accel_magic.traces.recording import Recording
     from accel_magic.traces.result import TraceResult
 
 
-def open_result(path: str | Path) -> TraceResult | GpuResult | ProfileResult:
+def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult:
     """Open a saved recording or profile, or what other tools wrote, as a result.
 
     Other tools' files: the text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles of iaprof, folded
     stacks, speedscope's and Chrome's JSON, `perf script` with call stacks.
+
+    Args:
+        path: The file.
+        units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
+            overrides what the file says: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
+            were guessed are in the result's notes.
 
     Returns:
         A ProfileResult of a profile (an IaprofResult of iaprof's, a SampledResult of the thread sampler's), a GpuResult
@@ -29,23 +36,73 @@ def open_result(path: str | Path) -> TraceResult | GpuResult | ProfileResult:
 
     Raises:
         RecordingError: There is no such file, it is damaged, foreign, or a later version wrote it.
+        ProbeError: `units` names no unit, or the file is not bpftrace's.
 
     """
     place = Path(path).expanduser()
-    there = place.is_file()
-    keys = container.keys(place) if there else frozenset()
-    if gpu_store.KIND.key in keys:
-        from accel_magic.gpu.result import GpuResult  # which needs what reads a device's maps
+    format_ = recognise(place)
+    if format_.content in ("trace", "events"):
+        return result_of(_recording(format_, place, units))
+    _refuse_units(format_, place, units)
+    content = named(format_.reader)(place)
+    match format_.content:
+        case "GPU trace":
+            from accel_magic.gpu.result import GpuResult  # which needs what reads a device's maps
 
-        return GpuResult(gpu_store.load(place))
-    if profile_store.KIND.key in keys:
-        return _profile_result(profile_store.load(place))
-    if there and (found := formats.recognise(place)) is not None:
-        return found.open(place)
-    return result_of(store.read(path))
+            return GpuResult(content)
+        case "profile":
+            return _profile_result(content)
+    result: ProfileResult = named(format_.result)(content)
+    return result
 
 
-def _profile_result(stored: profile_store.Stored) -> ProfileResult:
+def read_recording(path: str | Path) -> Recording:
+    """Read a recording of a trace, or make one of the text that another tracer wrote.
+
+    Raises:
+        RecordingError: As for `open_result`; or the file is a profile or a recording of `%%gputrace`.
+
+    """
+    place = Path(path).expanduser()
+    format_ = recognise(place)
+    if format_.content not in ("trace", "events"):
+        raise RecordingError(
+            f"{path} is not a recording of a trace",
+            why=f"it is a {format_.name}" if format_.content != "stacks" else f"it holds stacks: {format_.name}",
+            fix=f"accel_magic.open({str(path)!r}) shows it",
+            code="recording.not-a-trace",
+        )
+    return _recording(format_, place, None)
+
+
+def _recording(format_: Format, place: Path, units: Given) -> Recording:
+    if format_.content == "trace":
+        _refuse_units(format_, place, units)
+        loaded: Recording = named(format_.reader)(place)
+        return loaded
+    from accel_magic.traces import importing
+    from accel_magic.traces.importing.units import parse
+
+    more: dict[str, Any] = {}
+    if format_.takes_units:
+        more["given"] = parse(units)
+    else:
+        _refuse_units(format_, place, units)
+    return importing.read(place, format_.name, lambda blocks: named(format_.reader)(blocks, **more))
+
+
+def _refuse_units(format_: Format, place: Path, units: Given) -> None:
+    """Raise ProbeError if units are given for a file whose format says what they are."""
+    if units is not None:
+        raise ProbeError(
+            f"units={units!r} has no effect on {place}",
+            why=f"it is {format_.name}, which has units of its own",
+            fix="leave out units=",
+            code="import.units-unused",
+        )
+
+
+def _profile_result(stored: Stored) -> ProfileResult:
     if stored.maker == "iaprof" and stored.iaprof is not None:
         from accel_magic.profiles.iaprof.result import IaprofResult
 
@@ -54,4 +111,6 @@ def _profile_result(stored: profile_store.Stored) -> ProfileResult:
         from accel_magic.flames.result import SampledResult
 
         return SampledResult(stored.profile, iaprof=stored.iaprof)
+    from accel_magic.profiles.result import ProfileResult
+
     return ProfileResult(stored.profile)

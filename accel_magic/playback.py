@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +13,22 @@ import numpy as np
 from accel_magic.api import result_of
 from accel_magic.errors import MachineError, RecordingError
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel.own_threads import at_work
+from accel_magic.opening import read_recording
 from accel_magic.player import Player
-from accel_magic.traces import buckets, reader
+from accel_magic.traces import buckets, container, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
-from accel_magic.traces.store import read
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from accel_magic.flames.result import FlameResult
+    from accel_magic.gpu.result import GpuResult
     from accel_magic.probes.plan import Plan
-    from accel_magic.session import Show
+    from accel_magic.session import Kind, Show
+    from accel_magic.traces.reader import Prepared
     from accel_magic.traces.result import TraceResult
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
@@ -48,13 +50,14 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        recording = read(path)
+        recording = read_recording(path)
         imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(
                 f"{path} cannot be played back",
                 why=f"{imported.format} without times has no pace to play at",
                 fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+                code="recording.not-playable",
             )
         machine = recording.machine
         device = machine.get("device", "none")
@@ -62,8 +65,9 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         kernel = machine.get("kernel", "" if imported else "?")
         parts = [f"Linux {kernel}" if kernel else "", where, recording.started[:10]]
         recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
-        super().__init__(recording, Replayed(str(path), recorded_on), speed)
-        self._reader: reader.Reader | None = None
+        kind: Kind = "ktrace" if recording.flame is None else "flame"
+        super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
+        self._prepared: Prepared | None = None
         self._feed: LiveFeed | None = None
 
     def prepare(self) -> Plan:
@@ -73,15 +77,14 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     def _attach(self, show: Show | None) -> None:
         self._feed = None
         with uninterrupted():
-            self._reader = reader.shared()
-            self._undo.callback(self._reader.drop)
             if show is not None:
                 self._feed = LiveFeed(self.recording.plan, show)
                 self._undo.callback(self._feed.stop)
-                self._feed.start(lambda: 0)
-            self._hand_over(self._reader, self._feed)
+                self._feed.start()
+            self._prepared = self._handed_over(self._feed)
+            self._undo.callback(self._prepared.drop)
 
-    def _hand_over(self, shared: reader.Reader, feed: LiveFeed | None) -> None:
+    def _handed_over(self, feed: LiveFeed | None) -> Prepared:
         recording = self.recording
         samples = recording.samples
         files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
@@ -103,7 +106,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             "duration_ns": None,
         }
         try:
-            shared.prepare(message, descriptors)
+            return reader.shared().prepare(message, descriptors)
         finally:
             for fd in files:
                 os.close(fd)
@@ -111,18 +114,18 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     def go(self) -> None:
         """Start playing."""
         super().go()
-        assert self._reader is not None  # noqa: S101 - after attach
+        assert self._prepared is not None  # noqa: S101 - after attach
         with uninterrupted():  # half a message would end the reader process
-            self._reader.go(self._start_ns)
+            self._prepared.go(self._start_ns)
 
     def _finish(self, outcome: Outcome, value: object) -> TraceResult | FlameResult:
-        assert self._reader is not None  # noqa: S101 - after attach
+        assert self._prepared is not None  # noqa: S101 - after attach
         end_ns = time.monotonic_ns()
         played_ns = int((end_ns - self._start_ns) * self._speed)
         if self._feed is not None:
             self._feed.stop()
         try:
-            read = self._reader.stop(self._start_ns, end_ns)
+            read = self._prepared.stop(self._start_ns, end_ns)
         except MachineError:  # it has died; nothing is lost, for the recording is here
             released_ns, records = _transport(self.recording)
             records = records[released_ns <= played_ns]
@@ -139,16 +142,53 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         return _cut(whole, np.sort(rows).astype(np.intp), played_ns, outcome, self.replayed)
 
 
-def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult:
-    """Play a recording back at `speed` times its own pace and return its result, labelled as a replay."""
-    player = Replay(path, speed=speed)
-    player.prepare()
-    try:
-        player.attach()
-        player.go()
-        return player.wait()
-    finally:
-        player.abort()
+def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
+    """Make what plays a recording of any kind back at `speed` times its own pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+
+    """
+    from accel_magic.gpu import store as gpu_store
+    from accel_magic.profiles import store as profile_store
+
+    place = Path(path).expanduser()
+    there = place.is_file()
+    if there and gpu_store.KIND.key in container.keys(place):
+        from accel_magic.gpu.playback import GpuReplay
+
+        return GpuReplay(path, speed=speed)
+    if there and profile_store.is_profile(place):
+        raise RecordingError(
+            f"{path} cannot be played back",
+            why="it is a profile without events, as the thread sampler makes them",
+            fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+            code="recording.not-playable",
+        )
+    return Replay(path, speed=speed)
+
+
+def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult | GpuResult:
+    """Play a recording of `%%ktrace`, `%%flame` or `%%gputrace` back at `speed` times its own pace.
+
+    Returns:
+        Its result, as `accel_magic.open` gives it, labelled as a replay.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+        TraceStateError: A trace of the same kind is running.
+
+    """
+    with at_work():
+        playing = player(path, speed=speed)
+        playing.prepare()
+        try:
+            playing.attach()
+            playing.go()
+            result: TraceResult | FlameResult | GpuResult = playing.wait()
+        finally:
+            playing.abort()
+    return result
 
 
 def _file(*parts: NDArray[np.generic]) -> int:

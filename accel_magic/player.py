@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from accel_magic.block import Result, Steps
+from accel_magic.block import Steps
 
 if TYPE_CHECKING:
     from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.results.base import Result
+    from accel_magic.session import Kind
     from accel_magic.traces.recording import Imported, Recording, Replayed
 
 RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound="Result")
 
 
 class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
@@ -22,11 +24,12 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
         recording: What is played.
         replayed: What labels its result.
         speed: Times the recorded pace.
+        kind: What recorded it.
 
     """
 
-    def __init__(self, recording: RecordingT, replayed: Replayed, speed: float) -> None:
-        super().__init__()
+    def __init__(self, recording: RecordingT, replayed: Replayed, speed: float, kind: Kind) -> None:
+        super().__init__(kind)
         self.recording = recording
         self.replayed = replayed
         self.machine = recording.machine
@@ -39,13 +42,13 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
         self._start_ns = time.monotonic_ns()
 
     def rest(self) -> None:
-        """Wait until all has been played."""
+        """Wait until the recording's end."""
         end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
         while (left := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(left / 1e9, 0.1))
 
     def wait(self) -> ResultT:
-        """Wait until all has been played, and give the result; an interrupt ends it early, with what was played."""
+        """Wait until the recording's end and give the result; an interrupt ends it early, with what was played."""
         error: BaseException | None = None
         try:
             self.rest()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.places import Place
     from accel_magic.kernel.user_program import UserProgram
     from accel_magic.session import Show
+    from accel_magic.traces.reader import Prepared
     from accel_magic.traces.recording import Outcome
     from accel_magic.views.program import ProgramDryRun
 
@@ -165,7 +166,7 @@ class ProgramTrace(Block["ProgramResult"]):
         self._given = bindings
         self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
-        self._reader: reader.Reader | None = None
+        self._reading: Prepared | None = None
         self._start_ns = self._end_ns = 0
 
     def again(self) -> ProgramTrace:
@@ -212,9 +213,8 @@ class ProgramTrace(Block["ProgramResult"]):
         with uninterrupted():
             program.load()
             if program.rings:
-                self._reader = reader.shared()
-                self._undo.callback(self._reader.drop)
-                _prepare_reader(self._reader, program.rings)
+                self._reading = _prepare_reader(program.rings)
+                self._undo.callback(self._reading.drop)
             program.attach()
 
     def go(self) -> None:
@@ -235,9 +235,9 @@ class ProgramTrace(Block["ProgramResult"]):
         rings: tuple[NDArray[np.uint8], ...] = ()
         notes = list(program.notes)
         if program.rings:
-            assert self._reader is not None  # noqa: S101 - after attach
+            assert self._reading is not None  # noqa: S101 - after attach
             try:
-                rings = self._reader.stop(self._start_ns, end_ns).rings
+                rings = self._reading.stop(self._start_ns, end_ns).rings
             except MachineError as error:
                 rings = tuple(np.empty(0, np.uint8) for _ in program.rings)
                 notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are whole")
@@ -292,7 +292,7 @@ def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
     return ProgramTrace(path, bindings)
 
 
-def _prepare_reader(shared: reader.Reader, rings: tuple[ProgramMap, ...]) -> None:
+def _prepare_reader(rings: tuple[ProgramMap, ...]) -> Prepared:
     message = {
         "source": "program",
         "ring_sizes": [ring.entries for ring in rings],
@@ -301,7 +301,7 @@ def _prepare_reader(shared: reader.Reader, rings: tuple[ProgramMap, ...]) -> Non
         "max_events": None,
         "duration_ns": None,
     }
-    shared.prepare(message, [ring.fd for ring in rings])
+    return reader.shared().prepare(message, [ring.fd for ring in rings])
 
 
 def _content(described: ProgramMap) -> MapContent:

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from accel_magic import machine
 from accel_magic.errors import MachineError, TraceStateError
-from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel import compiler, own_process, scope, syscalls, waits
+from accel_magic.interrupts import uninterrupted, until_interrupted
+from accel_magic.kernel import clock, compiler, own_process, own_threads, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
@@ -32,11 +32,20 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.attachment import Attachment, Layout
     from accel_magic.traces.live import LiveSample
-    from accel_magic.traces.reader import Reader
+    from accel_magic.traces.reader import Prepared
 
 Show = Callable[[list["LiveSample"]], None]
+Kind = Literal["ktrace", "gputrace", "flame"]
+"""What traces are told apart by: one of each kind may run at a time."""
 
-_running = threading.Lock()
+_MORE: Final[dict[Kind, str]] = {
+    "ktrace": "put all probes on one %%ktrace line",
+    "gputrace": "name all tools on one %%gputrace line",
+    "flame": "leave out the inner one: the outer one has its samples too",
+}
+"""What to do instead of a second trace of a kind."""
+_running: set[Kind] = set()
+_claiming = threading.Lock()
 
 
 def warm_up() -> None:
@@ -47,32 +56,36 @@ def warm_up() -> None:
 
 def _forget_in_child() -> None:
     """A forked child has no trace running, whatever its parent was doing."""
-    global _running  # noqa: PLW0603 - the lock's owner is not in this process
-    _running = threading.Lock()
+    global _claiming  # noqa: PLW0603 - the lock's owner may not be in this process
+    _claiming = threading.Lock()
+    _running.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def claim() -> None:
-    """Make this the one running trace of the process. Raises TraceStateError when there is another."""
-    if not _running.acquire(blocking=False):
-        raise already_running()
+def claim(kind: Kind) -> None:
+    """Make this the one running trace of its kind. Raises TraceStateError when there is another."""
+    with _claiming:
+        if kind in _running:
+            raise already_running(kind)
+        _running.add(kind)
 
 
-def already_running() -> TraceStateError:
-    """Error for a second trace."""
+def already_running(kind: Kind) -> TraceStateError:
+    """Error for a second trace of a kind."""
     return TraceStateError(
-        "a trace is already running in this process",
-        why="traces do not nest: one set of probes is attached at a time",
-        fix="put all probes on the outer %%ktrace line, or run the inner one in a cell of its own",
+        f"a %%{kind} trace is already running in this process",
+        why="traces nest if their kinds differ; of each kind one runs at a time",
+        fix=f"{_MORE[kind]}, or run the inner trace in a cell of its own",
         code="trace.already-running",
     )
 
 
-def release() -> None:
-    """Let the next trace begin."""
-    _running.release()
+def release(kind: Kind) -> None:
+    """Let the next trace of this kind begin."""
+    with _claiming:
+        _running.discard(kind)
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,7 @@ class _Attached:
     """What a session has while its probes are attached: the maps are mapped, so that their end can be read for sure."""
 
     attachment: Attachment
-    reader: Reader
+    prepared: Prepared
     control: NDArray[np.void]
     counters: NDArray[np.void]
     histograms: NDArray[np.void] | None
@@ -112,7 +125,7 @@ class LiveSession:
     def start(self) -> None:
         """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
         try:
-            with uninterrupted():
+            with own_threads.at_work(), uninterrupted():
                 self._attached = self._attach()
         except BaseException:
             self.abort()
@@ -127,6 +140,9 @@ class LiveSession:
         layout = attachment.layout
         control = map_value(attachment.control_fd, layout.control, writable=True)
         counters = map_value(attachment.counters_fd, layout.counters)
+        threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
+        follows = any(point.scope.name != "all" for point in plan.points)
+        self._undo.callback(own_threads.Marks(control, threads, follows=follows).close)
         has_latency = attachment.histograms_fd >= 0
         histograms = map_value(attachment.histograms_fd, layout.histograms) if has_latency else None
         descriptors = [attachment.control_fd, attachment.counters_fd]
@@ -137,14 +153,14 @@ class LiveSession:
             feed = LiveFeed(plan, self._show)
             self._undo.callback(feed.stop)
             descriptors.append(feed.theirs.fileno())
-            control["ignored_tid"][:, 0] = feed.start(scope.kernel_tid)
+            feed.start()
         if attachment.stacks_fd >= 0:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
             python = "python" in plan.stacks
-            watch = StackWatch(attachment.stacks_fd, python=python, each_look=self._each_look)
+            watch = StackWatch(attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look)
             self._undo.callback(watch.stop)
-            control["ignored_tid"][:, 1] = watch.start()
+            watch.start()
         duration = plan.duration_s
         message: dict[str, Any] = {
             "source": "kernel",
@@ -157,10 +173,10 @@ class LiveSession:
             "max_events": plan.max_events,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
-        self._undo.callback(shared.drop)
-        shared.prepare(message, descriptors)
+        prepared = shared.prepare(message, descriptors)
+        self._undo.callback(prepared.drop)
         control["recording"] = int(plan.records_events)
-        return _Attached(attachment, shared, control, counters, histograms, feed, watch)
+        return _Attached(attachment, prepared, control, counters, histograms, feed, watch)
 
     @property
     def start_ns(self) -> int:
@@ -171,12 +187,12 @@ class LiveSession:
         """Count from here."""
         attached = self._attached
         assert attached is not None  # noqa: S101 - go follows start
-        with uninterrupted():  # half a message would end the reader process
+        with own_threads.at_work(), uninterrupted():  # half a message would end the reader process for all traces
             self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-            attached.reader.go(time.monotonic_ns())
+            attached.prepared.go(time.monotonic_ns())
             self._missed = attached.attachment.misses()  # programs run, and are missed, since they were attached
-        self._start_ns = time.monotonic_ns()
-        attached.control["enabled"] = 1
+            self._start_ns = time.monotonic_ns()
+            attached.control["enabled"] = 1
 
     def halt(self) -> None:
         """Stop counting; again is harmless. What is attached stays so until `stop`."""
@@ -194,18 +210,23 @@ class LiveSession:
 
         Where the reader process has died, the recording has the counts and no events, and says so.
         """
-        self.halt()
-        with uninterrupted():
+        with own_threads.at_work(), uninterrupted():
+            watch = self._attached.watch if self._attached is not None else None
             try:
+                self.halt()
                 recording = self._finish(outcome)
             finally:
                 self.abort()
+            if watch is not None:
+                stacks, notes = until_interrupted(watch.resolved, watch.unresolved)
+                plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
+                recording = replace(recording, plan=plan, stacks=stacks)
         return recording
 
     @property
     def reader_pid(self) -> int:
         """Process id of what empties the ring buffers, as this process sees it; 0 when nothing is attached."""
-        return 0 if self._attached is None else self._attached.reader.pid
+        return 0 if self._attached is None else self._attached.prepared.reader.pid
 
     def programs_ns(self) -> int:
         """CPU time of the programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""
@@ -213,7 +234,7 @@ class LiveSession:
 
     def abort(self) -> None:
         """Detach without a recording; again is harmless."""
-        with uninterrupted():
+        with uninterrupted(), own_threads.at_work():
             self._attached = None
             self._undo.close()  # all of it, whatever one step raises
 
@@ -231,9 +252,10 @@ class LiveSession:
             attached.counters[0][name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
         )
         histograms = _histograms(attached.histograms, len(plan.latency_points))
-        notes = attachment.notes()
+        shift = clock.shift()
+        notes = (*attachment.notes(), *shift.notes)
         try:
-            read = attached.reader.stop(start_ns, self._end_ns)
+            read = attached.prepared.stop(start_ns, self._end_ns)
         except MachineError as error:
             read = _unread(layout, hits, self._end_ns - start_ns)
             if plan.records_events:
@@ -243,11 +265,12 @@ class LiveSession:
         else:
             rings, recorded = read.rings, sum(read.recorded)
             if not read.limit_reached:
-                rings, unfinished = waits.completed(attachment, rings, read.end_ns or self._end_ns)
+                rings, unfinished = waits.completed(attachment, rings, (read.end_ns or self._end_ns) - shift.ns)
                 recorded += unfinished
-        stacks, told = attached.watch.resolved() if attached.watch is not None else (None, ())
+        if attached.watch is not None:
+            attached.watch.collect()
         return Recording(
-            plan=replace(plan, notes=(*plan.notes, *notes, *told)),
+            plan=replace(plan, notes=(*plan.notes, *notes)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
@@ -261,9 +284,8 @@ class LiveSession:
             samples=read.samples,
             event_count=recorded if plan.max_events is None else min(recorded, plan.max_events),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, rings, start_ns, plan.max_events),
+            load_events=RawEvents(layout, rings, start_ns - shift.ns, plan.max_events),
             outcome=outcome,
-            stacks=stacks,
             process=own_process.describe() if attachment.waits_fd >= 0 else None,
         )
 

@@ -29,6 +29,8 @@ class Measured:
             most.
         bar: None for information.
         note: What the reader must know besides.
+        lost: Percentage of our events that were lost, by round; empty where nothing can be lost.
+        peer_lost: The same of the peer's.
 
     """
 
@@ -41,6 +43,8 @@ class Measured:
     kind: Kind = "value"
     bar: float | None = None
     note: str = ""
+    lost: tuple[float, ...] = ()
+    peer_lost: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ours:
@@ -93,3 +97,21 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
 def cost_per_call(traced_ns: Sequence[float], untraced_ns: Sequence[float]) -> tuple[float, ...]:
     """What tracing adds to a call, ns by round: traced minus untraced of the same round."""
     return tuple(traced - untraced for traced, untraced in zip(traced_ns, untraced_ns, strict=True))
+
+
+def cost_per_delivered(
+    traced_ns: Sequence[float], untraced_ns: Sequence[float], calls: int, delivered: Sequence[int]
+) -> tuple[float, ...]:
+    """What tracing adds to all calls, over the events that arrived: ns by round, NaN where none did.
+
+    A tool that drops events does less work for each call. Per call it would look the cheaper the more it drops.
+    """
+    added = cost_per_call(traced_ns, untraced_ns)
+    return tuple(
+        cost * calls / arrived if arrived else math.nan for cost, arrived in zip(added, delivered, strict=True)
+    )
+
+
+def lost_percent(calls: int, delivered: Sequence[int]) -> tuple[float, ...]:
+    """Percentage of the calls whose event did not arrive, by round; others' calls can only make it 0."""
+    return tuple(100 * max(calls - arrived, 0) / calls for arrived in delivered)

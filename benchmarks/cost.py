@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
 from benchmarks import peers, workloads
-from benchmarks.arithmetic import Measured, cost_per_call
+from benchmarks.arithmetic import Measured, cost_per_call, cost_per_delivered, lost_percent
 from benchmarks.peers import TRACEPOINT
 
 if TYPE_CHECKING:
@@ -62,10 +63,14 @@ def functions(*, quick: bool) -> Iterator[Measured]:
 
 
 def recording(*, quick: bool) -> Iterator[Measured]:
-    """Hits that are recorded with time, process, thread, CPU and name: cost to the traced thread, and end to end."""
+    """Hits that are recorded with time, process, thread, CPU and name: cost to the traced thread, and end to end.
+
+    Costs are those of an event that was delivered, and what each tool lost stands beside them.
+    """
     calls, printed, rounds = (200_000, 50_000, 3) if quick else (1_000_000, 200_000, 7)
     times: dict[str, list[float]] = {"untraced": [], "ours": [], "printf": []}
     ends: dict[str, list[float]] = {"ours": [], "bcc": []}
+    delivered: dict[str, list[int]] = {"ours": [], "printf": [], "bcc": []}
     for _ in range(rounds):
         untraced = workloads.run("getppid", calls).ns_per_call
         times["untraced"].append(untraced)
@@ -73,22 +78,29 @@ def recording(*, quick: bool) -> Iterator[Measured]:
         events = len(result.events)  # a DataFrame from here on
         ends["ours"].append((time.monotonic_ns() - run.start_ns) / events - untraced)
         times["ours"].append(run.ns_per_call)
-        times["printf"].append(peers.bpftrace_printf("getppid", printed).run.ns_per_call)
+        delivered["ours"].append(events)
+        printf = peers.bpftrace_printf("getppid", printed)
+        times["printf"].append(printf.run.ns_per_call)
+        delivered["printf"].append(printf.seen)
         bcc = peers.bcc("events", "getppid", calls)
-        ends["bcc"].append((bcc.end_ns - bcc.run.start_ns) / bcc.seen - untraced)
+        ends["bcc"].append((bcc.end_ns - bcc.run.start_ns) / bcc.seen - untraced if bcc.seen else math.nan)
+        delivered["bcc"].append(bcc.seen)
+    lost = lost_percent(calls, delivered["ours"])
     yield Measured(
         "record-bpftrace",
-        "cost per recorded event to the traced thread",
+        "cost per delivered event to the traced thread",
         "ns",
-        cost_per_call(times["ours"], times["untraced"]),
+        cost_per_delivered(times["ours"], times["untraced"], calls, delivered["ours"]),
         "bpftrace printf to a file",
-        cost_per_call(times["printf"], times["untraced"]),
+        cost_per_delivered(times["printf"], times["untraced"], printed, delivered["printf"]),
         "ratio",
         1 / 20,
+        lost=lost,
+        peer_lost=lost_percent(printed, delivered["printf"]),
     )
     yield Measured(
         "record-bcc",
-        "cost per recorded event, end to end: first call to data in Python",
+        "cost per delivered event, end to end: first call to data in Python",
         "ns",
         tuple(ends["ours"]),
         "BCC's Python ring-buffer callback",
@@ -96,6 +108,8 @@ def recording(*, quick: bool) -> Iterator[Measured]:
         "ratio",
         1 / 3,
         "ours ends in a DataFrame, the peer in a list of tuples",
+        lost=lost,
+        peer_lost=lost_percent(calls, delivered["bcc"]),
     )
 
 

@@ -49,7 +49,7 @@ class Kernel:
         """Execute a cell; `names` are variables whose values (numbers) are wanted. Raises CellError when it raises."""
         sent = time.time()
         request = self._client.execute(code, user_expressions={name: name for name in names})
-        result, html = float("nan"), ""
+        result, html, error = float("nan"), "", ""
         while True:
             message = self._client.get_iopub_msg(timeout=TIMEOUT_S)
             come = time.time()
@@ -57,14 +57,24 @@ class Kernel:
                 continue
             content = message["content"]
             if message["msg_type"] == "error":
-                raise CellError(f"{content['ename']}: {content['evalue']}")
-            if message["msg_type"] == "execute_result":
+                error = f"{content['ename']}: {content['evalue']}"
+            elif message["msg_type"] == "execute_result":
                 result, html = come, content["data"].get("text/html", "")
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
                 break
-        reply = self._client.get_shell_msg(timeout=TIMEOUT_S)["content"]["user_expressions"]
-        values = {name: ast.literal_eval(reply[name]["data"]["text/plain"]) for name in names}
+        reply = self._reply_to(request)
+        if error:  # not before the reply: the kernel aborts what is sent until then
+            raise CellError(error)
+        found = reply["user_expressions"]
+        values = {name: ast.literal_eval(found[name]["data"]["text/plain"]) for name in names}
         return Reply(sent, result, come, values, len(html))
+
+    def _reply_to(self, request: str) -> dict[str, Any]:
+        """Content of the reply to a request; late replies to the requests of the start may come first."""
+        while True:
+            reply = self._client.get_shell_msg(timeout=TIMEOUT_S)
+            if reply["parent_header"].get("msg_id") == request:
+                return dict(reply["content"])
 
 
 @contextlib.contextmanager

@@ -60,10 +60,14 @@ def _range(values: Sequence[float]) -> str:
     return f"{number(low)} to {number(high)}"
 
 
+def _amount(values: Sequence[float], unit: str, lost: Sequence[float]) -> str:
+    return f"{number(median(values))} {unit}" + (f", {number(median(lost))} % lost" if lost else "")
+
+
 def row(measured: Measured) -> tuple[str, ...]:
     """Cells of a line: what, ours, peer's, compared, spread, bar, verdict."""
     unit = measured.unit
-    peer = f"{number(median(measured.theirs))} {unit} ({measured.peer})" if measured.theirs else ""
+    peer = f"{_amount(measured.theirs, unit, measured.peer_lost)} ({measured.peer})" if measured.theirs else ""
     bar, compared, around = "", "", _range(measured.ours)
     if measured.kind == "value":
         bar = "" if measured.bar is None else f"at most {number(measured.bar)} {unit}"
@@ -75,7 +79,7 @@ def row(measured: Measured) -> tuple[str, ...]:
         word = "at least" if measured.kind == "speedup" else "at most"
         bar = "" if measured.bar is None else f"{word} {number(measured.bar)}x"
     rounds = sum(not math.isnan(value) for value in measured.compared)
-    ours = f"{number(median(measured.ours))} {unit}"
+    ours = _amount(measured.ours, unit, measured.lost)
     what = f"{measured.what} ({measured.note})" if measured.note else measured.what
     return what, ours, peer, compared, f"{around} ({rounds})", bar, _VERDICTS[measured.verdict]
 

@@ -5,6 +5,15 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
+
+# How many examples generated tests try; none has a deadline, because the machine may be busy.
+_CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+settings.register_profile("plain", max_examples=30, deadline=None, suppress_health_check=_CHECKS)
+settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=_CHECKS)
+settings.load_profile("thorough" if THOROUGH else "plain")
 
 # A background job of a shell ignores interrupts, and so would this process and what it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -13,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out what is only for a thorough run."""
-    if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1":
+    if THOROUGH:
         return
     out = [item for item in items if item.get_closest_marker("thorough")]
     if out:

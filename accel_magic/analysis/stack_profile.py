@@ -8,8 +8,8 @@ import numpy as np
 
 from accel_magic.analysis.by_stack import LOST
 from accel_magic.banners import banners_of
+from accel_magic.demangle import function_name
 from accel_magic.errors import ProbeError
-from accel_magic.names import function_name
 from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, Samples, State
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accel_magic.doctor import bcc, devices, flames, gpu, kernel, python
+from accel_magic.doctor import bcc, devices, flames, gpu, kernel, npu, python
 from accel_magic.doctor.check import Check, Report
 
 __all__ = ["Check", "Report", "checks", "report"]
@@ -18,19 +18,23 @@ def report(*, xe: bool = False) -> Report:
 
 
 def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
-    """Make every check once; takes about half a second, most of it to see BCC load in its own interpreter.
+    """Make every check once; takes a second or two, most of it until OpenVINO has named its devices.
 
     Args:
         root: Where drivers and devices are looked for.
         xe: Check what iaprof needs also where there is no GPU for it.
 
     """
-    return (
-        *kernel.requirements(),
-        *bcc.checks(),
-        *kernel.checks(),
-        *python.checks(),
-        *devices.checks(root),
-        *gpu.checks(),
-        *flames.checks(root, xe=xe),
-    )
+    has_npu = devices.has_intel_npu(root)
+    with npu.AskedOpenVino() as openvino:
+        return (
+            *kernel.requirements(),
+            *bcc.checks(),
+            *kernel.checks(),
+            *python.checks(),
+            *devices.checks(root),
+            *npu.libraries(has_npu=has_npu),
+            *gpu.checks(),
+            *flames.checks(root, xe=xe),
+            openvino.check(has_npu=has_npu),
+        )

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic.flames.facts import NOT_KNOWN
-from accel_magic.kernel import syscalls
+from accel_magic.kernel import own_threads, syscalls
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,6 +28,7 @@ class Cost:
         self._measuring = NOT_KNOWN
         self._programs_ns = 0
         self._threads: dict[int, int] = {}
+        self._worked_ns = 0
         self._reader_ns = 0
 
     def __enter__(self) -> Self:
@@ -47,7 +48,7 @@ class Cost:
     def go(self, live: LiveSession) -> None:
         """Measure from here."""
         self._programs_ns = live.programs_ns()
-        self._threads = _clocks()
+        self._threads, self._worked_ns = _clocks(), own_threads.worked_ns()
         self._reader_ns = _process_ns(live.reader_pid)
 
     def programs_ns(self, live: LiveSession) -> int:
@@ -55,8 +56,9 @@ class Cost:
         return NOT_KNOWN if self._measuring == NOT_KNOWN else live.programs_ns() - self._programs_ns
 
     def threads_ns(self) -> int:
-        """CPU time of the threads of this tool in this process since `go`, while they run."""
-        return sum(now - self._threads.get(tid, 0) for tid, now in _clocks().items())
+        """CPU time of this tool in this process since `go`: of its threads while they run, of others `at_work`."""
+        own = sum(now - self._threads.get(tid, 0) for tid, now in _clocks().items())
+        return own + own_threads.worked_ns() - self._worked_ns
 
     def reader_ns(self, live: LiveSession) -> int:
         """CPU time of the reader process since `go`; 0 when it has ended."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic.demangle import readable
 from accel_magic.flames import facts
 from accel_magic.flames.cuda_times import NOTE, EventTimes
 from accel_magic.flames.facts import NOT_KNOWN, Watched
@@ -18,7 +19,6 @@ from accel_magic.gpu import adapters
 from accel_magic.gpu.cuda.driver import load
 from accel_magic.gpu.targets import opened, target
 from accel_magic.kernel import scope
-from accel_magic.names import readable
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.traces import stacks
 
@@ -85,7 +85,7 @@ class Launches:
             if device is None:
                 self._times = EventTimes(load())
                 self._undo.callback(self._times.close)
-            self._undo.enter_context(adapters.attached(self, device))
+            self._undo.enter_context(adapters.hearing(self, device))
         except BaseException:
             self.close()
             raise

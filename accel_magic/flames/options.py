@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Sampler = Literal["auto", "bpf", "thread"]
 _MEASURED = ("kprobe", "uprobe")
 _SYSCALL = "sys_enter_"
+_LONGEST_INTERVAL_MS, _LARGEST_SUBSAMPLE = 60_000, 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class FlameOptions:
         gpu: Show the time of GPU kernels under the Python line that launched them.
         device: Where they run: `cuda`, `cpu` for the simulated device, `auto` for a GPU where there is one.
         xe: Run intel/iaprof around the traced code too, for Intel's Xe GPUs.
+        interval: With `xe`: length of iaprof's intervals, ms; None for its default, 10. The end of the trace waits for
+            two of them.
+        eu_stall_subsample: With `xe`: iaprof keeps one of so many samples; None for its default, 100.
         sampler: `bpf` samples in the kernel, `thread` from a thread of this process, which needs no privilege; `auto`
             takes `bpf` where this machine allows it.
         all_frames: Keep the frames of the notebook and of the tracer below the cell.
@@ -45,6 +49,8 @@ class FlameOptions:
     gpu: bool = False
     device: Asked = "auto"
     xe: bool = False
+    interval: int | None = None
+    eu_stall_subsample: int | None = None
     sampler: Sampler = "auto"
     all_frames: bool = False
     max_events: int = 4_000_000
@@ -61,12 +67,34 @@ class FlameOptions:
         for name, known in (("sampler", get_args(Sampler)), ("device", ("auto", "cuda", "cpu"))):
             if getattr(self, name) not in known:
                 raise ProbeError(f"{name}={getattr(self, name)!r} is not known", fix=f"use one of {', '.join(known)}")
+        self._check_iaprof()
         if self.sampler == "thread" and self.probes:
             raise ProbeError(
                 "the thread sampler traces no probes",
                 why="probes need BPF, as the sampler called bpf does",
                 fix="leave out --sampler thread, or --with",
             )
+
+    def _check_iaprof(self) -> None:
+        """Check what iaprof is asked for. Raises ProbeError."""
+        for name, most in (("interval", _LONGEST_INTERVAL_MS), ("eu_stall_subsample", _LARGEST_SUBSAMPLE)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            option = name.replace("_", "-")
+            if not self.xe:
+                raise ProbeError(
+                    f"--{option} needs --xe",
+                    why="it is an option of iaprof, which runs only with --xe",
+                    fix=f"add --xe (in Python: xe=True), or remove --{option}",
+                    code="flame.needs-xe",
+                )
+            if not 1 <= value <= most or value != int(value):
+                raise ProbeError(
+                    f"--{option} {value} is out of range",
+                    fix=f"use a whole number, 1 to {most:,}",
+                    code=f"flame.{option}",
+                )
 
     @property
     def waits(self) -> bool:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic.banners import banners
-from accel_magic.errors import RecordingError
 from accel_magic.flames.accelerator import untold
 from accel_magic.flames.folding import folded
 from accel_magic.flames.losses import LEFT_OUT
@@ -52,19 +50,6 @@ class ThreadEngine:
         """End without a profile; harmless when that has been done."""
         if self._running:
             self.stop()
-
-
-def check_playable(path: str | Path) -> None:
-    """Raise RecordingError where a file is the thread sampler's, which has nothing to play."""
-    from accel_magic.profiles.store import is_profile
-
-    place = Path(path).expanduser()
-    if place.is_file() and is_profile(place):
-        raise RecordingError(
-            f"{path} cannot be played back",
-            why="it is a profile without events: the thread sampler makes such",
-            fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
-        )
 
 
 def shown(

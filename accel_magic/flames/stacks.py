@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from accel_magic.demangle import readable
 from accel_magic.flames.folding import folded, notebooks_own
 from accel_magic.flames.rows import NO_REASON
-from accel_magic.names import readable
 from accel_magic.profiles.interleave import interleave
 from accel_magic.profiles.model import Frame, Kind
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from accel_magic.errors import ProbeError, TraceStateError
+from accel_magic.kernel import own_threads
 from accel_magic.profiles.model import Kind, Lost, Profile, ProfileBuilder, State
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class ThreadSampler:
         self._leave_out = set(leave_out)
         self._threads = threads
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="accel_magic-sampler", daemon=True)
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic-sampler")
         self._owner = os.getpid()
         self._tids: dict[int, int] = {}
         self._names: dict[int, str] = {}

@@ -91,9 +91,12 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             self._launches = Launches(self.options.device)
             self._launches.prepare()
         if self.options.xe:
-            from accel_magic.profiles.iaprof.live import IaprofRun
+            from accel_magic.profiles.iaprof import live
 
-            self._iaprof = IaprofRun()
+            self._iaprof = live.IaprofRun(
+                interval=self.options.interval or live.INTERVAL_MS,
+                eu_stall_subsample=self.options.eu_stall_subsample or live.SUBSAMPLE,
+            )
             self._iaprof.prepare()
         if self.options.sampler != "thread":
             try:

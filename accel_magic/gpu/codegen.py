@@ -1,10 +1,8 @@
-"""LLVM IR of programs to code for GPUs: PTX functions for NVIDIA, and (experimental) AMDGPU and SPIR-V objects."""
+"""LLVM IR of programs to PTX functions for NVIDIA GPUs."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,48 +52,6 @@ def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
     llvm.optimise(module, machine, _LEVEL)
     llvm.require_complete(module, "an NVIDIA GPU")
     return ProbeCode(name, str(machine.emit_assembly(module)))
-
-
-def to_amdgpu(ir: str, processor: str = "gfx90a") -> bytes:
-    """Compile a program to an ELF object for an AMD GPU; experimental: never run.
-
-    Args:
-        ir: What `lowering.lower` gave for `Target.AMDGPU`.
-        processor: LLVM's name of the GPU.
-
-    Raises:
-        MachineError: llvmlite is missing.
-        ProgramError: The program uses what there is not for this target; names it.
-
-    """
-    return _experimental(ir, "amdgpu", processor)
-
-
-def to_spirv(ir: str) -> bytes:
-    """Compile a program to a SPIR-V module in OpenCL's dialect; experimental: never run.
-
-    Args:
-        ir: What `lowering.lower` gave for `Target.SPIRV`.
-
-    Raises:
-        MachineError: llvmlite is missing.
-        ProgramError: The program uses what there is not for this target; names it.
-
-    """
-    return _experimental(ir, "spirv", "")
-
-
-def _experimental(ir: str, machine: str, processor: str) -> bytes:
-    llvm.binding()
-    command = [sys.executable, "-m", "accel_magic.gpu.experimental", machine, processor, _probe_of(ir)]
-    done = subprocess.run(command, input=ir.encode(), capture_output=True, check=False)
-    if done.returncode or not done.stdout:
-        raise ProgramError(
-            f"the program cannot be compiled for {machine}",
-            why=done.stderr.decode("utf-8", "replace").strip(),
-            fix="trace on an NVIDIA GPU or on the CPU device: this target is experimental",
-        )
-    return done.stdout
 
 
 def _probe_of(ir: str) -> str:

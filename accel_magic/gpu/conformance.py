@@ -1,149 +1,21 @@
-"""The plug-in of the bpf_conformance suite: `python -m accel_magic.gpu.conformance [MEMORY] [--debug] [--elf]`.
-
-The program comes as hex bytes on standard input (or after --program), the memory as hex bytes in the first argument;
-r1 is the memory's address and r2 its size. The program is compiled for this CPU by the same translation that makes GPU
-code; r0 is printed in hex. Errors go to standard error, with exit status 1.
-"""
+"""`python -m accel_magic.gpu.conformance`: the bpf_conformance plug-in, which lives in tests/support of a checkout."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from dataclasses import replace
-from io import BytesIO
-from typing import TYPE_CHECKING
+from importlib import import_module
+from pathlib import Path
 
-from accel_magic.errors import AccelMagicError, ProgramError
-from accel_magic.gpu import isa
-from accel_magic.gpu.host import compile_programs
-from accel_magic.gpu.model import Function, Program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from accel_magic.gpu.isa import Code, Instruction
-
-_EXECUTABLE = 0x4  # SHF_EXECINSTR
+_CHECKOUT = Path(__file__).parents[2]
 
 
-def program_of(code: bytes, name: str = "program") -> Program:
-    """Cut bytecode, as a kernel takes it, into functions: where local calls go to, one begins.
-
-    Args:
-        code: Instructions; calls are relative to their place.
-        name: Of the program.
-
-    Returns:
-        The program; its first function begins at the first instruction.
-
-    Raises:
-        ProgramError: No whole instructions, or a call that leaves the code.
-
-    """
-    try:
-        decoded = isa.decode(code)
-    except ValueError as error:
-        raise ProgramError(f"this is no eBPF program: {error}", fix="give whole 8-byte instructions") from None
-    targets = {slot + 1 + one.imm for slot, one in enumerate(decoded) if one is not None and _is_local_call(one)}
-    outside = [target for target in targets if not 0 <= target < len(decoded) or decoded[target] is None]
-    if outside:
-        raise ProgramError(
-            f"a local call goes to slot {outside[0]}, which is no instruction", fix="let calls go to whole instructions"
-        )
-    starts = sorted({0} | targets)
-    places = {start: place for place, start in enumerate(starts)}
-    ends = [*starts[1:], len(decoded)]
-    functions = [
-        Function(f"function_{place}", _relocated(decoded, start, end, places), (None,) * (end - start))
-        for place, (start, end) in enumerate(zip(starts, ends, strict=True))
-    ]
-    return Program(name, "", tuple(functions))
-
-
-def _is_local_call(instruction: Instruction) -> bool:
-    return instruction.opcode == isa.CALL and instruction.src == isa.CALL_LOCAL
-
-
-def _relocated(code: Code, start: int, end: int, places: Mapping[int, int]) -> Code:
-    """One function's instructions, whose calls name places of functions."""
-    return tuple(
-        replace(one, imm=places[slot + 1 + one.imm]) if one is not None and _is_local_call(one) else one
-        for slot, one in enumerate(code[start:end], start)
-    )
-
-
-def code_of_elf(data: bytes) -> bytes:
-    """Return the first section with instructions of an ELF object.
-
-    Raises:
-        ProgramError: It is no ELF object, or has no instructions.
-
-    """
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        for section in ELFFile(BytesIO(data)).iter_sections():
-            if section["sh_flags"] & _EXECUTABLE and section["sh_size"]:
-                return bytes(section.data())
-    except ELFError as error:
-        raise ProgramError(f"this is no ELF object: {error}", fix="leave out --elf for plain bytecode") from None
-    raise ProgramError("this ELF object has no section with instructions", fix="give an object with a program")
-
-
-def run(code: bytes, memory: bytes = b"") -> int:
-    """Run bytecode on this CPU.
-
-    Args:
-        code: Instructions.
-        memory: Where r1 points to at the start; r2 is its size.
-
-    Returns:
-        r0, 64 bits, unsigned.
-
-    Raises:
-        ProgramError: The code is no valid program.
-        MachineError: llvmlite is missing.
-
-    """
-    return compile_programs([program_of(code)], probes=False).programs[0].run(bytearray(memory))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run the plug-in; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="accel_magic.gpu.conformance", description="Run one eBPF program.")
-    parser.add_argument("memory", nargs="?", default="", help="hex bytes that r1 points to")
-    parser.add_argument("--program", help="hex bytes of the program; else read from standard input")
-    parser.add_argument("--elf", action="store_true", help="the program is an ELF object")
-    parser.add_argument("--debug", action="store_true", help="print the program's instructions to standard error")
-    options = parser.parse_args(arguments)
-    try:
-        text = sys.stdin.read() if options.program is None else options.program
-        code = _bytes_of(text, "program")
-        code = code_of_elf(code) if options.elf else code
-        if options.debug:
-            _list(program_of(code))
-        result = run(code, _bytes_of(options.memory, "memory"))
-    except AccelMagicError as error:
-        print(error, file=sys.stderr)
+    if not (_CHECKOUT / "tests" / "support" / "conformance.py").exists():
+        print("the conformance plug-in is part of the tests: run it from a checkout of accel_magic", file=sys.stderr)
         return 1
-    print(f"{result:x}")
-    return 0
-
-
-def _bytes_of(text: str, what: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError as error:
-        raise ProgramError(f"the {what} is no list of hex bytes: {error}", fix='give bytes like "95 00 0f"') from None
-
-
-def _list(program: Program) -> None:
-    for function in program.functions:
-        print(f"{function.name}:", file=sys.stderr)
-        for slot, one in enumerate(function.code):
-            if one is not None:
-                print(f"  {slot:4}: {one}", file=sys.stderr)
+    sys.path.insert(0, str(_CHECKOUT))
+    return int(import_module("tests.support.conformance").main())
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
+from elftools.common.exceptions import ELFError
+from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from accel_magic.errors import ProgramError
-from accel_magic.probes.elf import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +29,18 @@ _OF_WORD = (3, 4)  # R_BPF_64_ABS32, R_BPF_64_NODYLD32: of a 32-bit number in BT
 _MOST_SECTIONS = 10_000
 _ALLOCATED = 0x2  # SHF_ALLOC
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
+_DAMAGED = (
+    ELFError,
+    ConstructError,
+    struct.error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
+"""What pyelftools raises over damaged files."""
 _RECOMPILE = "compile it: clang -target bpf -O2 -g -c program.bpf.c"
 
 
@@ -107,7 +120,7 @@ def read_elf(data: bytes, source: str) -> Elf:
         return Elf(sections, symbols, dict(_relocations(file, sections, symbols)))
     except _RefusedError as error:
         raise _error(source, str(error)) from None
-    except DAMAGED as error:
+    except _DAMAGED as error:
         raise _error(source, f"it is damaged: {error or type(error).__name__}") from None
 
 

@@ -10,6 +10,7 @@ from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.compiled import compile_probes
 from accel_magic.gpu.ptx import inject
 from accel_magic.gpu.ptx.report import KernelReport
+from accel_magic.kernel.own_threads import at_work, thread_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ class Instrumenter:
 
     def rewrite(self, kernel: KernelSource) -> str:
         """Give the PTX with the programs in it; the same text where nothing was put in."""
-        with self._lock:
+        with self._lock, at_work():
             try:
                 if reason := self._elsewhere():
                     self.seen.skipped.update(dict.fromkeys(kernel.names, reason))
@@ -111,7 +112,9 @@ class Instrumenter:
         self._before(launch)
 
     def launched(self, launch: Launch) -> None:
-        """Remember a launch."""
+        """Remember a launch; of this process it comes from the thread that launched."""
+        if not launch.pid and not launch.tid:
+            launch = replace(launch, tid=thread_id() or 0)
         with self._counting:
             self.seen.launches.append(launch)
             number = len(self.seen.launches) - 1

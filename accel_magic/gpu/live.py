@@ -11,6 +11,7 @@ from accel_magic.errors import AccelMagicError
 from accel_magic.gpu import map_views
 from accel_magic.gpu.shared_memory import PRINTS
 from accel_magic.gpu.tools import TOOLS
+from accel_magic.kernel import own_threads
 from accel_magic.traces.c_layout import CLayout, columns
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Feed:
     def __init__(self, sample: Callable[[], GpuSample], show: Callable[[list[GpuSample]], None]) -> None:
         self._sample, self._show = sample, show
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="accel_magic gpu live row", daemon=True)
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic gpu live row")
 
     def start(self) -> None:
         """Begin."""

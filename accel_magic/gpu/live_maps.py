@@ -13,6 +13,7 @@ from accel_magic.errors import AccelMagicError, TraceStateError
 from accel_magic.gpu import map_views, printing, rings
 from accel_magic.gpu.helpers import RINGS
 from accel_magic.gpu.recording import MapContent, names_of
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,7 +108,7 @@ class LiveMaps:
         self._ended = threading.Event()
         self._failed = ""
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="accel_magic gpu maps", daemon=True)
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic gpu maps")
 
     def start(self) -> None:
         """Begin to empty the rings."""

@@ -36,7 +36,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
         recording = store.load(path)
         parts = [recording.device, recording.started[:10]]
-        super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed)
+        super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed, "gputrace")
 
     def prepare(self) -> GpuRecording:
         """What was recorded."""

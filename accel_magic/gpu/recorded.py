@@ -187,6 +187,7 @@ def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:
             "host_ns": launch.returned_ns - launch.time_ns,
             "device_ns": launch.device_ns,
             "pid": launch.pid or os.getpid(),
+            "tid": launch.tid or pd.NA,
         }
         for launch in seen.launches
     ]

@@ -53,11 +53,12 @@ LAUNCHES: Final = {
     "host_ns": "int64",
     "device_ns": "Int64",
     "pid": "int32",
+    "tid": "Int32",
 }
 """Columns of `GpuRecording.launches`: one row per launch in their order, for each process; `time_ns` since the start of
 the trace, when the host asked; `host_ns` until its call returned; `device_ns` how long the kernel took and
-`device_launch` the device's own number of the launch, where it told; `pid` the process, 0 in recordings that did not
-tell."""
+`device_launch` the device's own number of the launch, where known; `pid` the process, 0 in older recordings; `tid` the
+thread that launched, as kernel traces number it, NA where it is not known and in older recordings."""
 
 API: Final = {
     "time_ns": "int64",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Final
 
+from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.gpu.clang import find_clang
 
@@ -51,7 +51,7 @@ class Gpus:
 
 def look_for_gpus() -> Gpus:
     """Ask the NVIDIA driver which GPUs `--device cuda` could use, in a process of its own."""
-    command = [sys.executable, "-m", "accel_magic.gpu.cuda"]
+    command = own_python.command("accel_magic.gpu.cuda")
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -59,8 +59,10 @@ def look_for_gpus() -> Gpus:
     if run.returncode == 0:
         return Gpus(tuple(run.stdout.splitlines()))
     told = run.stderr.splitlines()
-    why, fix = told if len(told) == 2 else ("the driver ends the process that asks it", "see nvidia-smi")
-    return Gpus((), why, fix)
+    if len(told) == 2:
+        return Gpus((), *told)
+    last = told[-1] if told else f"status {run.returncode}"
+    return Gpus((), f"the driver ends the process that asks it: {last}", "see nvidia-smi")
 
 
 def look() -> Requirements:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
+    from accel_magic.flames.result import FlameResult
     from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.traces.result import TraceResult
 
 
 class GpuResult:
@@ -48,7 +50,10 @@ class GpuResult:
 
     @property
     def launches(self) -> pd.DataFrame:
-        """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA."""
+        """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA.
+
+        `pid` and `tid` are the process and the thread that launched, `tid` as kernel traces number it, or NA.
+        """
         return self.recording.launches
 
     @cached_property
@@ -168,18 +173,39 @@ class GpuResult:
 
         return gpu.diagnose(self)
 
-    def figure(self, kind: str = "") -> Model:
-        """Build a Bokeh figure of a tool; '' for the first that was asked for.
+    def timeline(self, *others: TraceResult | FlameResult) -> pd.DataFrame:
+        """Put the launches and the events of other traces of the same time in one order of time.
 
-        `timeline` shows host calls, launches, kernels and blocks on one axis of time.
+        Args:
+            *others: Results of `%%ktrace` and `%%flame` that ran together with this trace.
+
+        Returns:
+            One row per launch and event, in order of time: `time_ns` since the start of this trace (negative before
+            it), `duration_ns` (of a launch its call; NA where not measured), `pid`, `tid`, `trace` (`gputrace`,
+            `ktrace`, `flame`), `name` of the kernel or function, `launch` (the row of `launches`; of an event that of
+            the launch which its thread was making, or NA) and `row` (of `launches`, or of the other's `events`).
 
         Raises:
-            ProbeError: That tool was not traced with, or it saw nothing.
+            ProbeError: A result has no events, or ran at another time.
+
+        """
+        from accel_magic.analysis.gpu.timeline import timeline
+
+        return timeline(self, *others)
+
+    def figure(self, kind: str = "", *, beside: TraceResult | FlameResult | None = None) -> Model:
+        """Build a Bokeh figure of a tool; '' for the first that was asked for.
+
+        `timeline` shows host calls, launches, kernels and blocks on one axis of time, and what the trace `beside` this
+        one recorded of each thread.
+
+        Raises:
+            ProbeError: That tool was not traced with, or it saw nothing; the other trace ran at another time.
 
         """
         from accel_magic.views.gpu_figures import figure
 
-        return figure(self, kind)
+        return figure(self, kind, beside=beside)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from accel_magic.gpu import map_history
@@ -25,15 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import pandas as pd
-
 KIND: Final = container.Kind(
     b"accel_magic.gpu",
     "recording of %%gputrace",
     "a recording of %%ktrace plays with %%ktrace --replay",
     "record",
 )
-VERSION: Final = 1
+VERSION: Final = 2
 _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "kernels": KERNELS,
     "modules": MODULES,
@@ -45,8 +44,8 @@ _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")
 _BEFORE_API: Final = {"recorded": False, "lost": 0, "off": "an older accel_magic made the recording"}
 _OUTCOMES = ("ok", "error", "interrupted")
-_LATER: Final = {"pid": 0}
-"""Columns that the first recordings had not, at the end of their tables."""
+_LATER: Final[Mapping[str, Any]] = {"pid": 0, "tid": pd.NA}
+"""Columns that the first recordings did not have."""
 
 
 def save(recording: GpuRecording, path: str | Path) -> Path:
@@ -138,9 +137,9 @@ def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
     with pa.ipc.open_stream(data) as reader:
         frame: pd.DataFrame = reader.read_all().to_pandas()
     frame = frame.assign(**{name: value for name, value in _LATER.items() if name in columns and name not in frame})
-    if list(frame.columns) != list(columns):
+    if sorted(map(str, frame.columns)) != sorted(columns):
         raise ValueError(f"a table has the columns {', '.join(map(str, frame.columns))}")
-    return frame.astype(dict(columns))
+    return frame[list(columns)].astype(dict(columns))
 
 
 def _map_description(content: MapContent) -> dict[str, Any]:

@@ -108,5 +108,5 @@ def _worth_a_note(error: MachineError) -> str:
     from accel_magic.gpu.cuda import driver
 
     none = isinstance(error, driver.NoDriverError)
-    none |= isinstance(error, driver.DriverError) and error.code == driver.NO_DEVICE
+    none |= isinstance(error, driver.DriverError) and error.result == driver.NO_DEVICE
     return "" if none else f"no GPU is used: {error.what} ({error.why})"

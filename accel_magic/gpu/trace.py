@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.block import Block
+from accel_magic.demangle import means
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.devices import Clock
@@ -26,7 +27,6 @@ from accel_magic.gpu.shared_memory import allocate_all
 from accel_magic.gpu.targets import opened, target
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.places import parse_bindings
-from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

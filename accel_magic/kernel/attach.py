@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic import demangle
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, too_many_files
-from accel_magic.kernel import btf, compiler, features, link, scope, stack_maps, syscalls, waits
+from accel_magic.kernel import btf, compiler, features, link, own_threads, scope, stack_maps, syscalls, waits
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.kernel.maps import create_value, power_of_two
 from accel_magic.kernel.source import (
+    MOST_CALLS,
     Program,
     Source,
     calls_points,
     generate,
+    measures_functions,
     started_size,
     syscall_number,
     waits_point,
@@ -29,10 +32,10 @@ from accel_magic.traces.mapped import map_value
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_INFLIGHT_CALLS = 16384
 _SYSCALL_NUMBERS = 512
+_CALLERS = np.dtype([("slots", "V24", (8192,)), ("swept", "<u8"), ("over", "<u8")])
+"""`struct am_callers` of bpf/kernel/latency.h."""
 _SMALLEST_RING = 4096
-_NOBODY = 0xFFFFFFFF  # no process's id; 0 is the idle task's, which most interrupts interrupt
 
 
 @dataclass
@@ -42,6 +45,7 @@ class _Maps:
     control: int
     counters: int
     histograms: int
+    own_threads: int
     stacks: int
     waits: int
     rings: tuple[int, ...]
@@ -66,7 +70,8 @@ def _ring_sizes(layout: Layout, buffer_mib: float) -> tuple[int, ...]:
 def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> _Maps:
     control = keep.add(create_value(layout.control, "am_control"))
     counters = keep.add(create_value(layout.counters, "am_counters"))
-    numbers = {link.CONTROL: control, link.COUNTERS: counters}
+    threads = keep.add(create_value(scope.BITS, "am_own_threads"))
+    numbers = {link.CONTROL: control, link.COUNTERS: counters, link.OWN_THREADS: threads}
     if any(point.scope.name != "all" for point in plan.points):
         numbers[link.SCOPE] = keep.add(create_value(scope.BITS, "am_scope"))
     if tables:
@@ -78,12 +83,14 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
     if calls_points(plan):
         numbers[link.INFLIGHT] = keep.add(
             syscalls.map_create(
-                syscalls.MAP_HASH, key=16, value=started_size(plan), entries=_INFLIGHT_CALLS, name="am_inflight"
+                syscalls.MAP_HASH, key=16, value=started_size(plan), entries=MOST_CALLS, name="am_inflight"
             )
         )
+    if measures_functions(plan):
+        numbers[link.CALLERS] = keep.add(create_value(_CALLERS, "am_callers"))
     stacks = -1
-    if plan.stacks and plan.records_events:
-        stacks, numbers[link.SCRATCH] = stack_maps.create(keep)
+    if layout.stack_frames:
+        stacks, numbers[link.SCRATCH] = stack_maps.create(keep, layout.stack_frames)
         numbers[link.STACKS] = stacks
     under_way = -1
     if waits_point(plan) is not None:
@@ -94,7 +101,7 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
         for size in sizes
     )
     numbers.update({link.RING + index: ring for index, ring in enumerate(rings)})
-    return _Maps(control, counters, histograms, stacks, under_way, rings, sizes, numbers)
+    return _Maps(control, counters, histograms, threads, stacks, under_way, rings, sizes, numbers)
 
 
 def _cookies(plan: Plan) -> dict[int, int]:
@@ -149,6 +156,12 @@ def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None
     scope.fill(linker.numbers[link.SCOPE], root, tracers)
 
 
+def _drop_ended_calls(linker: Linker) -> None:
+    """Drop calls that can no longer return when their thread exits or their program is replaced."""
+    linker.raw_tracepoint("am_thread_ends", "sched_process_exit")
+    linker.raw_tracepoint("am_program_ends", "sched_process_exec")
+
+
 @dataclass(frozen=True)
 class KernelEngine:
     """Attaches plans to the running kernel.
@@ -180,11 +193,16 @@ class KernelEngine:
                 raise attach_error(error) from None
             close = undo.pop_all().close
         return Attachment(
-            plan=replace(plan, skipped=(*plan.skipped, *linker.skipped.values())),
+            plan=replace(
+                plan,
+                skipped=(*plan.skipped, *linker.skipped.values()),
+                notes=(*plan.notes, *source.notes),
+            ),
             layout=source.layout,
             control_fd=maps.control,
             counters_fd=maps.counters,
             histograms_fd=maps.histograms,
+            own_threads_fd=maps.own_threads,
             stacks_fd=maps.stacks,
             waits_fd=maps.waits,
             ring_fds=maps.rings,
@@ -202,12 +220,17 @@ class KernelEngine:
         maps = _create_maps(plan, layout, tables, keep)
         linker.numbers.update(maps.numbers)
         control = map_value(maps.control, layout.control, writable=True)
-        tracers = tuple(pid for pid in (*self.tracers, compiler.start()) if pid is not None)
+        helpers = (*self.tracers, compiler.start(), demangle.helper_pid())
+        tracers = tuple(pid for pid in helpers if pid is not None)
         visible = tracers if scope.in_initial_namespace() else ()
-        control["ignored_tid"], control["ignored_tgid"] = _NOBODY, (*visible, _NOBODY, _NOBODY)[:2]
+        nobody = own_threads.NOBODY
+        control["at_work"], control["starter"] = nobody, nobody
+        control["ignored_tgid"] = (*visible, nobody, nobody)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
             _follow_processes(linker, root, tracers)
+        if calls_points(plan):
+            _drop_ended_calls(linker)
         cookies = _cookies(plan)
         if tables:
             _fill_syscall_tables(source, plan, cookies, maps.numbers[link.SYSCALLS])

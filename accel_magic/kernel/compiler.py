@@ -1,4 +1,8 @@
-"""Compiles BPF C in the compiler process, once for each text."""
+"""Compiles BPF C in compiler processes, our own programs once for each text.
+
+Our own programs and those of users have a process each: the one for our own makes no maps, takes no other texts, and is
+confined accordingly (bcc_server.py). Most notebooks never start the other one.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,16 @@ import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accel_magic import channel
 from accel_magic.errors import MachineError, ProgramError
-
-if TYPE_CHECKING:
-    import subprocess
+from accel_magic.kernel.find_bcc import find_bcc
 
 _SERVER = Path(__file__).with_name("bcc_server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
+_OWN, _USERS = "own", "users"
+"""Whose texts a compiler takes."""
 _START_TIMEOUT_S = 20.0
 _COMPILE_TIMEOUT_S = 60.0
 _TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n")
@@ -67,7 +71,7 @@ class _Server:
     """A compiler process and the socket to it; `process` is None for one on another machine."""
 
     connection: socket.socket
-    process: subprocess.Popen[bytes] | None
+    process: channel.Helper | None
     where: str
     fix: str
     greeted: bool = False
@@ -78,37 +82,76 @@ class _Server:
             return
         hello, _ = channel.receive(self.connection)
         if "error" in hello:
-            raise MachineError(
-                f"BCC was found in {self.where} but cannot be used",
-                why=str(hello["error"]),
-                fix="reinstall it: apt install --reinstall python3-bpfcc",
-            )
+            raise self._unusable(str(hello["error"]), str(hello.get("code", "")))
         self.greeted = True
         self.connection.settimeout(_COMPILE_TIMEOUT_S)
 
+    def _unusable(self, why: str, code: str) -> MachineError:
+        if code == "compiler.no-sandbox":
+            return MachineError(
+                "the BCC compiler cannot be confined on this machine",
+                why=f"{why}: it runs only where it can do nothing but compile",
+                fix="use a kernel with CONFIG_SECCOMP_FILTER; in a container, allow it the system call seccomp",
+                code=code,
+            )
+        if code == "compiler.busy":
+            return MachineError("no more compilers can be started in this lab", why=why, fix=_FIXES[code], code=code)
+        return MachineError(
+            f"BCC was found in {self.where} but cannot be used",
+            why=why,
+            fix="reinstall it: apt install --reinstall python3-bpfcc",
+            code="bcc.broken",
+        )
+
     @property
     def ended(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
+        return self.process is not None and not self.process.alive
 
     def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         channel.send(self.connection, request)
         return channel.receive(self.connection)
 
     def stop(self) -> None:
-        self.connection.close()
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+        if self.process is None:
+            self.connection.close()
+        else:
+            self.process.end()
+
+    def forget(self) -> None:
+        if self.process is None:
+            self.connection.close()
+        else:
+            self.process.forget()
+
+    def last_words(self) -> str:
+        return "it closed the connection" if self.process is None else self.process.last_words()
 
 
-def _here() -> _Server:
-    from accel_magic.kernel.find_bcc import find_bcc
-
+def _here(texts: str) -> _Server:
     install = find_bcc()
-    command = [str(install.interpreter), "-I", str(_SERVER)]
-    process, connection = channel.start_process(command, str(install.package), str(os.getpid()), what="BCC compiler")
+    helper = channel.start_process(
+        [str(install.interpreter), "-I", str(_SERVER)],
+        str(install.package),
+        str(os.getpid()),
+        texts,
+        what="BCC compiler",
+    )
     fix = f"try the distribution's BCC by itself: {install.interpreter} -c 'import bcc'"
-    return _Server(connection, process, str(install.package), fix)
+    return _Server(helper.connection, helper, str(install.package), fix)
+
+
+def command_for_others(slots: Path) -> list[str]:
+    """The command of a compiler of our own programs that serves its standard input and output.
+
+    Args:
+        slots: A folder, which is made: the compilers that are given the same are few.
+
+    Raises:
+        MachineError: BCC is missing.
+
+    """
+    install = find_bcc()
+    return [str(install.interpreter), "-I", str(_SERVER), "0", str(install.package), "0", _OWN, str(slots)]
 
 
 def _elsewhere(address: str) -> _Server:
@@ -120,6 +163,7 @@ def _elsewhere(address: str) -> _Server:
             f"the BCC compiler at {address} cannot be reached",
             why=str(error),
             fix=f"unset {ELSEWHERE} to compile on this machine",
+            code="compiler.unreachable",
         ) from None
     return _Server(connection, None, address, f"unset {ELSEWHERE} to compile on this machine")
 
@@ -128,35 +172,40 @@ _lock = threading.Lock()
 _servers: dict[str, _Server] = {}
 
 
-def _server(address: str) -> _Server:
-    """The compiler at `address` ('' = a process of ours), started if it is not running."""
-    if address in _servers and _servers[address].ended:
-        _stop(address)
-    if address not in _servers:
-        _servers[address] = server = _elsewhere(address) if address else _here()
+def _server(which: str) -> _Server:
+    """Our compiler of such texts, or the one at HOST:PORT; started if it is not running."""
+    if which in _servers and _servers[which].ended:
+        _stop(which)
+    if which not in _servers:
+        _servers[which] = server = _here(which) if which in (_OWN, _USERS) else _elsewhere(which)
         server.connection.settimeout(_START_TIMEOUT_S)
-    return _servers[address]
+    return _servers[which]
 
 
 def start() -> int | None:
-    """Start the compiler if it is not running, without waiting for it; returns its process id if it has one here."""
-    process = _server(os.environ.get(ELSEWHERE, "")).process
+    """Start the compiler of our own programs if it is not running, without waiting for it.
+
+    Returns:
+        Its process id if it runs on this machine.
+
+    """
+    process = _server(os.environ.get(ELSEWHERE) or _OWN).process
     return None if process is None else process.pid
 
 
-def _stop(address: str) -> None:
-    _servers.pop(address).stop()
+def _stop(which: str) -> None:
+    _servers.pop(which).stop()
 
 
 def stop() -> None:
-    """End the compiler process; the next compilation starts another."""
-    for address in list(_servers):
-        _stop(address)
+    """End the compiler processes; the next compilation starts another."""
+    for which in list(_servers):
+        _stop(which)
 
 
 def _forget_in_child() -> None:
     for server in _servers.values():
-        server.connection.close()
+        server.forget()
     _servers.clear()
 
 
@@ -164,21 +213,19 @@ atexit.register(stop)
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _ask(text: str, kernel_source: Path, address: str = "") -> tuple[dict[str, Any], list[int]]:
-    request = {"text": text, "kernel_source": str(kernel_source), "flags": [f"-I{bpf_folder() / 'kernel'}"]}
+def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]]:
     with _lock:
-        server = _server(address)
+        server = _server(which)
         try:
             server.greet()
             return server.ask(request)
         except BaseException as error:
             # An interrupt in the middle of an answer would leave the stream out of step.
-            _stop(address)
+            why = server.last_words() if isinstance(error, OSError) else ""
+            _stop(which)
             if isinstance(error, OSError):
                 raise MachineError(
-                    "the BCC compiler process ended unexpectedly",
-                    why=f"it stopped while compiling ({type(error).__name__}): LLVM may have crashed on the program",
-                    fix=server.fix,
+                    "the BCC compiler process ended unexpectedly", why=why, fix=server.fix, code="compiler.ended"
                 ) from None
             raise
 
@@ -192,14 +239,28 @@ def compile_own(text: str) -> Compiled:
         MachineError: BCC is missing or broken.
 
     """
-    answer, _ = _ask(text, _STUB_HEADERS, os.environ.get(ELSEWHERE, ""))
+    answer, _ = _ask(os.environ.get(ELSEWHERE) or _OWN, {"text": text})
     if "error" in answer:
         raise ProgramError(
             "a generated program does not compile",
-            why=str(answer["output"]).strip() or str(answer["error"]),
-            fix="this is a defect of accel_magic: please report it with the output of --dry-run",
+            why=_reason(answer),
+            fix=_FIXES.get(answer.get("code", ""), "this is a defect of accel_magic: please report it with --dry-run"),
+            code=str(answer.get("code") or "compiler.own-program"),
         )
     return Compiled({name: base64.b64decode(code) for name, code in answer["functions"].items()})
+
+
+_FIXES = {
+    "compiler.cpu-limit": "trace fewer places, or use simpler filters",
+    "compiler.memory-limit": "trace fewer places, or use simpler filters",
+    "compiler.too-large": "trace fewer places, or use simpler filters",
+    "compiler.busy": "end another process of the guest that has traced, e.g. shut a notebook's kernel down",
+}
+
+
+def _reason(answer: dict[str, Any]) -> str:
+    """What clang said; or why it was not asked or did not finish."""
+    return str(answer["error"]) if "code" in answer else str(answer["output"]).strip() or str(answer["error"])
 
 
 def kernel_headers() -> Path | None:
@@ -228,7 +289,7 @@ def compile_user(text: str, name: str) -> Compiled:
 
     """
     headers = kernel_headers()
-    answer, descriptors = _ask(_with_true_lines(text), headers or _STUB_HEADERS)
+    answer, descriptors = _ask(_USERS, {"text": _with_true_lines(text), "kernel_source": str(headers or _STUB_HEADERS)})
     if "error" in answer:
         raise _user_error(answer, name, have_headers=headers is not None)
     maps = tuple(
@@ -243,8 +304,11 @@ def compile_user(text: str, name: str) -> Compiled:
 
 
 def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> ProgramError:
-    output = re.sub(r"/virtual/main\.c", name, str(answer["output"])).strip() or str(answer["error"])
-    fix = "mend the line that clang names"
+    if "code" in answer:
+        fix = "make the program smaller: unrolled loops and large maps are the usual reasons"
+        return ProgramError(f"{name} does not compile", why=_reason(answer), fix=fix, code=answer["code"])
+    output = _reason(answer).replace("/virtual/main.c", name)
+    fix = "correct the line that clang names"
     unknown = re.search(r"fatal error: .* file not found|incomplete definition of type '([^']+)'", output)
     if unknown and unknown[1] == "struct pt_regs":
         fix = "add #include <uapi/linux/ptrace.h> at the top: it has the registers"
@@ -254,5 +318,5 @@ def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> Pro
             "helpers, registers and tracepoint arguments are known" + (f", not {unknown[1]}" if unknown[1] else "")
         )
     elif "could not open bpf map" in output:
-        fix = "the kernel refuses to make this map: mend its type, its sizes or its flags"
-    return ProgramError(f"{name} does not compile", why=output, fix=fix)
+        fix = "the kernel refuses to create this map: correct its type, its sizes or its flags"
+    return ProgramError(f"{name} does not compile", why=output, fix=fix, code="program.does-not-compile")

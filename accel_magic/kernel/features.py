@@ -155,6 +155,11 @@ def perf_event_paranoid() -> int | None:
     return _sysctl("perf_event_paranoid")
 
 
+def perf_event_max_stack() -> int | None:
+    """Value of the sysctl, the most frames that the kernel takes of a stack; None where there is none."""
+    return _sysctl("perf_event_max_stack")
+
+
 def unprivileged_bpf_disabled() -> int | None:
     """Value of the sysctl; None where there is none."""
     return _sysctl("unprivileged_bpf_disabled")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import features, link, syscalls
+from accel_magic.kernel import features, link, own_threads, syscalls
 from accel_magic.kernel.maps import online_cpus
 from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped
 
@@ -55,16 +53,19 @@ class Descriptors:
             return
         behind = Descriptors()
         behind._fds, self._fds = self._fds, []
-        thread = threading.Thread(target=behind.close, name="accel_magic detach", daemon=True)
+        thread = own_threads.Thread(target=behind.close, name="accel_magic detach")
         thread.start()
         thread.join(wait_s)
 
     def close_together(self) -> None:
         """Close all of them at the same time and wait for that: the kernel's grace periods then pass together."""
         fds, self._fds = self._fds, []
-        if fds:
-            with ThreadPoolExecutor(min(len(fds), _CLOSERS)) as pool:
-                list(pool.map(os.close, fds))
+        shares = [fds[first::_CLOSERS] for first in range(min(len(fds), _CLOSERS))]
+        threads = [own_threads.Thread(target=_close, args=(share,), name="accel_magic detach") for share in shares]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         Descriptors._open.discard(self)
 
     @classmethod
@@ -72,6 +73,11 @@ class Descriptors:
         """Drop every descriptor after a fork."""
         for descriptors in list(cls._open):
             descriptors.close()
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 os.register_at_fork(after_in_child=Descriptors.close_in_child)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from accel_magic.kernel import own_threads
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from types import CodeType, FrameType
@@ -126,7 +128,7 @@ def standing(*, reverse: bool = False) -> Iterator[Subject]:
     inward: Callable[[], object] = park
     for shape in reversed(_SHAPES) if reverse else _SHAPES:
         inward = partial(shape, inward)
-    thread = threading.Thread(target=inward, name="accel_magic-still", daemon=True)
+    thread = own_threads.Thread(target=inward, name="accel_magic-still")
     with gate:
         thread.start()
         parked.acquire()

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import btf, features, python_layout, shared_functions
+from accel_magic.kernel import btf, features, python_layout, shared_functions, stack_maps
 from accel_magic.kernel.maps import possible_cpus, power_of_two
 from accel_magic.kernel.payloads import Payload, accessors, payload_of, record_size, saved_values
 from accel_magic.kernel.syscall_numbers import number_of
@@ -27,14 +27,25 @@ if TYPE_CHECKING:
 
 Role = Literal["plain", "entry", "exit", "switch"]
 
+MOST_CALLS = 16384
+"""Measured calls that can be under way at once."""
+_MOST_OVER = 1 / 8
+"""Share of these that may be over without having been removed from the table yet (bpf/kernel/ended.bpf.c)."""
+
 _TEMPLATES: dict[Role, str] = {
     "plain": "probe.bpf.c",
     "entry": "latency_entry.bpf.c",
     "exit": "latency_exit.bpf.c",
     "switch": "offcpu.bpf.c",
 }
+_NO_BTF = (
+    "32-bit system calls of 64-bit programs (int $0x80) are counted as the 64-bit calls of the same numbers: this "
+    "kernel has no type information (BTF)"
+)
 _STATE_ARGUMENT_SINCE = (5, 18)
 """Linux from which sched_switch tells the state of the task that stops; read from the task it may be a moment old."""
+_NEVER_RETURN = frozenset({"do_exit", "do_group_exit", "do_task_dead", "make_task_dead"})
+"""Kernel functions that end a thread. Their entries would stay in the table if they began after sched_process_exit."""
 _MOST_PARTS_WITH_STACKS = 16
 """For a kernel without loops of its own: it verifies a million instructions of a program, and a part with stacks costs
 it 37,000."""
@@ -57,11 +68,12 @@ class Program:
 
 @dataclass(frozen=True)
 class Source:
-    """C text for the compiler, its programs, and the layout of maps and records."""
+    """C text for the compiler, its programs, the layout of maps and records, and notes on the counts for the result."""
 
     text: str
     programs: tuple[Program, ...]
     layout: Layout
+    notes: tuple[str, ...] = ()
 
 
 def _stack_class(point: ProbePoint) -> str:
@@ -82,10 +94,14 @@ def syscall_number(point: ProbePoint) -> int | None:
 
 def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *, records: bool) -> dict[str, str]:
     """How the program of a point learns which point it runs for, and where its fields lie."""
-    if point.kind not in ("tracepoint", "profile"):
-        return {"AM_OPEN": "", "AM_ARGUMENTS": "", "AM_FIELDS": "ctx"}
     if syscall_number(point) is None:
-        return {"AM_OPEN": "u64 cookie = bpf_get_attach_cookie(ctx);", "AM_ARGUMENTS": "", "AM_FIELDS": "ctx"}
+        cookie = "u64 cookie = bpf_get_attach_cookie(ctx);" if point.kind in ("tracepoint", "profile") else ""
+        return {
+            "AM_OPEN": cookie,
+            "AM_PID_TGID": "bpf_get_current_pid_tgid()",
+            "AM_ARGUMENTS": "",
+            "AM_FIELDS": "ctx",
+        }
     on_exit = role == "exit" or point.function.startswith("sys_exit_")
     if on_exit:
         needs_fields = False
@@ -93,15 +109,10 @@ def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *,
         needs_fields = bool(payload.saved) or "AM_FIELD(" in condition
     else:
         needs_fields = records or "AM_FIELD(" in condition
-    arguments = ""
-    if needs_fields:
-        arguments = "AM_SYSCALL_ARGUMENTS"
-    elif point.scope.name == "all":
-        # A notebook's own tree is 64-bit; elsewhere 32-bit programs, whose numbers differ, must be told apart.
-        arguments = "AM_SYSCALL_64_BIT"
     return {
         "AM_OPEN": "AM_SYSCALL_EXIT(AM_TABLE)" if on_exit else "AM_SYSCALL_ENTER(AM_TABLE)",
-        "AM_ARGUMENTS": arguments,
+        "AM_PID_TGID": "AM_SYSCALL_PID_TGID",
+        "AM_ARGUMENTS": "AM_SYSCALL_ARGUMENTS" if needs_fields else "",
         "AM_FIELDS": "(&am_call_record)",
     }
 
@@ -126,9 +137,7 @@ def _defines(
         if point.filter.uses_comm:
             defines["AM_USES_COMM"] = ""
     if role != "plain":
-        frame = "0" if point.kind == "tracepoint" else "AM_STACK_POINTER"
-        defines["AM_FRAME"] = f"({frame} - 8)" if on_exit and point.kind != "tracepoint" else frame
-        defines["AM_COUNT_AT_EXIT"] = str(int(bool(point.filter.exit)))
+        defines.update(_pairing_defines(point, role))
     if payload.total and role != "entry":
         defines["AM_TOTAL"] = payload.total
     if role == "entry":
@@ -142,6 +151,16 @@ def _defines(
         defines["AM_PAYLOAD"] = payload.statements
         if stacks:
             defines["AM_STACK_CLASS"] = _stack_class(point)
+    return defines
+
+
+def _pairing_defines(point: ProbePoint, role: Role) -> dict[str, str]:
+    """Constants that the entry and the exit of a measured call need besides those of `_defines`."""
+    defines = {"AM_COUNT_AT_EXIT": str(int(bool(point.filter.exit)))}
+    if point.kind != "tracepoint":
+        defines["AM_FRAME"] = "(AM_STACK_POINTER - 8)" if role == "exit" else "AM_STACK_POINTER"
+    if _never_returns(point):
+        defines["AM_NEVER_RETURNS"] = ""
     return defines
 
 
@@ -229,34 +248,58 @@ def _function_programs(
         yield Program(name, role, points, parts), "".join(text) + _dispatch(name, len(same))
 
 
+def _never_returns(point: ProbePoint) -> bool:
+    return point.kind in KERNEL_KINDS and point.function in _NEVER_RETURN
+
+
 def _roles(point: ProbePoint) -> tuple[Role, ...]:
     if point.kind == "offcpu":
         return ("switch",)
-    return ("entry", "exit") if point.latency else ("plain",)
+    if not point.latency:
+        return ("plain",)
+    return ("entry",) if _never_returns(point) else ("entry", "exit")
 
 
-def _stack_headers(stacks: Iterable[StackKind]) -> list[str]:
+def _stack_headers(stacks: Iterable[StackKind], frames: int) -> list[str]:
     """What the programs take stacks with, and what they must know of this process's Python."""
     if not stacks:
         return []
     python = [*python_layout.layout().defines(), '#include "python.h"'] if "python" in stacks else []
-    return ['#include "stacks.h"', *python]
+    return [*stack_maps.defines(frames), '#include "stacks.h"', *python]
 
 
-def _headers(plan: Plan, layout: Layout, stacks: Iterable[StackKind], tables: int) -> list[str]:
-    """What comes before the programs; `tables` of them look system calls up."""
+def _task_members() -> dict[str, int]:
+    """Offsets in struct task_struct of the members that programs on system calls read; {} without BTF."""
+    try:
+        return {
+            "AM_TASK_STATUS": btf.member_offset("task_struct", "thread_info")
+            + btf.member_offset("thread_info", "status"),
+            "AM_TASK_PID": btf.member_offset("task_struct", "pid"),
+            "AM_TASK_TGID": btf.member_offset("task_struct", "tgid"),
+        }
+    except MachineError:
+        return {}
+
+
+def _headers(
+    plan: Plan, layout: Layout, stacks: Iterable[StackKind], tables: int, members: dict[str, int]
+) -> list[str]:
+    """What comes before the programs; `tables` of them look system calls up, `members` are those of the task."""
     text = [
         f"#define AM_POINTS {layout.points}",
         f"#define AM_CPUS {layout.cpus}",
         f"#define AM_LOOPS {int(shared_functions.has_loops())}",
+        *(f"#define {name} {offset}" for name, offset in members.items()),
         '#include "common.h"',
         '#include "payload.h"',
-        *_stack_headers(stacks),
+        *_stack_headers(stacks, layout.stack_frames),
     ]
     if layout.latencies:
         text += [
             f"#define AM_LATENCIES {layout.latencies}",
             f"#define AM_SAVED_MAX {_most_saved(plan)}",
+            f"#define AM_FUNCTION_CALLS {int(measures_functions(plan))}",
+            f"#define AM_MOST_OVER {int(MOST_CALLS * _MOST_OVER)}",
             '#include "latency.h"',
         ]
     if waits_point(plan) is not None:
@@ -291,9 +334,12 @@ def generate(plan: Plan) -> Source:
         point_layouts=tuple(
             PointLayout(ring, payload.items) for payload, ring in zip(payloads, rings, strict=True) if ring is not None
         ),
+        stack_frames=stack_maps.native_frames() if stacks else 0,
     )
     on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
-    text = _headers(plan, layout, stacks, len(on_syscalls))
+    looks_at_calls = bool(on_syscalls) or waits_point(plan) is not None
+    members = _task_members() if looks_at_calls else {}
+    text = _headers(plan, layout, stacks, len(on_syscalls), members)
     programs: list[Program] = []
     names = count()
     on_functions: dict[bool, list[tuple[Role, dict[str, str], list[int]]]] = {}
@@ -312,7 +358,10 @@ def generate(plan: Plan) -> Source:
         for program, own in _function_programs(units, names, most):
             programs.append(program)
             text.append(own)
-    return Source("\n".join(text) + "\n", tuple(programs), layout)
+    if calls_points(plan):
+        text.append('#include "ended.bpf.c"')
+    notes = (_NO_BTF,) if looks_at_calls and not members else ()
+    return Source("\n".join(text) + "\n", tuple(programs), layout, notes)
 
 
 def waits_point(plan: Plan) -> ProbePoint | None:
@@ -325,10 +374,15 @@ def calls_points(plan: Plan) -> tuple[ProbePoint, ...]:
     return tuple(point for point in plan.latency_points if point.kind != "offcpu")
 
 
+def measures_functions(plan: Plan) -> bool:
+    """Whether some of the measured calls are calls of functions."""
+    return any(point.kind != "tracepoint" for point in calls_points(plan))
+
+
 def _most_saved(plan: Plan) -> int:
     return max((saved_values(point) for point in calls_points(plan)), default=0) or 1
 
 
 def started_size(plan: Plan) -> int:
     """Bytes of `struct am_started` in the text that `generate` writes for this plan."""
-    return 8 + 8 * _most_saved(plan)
+    return 16 + 8 * _most_saved(plan)

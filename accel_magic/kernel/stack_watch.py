@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel import scope, stack_maps
-from accel_magic.kernel.symbols import Processes, notes, resolve
+from accel_magic.kernel import own_threads, scope, stack_maps
+from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
 from accel_magic.traces.stacks import USER
 
 if TYPE_CHECKING:
@@ -30,36 +30,29 @@ class StackWatch:
 
     Args:
         table: Descriptor of the table of stacks; must stay open until `stop`.
+        frames: Frames that it has of a native stack at the most.
         python: Whether there are stacks of Python among them.
         each_look: Called in the thread after each look; None for nothing.
 
     """
 
-    def __init__(self, table: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
-        self._table = table
+    def __init__(self, table: int, frames: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
+        self._table, self._frames = table, frames
         self._each_look = each_look
         self._names = _names() if python else None
         self._processes = Processes()
         self._own = scope.kernel_pid(os.getpid())
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: own_threads.Thread | None = None
+        self._collected: RawStacks | None = None
+        self._refusal: tuple[str, ...] = ()
 
-    def start(self) -> int:
-        """Start the thread; returns its id as BPF programs see it."""
-        with contextlib.suppress(OSError):  # `resolved` will say so
+    def start(self) -> None:
+        """Start the thread."""
+        with contextlib.suppress(OSError):  # `collect` will say so
             self._look()  # what is done once in a process, some 10 ms, must not lie in the traced time
-        ids: list[int] = []
-        started = threading.Event()
-
-        def run() -> None:
-            ids.append(scope.kernel_tid())
-            started.set()
-            self._run()
-
-        self._thread = threading.Thread(target=run, name="accel_magic stacks", daemon=True)
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic stacks")
         self._thread.start()
-        started.wait()
-        return ids[0]
 
     def stop(self) -> None:
         """End the thread."""
@@ -68,15 +61,30 @@ class StackWatch:
             self._thread.join()
             self._thread = None
 
-    def resolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
-        """All stacks with names, and what the user must know of them; the programs must have stopped."""
+    def collect(self) -> None:
+        """Take all stacks out of the table; the programs must have stopped. It is not needed any more then."""
         self.stop()
         try:
-            raw = self._look()
+            self._collected = self._look()
         except OSError as error:
-            return None, (f"no stacks: the kernel does not show them ({error.strerror})",)
-        table = resolve(raw, self._names, self._processes)
+            self._refusal = (f"no stacks: the kernel does not show them ({error.strerror})",)
+
+    def resolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
+        """Give names to what was collected; with what the user must know of them.
+
+        This reads files of others: it may take a while, and an interrupt may end it.
+        """
+        if self._collected is None:
+            return None, self._refusal
+        table = resolve(self._collected, self._names, self._processes)
         return table, notes(table)
+
+    def unresolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
+        """Give the same stacks without looking names up: native frames and the kernel's are addresses."""
+        if self._collected is None:
+            return None, self._refusal
+        note = "frames are addresses instead of names: an interrupt came while the names were looked up"
+        return without_names(self._collected, self._names), (note,)
 
     def _run(self) -> None:
         wait = _INTERVAL_S
@@ -91,7 +99,7 @@ class StackWatch:
             wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)
 
     def _look(self) -> RawStacks:
-        raw = stack_maps.read(self._table)
+        raw = stack_maps.read(self._table, self._frames)
         if self._names is not None:
             self._names.learn(raw)
         if raw.pids is not None:

@@ -57,12 +57,12 @@ def under_way(table: int) -> NDArray[np.void]:
 def completed(
     attachment: Attachment, rings: tuple[NDArray[np.uint8], ...], end_ns: int
 ) -> tuple[tuple[NDArray[np.uint8], ...], int]:
-    """Add the waits that are under way to what was recorded, as if they had ended at `end_ns` (CLOCK_MONOTONIC).
+    """Add the waits that are under way to what was recorded, as if they had ended at `end_ns`.
 
     Args:
         attachment: It must be detached.
         rings: (bytes,) uint8 by ring.
-        end_ns: End of the trace.
+        end_ns: End of the trace on the kernel's CLOCK_MONOTONIC.
 
     Returns:
         The rings, and how many records were added.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accel_magic import own_python
 from accel_magic.errors import MachineError
+from accel_magic.kernel import compiler
 from accel_magic.kernel.find_bcc import find_bcc
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ _KERNEL = (
     "console=ttyS0 quiet mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests "
     "random.trust_cpu=on 8250.nr_uarts=1 oops=panic panic=-1"
 )
-_SERVER = Path(__file__).parents[1] / "kernel" / "bcc_server.py"
 
 
 def has_compiler() -> bool:
@@ -41,12 +41,11 @@ def _comma(text: str) -> str:
     return text.replace(",", ",,")
 
 
-def _network(settings: Settings) -> str:
+def _network(settings: Settings, slots: Path) -> str:
     parts = ["user", "id=net", "restrict=on"]
     parts += [f"hostfwd=tcp:127.0.0.1:{host}-:{guest}" for host, guest in settings.ports.items()]
     if has_compiler():
-        bcc = find_bcc()
-        command = shlex.join([str(bcc.interpreter), "-I", str(_SERVER), "0", str(bcc.package), "0"])
+        command = shlex.join(compiler.command_for_others(slots))
         parts.append(f"guestfwd=tcp:{COMPILER}-cmd:{_comma(command)}")
     return ",".join(parts)
 
@@ -67,6 +66,7 @@ def qemu(
     agent: Path,
     console: Path,
     shares: Sequence[Path],
+    slots: Path,
 ) -> list[str]:
     """Build the command.
 
@@ -79,6 +79,7 @@ def qemu(
         agent: Socket where the host waits for the guest's agent.
         console: File for what the guest's kernel prints.
         shares: Folders that the guest may write to.
+        slots: Folder by which the compilers of this lab are kept few; it is made.
 
     """
     speed = ["-accel", "kvm", "-cpu", "host"] if accelerator == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "max"]
@@ -96,7 +97,7 @@ def qemu(
         *("-chardev", f"file,id=console,path={_comma(str(console))}", "-serial", "chardev:console"),
         *("-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,path={_comma(str(agent))}"),
         *("-device", "virtserialport,chardev=agent,name=accel_magic.agent"),
-        *("-netdev", _network(settings), "-device", "virtio-net-pci,netdev=net,romfile="),
+        *("-netdev", _network(settings, slots), "-device", "virtio-net-pci,netdev=net,romfile="),
         *("-device", json.dumps(npu)),
         *_files("root", Path("/"), readonly=True),
     ]
@@ -107,15 +108,7 @@ def qemu(
 
 def device(settings: Settings, *, socket: Path, log: Path, statistics: Path) -> list[str]:
     """Build the emulated NPU's command."""
-    command = [
-        sys.executable,
-        "-m",
-        "accel_magic.lab.device",
-        "--socket",
-        str(socket),
-        "--job-us",
-        str(settings.job_us),
-    ]
+    command = own_python.command("accel_magic.lab.device", "--socket", str(socket), "--job-us", str(settings.job_us))
     command += ["--log", str(log), "--statistics", str(statistics)]
     for fault in settings.faults:
         command += ["--fault", fault]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING
 
+from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import cache
 from accel_magic.lab.level_zero import parts
@@ -25,6 +25,6 @@ def install(folder: Path) -> parts.LevelZero | None:
     try:
         target.symlink_to(compile_load(cache() / "programs"))
     except MachineError:
-        target.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m accel_magic.lab.npu "$@"\n')
+        target.write_text(f'#!/bin/sh\nexec {shlex.join(own_python.command("accel_magic.lab.npu"))} "$@"\n')
         target.chmod(0o755)
     return parts.install(folder)

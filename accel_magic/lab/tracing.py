@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import errors
+from accel_magic import errors, own_python
 from accel_magic.api import Options, finish
 from accel_magic.lab.connection import Completed
 from accel_magic.traces import files, handover
@@ -56,7 +55,7 @@ def trace(
     request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
     with tempfile.TemporaryDirectory(dir=lab.exchange) as folder:
         target = Path(folder, "recording")
-        arguments = [sys.executable, "-m", "accel_magic.lab.guest.record", str(target)]
+        arguments = own_python.command("accel_magic.lab.guest.record", str(target))
         done = lab.run(arguments, input=json.dumps(request).encode(), timeout=timeout, on_output=on_output)
         answer = Path(f"{target}.json")
         if not answer.exists():
@@ -64,10 +63,11 @@ def trace(
                 "tracing in the lab failed",
                 why=done.stderr.decode(errors="replace").strip() or f"the guest's side ended with {done.status}",
                 fix=f"see the logs in {lab.logs}",
+                code="lab.trace-failed",
             )
         told = json.loads(answer.read_text())
         if "error" in told:
             kind = getattr(errors, told.pop("error"))
-            raise kind(told["what"], why=told["why"], fix=told["fix"])
+            raise kind(told["what"], why=told["why"], fix=told["fix"], code=told["code"])
         recording = handover.read(target)
     return finish(recording, Completed(tuple(command), told["status"], done.stdout, done.stderr), save)

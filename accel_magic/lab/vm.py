@@ -109,6 +109,7 @@ class Lab:
                     agent=agent,
                     console=self.logs / "console.log",
                     shares=shares,
+                    slots=folder / "compilers",
                 ),
                 "socket": str(npu),
                 "folder": str(folder),

@@ -29,19 +29,24 @@ class Cell:
         return eval(self.last, namespace) if self.last is not None else None  # noqa: S307
 
 
-def compile_cell(shell: Any, magic: str, line: str, cell: str) -> Cell:
-    """Compile the cell under its magic's line, so that line numbers and source in tracebacks are those of the notebook.
+def compile_cell(shell: Any, head: str, cell: str) -> Cell:
+    """Compile the cell under its magics' lines, so that line numbers and source in tracebacks are the notebook's.
+
+    Args:
+        shell: IPython's.
+        head: Everything above the code, with the last line's end.
+        cell: The code.
 
     Raises:
         SyntaxError: As for any cell; nothing has been attached by then.
         TraceStateError: The cell awaits at top level.
 
     """
-    # The magic's own line comes first; empty lines after it are taken away by IPython.
+    # The magics' own lines come first; empty lines after them are taken away by IPython.
     empty = cell[: len(cell) - len(cell.lstrip())].count("\n")
-    source = "\n" * (1 + empty) + shell.transform_cell(cell)
+    source = "\n" * (head.count("\n") + empty) + shell.transform_cell(cell)
     name = _name_of_running_cell(shell) or shell.compile.cache(source, shell.execution_count)
-    text = f"%%{magic} {line}\n{cell}"
+    text = head + cell
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     tree = shell.transform_ast(ast.parse(source, name))
     last = None

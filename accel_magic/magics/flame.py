@@ -8,13 +8,14 @@ from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, out
 from traitlets import Bool, CaselessStrEnum, Int
 
 from accel_magic.banners import banners_of
-from accel_magic.magics.flame_options import parse
+from accel_magic.magics.flame_options import FlameLine, parse
 from accel_magic.magics.traced import TracedCells
 from accel_magic.session import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.block import Steps
     from accel_magic.flames.trace import FlameTrace
     from accel_magic.probes.plan import Plan
     from accel_magic.views.row import Row
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 class Flame(TracedCells):
     """Defaults of `%%flame`: `%config Flame.rate = 499`."""
 
+    magic = "flame"
     rate = Int(99, help="--rate").tag(config=True)
     off_cpu = Bool(False, help="--off-cpu").tag(config=True)
     threads = Bool(False, help="--threads").tag(config=True)
@@ -35,28 +37,33 @@ class Flame(TracedCells):
     def flame(self, line: str, cell: str | None = None) -> object:
         """Profile the cell. `%flame --help` lists the options."""
         __tracebackhide__ = True
-        read = self.read("flame", parse, line, cell)
-        if read is None:
-            return None
-        chosen, request, live = read
-        common = request.common
-        if common.replay is not None:
-            from accel_magic.flames.sampled import check_playable
-            from accel_magic.playback import Replay
+        return self.run(line, cell)
 
-            check_playable(common.replay)
-            player = Replay(common.replay, speed=common.speed)
-            return self.play_back(request, player, _rows(player) if live else None)
+    def parse(self, line: str) -> FlameLine:
+        """See `TracedCells.parse`."""
+        return parse(line)
+
+    def tracer(self, chosen: FlameLine) -> tuple[Steps[Any], Callable[[], object]]:
+        """See `TracedCells.tracer`."""
         from accel_magic.flames.options import FlameOptions
         from accel_magic.flames.trace import FlameTrace
 
+        if not chosen.common.dry_run:
+            warm_up()  # the helper processes come up while the probes are matched
         defaults = {name: getattr(self, name) for name in ("rate", "off_cpu", "threads", "sampler")}
         options = FlameOptions(**{**defaults, **chosen.given})
-        trace = FlameTrace(options, save=common.save)
-        if common.dry_run:
-            return _dry_run(trace)
-        warm_up()  # the helper processes come up while the probes are matched
-        return self.trace_cell(request, trace, _rows(trace) if live else None)
+        trace = FlameTrace(options, save=chosen.common.save)
+        return trace, lambda: _dry_run(trace)
+
+    def rows(self, steps: Steps[Any]) -> Callable[[Plan | None], Row]:
+        """See `TracedCells.rows`."""
+        from accel_magic.views.live_flame import FlameRow, waiting_row
+
+        def make(plan: Plan | None) -> Row:
+            shown = banners_of(steps)
+            return waiting_row(shown) if plan is None else FlameRow(plan, shown)
+
+        return make
 
 
 def cells_of(shell: Any) -> Callable[[], Mapping[str, str]]:
@@ -75,15 +82,3 @@ def _dry_run(trace: FlameTrace) -> object:
 
     plan = trace.prepare()
     return ThreadDryRun(trace.options.rate, trace.notes) if plan is None else DryRun.of(plan)
-
-
-def _rows(trace: Any) -> Any:
-    """What makes the live row of a trace or of a playback."""
-
-    def make(plan: Plan | None) -> Row:
-        from accel_magic.views.live_flame import FlameRow, waiting_row
-
-        shown = banners_of(trace)
-        return waiting_row(shown) if plan is None else FlameRow(plan, shown)
-
-    return make

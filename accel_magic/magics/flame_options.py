@@ -48,6 +48,8 @@ def parser() -> Parser:
     add("--gpu", action="store_true", default=None, help="time of GPU kernels, under the line that launched them")
     add("--device", choices=("auto", "cuda", "cpu"), help="with --gpu: cpu is the CPU device (simulated)")
     add("--xe", action="store_true", default=None, help="run iaprof around the cell too, for Intel's Xe GPUs")
+    add("--interval", type=_milliseconds, metavar="MS", help="with --xe: length of iaprof's intervals (10)")
+    add("--eu-stall-subsample", type=lines.count, metavar="N", help="with --xe: iaprof keeps one of N samples (100)")
     add("--sampler", choices=get_args(Sampler), help="bpf: in the kernel; thread: needs no privilege (auto)")
     add("--all-frames", action="store_true", default=None, help="keep the notebook's own frames below the cell")
     add("--max-events", type=lines.count, metavar="N", help="keep no more than N samples, waits and calls")
@@ -60,6 +62,10 @@ def _rate(text: str) -> int:
     return int(lines.positive(text, int, "a whole number of samples per second"))
 
 
+def _milliseconds(text: str) -> int:
+    return int(lines.positive(text, int, "a whole number of milliseconds"))
+
+
 def _microseconds(text: str) -> float:
     return float(lines.positive(text, float, "a positive number of microseconds"))
 
@@ -69,6 +75,10 @@ def _mebibytes(text: str) -> float:
 
 
 OPTION_NAMES = lines.option_names(parser())
+_NAMES = (
+    *("rate", "off_cpu", "threads", "gpu", "device", "xe", "interval", "eu_stall_subsample"),
+    *("sampler", "all_frames", "max_events", "buffer"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,8 +98,7 @@ def parse(line: str) -> FlameLine:
 
     """
     values = parser().parse_intermixed_args(lines.words_of("flame", line))
-    names = ("rate", "off_cpu", "threads", "gpu", "device", "xe", "sampler", "all_frames", "max_events", "buffer")
-    given = lines.given_of(values, names)
+    given = lines.given_of(values, _NAMES)
     probes = (*values.probes, *(values.more or ()))
     if probes:
         given["probes"] = probes

@@ -11,10 +11,15 @@ from accel_magic.api import Options, Trace
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics.options import Line, parse
-from accel_magic.magics.traced import Request, TracedCells
+from accel_magic.magics.traced import TracedCells
+from accel_magic.player import Player
+from accel_magic.probes import bpftrace
 from accel_magic.session import warm_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.block import Steps
     from accel_magic.probes.plan import Plan
     from accel_magic.views.live import LiveRow
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 class KTrace(TracedCells):
     """Defaults of `%%ktrace`: `%config KTrace.mode = "count"`."""
 
+    magic = "ktrace"
     mode = CaselessStrEnum(("auto", "count", "events"), "auto", help="--mode").tag(config=True)
     scope = Unicode("", help="--scope; empty: by the kind of probe").tag(config=True)
     max_events = Int(0, help="--max-events; 0: the default of the mode").tag(config=True)
@@ -43,38 +49,33 @@ class KTrace(TracedCells):
     def ktrace(self, line: str, cell: str | None = None) -> object:
         """Trace the cell. `%ktrace --help` lists probes and options."""
         __tracebackhide__ = True
-        read = self.read("ktrace", parse, line, cell)
-        if read is None:
-            return None
-        chosen, request, live = read
-        common = request.common
-        if common.replay is not None:
-            from accel_magic.playback import Replay
+        bpftrace.check(line, cell or "")
+        return self.run(line, cell)
 
-            player = Replay(common.replay, speed=common.speed)
-            return self.play_back(request, player, _rows(player) if live else None)
+    def parse(self, line: str) -> Line:
+        """See `TracedCells.parse`."""
+        return parse(line)
+
+    def tracer(self, chosen: Line) -> tuple[Steps[Any], Callable[[], object]]:
+        """See `TracedCells.tracer`."""
+        common = chosen.common
+        if not common.dry_run:
+            warm_up()  # the helper processes come up while the probes are matched
         if chosen.program is not None:
-            return self._program(chosen, request)
+            from accel_magic.program import ProgramTrace
+
+            more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
+            program = ProgramTrace(chosen.program, chosen.probes, {**chosen.given, **more})
+            return program, program.dry_run
         trace = Trace(chosen.probes, self._options(chosen), save=common.save)
-        if common.dry_run:
-            from accel_magic.views.dry_run import DryRun
+        return trace, lambda: _dry_run(trace)
 
-            return DryRun.of(trace.prepare())
-        warm_up()  # the helper processes come up while the probes are matched
-        return self.trace_cell(request, trace, _rows(trace) if live else None)
+    def rows(self, steps: Steps[Any]) -> Callable[[Plan], LiveRow] | None:
+        """See `TracedCells.rows`."""
+        from accel_magic.views.live import LiveRow
 
-    def _program(self, chosen: Line, request: Request) -> object:
-        __tracebackhide__ = True
-        from accel_magic.program import ProgramTrace
-
-        assert chosen.program is not None  # noqa: S101 - the caller looked
-        common = request.common
-        more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
-        trace = ProgramTrace(chosen.program, chosen.probes, {**chosen.given, **more})
-        if common.dry_run:
-            return trace.dry_run()
-        warm_up()
-        return self.trace_cell(request, trace, None)
+        shows = isinstance(steps, Trace | Player)  # a program of the user's has no counters to show
+        return (lambda plan: LiveRow(plan, banners_of(steps))) if shows else None
 
     @line_magic
     def accel_doctor(self, line: str) -> object:
@@ -86,12 +87,7 @@ class KTrace(TracedCells):
         return doctor.report(xe=bool(line.strip()))
 
 
-def _rows(trace: Any) -> Any:
-    """What makes the live row of a trace or of a playback."""
+def _dry_run(trace: Trace) -> object:
+    from accel_magic.views.dry_run import DryRun
 
-    def make(plan: Plan) -> LiveRow:
-        from accel_magic.views.live import LiveRow
-
-        return LiveRow(plan, banners_of(trace))
-
-    return make
+    return DryRun.of(trace.prepare())

@@ -1,29 +1,39 @@
-"""What the magics that trace a cell share: attaching around it, running it, handing its result over, playing back."""
+"""What the magics that trace a cell share: reading their lines, attaching, running the cell, handing results over.
+
+Several lines may stand over one cell, of different magics: all of them trace it, or play recordings back.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from IPython.core.magic import Magics
 from IPython.display import display
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from accel_magic.block import add_note
+from accel_magic.block import add_note, keep
 from accel_magic.errors import ProbeError, typed_shortage
+from accel_magic.kernel.own_threads import at_work
 from accel_magic.magics.cell import compile_cell
 from accel_magic.magics.line import HelpRequested
 from accel_magic.player import Player
 from accel_magic.views import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from accel_magic.block import Steps
     from accel_magic.magics.cell import Cell
     from accel_magic.magics.line import Common
+    from accel_magic.results.base import Result
+
+_NEXT_LINE: Final = re.compile(r"(?:[ \t]*\n)*%%(\w+)(?:[ \t]+([^\n]*))?(?:\n|\Z)")
 
 
 def in_kernel(shell: Any) -> bool:
@@ -32,29 +42,34 @@ def in_kernel(shell: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the user wrote: the magic's name, its line, the cell's code ('' for a line magic), the common options."""
+class Part:
+    """One line over a cell, understood.
 
-    magic: str
-    line: str
-    cell: str
+    Attributes:
+        common: Its options that every magic has.
+        steps: Traces, or plays back.
+        examine: Gives what `--dry-run` shows; None of a playback.
+        make_row: Makes the live row of what `steps.prepare` returns; None for no row.
+
+    """
+
     common: Common
+    steps: Steps[Any]
+    examine: Callable[[], object] | None
+    make_row: Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a cell went: its value, what it raised, and what came or failed while its trace was ended."""
+    """How a cell went: its value, what it raised, and what came or failed while its traces were ended."""
 
     value: object
     error: BaseException | None
-    came: BaseException | None
+    came: tuple[BaseException, ...]
 
 
 class TracedCells(Magics, Configurable):
-    """Base of the magics that trace a cell.
-
-    What they trace with is a Block, of which they call prepare, attach, go, stop and abort; a Player has these too.
-    """
+    """Base of the magics that trace a cell."""
 
     live = Bool(True, help="show live counters in a notebook").tag(config=True)
     replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
@@ -62,123 +77,185 @@ class TracedCells(Magics, Configurable):
     )
 
     shell: Any
+    magic: ClassVar[str]
+    """Its name."""
 
-    def read(
-        self, magic: str, parse: Callable[[str], Any], line: str, cell: str | None
-    ) -> tuple[Any, Request, bool] | None:
-        """Parse a line; returns it, the request, and whether a live row is wanted; None after `--help`.
+    @abstractmethod
+    def parse(self, line: str) -> Any:
+        """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
+
+    @abstractmethod
+    def tracer(self, chosen: Any) -> tuple[Steps[Any], Callable[[], object]]:
+        """Give what traces as a parsed line asks for, and what its `--dry-run` shows; nothing is attached yet."""
+
+    @abstractmethod
+    def rows(self, steps: Steps[Any]) -> Callable[[Any], Any] | None:
+        """Give what makes the live row of a trace or playback; None where it has none."""
+
+    def run(self, line: str, cell: str | None) -> object:
+        """Do what a line says, and what further lines of magics like this one say at the cell's top.
 
         Args:
-            magic: The magic's name.
-            parse: Gives a value with the common options as `common`.
             line: As it was written.
             cell: The cell's code; None of a line magic.
 
+        Returns:
+            The result of the last line. Those of the others are displayed before it.
+
         Raises:
-            ProbeError: A mistake on the line, or a line magic that would have to trace.
+            ProbeError: A mistake on a line, or a line magic that would have to trace.
 
         """
+        __tracebackhide__ = True
+        lines, head, code = self._lines(line, cell)
         try:
-            chosen = parse(line)
+            parts = [magics.part(text, has_cell=cell is not None) for magics, text in lines]
         except HelpRequested as help_text:
             print(help_text)
             return None
-        common = chosen.common
-        code = body_of(magic, cell, common)
+        if any(part.common.dry_run for part in parts):
+            *others, last = [part.examine() for part in parts if part.examine is not None]
+            for shown in others:
+                display(shown)
+            return last
+        compiled = compile_cell(self.shell, head, code) if _runs(parts) else None
+        with contextlib.ExitStack() as undo:
+            self._attach(parts, undo)
+            ran = run_cell(compiled, self.shell.user_ns, [part.steps for part in parts])
+        return self._hand_over(parts, ran, code)
+
+    def part(self, line: str, *, has_cell: bool) -> Part:
+        """Understand a line. Raises as `run` does, or HelpRequested."""
+        chosen = self.parse(line)
+        common: Common = chosen.common
+        if not has_cell and common.replay is None and not common.dry_run:
+            raise ProbeError(
+                f"%{self.magic} traces nothing by itself",
+                fix=f"write %%{self.magic}, with two %, over a cell",
+                code="line.no-cell",
+            )
         live = in_kernel(self.shell) and (self.live if common.live is None else common.live)
         if self.replay and common.replay is None:
             suffix = f"-{common.output}" if common.output else ""
-            common = replace(common, replay=self.replay.replace("{output}", suffix))
-        return chosen, Request(magic, line, code, common), live
+            common = replace(common, replay=self.replay.replace("{output}", suffix), dry_run=False)
+        if common.replay is not None:
+            from accel_magic.playback import player
 
-    def trace_cell(self, request: Request, trace: Steps[Any], make_row: Callable[[Any], Any] | None) -> object:
-        """Trace the cell and return the result.
+            playing = player(common.replay, speed=common.speed)
+            shows = self._of(playing.kind) or self
+            return Part(common, playing, None, shows.rows(playing) if live else None)
+        steps, examine = self.tracer(chosen)
+        return Part(common, steps, examine, self.rows(steps) if live else None)
 
-        Args:
-            request: What was written.
-            trace: What to trace with.
-            make_row: Makes the live row of what `trace.prepare` returns; None for no row.
+    def _lines(self, line: str, cell: str | None) -> tuple[list[tuple[TracedCells, str]], str, str]:
+        """Take the lines of magics like this one off a cell: magic and text of each; what was taken off; the code."""
+        lines: list[tuple[TracedCells, str]] = [(self, line)]
+        head, code = f"%%{self.magic} {line}\n", cell or ""
+        while found := _NEXT_LINE.match(code):
+            owner = self._of(found[1])
+            if owner is None:
+                break
+            lines.append((owner, found[2] or ""))
+            head, code = head + found[0], code[found.end() :]
+        return lines, head, code
 
+    def _of(self, magic: str) -> TracedCells | None:
+        """Find the magics like this one that a cell magic's name calls."""
+        found = getattr(self.shell.magics_manager.magics["cell"].get(magic), "__self__", None)
+        return found if isinstance(found, TracedCells) else None
+
+    def _attach(self, parts: Sequence[Part], undo: contextlib.ExitStack) -> None:
+        """Attach traces, with live rows where they are wanted; `undo` takes the rows away.
+
+        A result is assigned to the variable that a line names before an interrupt can come.
         """
+        with at_work():
+            for part in parts:
+                undo.callback(part.steps.abort)  # an interrupt may come between attaching and the cell
+                name = part.common.output
+                part.steps.on_result = functools.partial(self._assign, name) if name is not None else None
+            with typed_shortage():
+                plans = [part.steps.prepare() for part in parts]
+                for part in parts:
+                    part.steps.check()
+            ahead.wait()  # imports during the trace would be traced
+            for part, plan in zip(parts, plans, strict=True):
+                if part.make_row is None:
+                    part.steps.attach()
+                    continue
+                row = part.make_row(plan)
+                undo.callback(row.close)
+                row.open()
+                part.steps.attach(_updating(row))
+
+    def _assign(self, name: str, result: Result) -> None:
+        self.shell.user_ns[name] = result
+
+    def _hand_over(self, parts: Sequence[Part], ran: Ran, code: str) -> object:
+        """Show the cell's own value and the results, or the partial ones and raise."""
         __tracebackhide__ = True
-        code = compile_cell(self.shell, request.magic, request.line, request.cell)
-        return self._run(request, trace, make_row, code)
-
-    def play_back(self, request: Request, player: Player[Any, Any], make_row: Callable[[Any], Any] | None) -> object:
-        """Play a recording back; the cell's code runs only where that was asked for. Arguments as of `trace_cell`."""
-        __tracebackhide__ = True
-        if request.common.run:
-            return self.trace_cell(request, player, make_row)
-        return self._run(request, player, make_row, None)
-
-    def _run(
-        self, request: Request, steps: Steps[Any], make_row: Callable[[Any], Any] | None, code: Cell | None
-    ) -> object:
-        __tracebackhide__ = True
-        name = request.common.output
-        with contextlib.ExitStack() as undo:
-            undo.callback(steps.abort)  # an interrupt may come between attaching and the cell
-            if name is not None:
-                steps.on_result = lambda result: self.shell.user_ns.update({name: result})
-            attach(undo, steps, make_row)
-            ran = run_cell(code, self.shell.user_ns, steps)
-        return self._hand_over(steps, ran, request)
-
-    def _hand_over(self, steps: Steps[Any], ran: Ran, request: Request) -> object:
-        """Show the cell's own value and return the result; after an error show the partial result and raise."""
-        __tracebackhide__ = True
-        quiet = self.shell.displayhook.semicolon_at_end_of_expression(request.cell)
-        raised = ran.came if ran.error is None else ran.error
-        if ran.value is not None and not quiet:
-            display(ran.value)
-        if raised is None:
-            return steps.result
-        if steps.has_result and not quiet:
-            display(steps.result)
-        if ran.error is not None and isinstance(ran.came, Exception):  # the user's own error goes first
-            add_note(ran.error, ran.came)
-        raise raised
+        results = [part.steps.result for part in parts if part.steps.has_result]
+        if results:
+            keep(results[-1])
+        first, *others = [error for error in (ran.error, *ran.came) if error is not None] or [None]
+        shown = [*([] if ran.value is None else [ran.value]), *(results[:-1] if first is None else results)]
+        quiet = self.shell.displayhook.semicolon_at_end_of_expression(code)
+        for each in () if quiet else shown:
+            display(each)
+        if first is None:
+            return results[-1]
+        for other in others:
+            if isinstance(other, Exception):
+                add_note(first, other)
+        raise first
 
 
-def body_of(magic: str, cell: str | None, common: Common) -> str:
-    """Give the cell's code; a line magic has none. Raises ProbeError where a line magic would have to trace."""
-    if cell is not None:
-        return cell
-    if common.replay is None and not common.dry_run:
-        raise ProbeError(f"%{magic} traces nothing by itself", fix=f"write %%{magic}, with two %, over a cell")
-    return ""  # a cell magic would need a body for these
+def _runs(parts: Sequence[Part]) -> bool:
+    """Whether the cell's code runs. Raises ProbeError where one line plays back, and the code of another should run."""
+    playing = [part for part in parts if part.common.replay is not None]
+    if any(part.common.run for part in playing):
+        return True
+    if playing and len(playing) < len(parts):
+        raise ProbeError(
+            "one line plays a recording back and another one traces",
+            why="a playback does not run the cell, which leaves nothing to trace",
+            fix="give every line a recording (--replay), or let the playback run the cell too (--run)",
+            code="line.replay-beside-trace",
+        )
+    return not playing
 
 
-def attach(undo: contextlib.ExitStack, steps: Steps[Any], make_row: Callable[[Any], Any] | None) -> None:
-    """Attach a trace, with a live row where one is wanted; `undo` takes the row away."""
-    with typed_shortage():
-        plan = steps.prepare()
-        steps.check()
-    ahead.wait()  # imports during the trace would be traced
-    if make_row is None:
-        steps.attach()
-        return
-    row = make_row(plan)
-    undo.callback(row.close)
-    row.open()
-    steps.attach(lambda samples: row.update(*samples))
+def _updating(row: Any) -> Callable[[list[Any]], None]:
+    return lambda samples: row.update(*samples)
 
 
-def run_cell(code: Cell | None, namespace: dict[str, Any], steps: Steps[Any]) -> Ran:
-    """Run a cell around which something is attached, or where there is none play to the end; then stop."""
+def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any]]) -> Ran:
+    """Run a cell, or where there is none play to the end, between `go` and `stop` of all traces."""
     __tracebackhide__ = True
-    value, error = None, None
+    value, error, gone = None, None, 0
     try:
-        steps.go()
+        with at_work():
+            for steps in traces:
+                gone += 1
+                steps.go()
         value = code.run(namespace) if code is not None else None
-        if isinstance(steps, Player):
-            steps.rest()  # the cell may be faster than the recording
-    except BaseException as raised:  # noqa: BLE001 - raised again once the trace is taken down
+        for steps in traces:
+            if isinstance(steps, Player):
+                steps.rest()
+    except BaseException as raised:  # noqa: BLE001 - raised again once the traces are taken down
         error = raised
         if error.__traceback__ is not None:  # this frame is not the user's
             error.__traceback__ = error.__traceback__.tb_next
     try:
-        return Ran(value, error, steps.end(error, value))
-    except BaseException as early:  # noqa: BLE001 - it came before `end` had begun
-        came = steps.end(early if error is None else error, value)
-        return Ran(value, error, early if came is None else came)
+        return Ran(value, error, _ended(traces[:gone], error, value))
+    except BaseException as early:  # noqa: BLE001 - an interrupt that came before the end of a trace had begun
+        return Ran(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
+
+
+def _ended(traces: Sequence[Steps[Any]], error: BaseException | None, value: object) -> tuple[BaseException, ...]:
+    """End the traces that are running, the last one first; gives what came or failed meanwhile."""
+    with at_work():
+        for steps in traces:
+            steps.halt()
+        ended = [steps.end(error, value) for steps in reversed(traces) if steps.running]
+    return tuple(came for came in ended if came is not None)

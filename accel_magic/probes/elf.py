@@ -1,4 +1,8 @@
-"""What symbols and USDT notes need of an ELF file: its sections' bytes, and addresses as file offsets."""
+"""What symbols and USDT notes need of an ELF file: its sections' bytes, and addresses as file offsets.
+
+The file may be anyone's. What a header says decides neither how much memory is used nor how long reading takes: tables
+have limits, a table that lies in a hole of the file is refused, and nothing is read that was not asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,11 @@ import os
 import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
-from elftools.common.exceptions import ELFError
-from elftools.construct import ConstructError
-from elftools.elf.elffile import ELFFile
 
+from accel_magic import foreign_files
 from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
@@ -25,24 +27,45 @@ SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 """One entry of a symbol table; the lower half of `info` is its type, the upper its binding."""
-TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
 IFUNC = 10
 FUNCTIONS = (2, IFUNC)
 """Types of symbols that are code; an IFUNC is a resolver."""
-_EXECUTABLE = 1  # PF_X
-_MOST_SECTIONS = 100_000
-DAMAGED = (
-    ELFError,
-    ConstructError,
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    TypeError,
-    ValueError,
+SYMTAB: Final = 2
+DYNSYM: Final = 11
+_NOBITS: Final = 8
+_COMPRESSED: Final = 0x800
+_LOADED: Final = 1
+_EXECUTABLE: Final = 1
+_X86_64: Final = 62
+_MAGIC: Final = b"\x7fELF"
+_CLASSES: Final = {1: 32, 2: 64}
+_LITTLE_ENDIAN: Final = 1
+_IDENTIFICATION: Final = 16
+_HEADER: Final = struct.Struct("<16xHHIQQQIHHHHHH")
+_SECTION: Final = np.dtype(
+    [
+        *((name, "<u4") for name in ("name", "type")),
+        *((name, "<u8") for name in ("flags", "address", "offset", "size")),
+        *((name, "<u4") for name in ("link", "info")),
+        *((name, "<u8") for name in ("alignment", "entry")),
+    ]
 )
-"""What pyelftools raises over damaged files."""
+_SEGMENT: Final = np.dtype(
+    [
+        *((name, "<u4") for name in ("type", "flags")),
+        *((name, "<u8") for name in ("offset", "address", "physical", "file_size", "memory_size", "alignment")),
+    ]
+)
+_MANY_SEGMENTS: Final = 0xFFFF
+"""Number of segments that stands in the first section instead."""
+_MOST_SECTIONS: Final = 100_000
+_LARGEST_TABLE: Final = 1 << 28
+_SMALL: Final = 1 << 16
+"""Bytes of a table that may lie in a hole."""
+_LONGEST_NAME: Final = 1 << 14
+_LONGEST_SECTION_NAME: Final = 256
+DAMAGED: Final = (ValueError, struct.error, LookupError, ArithmeticError, MemoryError)
+"""What reading a damaged file raises."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +87,15 @@ class Segments:
 
 @dataclass(frozen=True)
 class Section:
-    """One section: its header's numbers and, where the file holds any, its bytes."""
+    """Header of one section: its name, the numbers that ELF gives it, and where its bytes are in the file."""
 
     name: str
-    type: str
+    type: int
+    flags: int
     address: int
+    offset: int
+    size: int
     link: int
-    data: bytes
 
 
 @dataclass(frozen=True)
@@ -80,41 +105,49 @@ class Elf:
     machine: str
     segments: Segments
     executable: Segments
-    _file: ELFFile
+    sections: tuple[Section, ...]
+    _file: BinaryIO
 
-    def section_headers(self) -> Iterator[tuple[int, str, str]]:
-        """Go through (index, name, type) of all sections."""
-        for index, section in enumerate(self._file.iter_sections()):
-            yield index, str(section.name), str(section["sh_type"])
+    def named(self, name: str) -> Section | None:
+        """Find the first section of this name; None where there is none."""
+        return next((section for section in self.sections if section.name == name), None)
+
+    def table(self, type_: int) -> Section | None:
+        """Find the symbol table of this type: a file has one of each at most; None where there is none."""
+        return next((section for section in self.sections if section.type == type_), None)
 
     def section_end(self, index: int) -> int:
         """Address behind a section; 0 where there is no such section."""
-        if index >= self._file.num_sections():
-            return 0
-        section = self._file.get_section(index)
-        return int(section["sh_addr"]) + int(section["sh_size"])
+        return self.sections[index].address + self.sections[index].size if index < len(self.sections) else 0
 
-    def section(self, index: int) -> Section:
-        """Read one section."""
-        section = self._file.get_section(index)
-        data = b"" if section["sh_type"] == "SHT_NOBITS" else section.data()
-        return Section(section.name, str(section["sh_type"]), section["sh_addr"], section["sh_link"], data)
+    def data(self, section: Section) -> bytes:
+        """Read the bytes of a section.
+
+        Raises:
+            ValueError: The file does not hold them, or they are more than a section may have.
+
+        """
+        return _data(self._file, section)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Elf]:
+def opened(path: Path, *, follow: bool = True) -> Iterator[Elf]:
     """Open a program or shared library; damage found within the block is reported too.
 
+    Args:
+        path: The file.
+        follow: Whether the last part of the path may be a symbolic link.
+
     Raises:
-        ProbeError: It cannot be read, is no ELF file, is damaged, or holds code of another width or byte order.
+        ProbeError: It cannot be read, is not an ELF file, is damaged, or holds code of another width or byte order.
 
     """
     try:
-        with path.open("rb") as stream:
+        with foreign_files.opened(path, follow=follow) as stream:
             yield read(stream, str(path))
     except OSError as error:
         raise ProbeError(
-            f"{path} cannot be read", why=os.strerror(error.errno) if error.errno else str(error)
+            f"{path} cannot be read", why=error.strerror or str(error), code="probe.unreadable-file"
         ) from error
     except DAMAGED as error:
         why = str(error) or type(error).__name__
@@ -122,6 +155,7 @@ def opened(path: Path) -> Iterator[Elf]:
             f"{path} is not a program or library, or is damaged",
             why=why,
             fix="name an ELF file, e.g. uprobe:libc:malloc",
+            code="probe.not-elf",
         ) from error
 
 
@@ -133,16 +167,41 @@ def read(stream: BinaryIO, name: str) -> Elf:
         Exception: One of `DAMAGED`.
 
     """
-    file = ELFFile(stream)
-    if file.elfclass != 64 or not file.little_endian:
+    start = _bytes(stream, 0, _IDENTIFICATION)
+    if not start.startswith(_MAGIC) or start[4] not in _CLASSES:
+        raise ValueError("it does not begin like an ELF file")
+    width, little_endian = _CLASSES[start[4]], start[5] == _LITTLE_ENDIAN
+    if width != 64 or not little_endian:
         raise ProbeError(
             f"{name} cannot be probed",
-            why=f"it holds {file.elfclass}-bit {'little' if file.little_endian else 'big'}-endian code",
+            why=f"it holds {width}-bit {'little' if little_endian else 'big'}-endian code",
             fix="name a 64-bit program or library of this machine",
+            code="probe.foreign-code",
         )
-    if file.num_sections() > _MOST_SECTIONS:
-        raise ValueError(f"it claims {file.num_sections()} sections")
-    return Elf(str(file["e_machine"]), _segments(file, 0), _segments(file, _EXECUTABLE), file)
+    fields = _HEADER.unpack(_bytes(stream, 0, _HEADER.size))
+    machine, segments_at, sections_at = fields[1], fields[4], fields[5]
+    segment_size, segment_count, section_size, section_count, names = fields[8:]
+    headers = np.zeros(0, _SECTION)
+    if sections_at:
+        first = _rows(stream, sections_at, 1, _SECTION, section_size)[0]
+        section_count = section_count or int(first["size"])
+        names = int(first["link"]) if names == _MANY_SEGMENTS else names
+        segment_count = int(first["info"]) if segment_count == _MANY_SEGMENTS else segment_count
+        headers = _rows(stream, sections_at, section_count, _SECTION, section_size)
+    segments = _rows(stream, segments_at, segment_count, _SEGMENT, segment_size)
+    kept = segments[segments["type"] == _LOADED]
+    return Elf(
+        machine="EM_X86_64" if machine == _X86_64 else str(machine),
+        segments=_segments(kept),
+        executable=_segments(kept[kept["flags"] & _EXECUTABLE > 0]),
+        sections=_sections(stream, headers, names),
+        _file=stream,
+    )
+
+
+def name_at(strings: bytes, start: int, end: bytes = b"\0") -> str:
+    """Read the name that begins at a place of a table of names, each with this byte behind it."""
+    return strings[start : start + _LONGEST_NAME].partition(end)[0].decode(errors="replace")
 
 
 def identity(path: Path) -> tuple[str, int, int, int]:
@@ -155,15 +214,52 @@ def identity(path: Path) -> tuple[str, int, int, int]:
     try:
         status = path.stat()
     except OSError as error:
-        raise ProbeError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+        raise ProbeError(
+            f"{path} cannot be read", why=error.strerror or str(error), code="probe.unreadable-file"
+        ) from error
     return str(path), status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _segments(file: ELFFile, flags: int) -> Segments:
-    rows = sorted(
-        (segment["p_vaddr"], segment["p_filesz"], segment["p_offset"])
-        for segment in file.iter_segments("PT_LOAD")
-        if segment["p_flags"] & flags == flags
-    )
-    columns = np.array(rows, np.uint64).reshape(-1, 3)
-    return Segments(columns[:, 0], columns[:, 1], columns[:, 2])
+def _bytes(stream: BinaryIO, offset: int, size: int) -> bytes:
+    """Read a part of a file. Raises ValueError where the file has no such part."""
+    if offset + size > stream.seek(0, os.SEEK_END):
+        raise ValueError("a part of it lies behind its end")
+    stream.seek(offset)
+    data = stream.read(size)
+    if len(data) != size:
+        raise ValueError("it changes while it is read")
+    return data
+
+
+def _rows(stream: BinaryIO, offset: int, count: int, dtype: np.dtype[np.void], size: int) -> NDArray[np.void]:
+    """Read a table of headers, each of `size` bytes as the file says."""
+    if count and size != dtype.itemsize:
+        raise ValueError(f"its headers have {size} bytes")
+    if count > _MOST_SECTIONS:
+        raise ValueError(f"it claims {count} headers")
+    return np.frombuffer(_bytes(stream, offset, count * dtype.itemsize) if count else b"", dtype)
+
+
+def _sections(stream: BinaryIO, headers: NDArray[np.void], names: int) -> tuple[Section, ...]:
+    fields = ("type", "flags", "address", "offset", "size", "link")
+    rows = list(zip(*(headers[field].tolist() for field in fields), strict=True))
+    text = _data(stream, Section("the table of section names", *rows[names])) if names < len(rows) else b""
+    titles = (text[start : start + _LONGEST_SECTION_NAME].partition(b"\0")[0] for start in headers["name"].tolist())
+    return tuple(Section(title.decode(errors="replace"), *row) for title, row in zip(titles, rows, strict=True))
+
+
+def _data(stream: BinaryIO, section: Section) -> bytes:
+    if section.type == _NOBITS:
+        return b""
+    if section.flags & _COMPRESSED:
+        raise ValueError(f"{section.name} is compressed")
+    if section.size > _LARGEST_TABLE:
+        raise ValueError(f"{section.name} claims {section.size} bytes")
+    if section.size > _SMALL and foreign_files.has_hole(stream, section.offset, section.size):
+        raise ValueError(f"{section.name} claims {section.size} bytes, and the file has a hole there")
+    return _bytes(stream, section.offset, section.size)
+
+
+def _segments(rows: NDArray[np.void]) -> Segments:
+    rows = rows[np.lexsort((rows["offset"], rows["file_size"], rows["address"]))]
+    return Segments(*(np.ascontiguousarray(rows[name], np.uint64) for name in ("address", "file_size", "offset")))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes import kernel_functions, tracefs
+from accel_magic.probes import kernel_functions, presets, tracefs
 from accel_magic.probes.globs import matcher, suggestion
 from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS, UNREADABLE, ProbePoint, ProbeSpec, Skipped
 
@@ -200,13 +200,18 @@ def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str]
 def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
     from accel_magic.probes import libraries, symbols  # they bring an ELF reader and numpy
 
-    path = libraries.resolve(spec.target, pid)
-    known = symbols.functions(path)
-    if not known.names:
-        raise symbols.no_symbols(path)
-    found = known.match(spec.name)
-    if not found:
-        raise _unmatched(spec, f"functions of {path}", known.names)
+    try:
+        path = libraries.resolve(spec.target, pid)
+        known = symbols.functions(path)
+        if not known.names:
+            raise symbols.no_symbols(path)
+        found = known.match(spec.name)
+        if not found:
+            raise _unmatched(spec, f"functions of {path}", known.names)
+    except ProbeError as error:
+        if presets.is_npu_driver(spec.target) and spec.name.startswith("ze"):
+            raise _in_the_loader(spec, error) from None
+        raise
     points, skipped, resolvers = [], [], []
     for function in found:
         if _COLD in function.name:
@@ -228,6 +233,18 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
                 )
             )
     return Expansion(points, skipped, [_about_resolvers(spec, resolvers)] if resolvers else [])
+
+
+def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
+    """Error for a function of Level Zero that was looked for in the NPU driver's library."""
+    name = "zeMemAllocHost" if set(spec.name) & set("*?[") else spec.name
+    return ProbeError(
+        error.what,
+        why=f"{error.why}; {presets.WHY_THE_LOADER}" if error.why else presets.WHY_THE_LOADER,
+        fix=f"{spec.kind}:{presets.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is no "
+        f"loader: {presets.INSTALL[presets.LOADER]}",
+        code="probe.npu-driver-library",
+    )
 
 
 def _about_resolvers(spec: ProbeSpec, names: list[str]) -> str:

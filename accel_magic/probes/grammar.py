@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes import captures, presets
+from accel_magic.probes import bpftrace, captures, presets
 from accel_magic.probes.globs import suggestion
 from accel_magic.probes.plan import THREAD_KINDS, USER_KINDS, Kind, ProbeSpec
 
@@ -65,9 +65,10 @@ def parse(text: str) -> ProbeSpec:
         text: A word such as `intel_vpu:ivpu_*`, `latency:uprobe:libc:malloc` or `!kprobe:vfs_*`.
 
     Raises:
-        ProbeError: Not a probe; the fix shows the right form.
+        ProbeError: Not a probe; the fix shows the right form, or what bpftrace code becomes.
 
     """
+    bpftrace.check(text)
     body = text
     exclude = body.startswith(PREFIX_EXCLUDE)
     body = body.removeprefix(PREFIX_EXCLUDE)

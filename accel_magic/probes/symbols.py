@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes.elf import FUNCTIONS, IFUNC, SYMBOL, TABLES, identity, opened
+from accel_magic.probes.elf import DYNSYM, FUNCTIONS, IFUNC, SYMBOL, SYMTAB, identity, name_at, opened
 from accel_magic.probes.globs import is_glob, matcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.probes.elf import Elf
+    from accel_magic.probes.elf import Elf, Section
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def functions(path: Path) -> Symbols:
 def _functions(path: str, *_identity: int) -> Symbols:
     file = Path(path)
     with opened(file) as elf:
-        tables = [_read_table(elf, index) for index, _, type_ in elf.section_headers() if type_ in TABLES]
+        tables = [_read_table(elf, table) for type_ in (SYMTAB, DYNSYM) if (table := elf.table(type_)) is not None]
     entries = {entry: None for table in tables for entry in table}
     if not entries:
         return Symbols((), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
@@ -100,17 +100,15 @@ def _functions(path: str, *_identity: int) -> Symbols:
     return Symbols(names, np.array(offsets, np.uint64), np.array(ifuncs, np.bool_))
 
 
-def _read_table(elf: Elf, index: int) -> list[tuple[str, int, bool]]:
-    section = elf.section(index)
-    strings = elf.section(section.link).data
-    table = np.frombuffer(section.data, SYMBOL, count=len(section.data) // SYMBOL.itemsize)
+def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
+    strings, data = elf.data(elf.sections[section.link]), elf.data(section)
+    table = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
     kind = table["info"] & 0xF
     offsets, loaded = elf.executable.file_offsets(table["value"])
     # Section 0 is "undefined": the symbol lives in another library.
     wanted = np.isin(kind, FUNCTIONS) & (table["section"] != 0) & loaded
     wanted &= table["name"] < len(strings)
-    end = strings.find
-    names = [strings[at : end(b"\0", at)].decode(errors="replace") for at in table["name"][wanted].tolist()]
+    names = [name_at(strings, at) for at in table["name"][wanted].tolist()]
     return [
         (name.partition("@")[0], offset, ifunc)
         for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == IFUNC).tolist(), strict=True)

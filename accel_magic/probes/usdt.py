@@ -59,10 +59,9 @@ def probes(path: Path) -> tuple[UsdtProbe, ...]:
 @lru_cache(maxsize=64)
 def _probes(path: str, *_identity: int) -> tuple[UsdtProbe, ...]:
     with opened(Path(path)) as elf:
-        indices = {name: index for index, name, _ in elf.section_headers()}
-        notes = [index for index, name, _ in elf.section_headers() if name == _SECTION]
-        base = elf.section(indices[_BASE_SECTION]).address if _BASE_SECTION in indices else 0
-        return tuple(probe for index in notes for probe in _read_notes(elf, elf.section(index).data, base))
+        notes, base = elf.named(_SECTION), elf.named(_BASE_SECTION)
+        data = elf.data(notes) if notes is not None else b""
+        return tuple(_read_notes(elf, data, base.address if base is not None else 0))
 
 
 def _read_notes(elf: Elf, data: bytes, base: int) -> Iterator[UsdtProbe]:

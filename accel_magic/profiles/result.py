@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from accel_magic.profiles.labels import label
 
@@ -137,17 +137,6 @@ class ProfileResult:
         from accel_magic.views.page import save
 
         return save(self, self.profile, path)
-
-    def to_pprof(self, path: str | Path) -> NoReturn:
-        """Refuse, and say why and what else there is.
-
-        Raises:
-            MachineError: Always: no kept Python package writes pprof's format.
-
-        """
-        from accel_magic.profiles.pprof import unwritten
-
-        raise unwritten(path)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this profile again into one Parquet file; `accel_magic.open` reads it."""

@@ -58,6 +58,7 @@ class Layout:
         latencies: Rows of the histograms; 0 without latency points.
         record_sizes: Bytes of a record of each ring, without the ring buffer's own header.
         point_layouts: By ProbePoint.id; empty when no events are recorded.
+        stack_frames: Frames that are taken of a native stack at the most; 0 where no stacks are taken.
 
     """
 
@@ -66,6 +67,7 @@ class Layout:
     latencies: int
     record_sizes: tuple[int, ...]
     point_layouts: tuple[PointLayout, ...]
+    stack_frames: int = 0
 
     @property
     def control(self) -> np.dtype[np.void]:
@@ -74,7 +76,8 @@ class Layout:
             [
                 ("enabled", "<u4"),
                 ("recording", "<u4"),
-                ("ignored_tid", "<u4", (2,)),
+                ("at_work", "<u4", (2,)),
+                ("starter", "<u4"),
                 ("ignored_tgid", "<u4", (2,)),
             ]
         )
@@ -103,6 +106,7 @@ class Layout:
                 PointLayout(point["ring"], tuple(Item(**item) for item in point["items"]))
                 for point in data["point_layouts"]
             ),
+            stack_frames=data["stack_frames"],
         )
 
     def record(self, ring: int) -> np.dtype[np.void]:
@@ -118,9 +122,10 @@ class Layout:
 class Attachment:
     """Probes attached and waiting: nothing counts until `control.enabled` is set.
 
-    `stacks_fd` is the table of stacks, -1 where the events have none; `waits_fd` that of the waits under way, -1 where
-    none are measured. `misses` are the hits since attaching that no program ran for, `run_ns` the CPU time of programs
-    where the kernel measures it, `notes` what the user must know of the counts; all are asked before detaching.
+    `own_threads_fd` is the map of the tool's threads, `stacks_fd` the table of stacks, -1 where the events have none;
+    `waits_fd` that of the waits under way, -1 where none are measured. `misses` are the hits since attaching that no
+    program ran for, `run_ns` the CPU time of programs where the kernel measures it, `notes` what the user must know of
+    the counts; all are asked before detaching.
     `detach` closes the links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
     """
 
@@ -129,6 +134,7 @@ class Attachment:
     control_fd: int
     counters_fd: int
     histograms_fd: int
+    own_threads_fd: int
     stacks_fd: int
     waits_fd: int
     ring_fds: tuple[int, ...]

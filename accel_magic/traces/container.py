@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
 _CHECKSUM = b".crc32"
 _METADATA_LIMIT = 1 << 30
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
@@ -94,18 +94,34 @@ def opened(path: str | Path, kind: Kind) -> pq.ParquetFile:
     try:
         place = Path(path).expanduser()
         if place.is_dir():
-            raise RecordingError(f"{path} is a folder", why=f"a {kind.what} is one file", fix="give the file in it")
+            raise RecordingError(
+                f"{path} is a folder",
+                why=f"a {kind.what} is one file",
+                fix="give the file in it",
+                code="recording.folder",
+            )
         if place.exists() and not place.is_file():
             raise RecordingError(
-                f"{path} is not a {kind.what}", why="it is not a regular file", fix="give a Parquet file"
+                f"{path} is not a {kind.what}",
+                why="it is not a regular file",
+                fix="give a Parquet file",
+                code="recording.not-a-file",
             )
         if not is_parquet(place):
-            why = "it is not a Parquet file" if place.stat().st_size else "it is empty"
-            raise RecordingError(f"{path} is not a {kind.what}", why=why, fix=kind.fix)
+            empty = not place.stat().st_size
+            raise RecordingError(
+                f"{path} is not a {kind.what}",
+                why="it is empty" if empty else "it is not a Parquet file",
+                fix=kind.fix,
+                code="recording.empty" if empty else "recording.unknown-format",
+            )
         return _file(place)
     except FileNotFoundError as error:
         raise RecordingError(
-            f"there is no {kind.what} at {path}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
+            f"there is no {kind.what} at {path}",
+            why="no such file",
+            fix=f"check the path; this is {Path.cwd()}",
+            code="recording.not-found",
         ) from error
     except pa.ArrowException as error:
         raise damaged(path, kind, error) from error
@@ -113,7 +129,9 @@ def opened(path: str | Path, kind: Kind) -> pq.ParquetFile:
         if isinstance(error, OSError) and error.errno is None:  # Arrow's own, about the content
             raise damaged(path, kind, error) from error
         why = getattr(error, "strerror", None) or str(error)
-        raise RecordingError(f"cannot read {path}", why=why, fix="check the path and its permissions") from error
+        raise RecordingError(
+            f"cannot read {path}", why=why, fix="check the path and its permissions", code="recording.unreadable"
+        ) from error
 
 
 def description(file: pq.ParquetFile, path: str | Path, kind: Kind) -> bytes:
@@ -125,7 +143,12 @@ def description(file: pq.ParquetFile, path: str | Path, kind: Kind) -> bytes:
     """
     text: bytes | None = (file.metadata.metadata or {}).get(kind.key)
     if text is None:
-        raise RecordingError(f"{path} is not a {kind.what}", why="it is a Parquet file of something else", fix=kind.fix)
+        raise RecordingError(
+            f"{path} is not a {kind.what}",
+            why="it is a Parquet file of something else",
+            fix=kind.fix,
+            code="recording.unknown-format",
+        )
     return text
 
 
@@ -139,7 +162,7 @@ def check(file: pq.ParquetFile, kind: Kind) -> None:
 def is_parquet(place: Path) -> bool:
     """Whether a file begins as Parquet's do. Raises OSError where it cannot be read."""
     with place.open("rb") as start:
-        return start.read(len(_MAGIC)) == _MAGIC
+        return start.read(len(MAGIC)) == MAGIC
 
 
 def keys(place: Path) -> frozenset[bytes]:
@@ -162,14 +185,20 @@ def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
     """Error for a file that contradicts itself."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return RecordingError(
-        f"{path} is damaged", why=reason, fix=f"copy or download the file again, or {kind.again} again"
+        f"{path} is damaged",
+        why=reason,
+        fix=f"copy or download the file again, or {kind.again} again",
+        code="recording.damaged",
     )
 
 
 def newer(path: str | Path, why: str) -> RecordingError:
     """Error for a file of a later version's."""
     return RecordingError(
-        f"{path} was written by a newer accel_magic", why=why, fix="pip install --upgrade accel-magic"
+        f"{path} was written by a newer accel_magic",
+        why=why,
+        fix="pip install --upgrade accel-magic",
+        code="recording.newer",
     )
 
 

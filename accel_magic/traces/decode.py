@@ -49,7 +49,7 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
     Args:
         layout: Of the attachment that wrote them.
         rings: (bytes,) uint8 by ring, whole records.
-        start_ns: CLOCK_MONOTONIC ns that becomes time 0.
+        start_ns: The kernel's CLOCK_MONOTONIC, ns, that becomes time 0.
         limit: Keep the first `limit` events only.
 
     """

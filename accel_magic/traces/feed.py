@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic import channel
+from accel_magic.kernel import own_threads
 from accel_magic.traces.live import LiveLatency, LiveSample
 
 if TYPE_CHECKING:
@@ -33,22 +33,12 @@ class LiveFeed:
         self._labels = [point.function for point in plan.latency_points]
         self._show = show
         self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._started = threading.Event()
-        self.native_id = 0
-        self._thread: threading.Thread | None = None
+        self._thread: own_threads.Thread | None = None
 
-    def start(self, thread_id: Callable[[], int]) -> int:
-        """Start the thread and return its id as `thread_id`, called in it, gives it."""
-
-        def run() -> None:
-            self.native_id = thread_id()
-            self._started.set()
-            self._run()
-
-        self._thread = threading.Thread(target=run, name="accel_magic live", daemon=True)
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic live")
         self._thread.start()
-        self._started.wait()
-        return self.native_id
 
     def stop(self) -> None:
         """End the thread; samples it has not shown yet are dropped. Again is harmless."""

@@ -38,7 +38,7 @@ def write(recording: Recording, path: Path) -> None:
         raise TypeError("only a recording that has just been made can be handed over")
     parts = [
         description.encode(recording, (), recording.event_count),
-        json.dumps({**asdict(raw.layout), "limit": raw.limit}).encode(),
+        json.dumps({**asdict(raw.layout), "limit": raw.limit, "start_ns": raw.start_ns}).encode(),
         *(ring.tobytes() for ring in raw.rings),
     ]
     with path.open("wb") as file:
@@ -72,11 +72,13 @@ def _read(path: Path) -> Recording:
     text, shape, *rings = parts
     recording, _ = description.decode(text)
     fields = json.loads(shape)
-    limit = fields.pop("limit")
+    limit, start_ns = fields.pop("limit"), fields.pop("start_ns")
+    if type(start_ns) is not int or start_ns.bit_length() > 63:
+        raise ValueError(f"it started at {start_ns!r:.40}")
     layout = Layout.from_dict(fields)
     _check(layout, rings, len(recording.plan.points))
     arrays = tuple(np.frombuffer(ring, np.uint8) for ring in rings)
-    return replace(recording, load_events=RawEvents(layout, arrays, recording.start_ns, limit))
+    return replace(recording, load_events=RawEvents(layout, arrays, start_ns, limit))
 
 
 def _check(layout: Layout, rings: list[bytes], points: int) -> None:

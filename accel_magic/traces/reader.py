@@ -5,16 +5,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import itertools
 import os
-import sys
+import signal
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic import channel
+from accel_magic import channel, own_python
 from accel_magic.errors import MachineError, too_many_files, typed_shortage
 from accel_magic.traces.mapped import map_file
 from accel_magic.traces.recording import Samples
@@ -39,39 +39,97 @@ class Read:
 
 
 class Reader:
-    """The reader process; one serves all traces of this process, one after the other."""
+    """The reader process; one serves all traces of this process, several at a time. Any thread may ask."""
 
     def __init__(self) -> None:
-        self._process, self._connection = channel.start_process(
-            [sys.executable, "-m", "accel_magic.traces.reader_process"],
+        self._helper = channel.start_process(
+            own_python.command("accel_magic.traces.reader_process"),
             str(os.getpid()),
             what="reader",
-            environment=_environment(),
+            environment={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
+        self._connection = self._helper.connection
         self._connection.settimeout(_TIMEOUT_S)
+        self._numbers = itertools.count(1)
+        self._asking = threading.Lock()
 
     @property
     def pid(self) -> int:
         """Process id, for leaving its own hits out."""
-        return self._process.pid
+        return self._helper.pid
 
     @property
     def alive(self) -> bool:
         """Whether it can take a trace."""
-        return self._process.poll() is None
+        return self._helper.alive
 
-    def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+    def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> Prepared:
         """Hand over an attachment or a recording; returns when it is mapped."""
-        self._ask({"do": "prepare", **message}, descriptors)
+        number = next(self._numbers)
+        answer, _ = self.ask({"do": "prepare", "trace": number, **message}, descriptors)
+        if "shortage" in answer:
+            raise too_many_files()
+        return Prepared(self, number)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send what has no answer. Raises MachineError when the process has ended."""
+        with self._typed():
+            channel.send(self._connection, message)
+
+    def end(self) -> None:
+        """End the process."""
+        self._helper.end()
+
+    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
+        """Send a message and give its answer. Raises MachineError when the process has ended."""
+        with self._typed():
+            try:
+                channel.send(self._connection, message, descriptors)
+                return channel.receive(self._connection)
+            except OSError:
+                raise
+            except BaseException:
+                self.end()  # the next answer would be taken for another's
+                raise
+
+    @contextlib.contextmanager
+    def _typed(self) -> Any:
+        with self._asking:
+            try:
+                yield
+            except OSError as error:
+                if error.errno == errno.EMFILE:  # of this process, while it took an answer: the reader goes on
+                    raise too_many_files() from None
+                why, killed = self._helper.last_words(), self._helper.process.returncode == -signal.SIGKILL
+                self.end()
+                raise MachineError(
+                    "the reader process ended unexpectedly",
+                    why=f"{why}; the kernel may have been out of memory" if killed else why,
+                    fix="trace again with a lower --max-events, or with --mode count"
+                    if killed
+                    else "trace again; if it happens again, please report it with this message",
+                    code="reader.ended",
+                ) from None
+
+    def forget(self) -> None:
+        """In a forked child: drop the connection and leave the process to its owner."""
+        self._helper.forget()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One trace in the reader process: `go`, then `stop`; or `drop`."""
+
+    reader: Reader
+    number: int
 
     def go(self, start_ns: int) -> None:
-        """Tell that the traced code starts now."""
-        with self._typed():
-            channel.send(self._connection, {"do": "go", "start_ns": start_ns})
+        """Tell that the traced code starts now, CLOCK_MONOTONIC."""
+        self.reader.tell({"do": "go", "trace": self.number, "start_ns": start_ns})
 
     def stop(self, start_ns: int, end_ns: int) -> Read:
         """Take everything that was read. Times are CLOCK_MONOTONIC ns."""
-        answer, descriptors = self._ask({"do": "stop", "end_ns": end_ns})
+        answer, descriptors = self.reader.ask({"do": "stop", "trace": self.number, "end_ns": end_ns})
         try:
             with typed_shortage():
                 table, *rings = [map_file(fd) for fd in descriptors]
@@ -90,48 +148,10 @@ class Reader:
         )
 
     def drop(self) -> None:
-        """Let go of a trace that was prepared and will not be stopped: its maps would live on in the reader."""
-        with contextlib.suppress(OSError):  # it has ended, and the maps with it
-            channel.send(self._connection, {"do": "drop"})
-
-    def end(self) -> None:
-        """End the process."""
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
-
-    def _ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
-        with self._typed():
-            channel.send(self._connection, message, descriptors)
-            return channel.receive(self._connection)
-
-    @contextlib.contextmanager
-    def _typed(self) -> Any:
-        try:
-            yield
-        except OSError as error:
-            self.end()
-            if error.errno == errno.EMFILE:
-                raise too_many_files() from None
-            raise MachineError(
-                "the reader process ended unexpectedly",
-                why=f"{error}; the kernel may have killed it for lack of memory",
-                fix="trace again with a lower --max-events, or with --mode count",
-            ) from None
-        except BaseException:
-            self.end()  # in the middle of a message: the stream is out of step
-            raise
-
-    def forget(self) -> None:
-        """In a forked child: drop the connection and leave the process to its owner."""
-        self._connection.close()
-
-
-def _environment() -> dict[str, str]:
-    """The reader must find this package where this process found it, and needs only one thread."""
-    package_parent = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        """Let go of a trace that will not be stopped: its maps would live on in the reader. Again is harmless."""
+        if self.reader.alive:
+            with contextlib.suppress(MachineError):  # it has ended just now, and the maps with it
+                self.reader.tell({"do": "drop", "trace": self.number})
 
 
 def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:

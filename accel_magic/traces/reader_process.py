@@ -1,7 +1,8 @@
 """The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
 
-Run as `python -m accel_magic.traces.reader_process FD PARENT`. It needs no privilege and no BCC: all it has are the
-descriptors it is sent. A trace is `prepare` (with descriptors), `go`, `stop`; see `accel_magic.traces.reader`.
+Run with FD PARENT by `own_python.command`. It needs no privilege and no BCC: all it has are the descriptors it is sent.
+A trace is `prepare` (with descriptors), `go`, `stop`, and has a number that tells several apart; see
+`accel_magic.traces.reader`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Trace:
         self.max_events: int | None = message["max_events"]
         self.duration_ns: int | None = message["duration_ns"]
         self.source = _SOURCES[message["source"]](message, descriptors)
-        self.files = [os.memfd_create(f"records-{ring}") for ring in range(self.source.ring_count)]
+        self.table, *self.files = [os.memfd_create(f"records-{ring}") for ring in range(-1, self.source.ring_count)]
         self.recorded = [0] * len(self.files)
         self.samples = _Samples()
         self.start_ns = 0
@@ -128,21 +129,20 @@ class Trace:
         except OSError:
             return
 
-    def stop(self, end_ns: int) -> tuple[dict[str, Any], list[int]]:
-        """Take the rest and hand everything over."""
+    def stop(self, end_ns: int, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], list[int]]:
+        """Take the rest and hand everything over; `meanwhile` is called now and then, as other traces go on."""
         deadline = time.monotonic() + _DRAIN_DEADLINE_S
         self.source.finish()
         while self.source.waiting() and time.monotonic() < deadline:
             if not self.drain():
                 time.sleep(0.0005)
+            meanwhile()
         self.drain()
         hits = self.source.hits()
         self.samples.add(self.end_ns or end_ns, hits)
-        samples = os.memfd_create("samples")
-        with os.fdopen(os.dup(samples), "wb") as file:
+        with open(self.table, "wb", closefd=False) as file:
             file.write(np.array(self.samples.times, np.int64).tobytes())
             file.write(np.array(self.samples.hits, np.uint64).tobytes())
-        self.files.insert(0, samples)  # closed with the others
         answer = {
             "recorded": self.recorded,
             "samples": len(self.samples.times),
@@ -150,48 +150,52 @@ class Trace:
             "end_ns": self.end_ns,
             "limit_reached": self.limit_reached,
         }
-        return answer, self.files
+        return answer, [self.table, *self.files]
 
     def close(self) -> None:
         """Give everything back."""
         if self.live is not None:
             self.live.close()
-        for file in self.files:
+        for file in (self.table, *self.files):
             os.close(file)
         self.source.close()
 
 
 def serve(connection: socket.socket, parent: int) -> None:
     """Answer until the notebook's process is gone."""
-    trace: Trace | None = None
-    wait = 1.0
+    traces: dict[int, Trace] = {}
+    due = time.monotonic()
+
+    def poll() -> float:
+        return time.monotonic() + min((trace.poll() for trace in traces.values()), default=1.0)
+
     while os.getppid() == parent:
-        if not select.select([connection], [], [], wait)[0]:
-            wait = trace.poll() if trace is not None else 1.0
+        if not select.select([connection], [], [], max(due - time.monotonic(), 0.0))[0]:
+            due = poll()
             continue
         try:
             message, descriptors = channel.receive(connection)
         except ConnectionError:
             return
+        number = message["trace"]
         if message["do"] == "prepare":
-            if trace is not None:
-                trace.close()
-            trace = Trace(message, descriptors)
+            traces[number] = Trace(message, descriptors)
             channel.send(connection, {"ready": True})
-            wait = 0.0
-        elif message["do"] == "go" and trace is not None:
-            trace.go(message["start_ns"])
-            wait = 0.0
-        elif message["do"] == "stop" and trace is not None:
-            answer, results = trace.stop(message["end_ns"])
-            channel.send(connection, answer, results)
-            trace.close()
-            trace = None
-            wait = 1.0
-        elif message["do"] == "drop" and trace is not None:
-            trace.close()
-            trace = None
-            wait = 1.0
+        elif message["do"] == "go" and number in traces:
+            traces[number].go(message["start_ns"])
+        elif message["do"] == "stop" and number in traces:
+            _hand_over(traces.pop(number), connection, message["end_ns"], poll)
+        elif message["do"] == "drop" and number in traces:
+            traces.pop(number).close()
+        due = time.monotonic()
+
+
+def _hand_over(trace: Trace, connection: socket.socket, end_ns: int, meanwhile: Callable[[], object]) -> None:
+    """Stop a trace and send what it read; its maps are gone when this returns."""
+    try:
+        channel.send(connection, *trace.stop(end_ns, meanwhile))
+    finally:
+        trace.close()
 
 
 if __name__ == "__main__":

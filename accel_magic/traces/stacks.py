@@ -35,6 +35,7 @@ class RawStacks:
             first line (upper 32 bits).
         pids: (S,) int32, the process whose addresses they are, as BPF programs see its id; 0 of the kernel's stacks.
             None: all are of this process.
+        limit: Frames that were taken of a stack of the kernel's or of native code at the most; 0: not known.
 
     """
 
@@ -43,6 +44,7 @@ class RawStacks:
     starts: NDArray[np.int64]
     words: NDArray[np.uint64]
     pids: NDArray[np.int32] | None = None
+    limit: int = 0
 
 
 @dataclass(frozen=True)

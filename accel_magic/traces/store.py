@@ -98,25 +98,6 @@ def load(path: str | Path) -> Recording:
     return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
 
 
-def read(path: str | Path) -> Recording:
-    """Read a recording that `save` wrote or the text output of bpftrace, ftrace, trace-cmd or `perf script`.
-
-    Raises:
-        RecordingError: As for `load`; or it is a text of which no tracer's output can be made.
-
-    """
-    place = Path(path).expanduser()
-    try:
-        foreign = place.is_file() and place.stat().st_size > 0 and not container.is_parquet(place)
-    except (OSError, ValueError):
-        foreign = False  # load says what is the matter
-    if not foreign:
-        return load(path)
-    from accel_magic.traces import importing
-
-    return importing.read(place)
-
-
 class _StoredEvents:
     """The events of an open file, read once on the first call; the file is closed then."""
 

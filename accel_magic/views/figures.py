@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
 
+from accel_magic.demangle import readable
 from accel_magic.errors import ProbeError
-from accel_magic.names import readable
 from accel_magic.traces import buckets
 from accel_magic.traces.rates import check_timed, point_labels, rates
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened

@@ -9,8 +9,8 @@ import numpy as np
 from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
 from accel_magic.analysis.gpu.common import LANES, by_place
+from accel_magic.demangle import readable
 from accel_magic.errors import ProbeError
-from accel_magic.names import readable
 from accel_magic.views.format import count_text, duration_text, exact_text, ratio_text, shortened
 from accel_magic.views.gpu_timeline import timeline
 from accel_magic.views.plotting import (
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from bokeh.models import Plot
     from numpy.typing import NDArray
 
+    from accel_magic.flames.result import FlameResult
     from accel_magic.gpu.result import GpuResult
+    from accel_magic.traces.result import TraceResult
 
 BINS = 40
 TOP_ROWS, TOP_KERNELS = 16, 6
@@ -39,22 +41,29 @@ MOST_MARKS = 20_000
 """Bars or points of a figure: a saved notebook holds each of them."""
 
 
-def figure(result: GpuResult, tool: str = "") -> Plot:
+def figure(result: GpuResult, tool: str = "", *, beside: TraceResult | FlameResult | None = None) -> Plot:
     """Draw the figure of a tool, about 380 x 240, as wide as its place allows.
 
     Args:
         result: What to draw.
         tool: Its name; '' for the first that was traced with; `timeline` for host calls, kernels and blocks over time.
+        beside: Another trace of the same time, to be drawn in the timeline too.
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.
 
     Raises:
-        ProbeError: No such tool was traced with, or it saw nothing.
+        ProbeError: No such tool was traced with, or it saw nothing; the other trace ran at another time.
 
     """
     if tool == "timeline":
-        return displayed(timeline(result))
+        return displayed(timeline(result, beside))
+    if beside is not None:
+        raise ProbeError(
+            "only the timeline shows another trace too",
+            fix='figure("timeline", beside=...)',
+            code="figure.no-beside",
+        )
     known = [name for name in result.tools if name in FIGURES]
     tool = tool or (known[0] if known else "")
     if tool not in known:

@@ -10,18 +10,21 @@ import pandas as pd
 from bokeh.models import ColumnDataSource, FixedTicker, PanTool, Quad, Range1d, WheelZoomTool
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans, unseen_launches
+from accel_magic.demangle import readable
 from accel_magic.errors import ProbeError
-from accel_magic.names import readable
 from accel_magic.views.format import bytes_text, duration_text, exact_text, shortened
-from accel_magic.views.plotting import HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
+from accel_magic.views.plotting import GREY, HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from accel_magic.flames.result import FlameResult
     from accel_magic.gpu.result import GpuResult
+    from accel_magic.traces.result import TraceResult
 
 MOST_BARS: Final = 20_000
 MOST_THREADS, MOST_MULTIPROCESSORS = 8, 8
+"""Rows of threads that called the driver, and as many of those that another trace saw; rows of multiprocessors."""
 _ROW, _AROUND = 22, 110
 """Pixels of a row, and of everything that is not rows."""
 _KINDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -34,6 +37,8 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "event": PALETTE[6],
         "kernel": PALETTE[2],
         "block": PALETTE[7],
+        "ktrace": GREY,
+        "flame": GREY,
     }
 )
 """Colours of bars by what they are, in the legend's order."""
@@ -43,14 +48,19 @@ _SAME: Final = MappingProxyType(
 _COLUMNS: Final = ("row", "kind", "left", "right", "what", "about")
 
 
-def timeline(result: GpuResult) -> Any:
+def timeline(result: GpuResult, beside: TraceResult | FlameResult | None = None) -> Any:
     """Draw the figure: a row for each thread that called the driver, for launches, kernels and multiprocessors.
 
+    Args:
+        result: What to draw.
+        beside: Another trace of the same time: a row for each thread that it saw.
+
     Raises:
-        ProbeError: Nothing was called, launched or run.
+        ProbeError: Nothing was called, launched or run; the other trace ran at another time.
 
     """
-    parts = (_calls(result), _launches(result), _kernels(result), _blocks(result))
+    others = [] if beside is None else [_beside(result, beside)]
+    parts = (*others, _calls(result), _launches(result), _kernels(result), _blocks(result))
     bars = pd.concat([part for part in parts if len(part)] or [parts[0]], ignore_index=True)
     if not len(bars):
         raise ProbeError("there is nothing to draw over time", why="no kernel was launched, and no host call recorded")
@@ -59,11 +69,12 @@ def timeline(result: GpuResult) -> Any:
     if left_out > 0:
         length = bars["right"] - bars["left"]
         bars = bars.loc[np.sort(length.argsort(kind="stable").to_numpy()[-MOST_BARS:])]
-    end = float(bars["right"].max())
+    start, end = min(float(bars["left"].min()), 0.0), float(bars["right"].max())
+    margin = 0.01 * (end - start)
     title = f"Timeline, {result.recording.device}"
     plot = new_plot(
         title + (f" (without the {exact_text(left_out)} shortest bars)" if left_out > 0 else ""),
-        x_range=Range1d(start=-0.01 * end, end=1.01 * end, bounds=(-0.01 * end, 1.01 * end)),
+        x_range=Range1d(start=start - margin, end=end + margin, bounds=(start - margin, end + margin)),
         y_range=(max(len(rows), 4) - 0.4, -0.6),
         x_axis_label="ms since the start of the trace (Ctrl and wheel: zoom)",
     )
@@ -109,6 +120,25 @@ def _bars(left: Any, right: Any, **columns: Any) -> pd.DataFrame:
     """Bars from times in ns; `columns` are row, kind, what and about."""
     times = {"left": np.asarray(left, np.float64) / 1e6, "right": np.asarray(right, np.float64) / 1e6}
     return pd.DataFrame({**times, **columns})[list(_COLUMNS)]
+
+
+def _beside(result: GpuResult, other: TraceResult | FlameResult) -> pd.DataFrame:
+    """Draw what another trace recorded of each thread, those with most events apart."""
+    whole = result.timeline(other)
+    events = whole[whole["trace"] != "gputrace"]
+    step = max(-(-len(events) // (MOST_BARS // 2)), 1)  # a hit has no length by which some could be left out
+    threads = events["tid"].value_counts().index[:MOST_THREADS]
+    events = events.iloc[::step]
+    shown = f" (1 in {step})" if step > 1 else ""
+    rows = {tid: f"{trace}, thread {tid}{shown}" for tid, trace in zip(events["tid"], events["trace"], strict=True)}
+    return _bars(
+        events["time_ns"],
+        events["time_ns"] + events["duration_ns"].fillna(0),
+        row=[rows[tid] if tid in threads else f"other threads{shown}" for tid in events["tid"]],
+        kind=list(events["trace"]),
+        what=[readable(str(name)) for name in events["name"]],
+        about=["" if launch is pd.NA else f"during launch {launch}" for launch in events["launch"]],
+    )
 
 
 def _calls(result: GpuResult) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.names import readable
+from accel_magic.demangle import learn, readable
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live_npu import Item, NpuHistory
 from accel_magic.views.row import Row
@@ -91,6 +91,7 @@ class LiveHistory:
         row = {probe: number for number, probe in enumerate(self._probes)}
         self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
         self._npu = NpuHistory.of(plan)
+        learn(point.function for point in plan.latency_points)  # to read names while the trace runs would be traced
         # (time_ns, hits per probe): the start counts as a sample, so that the first rate is known at the first one.
         self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
 

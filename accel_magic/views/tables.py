@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from accel_magic.names import readable
+from accel_magic.demangle import readable
 from accel_magic.profiles.labels import label
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text
 

@@ -36,6 +36,8 @@
 #define AM_STACKS 7
 #define AM_SCRATCH 8
 #define AM_WAITS 9
+#define AM_CALLERS 10
+#define AM_OWN_THREADS 11
 #define AM_RING 16 /* + the index of the record size */
 #define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
 /* The address of a one-element array's value: no look-up at run time. */
@@ -46,6 +48,7 @@
 #define AM_DO_TAKE_PYTHON 3
 #define AM_DO_FRAME_STEP 4
 #define AM_DO_LINE_STEP 5
+#define AM_DO_END_CALL 6
 #define AM_FUNCTION(n) ((void *)(0x414e0000UL + (n)))
 #define AM_ADDRESS_OF(n) ((void *)bpf_pseudo_fd(4, 0x414e0000 + (n)))
 
@@ -66,12 +69,15 @@ static long (*am_loop)(u32 times, void *step, void *state, u64 flags) = (void *)
 /* BCC reads all of the kernel's symbols, which takes longer than compiling, for texts that use its names of these. */
 static long (*am_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*am_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
+/* Missing in BCC's header. The result is typed, so members of the task can be read directly. */
+static void *(*am_current_task)(void) = (void *)158;
 
-/* Written by user space through mmap; accel_magic/kernel/layout.py has the same fields. */
+/* Written by user space through mmap; accel_magic/traces/attachment.py has the same fields. */
 struct am_control {
 	u32 enabled;	  /* hits count */
 	u32 recording;	  /* hits are recorded too */
-	u32 ignored_tid[2];  /* the threads that draw the live row and look at stacks */
+	u32 at_work[2];	  /* threads of the user's that attach, detach or instrument for the tool just now */
+	u32 starter;	  /* the one among them that starts a thread of the tool */
 	u32 ignored_tgid[2]; /* the reader and the compiler */
 };
 
@@ -82,7 +88,7 @@ struct am_counters {
 	u64 totals[AM_CPUS][AM_POINTS]; /* of a value that the hits carry */
 };
 
-/* The processes in scope, a bit each: any id the kernel can give out (PID_MAX_LIMIT). */
+/* The processes in scope, and the tool's own threads, a bit each: any id the kernel can give out (PID_MAX_LIMIT). */
 #define AM_PIDS (1 << 22)
 
 struct am_scope {
@@ -106,25 +112,36 @@ AM_INLINE int am_enabled(void)
 	return control->enabled;
 }
 
-/* Hits of the tracer itself never count. */
+AM_INLINE int am_holds(struct am_scope *set, u32 id)
+{
+	return set->bits[(id & (AM_PIDS - 1)) >> 6] >> (id & 63) & 1;
+}
+
+/* Hits of the tracer itself never count: accel_magic/kernel/own_threads.py. */
 AM_INLINE int am_is_tracer(u32 pid, u32 tid)
 {
 	struct am_control *control = AM_VALUE(AM_CONTROL);
 
-	return tid == control->ignored_tid[0] || tid == control->ignored_tid[1] || pid == control->ignored_tgid[0] ||
-	       pid == control->ignored_tgid[1];
+	return tid == control->at_work[0] || tid == control->at_work[1] || pid == control->ignored_tgid[0] ||
+	       pid == control->ignored_tgid[1] || am_holds(AM_VALUE(AM_OWN_THREADS), tid);
 }
 
-AM_INLINE u64 *am_scope_word(u32 pid)
+#ifdef AM_TASK_STATUS
+#define AM_TS_COMPAT 2
+
+/*
+ * Whether a task is in a 32-bit system call. These have different numbers, and 64-bit programs can make them too
+ * (int $0x80). AM_TASK_STATUS is the offset of thread_info.status in struct task_struct, from the kernel's BTF.
+ */
+AM_INLINE int am_in_32_bit_call(const char *task)
 {
-	struct am_scope *scope = AM_VALUE(AM_SCOPE);
-
-	return &scope->bits[(pid & (AM_PIDS - 1)) >> 6];
+	return *(const volatile u32 *)(task + AM_TASK_STATUS) & AM_TS_COMPAT;
 }
+#endif
 
 AM_INLINE int am_in_tree(u32 pid)
 {
-	return *am_scope_word(pid) >> (pid & 63) & 1;
+	return am_holds(AM_VALUE(AM_SCOPE), pid);
 }
 
 /*

@@ -8,7 +8,7 @@
 		return 0;
 	AM_OPEN
 	point = (u16)cookie;
-	pid_tgid = bpf_get_current_pid_tgid();
+	pid_tgid = AM_PID_TGID;
 	am_pid = pid_tgid >> 32;
 	am_tid = pid_tgid;
 #if AM_TREE

@@ -15,8 +15,9 @@ struct am_histograms {
 };
 
 /*
- * A call is told from every other by its thread, its point and its stack frame, so recursion and tail calls pair up
- * rightly, and a call that never returns (longjmp, a killed thread) spoils no other.
+ * A function call is identified by its thread, its point and its stack frame, so recursion and tail calls are paired
+ * correctly, and a call that never returns (longjmp) does not affect the others. A thread makes one system call at a time:
+ * the key of a system call has neither frame nor point, so the next call replaces one that did not return.
  */
 struct am_call {
 	u64 frame;
@@ -26,8 +27,54 @@ struct am_call {
 
 struct am_started {
 	u64 time;
+	u64 point;
 	u64 saved[AM_SAVED_MAX];
 };
+
+#if AM_FUNCTION_CALLS
+#define AM_CALLER_SLOTS 8192 /* in step with accel_magic/kernel/attach.py */
+#define AM_ALREADY_THERE -17 /* EEXIST */
+
+/* The calls of a thread, or of the few threads that share the slot: see ended.bpf.c. */
+struct am_caller {
+	u64 until;  /* calls of thread `tid` that began earlier are over; 0: none are */
+	u32 tid;
+	u32 all;    /* 0: only calls of functions in user space are over */
+	s32 calls;  /* in the table */
+	u32 reserved;
+};
+
+struct am_callers {
+	struct am_caller slots[AM_CALLER_SLOTS];
+	u64 swept; /* when calls that are over were last removed from the table */
+	u64 over;  /* calls that ended this way since then */
+};
+
+AM_INLINE struct am_caller *am_caller_of(u32 tid)
+{
+	struct am_callers *callers = AM_VALUE(AM_CALLERS);
+
+	/* Threads with consecutive ids must not share a cache line. */
+	return &callers->slots[tid * 0x9e3779b1U >> 19 & (AM_CALLER_SLOTS - 1)];
+}
+
+AM_INLINE long am_enter_function(struct am_call *call, struct am_started *started)
+{
+	long error = bpf_map_update_elem_(AM_MAP(AM_INFLIGHT), call, started, BPF_NOEXIST);
+
+	if (!error)
+		__sync_fetch_and_add(&am_caller_of(call->tid)->calls, 1);
+	else if (error == AM_ALREADY_THERE) /* left by longjmp */
+		error = bpf_map_update_elem_(AM_MAP(AM_INFLIGHT), call, started, BPF_EXIST);
+	return error;
+}
+
+AM_INLINE void am_leave_function(struct am_call *call)
+{
+	if (!bpf_map_delete_elem_(AM_MAP(AM_INFLIGHT), call))
+		__sync_fetch_and_add(&am_caller_of(call->tid)->calls, -1);
+}
+#endif
 
 AM_INLINE u32 am_bucket(u64 value)
 {

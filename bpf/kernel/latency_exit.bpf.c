@@ -17,17 +17,25 @@
 		return 0;
 	AM_OPEN
 	point = (u16)cookie;
-	pid_tgid = bpf_get_current_pid_tgid();
+	pid_tgid = AM_PID_TGID;
 	am_pid = pid_tgid >> 32;
 	am_tid = pid_tgid;
-	call.frame = AM_FRAME;
 	call.tid = am_tid;
+#ifdef AM_FRAME
+	call.frame = AM_FRAME;
 	call.point = point;
+#endif
 	found = bpf_map_lookup_elem_(AM_MAP(AM_INFLIGHT), &call);
 	if (!found)
 		return 0;
 	started = *found;
+#ifdef AM_FRAME
+	am_leave_function(&call);
+#else
 	bpf_map_delete_elem_(AM_MAP(AM_INFLIGHT), &call);
+	if (started.point != point) /* a call whose return was not seen */
+		return 0;
+#endif
 	duration = now - started.time;
 	am_cpu = bpf_get_smp_processor_id();
 #include "filter.inc.h"

@@ -20,10 +20,10 @@ struct am_wait {
 
 #define AM_TASK_DEAD 0x80
 #define AM_NO_SYSCALL -1
-#define AM_CS_64_BIT 0x33 /* 32-bit programs number their calls otherwise */
+#define AM_CS_64_BIT 0x33
+#define AM_X32_CALL 0x40000000
 
-/* BCC's header has not all helpers: their numbers are part of the kernel's interface (Linux >= 5.15). */
-static void *(*am_current_task)(void) = (void *)158;
+/* Missing in BCC's header (Linux >= 5.15). */
 static void *(*am_task_registers)(void *task) = (void *)175;
 
 /* From si to cs in struct pt_regs. */
@@ -34,15 +34,21 @@ struct am_wait_registers {
 AM_INLINE void am_read_call(struct am_wait *wait)
 {
 	struct am_wait_registers registers = {};
-	char *saved = am_task_registers(am_current_task());
+	void *task = am_current_task();
+	char *saved = am_task_registers(task);
+	s32 number;
 
 	wait->syscall = AM_NO_SYSCALL;
 	if (bpf_probe_read_kernel(&registers, sizeof(registers), saved + __builtin_offsetof(struct pt_regs, si)))
 		return;
-	/* Interrupts and faults of user code leave no number; kernel threads have no user code at all. */
-	if ((u16)registers.cs != AM_CS_64_BIT || (s64)registers.orig_ax < 0)
+	number = registers.orig_ax;
+	/*
+	 * Interrupts and faults of user code leave no number, kernel threads have no user code, and the numbers of 32-bit
+	 * and x32 calls mean other calls.
+	 */
+	if ((u16)registers.cs != AM_CS_64_BIT || number < 0 || number & AM_X32_CALL || am_in_32_bit_call(task))
 		return;
-	wait->syscall = registers.orig_ax;
+	wait->syscall = number;
 	wait->arguments[0] = registers.di;
 	wait->arguments[1] = registers.si;
 }

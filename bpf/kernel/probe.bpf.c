@@ -5,6 +5,7 @@
  *   AM_NAME      the program's name
  *   AM_PART      defined where it is one part of a program
  *   AM_OPEN      statements that declare `cookie` (and leave where the hit is not ours)
+ *   AM_PID_TGID  the process and the thread that hit it
  *   AM_ARGUMENTS statements that read what the fields lie in, where that is not the context itself
  *   AM_FIELDS    where the tracepoint's fields lie
  *   AM_ATOMIC    1 where a task can be preempted in the program (user-space probes)

@@ -164,6 +164,13 @@ AM_SHARED(u64, am_take_python)(struct am_stack *stack)
 
 static u64 (*am_call_take_python)(struct am_stack *stack) = AM_FUNCTION(AM_DO_TAKE_PYTHON);
 
-#define AM_PYTHON_STACK am_call_take_python(am_scratch_of(AM_STACK_CLASS))
+AM_INLINE u64 am_python_stack(int class)
+{
+	struct am_stack *stack = am_scratch_of(class);
+
+	return stack ? am_call_take_python(stack) : 0;
+}
+
+#define AM_PYTHON_STACK am_python_stack(AM_STACK_CLASS)
 
 #endif

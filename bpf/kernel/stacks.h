@@ -6,14 +6,14 @@
  * falls into the same place, and it holds stacks of Python too. Where it is full the record has a hash that the table
  * does not know, which user space counts.
  *
- * Constant of each program: AM_STACK_CLASS, what may interrupt it while it puts a stack together.
+ * Constants given before this header: AM_STACK_FRAMES, how many frames are taken of a native stack and of the kernel's at
+ * the most; AM_STACK_WORDS, a power of two that holds them and Python's. Constant of each program: AM_STACK_CLASS, what
+ * may interrupt it while it puts a stack together.
  */
 #ifndef ACCEL_MAGIC_STACKS_H
 #define ACCEL_MAGIC_STACKS_H
 
 /* In step with accel_magic/kernel/stack_maps.py. */
-#define AM_STACK_WORDS 256
-#define AM_STACK_FRAMES 127 /* of the kernel or a native program: the most that the kernel takes */
 #define AM_KIND_KERNEL 0
 #define AM_KIND_USER 1
 #define AM_KIND_PYTHON 2
@@ -31,19 +31,17 @@ struct am_stack {
 	u64 word[AM_STACK_WORDS];
 };
 
-/* Where stacks are put together: programs have too little stack of their own. */
-struct am_scratch {
-	struct am_stack cpus[3][AM_CPUS];
-	struct am_stack tasks[AM_USER_SLOTS];
-};
-
+/*
+ * Where a stack is put together, as programs have too little stack of their own: an array with a place for each CPU in
+ * each class, then those of tasks. Only the verifier thinks that there may be none.
+ */
 AM_INLINE struct am_stack *am_scratch_of(int class)
 {
-	struct am_scratch *scratch = AM_VALUE(AM_SCRATCH);
+	u32 at = class * AM_CPUS + (bpf_get_smp_processor_id() & (AM_CPUS - 1));
 
 	if (class == AM_CLASS_USER)
-		return &scratch->tasks[(u32)bpf_get_current_pid_tgid() & (AM_USER_SLOTS - 1)];
-	return &scratch->cpus[class][bpf_get_smp_processor_id() & (AM_CPUS - 1)];
+		at = 3 * AM_CPUS + ((u32)bpf_get_current_pid_tgid() & (AM_USER_SLOTS - 1));
+	return bpf_map_lookup_elem_(AM_MAP(AM_SCRATCH), &at);
 }
 
 /*
@@ -110,8 +108,11 @@ static u64 (*am_call_keep_stack)(struct am_stack *stack, u32 kind, u32 words) = 
 AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
 {
 	struct am_stack *stack = am_scratch_of(class);
-	long size = bpf_get_stack(ctx, stack->word, AM_STACK_FRAMES * 8, kind == AM_KIND_USER ? BPF_F_USER_STACK : 0);
+	long size;
 
+	if (!stack)
+		return 0;
+	size = bpf_get_stack(ctx, stack->word, AM_STACK_FRAMES * 8, kind == AM_KIND_USER ? BPF_F_USER_STACK : 0);
 	if (size <= 0)
 		return 0;
 	return am_call_keep_stack(stack, kind, (u32)size / 8);
@@ -127,8 +128,10 @@ AM_INLINE u64 am_entered_stack(void *ctx, int class, u64 top)
 	u64 caller = 0;
 	long size;
 
+	if (!stack)
+		return 0;
 	stack->word[2] = 0;
-	size = bpf_get_stack(ctx, stack->word + 1, AM_STACK_FRAMES * 8, BPF_F_USER_STACK);
+	size = bpf_get_stack(ctx, stack->word + 1, (AM_STACK_FRAMES - 1) * 8, BPF_F_USER_STACK);
 	if (size <= 0)
 		return 0;
 	if (am_read_user(&caller, sizeof(caller), (void *)top) || stack->word[2] == caller)

@@ -9,16 +9,16 @@
 #define ACCEL_MAGIC_SYSCALL_H
 
 #define AM_SYSCALL_NUMBERS 512
-#define AM_USER_CS 0x33 /* the code segment of 64-bit programs: 32-bit ones number their calls otherwise */
+#define AM_USER_CS 0x33 /* the code segment of 64-bit programs */
 
 /* The cookie of each call's probe point, plus one; 0 for calls that are not traced. */
 struct am_syscalls {
 	u32 cookies[AM_SYSCALL_TABLES][AM_SYSCALL_NUMBERS];
 };
 
-/* From r10 to cs in struct pt_regs. */
+/* From r10 to orig_ax in struct pt_regs. */
 struct am_call_registers {
-	u64 r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs;
+	u64 r10, r9, r8, ax, cx, dx, si, di, orig_ax;
 };
 
 struct am_syscall_record {
@@ -27,10 +27,13 @@ struct am_syscall_record {
 	u64 arguments[6];
 };
 
+/* The kernel uses only the lower half of a number. Numbers of x32 calls have bit 30 set, so they are not in the table. */
 AM_INLINE u32 am_syscall_cookie(u64 number, u32 table)
 {
 	struct am_syscalls *syscalls = AM_VALUE(AM_SYSCALLS);
 
+	number &= 0xffffffff;
+	asm volatile("" : "+r"(number)); /* or the compiler masks once more after the test, which verifiers do not follow */
 	if (number >= AM_SYSCALL_NUMBERS)
 		return 0;
 	return syscalls->cookies[table][number];
@@ -38,8 +41,7 @@ AM_INLINE u32 am_syscall_cookie(u64 number, u32 table)
 
 AM_INLINE void am_read_registers(struct am_call_registers *to, u64 registers)
 {
-	if (bpf_probe_read_kernel(to, sizeof(*to), (void *)(registers + __builtin_offsetof(struct pt_regs, r10))))
-		to->cs = 0;
+	bpf_probe_read_kernel(to, sizeof(*to), (void *)(registers + __builtin_offsetof(struct pt_regs, r10)));
 }
 
 AM_INLINE u64 am_read_number(u64 registers)
@@ -50,6 +52,31 @@ AM_INLINE u64 am_read_number(u64 registers)
 			      (void *)(registers + __builtin_offsetof(struct pt_regs, orig_ax)));
 	return number;
 }
+
+/*
+ * Whether the call is a 32-bit one, and who makes it: members of the task, read without a helper for each, because a
+ * helper costs more than the rest of the program. Without BTF only the code segment is known, so that int $0x80 in 64-bit
+ * code is not recognised.
+ */
+#ifdef AM_TASK_STATUS
+#define AM_SYSCALL_TASK void *am_task = am_current_task();
+#define AM_IS_32_BIT_CALL(registers) am_in_32_bit_call(am_task)
+#define AM_SYSCALL_PID_TGID                                                                                    \
+	((u64) * (const volatile u32 *)(am_task + AM_TASK_TGID) << 32 |                                        \
+	 *(const volatile u32 *)(am_task + AM_TASK_PID))
+#else
+#define AM_SYSCALL_TASK
+#define AM_IS_32_BIT_CALL(registers) am_is_32_bit_program(registers)
+#define AM_SYSCALL_PID_TGID bpf_get_current_pid_tgid()
+
+AM_INLINE int am_is_32_bit_program(u64 registers)
+{
+	u64 cs = 0;
+
+	bpf_probe_read_kernel(&cs, sizeof(cs), (void *)(registers + __builtin_offsetof(struct pt_regs, cs)));
+	return cs != AM_USER_CS;
+}
+#endif
 
 AM_INLINE void am_entry_record(struct am_syscall_record *record, struct am_call_registers *registers)
 {
@@ -68,6 +95,9 @@ AM_INLINE void am_entry_record(struct am_syscall_record *record, struct am_call_
 	u32 cookie = am_syscall_cookie(((u64 *)ctx)[1], table);                                                \
 	if (!cookie)                                                                                           \
 		return 0;                                                                                      \
+	AM_SYSCALL_TASK                                                                                        \
+	if (AM_IS_32_BIT_CALL(((u64 *)ctx)[0]))                                                                \
+		return 0;                                                                                      \
 	cookie -= 1;
 
 #define AM_SYSCALL_EXIT(table)                                                                                 \
@@ -76,22 +106,17 @@ AM_INLINE void am_entry_record(struct am_syscall_record *record, struct am_call_
 	u32 cookie = am_syscall_cookie(number, table);                                                         \
 	if (!cookie)                                                                                           \
 		return 0;                                                                                      \
+	AM_SYSCALL_TASK                                                                                        \
+	if (AM_IS_32_BIT_CALL(((u64 *)ctx)[0]))                                                                \
+		return 0;                                                                                      \
 	cookie -= 1;                                                                                           \
-	am_call_record.number = number;                                                                        \
+	am_call_record.number = (u32)number;                                                                        \
 	am_call_record.arguments[0] = ((u64 *)ctx)[1];
 
-/* After the scope is checked: 32-bit programs are left out, and an entry's arguments are read. */
+/* After the scope is checked: an entry's arguments are read. */
 #define AM_SYSCALL_ARGUMENTS                                                                                   \
-	struct am_call_registers am_registers;                                                                 \
+	struct am_call_registers am_registers = {};                                                            \
 	am_read_registers(&am_registers, ((u64 *)ctx)[0]);                                                     \
-	if (am_registers.cs != AM_USER_CS)                                                                     \
-		return 0;                                                                                      \
 	am_entry_record(&am_call_record, &am_registers);
-
-#define AM_SYSCALL_64_BIT                                                                                      \
-	struct am_call_registers am_registers;                                                                 \
-	am_read_registers(&am_registers, ((u64 *)ctx)[0]);                                                     \
-	if (am_registers.cs != AM_USER_CS)                                                                     \
-		return 0;
 
 #endif

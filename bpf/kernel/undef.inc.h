@@ -3,6 +3,7 @@
 #undef AM_NAME
 #undef AM_PART
 #undef AM_OPEN
+#undef AM_PID_TGID
 #undef AM_ARGUMENTS
 #undef AM_FIELDS
 #undef AM_ATOMIC
@@ -11,6 +12,7 @@
 #undef AM_USES_COMM
 #undef AM_FILTER
 #undef AM_FRAME
+#undef AM_NEVER_RETURNS
 #undef AM_COUNT_AT_EXIT
 #undef AM_SAVE
 #undef AM_TIME

@@ -11,7 +11,7 @@ from accel_magic.profiles.model import Kind, ProfileBuilder, State
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.timed import timed
 from tests.browser import heatmap_page, saved_page
-from tests.profiles_made import frames, phases
+from tests.support.profiles import frames, phases
 
 VIEW = "Bokeh.index.query_one((view) => view.model.__accel_magic_flame !== undefined)"
 DRAWN = f"""() => {{

@@ -18,7 +18,7 @@ from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.profile import profile_html
 from tests.browser import saved_page
 from tests.browser.heatmap_page import ARGS, CELLS, IMAGES, TITLE, drag, place, ready, told, top_frames
-from tests.profiles_made import PHASES, phases
+from tests.support.profiles import PHASES, phases
 
 # Of 30 s: load 10 s, compute 15 s, store 5 s; cells of 20 ms with two samples of 10 ms each. One wait besides.
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,7 +13,7 @@ import pytest
 from accel_magic.doctor import report
 from accel_magic.profiles.result import ProfileResult
 from tests.browser import heatmap_page
-from tests.profiles_made import training
+from tests.support.profiles import training
 
 pytestmark = [
     pytest.mark.live,

@@ -10,8 +10,6 @@ import errno
 import os
 import random
 import struct
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +17,7 @@ import pytest
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.placement import Placement
 from accel_magic.kernel import syscalls
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "gpu"))
-import ebpf
+from tests.support import ebpf
 
 pytestmark = pytest.mark.live
 
@@ -88,7 +84,7 @@ def kernel():
 
 def test_generated_programs_leave_the_same_registers_and_memory_as_in_the_kernel(kernel, nothing_attached):
     pytest.importorskip("llvmlite")
-    from accel_magic.gpu.host import compile_programs
+    from tests.support.host_device import compile_programs
 
     generator, bits = ebpf.Generator(20261121), random.Random(5)
     data = np.zeros(ebpf.DATA_SIZE, np.uint8)

@@ -12,7 +12,6 @@ import pytest
 from accel_magic import MachineError, RecordingError, trace
 from accel_magic.api import Options
 from accel_magic.kernel import compiler
-from accel_magic.kernel.find_bcc import find_bcc
 from accel_magic.session import LiveSession
 from accel_magic.traces import handover
 from accel_magic.traces.result import TraceResult
@@ -92,10 +91,9 @@ def test_what_is_no_recording_is_refused(recorded):
 
 
 @pytest.fixture
-def elsewhere(monkeypatch):
+def elsewhere(monkeypatch, tmp_path):
     """A compiler for every connection to a port of this machine, as the lab has it; yields the processes it started."""
-    install = find_bcc()
-    command = [str(install.interpreter), "-I", str(compiler._SERVER), "0", str(install.package), "0"]
+    command = compiler.command_for_others(tmp_path / "slots")
     processes = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -71,6 +71,100 @@ def test_bpftraces_lines_without_times(build, tmp_path):
     assert not result.recording.timed
 
 
+HEADER_MS = """
+    BEGIN { printf("Tracing... Hit Ctrl-C to end.\\n"); printf("%-10s %-40s\\n", "TIME(ms)", "FUNCTION"); }
+    tracepoint:syscalls:sys_*_getppid /comm == "calls"/ {
+        printf("%-10llu %-40s\\n", nsecs / 1000000, probe); @calls[probe] = count(); }
+    END { printf("\\n=== Statistics ===\\n\\nTop functions by call count:\\n"); print(@calls, 20); }"""
+TOOK_US = """
+    tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ { @at[tid] = nsecs; }
+    tracepoint:syscalls:sys_exit_getppid /@at[tid]/ {
+        $us = (nsecs - @at[tid]) / 1000; delete(@at[tid]);
+        printf("Asking for the parent took %llu us\\n", $us); @ask_latency = hist($us); }
+    END { printf("\\nAsking Latency (microseconds):\\n"); print(@ask_latency); clear(@at); }"""
+PER_SECOND = """
+    tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ { @n++; @last_time = nsecs; }
+    interval:s:1 { printf("calls/sec: %llu\\n", @n); @n = 0; @ticks++; if (@ticks == 2) { exit(); } }
+    END { clear(@n); clear(@ticks); }"""
+TAGGED = """
+    uprobe:PROGRAM:leaf_other { printf("[API] Other leaf\\n"); @api_time = nsecs; }
+    tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ { printf("[KERNEL] Parent asked\\n"); }"""
+
+
+@BPFTRACE
+@pytest.mark.parametrize("json_", [False, True])
+def test_a_script_that_prints_milliseconds_below_a_header(build, tmp_path, json_):
+    form = ["-f", "json"] if json_ else []
+    path = saved(tmp_path, ["bpftrace", *form, "-e", HEADER_MS, "-c", f"{build('calls')} 1 200"])
+    ms = [int(time) for time in re.findall(r"(\d+) +tracepoint:syscalls:sys_enter_getppid", path.read_text())]
+
+    result = accel_magic.open(path)
+    entries = result.events[result.events["function"] == "sys_enter_getppid"]
+
+    assert told(path.read_text()) == len(ms) == 200
+    assert result.counts["hits"].tolist() == [200, 200]
+    assert result.recording.timed
+    assert (entries["time_ns"] - entries["time_ns"].iloc[0]).tolist() == [(time - ms[0]) * 1_000_000 for time in ms]
+
+
+@BPFTRACE
+@pytest.mark.parametrize("json_", [False, True])
+def test_a_script_that_prints_how_long_each_call_took(build, tmp_path, json_):
+    form = ["-f", "json"] if json_ else []
+    path = saved(tmp_path, ["bpftrace", *form, "-e", TOOK_US, "-c", f"{build('calls')} 1 200"])
+    us = [int(time) for time in re.findall(r"took (\d+) us", path.read_text())]
+
+    result = accel_magic.open(path)
+    latency = result.latency.droplevel("probe")
+
+    assert result.hits == len(us) == told(path.read_text()) == 200
+    assert result.events["duration_ns"].tolist() == [time * 1000 for time in us]
+    assert latency["count"].to_dict() == {"Asking for the parent": 200, "ask_latency": 200}
+    assert max(us) * 1000 <= latency.loc["ask_latency", "max"] < max(2 * max(us), 1) * 1000
+
+
+@BPFTRACE
+def test_a_script_that_prints_calls_per_second(build, tmp_path):
+    path = saved(tmp_path, ["bpftrace", "-e", PER_SECOND, "-c", f"{build('calls')} 1 200000"])
+    rates = [int(count) for count in re.findall(r"calls/sec: (\d+)", path.read_text())]
+
+    if not rates:
+        pytest.skip("the program ended within the first second")
+    result = accel_magic.open(path)
+
+    assert result.hits == sum(rates)
+    assert result.duration_s == len(rates)
+
+
+@BPFTRACE
+def test_a_script_that_prints_tagged_lines_of_two_layers(build, tmp_path):
+    program = build("calls")
+    script = TAGGED.replace("PROGRAM", str(program))
+    path = saved(tmp_path, ["bpftrace", "-e", script, "-c", f"{program} 1 100"])
+
+    result = accel_magic.open(path)
+
+    assert told(path.read_text()) == 100
+    assert result.counts["hits"].to_dict() == {
+        ("[KERNEL] Parent asked", "Parent asked"): 100,
+        ("[API] Other leaf", "Other leaf"): int(re.search(r"leaf_other (\d+)", path.read_text())[1]),
+    }
+    assert result.events["function"].tolist()[:2] == ["Other leaf", "Parent asked"]
+
+
+@BPFTRACE
+def test_lines_that_uniq_counted(build, tmp_path):
+    script = 'tracepoint:syscalls:sys_*_getppid /comm == "calls"/ { printf("%s\\n", probe) }'
+    path = saved(tmp_path, ["bpftrace", "-e", script, "-c", f"{build('calls')} 1 400"])
+    counted = subprocess.run(f"sort {path} | uniq -c | sort -rn", shell=True, capture_output=True, check=True)
+    (tmp_path / "counted.txt").write_bytes(counted.stdout)
+
+    result = accel_magic.open(tmp_path / "counted.txt")
+
+    assert result.counts["hits"].tolist() == [400, 400]
+    assert result.hits == 2 * told(path.read_text())
+
+
 @contextmanager
 def ftrace_instance():
     """Give a trace buffer of our own, so that nobody else's tracing is touched."""

@@ -44,9 +44,9 @@ def test_while_a_trace_runs_its_programs_maps_and_links_are_in_the_kernel_and_af
         run(build("naps"), 1, 1, 10)
 
     assert {kind for kind, _ in held} == {"program", "map", "link"}
-    # nap's entry and return, getppid, exec, and the one that follows processes.
-    assert sum(kind == "program" for kind, _ in held) == 5
-    assert sum(kind == "link" for kind, _ in held) == 5
+    # nap's entry and return, getppid, exec, and those that follow processes, ends of threads and of programs.
+    assert sum(kind == "program" for kind, _ in held) == 7
+    assert sum(kind == "link" for kind, _ in held) == 7
     assert t.result.hits > 0
     assert left_behind() == set()
 

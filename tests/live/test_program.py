@@ -418,6 +418,17 @@ def test_a_wrong_program_gives_its_typed_error_and_leaves_nothing(source, text, 
     assert raised.value.fix
 
 
+@pytest.mark.parametrize("name", [r"back\q.bpf.c", r"\g<0>.bpf.c", r"a\1.bpf.c"])
+def test_what_is_wrong_is_named_with_the_file_whatever_characters_its_name_has(tmp_path, name):
+    (tmp_path / name).write_text("int am_hit(void *ctx) {\n return what; }")
+
+    with pytest.raises(ProgramError) as raised, trace_program(tmp_path / name, f"am_hit={GETPPID}"):
+        pass
+
+    assert raised.value.code == "program.does-not-compile"
+    assert f"{name}:2:" in raised.value.why
+
+
 def test_a_missing_file_and_one_that_is_no_text_are_told(tmp_path):
     with pytest.raises(ProgramError, match="cannot be read") as raised, trace_program(tmp_path / "nothing.bpf.c"):
         pass

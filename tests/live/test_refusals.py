@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError, RecordingError, trace
@@ -244,7 +244,6 @@ words = st.one_of(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(words, max_size=7).map(" ".join))
 def test_no_line_does_more_than_a_typed_error(line):
     try:
@@ -297,7 +296,7 @@ FILTERS = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings.default.max_examples // 3)
 @given(FILTERS, st.booleans())
 def test_every_filter_that_is_accepted_compiles_and_passes_the_verifier(expression, latency):
     probe = "latency:uprobe:libc:atoi" if latency else "uprobe:libc:atoi"

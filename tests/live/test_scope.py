@@ -1,6 +1,7 @@
 """Whose hits count: this process's tree, everybody's, or one process's."""
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic import ProbeError, trace
+from accel_magic import ProbeError, demangle, trace
 from accel_magic.kernel import compiler
 from accel_magic.traces import reader
 
@@ -195,3 +196,14 @@ def test_the_tracers_own_processes_never_count(build, run):
 
     assert {reader.shared().pid, compiler.start()}.isdisjoint(t.result.events["pid"])
     assert len(t.result.events) > 20
+
+
+def test_reading_cpp_names_meanwhile_does_not_count():
+    demangle.end()
+    assert demangle.function_name("_ZN5scope5firstEv") == "scope::first"
+    with trace("tracepoint:syscalls:sys_enter_setitimer") as t:  # the process that reads names makes two for each
+        assert demangle.function_name("_ZN5scope6secondEv") == "scope::second"
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    assert t.result.hits == 1
+    assert shares(t.result, "sys_enter_setitimer") == {os.getpid(): 1}

@@ -1,6 +1,9 @@
 """Stacks of events on this very kernel, against chains of calls that are known."""
 
+import errno
 import os
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +16,7 @@ import pytest
 from accel_magic import open as open_result
 from accel_magic import trace
 from accel_magic.api import Options
-from accel_magic.kernel import features, shared_functions, stack_maps
+from accel_magic.kernel import features, shared_functions, stack_maps, stack_watch
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.kernel.source import generate
 from accel_magic.probes.plan import Capture
@@ -207,6 +210,37 @@ def test_a_process_that_ends_during_the_trace_has_names_when_it_lived_long_enoug
     assert "leaf" in names(t.result.stacks["frames"][0], Kind.NATIVE)
 
 
+def test_an_interrupt_while_names_are_looked_up_leaves_addresses_and_all_counts(monkeypatch, nothing_attached):
+    def endless(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+        pytest.fail("the interrupt did not work")
+
+    monkeypatch.setattr(stack_watch, "resolve", endless)
+    with pytest.raises(KeyboardInterrupt), trace(GETPPID, stacks=True) as t:
+        one_way(3)
+    (frames,) = t.result.stacks["frames"]
+
+    assert t.result.hits == 3
+    assert names(frames, Kind.PYTHON)[-2:] == ["one_way", "by_hand"]
+    assert all(re.fullmatch("0x[0-9a-f]+", name) for name in names(frames, Kind.KERNEL, Kind.NATIVE))
+    assert names(frames, Kind.KERNEL)
+    assert any("interrupt" in note for note in t.result.plan.notes)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_while_names_are_looked_up_leaves_nothing_attached(monkeypatch, nothing_attached):
+    monkeypatch.setattr(stack_watch, "resolve", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), trace(GETPPID, stacks=True):
+        one_way(3)
+    monkeypatch.undo()
+    with trace(GETPPID, stacks=True) as t:
+        one_way(2)
+    assert t.result.hits == 2
+
+
 @pytest.fixture
 def recorded():
     """A live recording with stacks."""
@@ -253,3 +287,94 @@ def test_a_cell_says_which_of_its_lines_did_it(notebook):
     assert shown.split()[:2] == ["5", "ask"]
     assert shown.split()[2].endswith(":4)")
     assert "stacks kernel, user, python" in notebook("%ktrace --dry-run --stacks t:syscalls:sys_enter_getppid").text
+
+
+LIMIT = Path("/proc/sys/kernel/perf_event_max_stack")
+USUAL = 127
+
+
+@pytest.fixture
+def deepest():
+    """Set how many frames the kernel takes: `deepest(300)`; as before at the end."""
+    before = LIMIT.read_text()
+
+    def set_(text):
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return LIMIT.write_text(str(text))
+            except OSError as error:  # busy while any program that takes stacks is loaded, ours until a grace period
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    pytest.skip(f"the limit of the kernel's stacks cannot be changed: {error}")
+                time.sleep(0.1)
+
+    yield set_
+    set_(before)
+
+
+def native_of(program, probe, *arguments):
+    """Trace a child; returns the result, and its native stacks as names."""
+    with trace(probe, stacks="user", scope="self") as t:
+        child = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout.readline() == b"done\n"
+    child.communicate()
+    return t.result, [names(frames, Kind.NATIVE) for frames in t.result.stacks["frames"]]
+
+
+@pytest.mark.parametrize("probe", ["syscall", "function"])
+def test_as_many_frames_are_kept_as_the_kernel_is_set_to_take(build, deepest, probe, nothing_attached):
+    program = build("deep", FRAMED)
+    probe = GETPPID if probe == "syscall" else f"uprobe:{program}:leaf"
+    deepest(300)
+    result, (found,) = native_of(program, probe, "200", "5")
+    assert found[-202:] == ["main", *["again"] * 200, "leaf"]
+    assert result.hits == 5
+    assert not [note for note in result.plan.notes if "native stacks" in note]
+
+    result, (found,) = native_of(program, probe, "400", "5")
+    assert found == ["[callers beyond 300 frames]", *["again"] * 299, "leaf"]
+    (note,) = [note for note in result.plan.notes if "native stacks" in note]
+    assert "1 of 1 native stacks are cut at 300 frames" in note
+    assert "kernel.perf_event_max_stack" in note
+    assert "frame pointers" not in note
+
+
+@pytest.mark.parametrize("loops", ["of the kernel", "of the programs"])
+def test_a_stack_that_is_cut_says_so_and_blames_no_library(build, loops, monkeypatch, nothing_attached, tmp_path):
+    if loops == "of the programs":
+        monkeypatch.setattr(shared_functions, "has_loops", lambda: False)
+    depth = int(LIMIT.read_text())
+    program = build("deep", FRAMED)
+    result, (found,) = native_of(program, GETPPID, str(2 * depth), "5")
+    assert found == [f"[callers beyond {depth} frames]", *["again"] * (depth - 1), "leaf"]
+    assert [note for note in result.plan.notes if "cut at" in note]
+    assert not [note for note in result.plan.notes if "frame pointers" in note]
+
+    assert result.profile().profile.frames[0].name == f"[callers beyond {depth} frames]"
+    saved = open_result(result.to_parquet(tmp_path / "cut.parquet"))
+    assert saved.stacks["frames"].tolist() == result.stacks["frames"].tolist()
+    assert "cut at" in str(saved)
+
+
+def test_a_stack_that_just_fits_is_not_cut(build, monkeypatch, nothing_attached):
+    program = build("deep", FRAMED)
+    _, (whole,) = native_of(program, GETPPID, "20", "5")
+    monkeypatch.setattr(stack_maps, "native_frames", lambda: len(whole))
+    result, (found,) = native_of(program, GETPPID, "20", "5")
+    assert found == whole
+    assert not [note for note in result.plan.notes if "cut at" in note]
+    monkeypatch.setattr(stack_maps, "native_frames", lambda: len(whole) - 1)
+    _, (found,) = native_of(program, GETPPID, "20", "5")
+    assert found == [f"[callers beyond {len(whole) - 1} frames]", *whole[1:]]
+
+
+def test_a_kernel_stack_that_is_cut_says_so(monkeypatch, nothing_attached):
+    with trace(GETPPID, stacks="kernel") as t:
+        os.getppid()
+    whole = names(t.result.stacks["frames"][0], Kind.KERNEL)
+    monkeypatch.setattr(stack_maps, "native_frames", lambda: 3)
+    with trace(GETPPID, stacks="kernel") as t:
+        os.getppid()
+    cut = names(t.result.stacks["frames"][0], Kind.KERNEL)
+    assert cut[0] == "[callers beyond 3 frames]"
+    assert "[callers beyond 3 frames]" not in whole

@@ -165,3 +165,46 @@ def test_every_group_can_be_chosen_alone(capsys):
     shown = capsys.readouterr().out
     assert all(name in shown for name in run.GROUPS)
     assert importlib.util.find_spec("benchmarks.run").origin == str(ROOT / "benchmarks" / "run.py")
+
+
+def test_cost_per_delivered_event_is_the_cost_of_all_calls_over_what_arrived(arithmetic):
+    # 1,000 calls cost 70 ns more each; of the peer's events 14 % arrived, in the last round none.
+    cost = arithmetic.cost_per_delivered((170.0, 170.0, 170.0), (100.0, 100.0, 100.0), 1000, (1000, 140, 0))
+
+    assert cost[:2] == (70.0, 500.0)
+    assert math.isnan(cost[2])
+    # BCC's counter is not limited to one process: others may add to what it delivers.
+    assert arithmetic.lost_percent(1000, (1000, 140, 0, 1003)) == (0.0, 86.0, 100.0, 0.0)
+
+
+def test_the_table_shows_what_each_side_lost_beside_its_number(report, measured):
+    row = dataclasses.replace(measured((10, 20, 30), (100, 200, 300), "ratio"), lost=(0, 0, 0), peer_lost=(86, 90, 5))
+
+    assert report.row(row)[1:3] == ("20.0 ns, 0 % lost", "200 ns, 86.0 % lost (peer)")
+
+
+def test_a_peer_that_delivered_nothing_has_no_ratio(report, measured):
+    row = dataclasses.replace(measured((10,), (math.nan,), "ratio"), lost=(0,), peer_lost=(100,))
+
+    assert report.row(row)[2:4] == ("? ns, 100 % lost (peer)", "?x")
+
+
+@pytest.fixture
+def kernel():
+    """A kernel in which cells are run as the notebook rows run them."""
+    from benchmarks.kernel import new_kernel
+
+    with new_kernel() as started:
+        yield started
+
+
+def test_replies_to_other_requests_are_not_taken_for_a_cells_own(kernel):
+    from benchmarks.kernel import CellError
+
+    # On a slow machine replies to the requests by which readiness was found come late.
+    kernel._client.kernel_info()
+    assert kernel.run("answer = 6 * 7", "answer").values == {"answer": 42}
+
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        kernel.run("1 / 0")
+    assert kernel.run("answer += 1", "answer").values == {"answer": 43}

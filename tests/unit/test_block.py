@@ -16,6 +16,18 @@ from tests.every_step import interrupt_at
 STEPS = ("accel_magic/block.py", "accel_magic/interrupts.py", "/contextlib.py", "accel_magic/session.py")
 
 
+class Found(str):
+    """A result: how the traced code ended."""
+
+    def __new__(cls, text, trace):
+        made = super().__new__(cls, text)
+        made.trace = trace
+        return made
+
+    def to_parquet(self, path):
+        self.trace.step(f"write {path}")
+
+
 class Traced(block.Block):
     """A trace of nothing that writes down what it is asked to do; `fails` are errors of steps that fail."""
 
@@ -57,10 +69,7 @@ class Traced(block.Block):
     def _finish(self, outcome, value):
         assert self.attached, "the result is read while it is attached"
         self.step(f"finish: {outcome}")
-        return f"result {outcome}"
-
-    def _write(self, result, path):
-        self.step(f"write {path}")
+        return Found(f"result {outcome}", self)
 
     def again(self):
         return Traced(self._save, self.fails)
@@ -75,8 +84,8 @@ def done(monkeypatch):
     monkeypatch.setattr(block, "_last", None)
     monkeypatch.setattr(Traced, "done", [], raising=False)
     yield Traced.done
-    session.claim()  # nobody has it
-    session.release()
+    session.claim("ktrace")  # nobody has it
+    session.release("ktrace")
 
 
 def test_a_block_is_prepared_attached_run_and_stopped(done):
@@ -266,8 +275,8 @@ class TestInterrupts:
             assert Traced.done.count("close probes") <= 1, raised
             if "block" in Traced.done:
                 assert trace.has_result, raised
-            session.claim()  # nobody has it
-            session.release()
+            session.claim("ktrace")  # nobody has it
+            session.release("ktrace")
         return None
 
     def test_of_a_with_statement(self):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
+from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.importing import on_import
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Launch:
         device_ns: How long the kernel took, where the call knows: on the simulated device in its model of time.
         number: The device's own number of the launch (%gridid), where the call knows.
         pid: The process that launches; 0 for this one.
+        tid: Its thread that launches, as kernel traces number it; 0 where that is not known.
         kernel_number: What programs read as `kernel`, where several kernels of one name are told apart.
 
     """
@@ -79,6 +81,7 @@ class Launch:
     device_ns: int | None = None
     number: int | None = None
     pid: int = 0
+    tid: int = 0
     kernel_number: int | None = None
 
 
@@ -144,35 +147,126 @@ def adapter_for(module: str, device: Device | None = None) -> Adapter:
     return adapter
 
 
+@dataclass(eq=False)
+class _Installed:
+    """The adapters of one trace; `hearing` are other observers that hear of its launches, and change no kernel."""
+
+    observer: Observer
+    device: Simulated | None
+    hearing: list[Observer] = field(default_factory=list)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def install(self) -> None:
+        """Install the adapters of all frameworks that are imported, or get imported."""
+        device = self.device
+        with ExitStack() as stack:
+            if device is not None:
+                from accel_magic.gpu.adapters.native_cpu import children_run_on
+                from accel_magic.gpu.adapters.nvrtc import kernels_run_on
+
+                stack.enter_context(kernels_run_on(device, self))
+                stack.enter_context(children_run_on(device, self))
+
+            def attach(module: str) -> None:
+                adapter = adapter_for(module, device)
+                if reason := adapter.missing():
+                    self.skipped(adapter.name, reason)
+                else:
+                    self._stack.enter_context(adapter.install(self))
+
+            later = [one.module for one in FRAMEWORKS if one.module not in sys.modules]
+            self._stack = stack.pop_all()
+            for framework in FRAMEWORKS:
+                if framework.module not in later:
+                    attach(framework.module)
+            self._stack.enter_context(on_import(later, attach))
+
+    def remove(self) -> None:
+        """Take them out; again is harmless."""
+        self._stack.close()
+
+    def rewrite(self, kernel: KernelSource) -> str:
+        """See `Observer.rewrite`."""
+        return self.observer.rewrite(kernel)
+
+    def launching(self, launch: Launch) -> None:
+        """See `Observer.launching`."""
+        for observer in (self.observer, *self.hearing):
+            observer.launching(launch)
+
+    def launched(self, launch: Launch) -> None:
+        """See `Observer.launched`."""
+        for observer in (self.observer, *self.hearing):
+            observer.launched(launch)
+
+    def skipped(self, name: str, reason: str) -> None:
+        """See `Observer.skipped`."""
+        for observer in (self.observer, *self.hearing):
+            observer.skipped(name, reason)
+
+
+_INSTALLED: Final[list[_Installed]] = []
+"""Of the traces that run now, the innermost last: its adapters alone are installed."""
+
+
 @contextmanager
 def attached(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
     """Install the adapters of all frameworks that are imported, or get imported, until the context ends.
 
-    A framework that its adapter does not know how to watch is reported through `observer.skipped`.
+    Those of a trace around it are taken out meanwhile; its observer hears of launches all the same. A framework that
+    its adapter does not know how to watch is reported through `observer.skipped`.
 
     Args:
         observer: Gets every kernel and launch.
         device: The simulated device to run kernels on; None for the GPU.
 
+    Raises:
+        ProbeError: A trace around it runs kernels on another kind of device.
+
     """
-    with ExitStack() as stack:
-
-        def attach(module: str) -> None:
-            adapter = adapter_for(module, device)
-            if reason := adapter.missing():
-                observer.skipped(adapter.name, reason)
-            else:
-                stack.enter_context(adapter.install(observer))
-
-        if device is not None:
-            from accel_magic.gpu.adapters.native_cpu import children_run_on
-            from accel_magic.gpu.adapters.nvrtc import kernels_run_on
-
-            stack.enter_context(kernels_run_on(device, observer))
-            stack.enter_context(children_run_on(device, observer))
-        later = [one.module for one in FRAMEWORKS if one.module not in sys.modules]
-        for framework in FRAMEWORKS:
-            if framework.module not in later:
-                attach(framework.module)
-        stack.enter_context(on_import(later, attach))
+    outer = _outer(device)
+    installed = _Installed(observer, device)
+    if outer is not None:
+        outer.remove()
+        installed.hearing = [outer.observer, *outer.hearing]
+    _INSTALLED.append(installed)
+    try:
+        installed.install()
         yield
+    finally:
+        installed.remove()
+        _INSTALLED.remove(installed)
+        if outer is not None and outer in _INSTALLED:
+            outer.install()
+
+
+@contextmanager
+def hearing(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
+    """Let an observer that changes no kernel hear of launches until the context ends; arguments and errors as above.
+
+    Where a trace is around it, that one's adapters serve both.
+    """
+    outer = _outer(device)
+    if outer is None:
+        with attached(observer, device):
+            yield
+        return
+    outer.hearing.append(observer)
+    try:
+        yield
+    finally:
+        outer.hearing.remove(observer)
+
+
+def _outer(device: Simulated | None) -> _Installed | None:
+    """Find the trace around. Raises ProbeError where it runs kernels on another kind of device."""
+    outer = _INSTALLED[-1] if _INSTALLED else None
+    if outer is not None and (outer.device is None) != (device is None):
+        here, there = (CPU_DEVICE if one is not None else "GPU" for one in (device, outer.device))
+        raise ProbeError(
+            f"this trace wants kernels on the {here}, and the one around it on the {there}",
+            why="a kernel runs once, on one device",
+            fix="give both lines the same --device",
+            code="device.differs",
+        )
+    return outer

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError
+from accel_magic.gpu.adapters.patching import environment
 from accel_magic.gpu.native import build
 from accel_magic.gpu.native.server import Server
 
@@ -55,24 +56,7 @@ def watched(
     try:
         server.start()
         before = os.environ.get(_PRELOAD, "")
-        with _set({_PRELOAD: f"{library}:{before}" if before else str(library), _NAME: server.name}):
+        with environment({_PRELOAD: f"{library}:{before}" if before else str(library), _NAME: server.name}):
             yield server
     finally:
         server.finish()
-
-
-@contextmanager
-def _set(values: Mapping[str, str]) -> Iterator[None]:
-    """Change variables of the environment; afterwards those that nobody else has changed are as before."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if os.environ.get(name) != values[name]:
-                continue
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError
+from accel_magic.gpu.adapters import patching
 from accel_magic.gpu.standin import Server, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from accel_magic.gpu.adapters import Observer
     from accel_magic.gpu.simt import Device
@@ -37,19 +37,5 @@ def children_run_on(device: Device, observer: Observer) -> Iterator[None]:
         except MachineError as error:
             observer.skipped("native binaries", str(error).replace("\n", ";"))
             added = {}
-        with _environment(added):
+        with patching.environment(added):
             yield
-
-
-@contextmanager
-def _environment(added: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in added}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -110,12 +111,14 @@ class _Runner:
     device: Device
     observer: Observer
     modules: dict[str, Any] = field(default_factory=dict)
+    _loading: threading.Lock = field(default_factory=threading.Lock)
 
     def module(self, ptx: str) -> Any:
-        if ptx not in self.modules:
-            source = KernelSource(NAME, tuple(entries(ptx)), ptx, architecture(ptx))
-            self.modules[ptx] = self.device.load(self.observer.rewrite(source))
-        return self.modules[ptx]
+        with self._loading:  # once, also where several threads launch at the same time
+            if ptx not in self.modules:
+                source = KernelSource(NAME, tuple(entries(ptx)), ptx, architecture(ptx))
+                self.modules[ptx] = self.device.load(self.observer.rewrite(source))
+            return self.modules[ptx]
 
 
 _CELLS: Final[list[_Runner]] = []

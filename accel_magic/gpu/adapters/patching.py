@@ -1,7 +1,8 @@
-"""Replacing attributes for a while."""
+"""Replacing attributes and environment variables for a while."""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,23 @@ def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables until the context ends; afterwards those that nobody else has changed are as before."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if os.environ.get(name) != values[name]:
+                continue
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -129,13 +129,18 @@ class DriverError(MachineError):
 
     def __init__(self, call: str, code: int, name: str, text: str) -> None:
         known = _KNOWN.get(code, _Known(f"the NVIDIA driver refuses {call}", "see nvidia-smi; --device cpu works"))
-        super().__init__(known.what, why=f"{call}: {name or f'error {code}'} ({text or 'no text'})", fix=known.fix)
-        self.code = code
+        super().__init__(
+            known.what,
+            why=f"{call}: {name or f'error {code}'} ({text or 'no text'})",
+            fix=known.fix,
+            code="cuda.driver-error",
+        )
+        self.result = code
 
     @property
     def dead(self) -> bool:
         """Whether nothing that lay in the context can be reached any more."""
-        return self.code in _DEAD
+        return self.result in _DEAD
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from accel_magic.gpu.cuda import gpus
 from accel_magic.gpu.cuda.clock import BYTES, ROUNDS, ClockKernel
 from accel_magic.gpu.cuda.driver import DriverError
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +165,7 @@ class CudaMemory:
         try:
             self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
         except DriverError as error:
-            if error.code != cuda.OUT_OF_MEMORY:
+            if error.result != cuda.OUT_OF_MEMORY:
                 raise
             raise MachineError(
                 f"the host has no room for {size:,} bytes of maps that the GPU reaches",
@@ -185,7 +186,7 @@ class CudaMemory:
         return address
 
     def _no_room(self, error: DriverError, size: int) -> MachineError:
-        if error.code != cuda.OUT_OF_MEMORY:
+        if error.result != cuda.OUT_OF_MEMORY:
             return error
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         if self._driver.attempt("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total)):
@@ -307,7 +308,7 @@ class CudaMemory:
         The interrupt itself is raised at the end: where interrupts are put off, at the end of that.
         """
         ended = threading.Event()  # an interrupt of Thread.join would make a thread that runs look dead
-        waiting = threading.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end", daemon=True)
+        waiting = own_threads.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end")
         with uninterrupted() as came:
             waiting.start()
             while not ended.wait(_WAIT_S) and signal.SIGINT not in came:
@@ -388,5 +389,5 @@ def _unless_gone() -> Iterator[None]:
     try:
         yield
     except DriverError as error:
-        if not error.dead and error.code not in cuda.UNKNOWN:
+        if not error.dead and error.result not in cuda.UNKNOWN:
             raise

@@ -160,7 +160,7 @@ class HostTrace:
         return self._session.start_ns
 
     def halt(self) -> None:
-        """Record no more."""
+        """Record no more calls."""
         if self._session is not None:
             self._session.halt()
 

@@ -12,7 +12,7 @@ from accel_magic.gpu import isa
 from accel_magic.gpu.host_programs.code import bytecode, line_of
 from accel_magic.gpu.host_programs.kernel_maps import KernelMaps
 from accel_magic.gpu.host_programs.places import specs_of
-from accel_magic.kernel import features, syscalls
+from accel_magic.kernel import features, own_threads, syscalls
 from accel_magic.kernel.attach import attach_error
 from accel_magic.kernel.linker import Linker
 from accel_magic.kernel.places import Place, attach_place, find_place, load_place, no_raw_tracepoint
@@ -154,7 +154,7 @@ class HostPrograms:
             for program, place in loaded.placed:
                 self._attach(loaded, program, place)
         if any(loaded.maps.has_rings for loaded in self._loaded):
-            self._reader = threading.Thread(target=self._read, name="accel_magic rings of the CPU", daemon=True)
+            self._reader = own_threads.Thread(target=self._read, name="accel_magic rings of the CPU")
             self._reader.start()
 
     def _attach(self, loaded: _Loaded, program: Program, place: Place) -> None:

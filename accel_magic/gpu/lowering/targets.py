@@ -43,5 +43,3 @@ class Target(Enum):
         device=True,
         assembly=True,
     )
-    AMDGPU = Traits("amdgcn-amd-amdhsa", stack=5, global_=1, private=5, scope='syncscope("agent")', device=True)
-    SPIRV = Traits("spirv64-unknown-unknown", stack=0, global_=1, private=0, scope='syncscope("device")', device=True)

@@ -292,11 +292,11 @@ class Process:
 
     def _launches(self, until: int) -> Iterator[Launch]:
         for row in self._ring.take(until).tolist():
-            _, function, _, grid, block, shared, _, stream, before, after = row
+            _, function, thread, grid, block, shared, _, stream, before, after = row
             name, number = self._functions.get(function, ("a kernel without a name", None))
             (x, y, z), (bx, by, bz) = grid.tolist(), block.tolist()
             launch = Launch(FRAMEWORK, name, (x, y, z), (bx, by, bz), shared, stream, before, after)
-            yield replace(launch, pid=self.pid, kernel_number=number)
+            yield replace(launch, pid=self.pid, tid=thread, kernel_number=number)
 
     # ---- the end
 

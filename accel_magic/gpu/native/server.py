@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from accel_magic.gpu import local_socket
 from accel_magic.gpu.native.process import Process
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +55,7 @@ class Server:
         self._processes: list[tuple[Process, threading.Thread]] = []
         self._kept = 0
         self._counting = threading.Lock()
-        self._accepting = threading.Thread(target=self._accept, name="accel_magic native", daemon=True)
+        self._accepting = own_threads.Thread(target=self._accept, name="accel_magic native")
 
     def start(self) -> None:
         """Begin to listen."""
@@ -110,8 +111,8 @@ class Server:
             process = Process(
                 connection, self._sources, self._threads, self._trace, self._device, self._descriptors, self._room
             )
-            thread = threading.Thread(
-                target=process.run, args=(self._ending.is_set,), name="accel_magic native process", daemon=True
+            thread = own_threads.Thread(
+                target=process.run, args=(self._ending.is_set,), name="accel_magic native process"
             )
             self._processes.append((process, thread))
             thread.start()

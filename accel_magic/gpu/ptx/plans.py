@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import means
 from accel_magic.gpu.places import Attach, Where
 from accel_magic.gpu.ptx.calls import calls
 from accel_magic.gpu.ptx.finding import Found, find
 from accel_magic.gpu.ptx.registers import of_module
-from accel_magic.names import means
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -81,19 +81,21 @@ class Calls:
     queue: Queue
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def answer(self, client: Client, request: Request) -> Reply:
-        """Do what a process asks for; a wait takes its time."""
-        reply = self._reply(client, request)
+    def answer(self, client: Client, request: Request, tid: int = 0) -> Reply:
+        """Do what a thread of a process asks for; a wait takes its time."""
+        reply = self._reply(client, request, tid)
         fault = client.fault
         if fault is not None:
             reply = Reply(fault)
         printed, said = client.take_printed()
         return replace(reply, printed=printed, said=reply.said + said)
 
-    def _reply(self, client: Client, request: Request) -> Reply:
+    def _reply(self, client: Client, request: Request, tid: int) -> Reply:
         if client.fault is not None and request.operation not in _EVEN_AFTER_FAULTS:
             return Reply()
         try:
+            if request.operation is Operation.LAUNCH:
+                return self.launch(client, request, tid)
             return _CALLS[request.operation](self, client, request)
         except AccelMagicError as error:
             said = _said(error)
@@ -197,7 +199,7 @@ class Calls:
         found = module.globals.get(request.data.decode(errors="replace"))
         return Reply(Result.NOT_FOUND) if found is None else Reply(numbers=found)
 
-    def launch(self, client: Client, request: Request) -> Reply:
+    def launch(self, client: Client, request: Request, tid: int) -> Reply:
         """Put a kernel into the queue."""
         number, stream, xy, zx, yz, shared = request.numbers
         function = client.functions[number]
@@ -208,7 +210,7 @@ class Calls:
         slots = compiled.parameters if compiled is not None else ()
         given = [request.data[slot.offset : slot.offset + slot.size] for slot in slots]
         now = time.monotonic_ns()
-        launch = Launch(self.framework, function.name, grid, block, shared, stream, now, pid=client.pid)
+        launch = Launch(self.framework, function.name, grid, block, shared, stream, now, pid=client.pid, tid=tid)
         if self.observer is not None:
             self.observer.launching(launch)
         launch = replace(launch, returned_ns=time.monotonic_ns())
@@ -312,7 +314,6 @@ _CALLS: dict[Operation, Callable[[Calls, Client, Request], Reply]] = {
     Operation.FUNCTION: Calls.function,
     Operation.NAMES: Calls.names,
     Operation.VARIABLE: Calls.variable,
-    Operation.LAUNCH: Calls.launch,
     Operation.WAIT: Calls.wait,
     Operation.STREAM: Calls.open_stream,
     Operation.CLOSE: Calls.close_stream,

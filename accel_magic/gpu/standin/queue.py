@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.kernel import own_threads
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +29,7 @@ class Queue:
 
     def start(self) -> None:
         """Begin to work."""
-        self._thread = threading.Thread(target=self._run, name="accel_magic stand-in device", daemon=True)
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic stand-in device")
         self._thread.start()
 
     def close(self, stop: Callable[[int], None]) -> None:

@@ -19,6 +19,7 @@ from accel_magic.gpu.standin.images import Images
 from accel_magic.gpu.standin.properties import greeting
 from accel_magic.gpu.standin.protocol import Operation, Reply, Request
 from accel_magic.gpu.standin.queue import Queue
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,7 @@ class Server:
         self.close()
 
     def _thread(self, work: Callable[[socket.socket], None], connection: socket.socket) -> threading.Thread:
-        thread = threading.Thread(target=work, args=(connection,), name="accel_magic stand-in driver", daemon=True)
+        thread = own_threads.Thread(target=work, args=(connection,), name="accel_magic stand-in driver")
         thread.start()
         return thread
 
@@ -133,18 +134,19 @@ class Server:
     def _serve(self, connection: socket.socket) -> None:
         """Answer one connection; the first one of a process ends with it."""
         client: Client | None = None
-        first = False
+        first, tid = False, 0
         try:
             while (request := protocol.receive(connection)) is not None:
                 if request.operation is Operation.HELLO:
                     client, first = self._greet(request)
+                    tid = request.numbers[2]
                     if client is None:
                         return
                     protocol.send(connection, self._welcome(client, first))
                 elif client is None:
                     return
                 else:
-                    protocol.send(connection, self._answer(client, request))
+                    protocol.send(connection, self._answer(client, request, tid))
         except OSError:
             pass  # the process ended while it was answered
         finally:
@@ -173,9 +175,9 @@ class Server:
             descriptor=memory.descriptor,
         )
 
-    def _answer(self, client: Client, request: Request) -> Reply:
+    def _answer(self, client: Client, request: Request, tid: int) -> Reply:
         try:
-            return self._calls.answer(client, request)
+            return self._calls.answer(client, request, tid)
         finally:
             if request.descriptor >= 0:
                 os.close(request.descriptor)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import foreign_files
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions, mappings
+from accel_magic.kernel.symbols.lookup import ROOTS
 from accel_magic.probes.elf import identity
 from accel_magic.profiles.interleave import is_interpreter
 from accel_magic.traces.stacks import USER
@@ -24,22 +26,10 @@ _OPTION: Final = "-fno-omit-frame-pointer"
 _SET: Final = np.frombuffer(b"\x48\x89\xe5", np.uint8)
 """`mov %rsp, %rbp`, which every function that keeps frame pointers has at its beginning."""
 _BEGINNING: Final = 32
+_LAST_OFFSET: Final = 1 << 62
 _SMALLEST: Final = 64
 _LOOKED_AT: Final = 4000
 _MOST_FUNCTIONS: Final = 0.5
-_ROOTS: Final = frozenset(
-    {
-        "_dl_start_user",
-        "_start",
-        "__libc_start_main",
-        "__libc_start_main_impl",
-        "__libc_start_call_main",
-        "start_thread",
-        "thread_start",
-        *("clone", "__clone", "clone3", "__clone3"),
-    }
-)
-"""Where a thread's code begins."""
 _FEW: Final = 0.05
 _NAMED: Final = 3
 
@@ -80,14 +70,16 @@ def _kept_share(path: str, *_identity: int) -> float | None:
     offsets, loaded = known.segments.file_offsets(large)
     offsets = offsets[loaded][:: max(len(large) // _LOOKED_AT, 1)]
     try:
-        content = np.memmap(path, np.uint8, "r")
-    except (OSError, ValueError):
+        # Not mapped: its owner may cut it short at any moment, and memory that has lost its file ends the process.
+        with foreign_files.opened(Path(path), follow=mappings.is_link(Path(path))) as file:
+            read = [os.pread(file.fileno(), _BEGINNING, offset) for offset in offsets.tolist() if offset < _LAST_OFFSET]
+    except OSError:
         return None
-    offsets = offsets[offsets < len(content) - _BEGINNING]
-    if not len(offsets):
+    whole = [beginning for beginning in read if len(beginning) == _BEGINNING]
+    if not whole:
         return None
-    beginnings = content[offsets[:, None] + np.arange(_BEGINNING, dtype=np.uint64)]
-    windows = np.lib.stride_tricks.sliding_window_view(beginnings, len(_SET), axis=1)
+    code = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, _BEGINNING)
+    windows = np.lib.stride_tricks.sliding_window_view(code, len(_SET), axis=1)
     return float((windows == _SET).all(axis=2).any(axis=1).mean())
 
 
@@ -100,7 +92,7 @@ def why_short(table: StackTable) -> str:
     """Say why native stacks end before their thread's beginning; '' where they do not."""
     rows = np.flatnonzero((table.kinds == USER) & (np.diff(table.starts) > 0))
     outermost = [table.frames[table.frames_of[table.starts[row]]] for row in rows.tolist()]
-    short = Counter(frame.module for frame in outermost if frame.module and frame.name not in _ROOTS)
+    short = Counter(frame.module for frame in outermost if frame.module and frame.name not in ROOTS)
     if sum(short.values()) <= _FEW * max(len(rows), 1):
         return ""
     blamed = [module for module, _ in short.most_common() if not _keeps(Path(module))]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import ProbeError
+from accel_magic.kernel.symbols.mappings import is_link
 from accel_magic.kernel.symbols.ranges import containing
 from accel_magic.probes import elf
-from accel_magic.probes.elf import FUNCTIONS, SYMBOL, TABLES, Elf, Segments, identity
+from accel_magic.probes.elf import DYNSYM, FUNCTIONS, SYMBOL, SYMTAB, Elf, Segments, identity, name_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 _DEBUG_FOLDER: Final = Path("/usr/lib/debug/.build-id")
 _MINI_DEBUG: Final = ".gnu_debugdata"
 _BUILD_ID: Final = ".note.gnu.build-id"
-_MOST_MINI_DEBUG: Final = 1 << 28
+_MOST_PACKING: Final = 64
+"""How many times as large as its packed form a table may be: tables of symbols reach 4 to 8."""
+_LARGEST_UNPACKED: Final = 1 << 27
 _UNWINDING: Final = ".eh_frame_hdr"
 _UNWINDING_FORM: Final = b"\x01\x03\x3b"
 """Version; a count of 32 bits; a sorted table of 32-bit offsets from the section's address: what linkers write."""
@@ -80,17 +83,11 @@ class Functions:
 
     def name(self, function: int) -> str:
         """Symbol of a function, without its version, and as others know it."""
-        start = int(self.names[function])
-        return (
-            self.text[start : self.text.index(b"\0", start)]
-            .decode(errors="replace")
-            .partition("@")[0]
-            .removeprefix(_INTERNAL)
-        )
+        return name_at(self.text, int(self.names[function])).partition("@")[0].removeprefix(_INTERNAL)
 
 
 def of_file(path: Path) -> Functions:
-    """Functions of a program or library; kept until the file changes. A file that cannot be read has none."""
+    """Functions of a file that a process has mapped; kept until the file changes. One that cannot be read has none."""
     try:
         return _of_file(*identity(path))
     except ProbeError:
@@ -108,11 +105,11 @@ def of_image(image: bytes) -> Functions:
 
 @lru_cache(maxsize=256)
 def _of_file(path: str, *_identity: int) -> Functions:
-    with elf.opened(Path(path)) as file:
-        headers = list(file.section_headers())
+    place = Path(path)
+    with elf.opened(place, follow=is_link(place)) as file:
         tables = _tables(file)
-        if all(type_ != "SHT_SYMTAB" for _, _, type_ in headers):
-            tables += _separate(file, {name: index for index, name, _ in headers})
+        if file.table(SYMTAB) is None:
+            tables += _separate(file)
         return _functions(tables, _beginnings(file), file.executable)
 
 
@@ -127,48 +124,49 @@ class _Table:
 
 def _tables(file: Elf) -> list[_Table]:
     found = []
-    for index, _, type_ in file.section_headers():
-        if type_ not in TABLES:
-            continue
-        section = file.section(index)
-        text = file.section(section.link).data
-        entries = np.frombuffer(section.data, SYMBOL, count=len(section.data) // SYMBOL.itemsize)
+    for section in filter(None, map(file.table, (SYMTAB, DYNSYM))):
+        text, data = file.data(file.sections[section.link]), file.data(section)
+        entries = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
         wanted = np.isin(entries["info"] & 0xF, FUNCTIONS) & (entries["section"] != 0)
         wanted &= (entries["name"] > 0) & (entries["name"] < len(text))
         sections, inverse = np.unique(entries["section"][wanted], return_inverse=True)
-        ends = np.array([file.section_end(section) for section in sections.tolist()], np.uint64)
+        ends = np.array([file.section_end(index) for index in sections.tolist()], np.uint64)
         found.append(_Table(entries[wanted], ends[inverse], text))
     return found
 
 
-def _separate(file: Elf, sections: dict[str, int]) -> list[_Table]:
+def _separate(file: Elf) -> list[_Table]:
     """Tables of a stripped file that lie elsewhere: packed in a section of its own, or in a file of its build id."""
-    if _MINI_DEBUG in sections:
-        packed = lzma.LZMADecompressor().decompress(file.section(sections[_MINI_DEBUG]).data, _MOST_MINI_DEBUG)
-        return _tables(elf.read(io.BytesIO(packed), _MINI_DEBUG))
-    if _BUILD_ID not in sections:
-        return []
-    note = file.section(sections[_BUILD_ID]).data
-    sizes = np.frombuffer(note[:8], "<u4")
-    id_ = note[12 + -(-int(sizes[0]) // 4) * 4 :][: int(sizes[1])].hex()
+    packed, build_id = file.named(_MINI_DEBUG), file.named(_BUILD_ID)
     try:
+        if packed is not None:
+            return _tables(elf.read(io.BytesIO(_unpacked(file.data(packed))), _MINI_DEBUG))
+        if build_id is None:
+            return []
+        note = file.data(build_id)
+        sizes = np.frombuffer(note[:8], "<u4")
+        id_ = note[12 + -(-int(sizes[0]) // 4) * 4 :][: int(sizes[1])].hex()
         with elf.opened(_DEBUG_FOLDER / id_[:2] / f"{id_[2:]}.debug") as debug:
             return _tables(debug)
-    except ProbeError:
+    except (ProbeError, lzma.LZMAError, *elf.DAMAGED):
         return []
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Unpack a table, or as much of it as a table of that size has."""
+    most = min(len(data) * _MOST_PACKING, _LARGEST_UNPACKED)
+    return lzma.LZMADecompressor(memlimit=_LARGEST_UNPACKED).decompress(data, most)
 
 
 def _beginnings(file: Elf) -> NDArray[np.uint64]:
     """Read the table that exceptions are unwound by: it has an entry for each function, and stripping leaves it."""
-    for index, name, _ in file.section_headers():
-        if name == _UNWINDING:
-            section = file.section(index)
-            if section.data[:1] + section.data[2:4] != _UNWINDING_FORM:
-                break
-            count = int(np.frombuffer(section.data, "<u4", 1, 8)[0])
-            entries = np.frombuffer(section.data, [("function", "<i4"), ("how", "<i4")], count, 12)
-            return np.sort(entries["function"].astype(np.int64) + section.address).astype(np.uint64)
-    return np.zeros(0, np.uint64)
+    section = file.named(_UNWINDING)
+    data = file.data(section) if section is not None else b""
+    if section is None or data[:1] + data[2:4] != _UNWINDING_FORM:
+        return np.zeros(0, np.uint64)
+    count = int(np.frombuffer(data, "<u4", 1, 8)[0])
+    entries = np.frombuffer(data, [("function", "<i4"), ("how", "<i4")], count, 12)
+    return np.sort(entries["function"].astype(np.int64) + section.address).astype(np.uint64)
 
 
 def _functions(tables: Sequence[_Table], beginnings: NDArray[np.uint64], segments: Segments) -> Functions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from accel_magic.kernel.symbols import functions, jit, kallsyms
 from accel_magic.kernel.symbols.mappings import DELETED
-from accel_magic.names import function_name
 from accel_magic.profiles.model import Frame, Kind
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.kernel.symbols.functions import Functions
+    from accel_magic.kernel.symbols.jit import Compiled
     from accel_magic.kernel.symbols.mappings import Mappings
 
 HIDDEN: Final = Frame("[kernel]", Kind.KERNEL)
@@ -27,6 +27,19 @@ UNKNOWN: Final = Frame("[unknown code]", Kind.NATIVE)
 """Code that was gone when the trace ended, or no code at all."""
 COMPILED: Final = Frame("[compiled code]", Kind.NATIVE)
 """Code that was made at run time by a compiler which leaves no map."""
+ROOTS: Final = frozenset(
+    {
+        "_dl_start_user",
+        "_start",
+        "__libc_start_main",
+        "__libc_start_main_impl",
+        "__libc_start_call_main",
+        "start_thread",
+        "thread_start",
+        *("clone", "__clone", "clone3", "__clone3"),
+    }
+)
+"""Where a thread's code begins."""
 NO_CODE: Final = -1
 """Where there is no code: a stack goes no further."""
 _VDSO: Final = "[vdso]"
@@ -69,13 +82,20 @@ def native_frames(addresses: NDArray[np.uint64], mappings: Mappings, frames: Fra
     """Frame of each address in a process, (N,) int64; `NO_CODE` where there is none, `DROPPED` of the tracer's own."""
     found = np.full(len(addresses), NO_CODE, np.int64)
     at = mappings.at(addresses)
+    compiled = lru_cache(maxsize=1)(partial(jit.functions, mappings.pid, mappings.owner))
     for mapping in np.unique(at[at >= 0]).tolist():
         chosen = np.flatnonzero(at == mapping)
-        found[chosen] = _in_mapping(addresses[chosen], mappings, mapping, frames)
+        found[chosen] = _in_mapping(addresses[chosen], mappings, mapping, frames, compiled)
     return found
 
 
-def _in_mapping(addresses: NDArray[np.uint64], mappings: Mappings, mapping: int, frames: Frames) -> NDArray[np.int64]:
+def _in_mapping(
+    addresses: NDArray[np.uint64],
+    mappings: Mappings,
+    mapping: int,
+    frames: Frames,
+    compiled: Callable[[], Compiled],
+) -> NDArray[np.int64]:
     name = mappings.names[mapping]
     if name == _TRAMPOLINES:
         return np.full(len(addresses), DROPPED, np.int64)
@@ -84,27 +104,26 @@ def _in_mapping(addresses: NDArray[np.uint64], mappings: Mappings, mapping: int,
     offsets = addresses - mappings.starts[mapping] + mappings.offsets[mapping]
     module = name.removesuffix(DELETED)
     if not len(known.segments.addresses):
-        return _without_file(addresses, offsets, mappings.pid, module, frames)
+        return _without_file(addresses, offsets, compiled(), module, frames)
     places = known.addresses(offsets)
     labels = np.where(places == functions.NOWHERE, offsets, known.beginning(places))
 
     def number(function: int, address: int) -> int:
-        text = function_name(known.name(function)) if function >= 0 else _offset_text(module, address)
+        text = known.name(function) if function >= 0 else _offset_text(module, address)
         return frames.number(Frame(text, Kind.NATIVE, module))
 
     return _numbered(known.at(places), labels, number)
 
 
 def _without_file(
-    addresses: NDArray[np.uint64], offsets: NDArray[np.uint64], pid: int, module: str, frames: Frames
+    addresses: NDArray[np.uint64], offsets: NDArray[np.uint64], known: Compiled, module: str, frames: Frames
 ) -> NDArray[np.int64]:
     """Frames in memory that a compiler filled at run time, or in a file that cannot be read any more."""
-    known = jit.functions(pid)
     in_file = module.startswith("/") and not module.startswith(_ANONYMOUS)
 
     def number(function: int, offset: int) -> int:
         if function >= 0:
-            return frames.number(Frame(known.names[function], Kind.NATIVE))
+            return frames.number(Frame(known.name(function), Kind.NATIVE))
         return frames.number(Frame(_offset_text(module, offset), Kind.NATIVE, module) if in_file else COMPILED)
 
     return _numbered(known.at(addresses), offsets if in_file else np.zeros_like(offsets), number)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CODE: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S\Sx\S ([0-9a-f]+) \S+ \d+ *(.*)$", re.MULTILINE)
+_USER: Final = re.compile(r"^Uid:\t\d+\t(\d+)", re.MULTILINE)
+"""The effective user id, which is the second of four."""
 DELETED: Final = " (deleted)"
+_MAPPED_FILES: Final = "map_files"
 OWN: Final = 0
 """Stands for this process, whose id BPF programs may see as another."""
 _OFFSET: Final = 3
@@ -32,6 +35,7 @@ class Mappings:
 
     Attributes:
         pid: Whose, as this process sees its id.
+        owner: Id of the user that the process runs as.
         starts: (M,) uint64.
         ends: (M,) uint64.
         offsets: (M,) uint64, in the file.
@@ -40,6 +44,7 @@ class Mappings:
     """
 
     pid: int
+    owner: int
     starts: NDArray[np.uint64]
     ends: NDArray[np.uint64]
     offsets: NDArray[np.uint64]
@@ -55,22 +60,30 @@ class Mappings:
         if not name.startswith("/"):
             return None
         if name.endswith(DELETED):
-            return Path(f"/proc/{self.pid}/map_files/{int(self.starts[mapping]):x}-{int(self.ends[mapping]):x}")
+            return Path(f"/proc/{self.pid}/{_MAPPED_FILES}/{int(self.starts[mapping]):x}-{int(self.ends[mapping]):x}")
         inside = Path(f"/proc/{self.pid}/root{name}")  # of a process in a container
         return Path(name) if self.pid == os.getpid() or not inside.exists() else inside
+
+
+def is_link(path: Path) -> bool:
+    """Whether a path is one of the kernel's links to mapped files. No other file that is mapped can be a link."""
+    return path.parent.name == _MAPPED_FILES
 
 
 def read(pid: int) -> Mappings | None:
     """Read the mappings of a process; None where it has gone, or may not be looked at."""
     try:
         text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return None
-    found = _CODE.findall(text)
-    if not found:
+    found, user = _CODE.findall(text), _USER.search(status)
+    if not found or user is None:
         return None  # a process that has ended, and nobody waited for
     columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
-    return Mappings(pid, columns[:, 0], columns[:, 1], columns[:, 2], tuple(row[_OFFSET] for row in found))
+    return Mappings(
+        pid, int(user[1]), columns[:, 0], columns[:, 1], columns[:, 2], tuple(row[_OFFSET] for row in found)
+    )
 
 
 class Processes:

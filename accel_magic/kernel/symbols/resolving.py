@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from accel_magic.kernel import scope
-from accel_magic.kernel.symbols.lookup import DROPPED, HIDDEN, NO_CODE, UNKNOWN, Frames, kernel_frames, native_frames
+from accel_magic.demangle import function_name, learn
+from accel_magic.kernel import scope, stack_maps
+from accel_magic.kernel.symbols.lookup import (
+    DROPPED,
+    HIDDEN,
+    NO_CODE,
+    ROOTS,
+    UNKNOWN,
+    Frames,
+    kernel_frames,
+    native_frames,
+)
 from accel_magic.kernel.symbols.mappings import OWN, Processes
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.traces.stacks import KERNEL, PYTHON, USER, StackTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +43,12 @@ _MACHINERY: Final = re.compile(
 """Functions between what was hit and the program that was run for it."""
 _MACHINERY_DEPTH: Final = 16
 _WORDS_OF_PYTHON: Final = 2
+_SHOWN: Final = {KERNEL: Kind.KERNEL, USER: Kind.NATIVE}
+_KERNEL_ROOTS: Final = frozenset(
+    {"entry_SYSCALL_64_after_hwframe", "entry_SYSCALL_64", "ret_from_fork", "ret_from_fork_asm", "common_startup_64"}
+)
+"""Where the kernel's code begins, as far as stacks may be deep there."""
+_CUT: Final = re.compile(r"\[callers beyond (\d+) frames\]")
 
 
 class Names(Protocol):
@@ -72,14 +88,29 @@ def resolve(raw: RawStacks, python: Names | None, processes: Processes | None = 
     numbers[chosen] = _cut(numbers[chosen], stack[chosen], inward[chosen], frames)
     chosen = np.flatnonzero(kinds == PYTHON)
     numbers[chosen] = _python(raw.words[chosen], python, frames)
-    return _table(raw, stack, numbers, frames.all())
+    return _table(*_marked(raw, stack, *_named(numbers, frames.all())))
+
+
+def without_names(raw: RawStacks, python: Names | None) -> StackTable:
+    """Make the same table without looking names up: native frames and the kernel's are addresses. Reads no file."""
+    frames = Frames()
+    stack = np.repeat(np.arange(len(raw.keys)), np.diff(raw.starts))
+    numbers = np.full(len(raw.words), DROPPED, np.int64)
+    for kind, shown in _SHOWN.items():
+        chosen = np.flatnonzero(raw.kinds[stack] == kind)
+        different, inverse = np.unique(raw.words[chosen], return_inverse=True)
+        known = np.array([frames.number(Frame(f"{address:#x}", shown)) for address in different.tolist()], np.int64)
+        numbers[chosen] = known[inverse]
+    chosen = np.flatnonzero(raw.kinds[stack] == PYTHON)
+    numbers[chosen] = _python(raw.words[chosen], python, frames)
+    return _table(*_marked(raw, stack, numbers, frames.all()))
 
 
 def notes(table: StackTable) -> tuple[str, ...]:
     """What the user must know of the names, a sentence each."""
     from accel_magic.kernel.symbols.frame_pointers import why_short
 
-    told = [why_short(table)]
+    told = [why_short(table), *_cut_notes(table)]
     if HIDDEN in table.frames:
         told.append(
             "functions of the kernel have no names: it hides their addresses from this user"
@@ -90,6 +121,20 @@ def notes(table: StackTable) -> tuple[str, ...]:
         count = int((table.frames_of == gone).sum())
         told.append(f"{count} native stacks are of processes that ended before they were looked at: [process gone]")
     return tuple(filter(None, told))
+
+
+def _cut_notes(table: StackTable) -> Iterator[str]:
+    """Say of how many stacks the kernel took only a part."""
+    filled = np.flatnonzero(np.diff(table.starts) > 0)
+    outermost = [table.frames[frame] for frame in table.frames_of[table.starts[filled]].tolist()]
+    for kind, shown in ((USER, "native"), (KERNEL, "kernel")):
+        names = [frame.name for frame, of in zip(outermost, table.kinds[filled].tolist(), strict=True) if of == kind]
+        limits = [int(found[1]) for name in names if (found := _CUT.fullmatch(name))]
+        if limits:
+            most = stack_maps.most_frames()
+            more = f" (sysctl kernel.perf_event_max_stack={min(2 * limits[0], most)} before the trace keeps more)"
+            cut = f"{len(limits)} of {len(names)} {shown} stacks are cut at {limits[0]} frames"
+            yield f"{cut}, and the callers beyond are not known{more if limits[0] < most else ''}"
 
 
 def _owners(raw: RawStacks) -> NDArray[np.int64]:
@@ -140,6 +185,39 @@ def _cut(
     beyond = inward >= first[stack] if len(stack) else none
     kept = np.where(numbers == NO_CODE, frames.number(UNKNOWN), numbers)
     return np.where(beyond & ((inward > 0) | (numbers == DROPPED)), DROPPED, kept)
+
+
+def _named(numbers: NDArray[np.int64], frames: Sequence[Frame]) -> tuple[NDArray[np.int64], Sequence[Frame]]:
+    """Put functions' names in the place of native symbols, all at once; two symbols may have the same name."""
+    learn(frame.name for frame in frames if frame.kind == Kind.NATIVE)
+    named = Frames()
+    renumbered = np.array(
+        [
+            named.number(frame._replace(name=function_name(frame.name)) if frame.kind == Kind.NATIVE else frame)
+            for frame in frames
+        ],
+        np.int64,
+    )
+    kept = numbers >= 0
+    found = numbers.copy()
+    found[kept] = renumbered[numbers[kept]]
+    return found, named.all()
+
+
+def _marked(
+    raw: RawStacks, stack: NDArray[np.int64], numbers: NDArray[np.int64], frames: Sequence[Frame]
+) -> tuple[RawStacks, NDArray[np.int64], NDArray[np.int64], Sequence[Frame]]:
+    """Put a frame that says so outward of each stack of which the kernel took no more frames than it may."""
+    full = np.flatnonzero((raw.limit > 0) & (raw.kinds != PYTHON) & (np.diff(raw.starts) >= max(raw.limit, 1)))
+    last = numbers[raw.starts[full + 1] - 1]
+    roots = [number for number, frame in enumerate(frames) if frame.name in ROOTS or frame.name in _KERNEL_ROOTS]
+    # What is dropped at the end of a native stack is none of it; in the kernel it is the tracer's own.
+    cut = full[((last >= 0) | (raw.kinds[full] == KERNEL)) & ~np.isin(last, roots)]
+    marks = {kind: Frame(f"[callers beyond {raw.limit} frames]", shown) for kind, shown in _SHOWN.items()}
+    known = {kind: len(frames) + at for at, kind in enumerate(marks)}
+    added = np.array([known[kind] for kind in raw.kinds[cut].tolist()], np.int64)
+    # What comes last is outermost.
+    return raw, np.append(stack, cut), np.append(numbers, added), (*frames, *marks.values())
 
 
 def _python(words: NDArray[np.uint64], python: Names | None, frames: Frames) -> NDArray[np.int64]:

@@ -1,9 +1,9 @@
-"""Traces one command inside the guest and hands the recording over: `python -m accel_magic.lab.guest.record FILE`.
+"""Traces one command inside the guest and hands the recording over: run with FILE by `own_python.command`.
 
 Standard input is JSON: `{"probes", "options" (fields of accel_magic.api.Options), "command"}`. The command has this
 process's other streams. FILE gets the recording, FILE.json `{"status": the command's}` or `{"error": the name of the
-type, "what", "why", "fix"}`. pandas is not needed here, and so not imported: that alone takes an emulated processor
-seconds.
+type, "what", "why", "fix", "code"}`. pandas is not needed here, and so not imported: that alone takes an emulated
+processor seconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,13 @@ def main() -> None:
     try:
         told = {"status": record(json.load(sys.stdin), target)}
     except AccelMagicError as error:
-        told = {"error": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
+        told = {
+            "error": type(error).__name__,
+            "what": error.what,
+            "why": error.why,
+            "fix": error.fix,
+            "code": error.code,
+        }
     Path(f"{target}.json").write_text(json.dumps(told))
     sys.stdout.flush()
     os._exit(0)

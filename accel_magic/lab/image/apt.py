@@ -1,8 +1,8 @@
 """A private apt: its own sources, lists and packages in the cache; the system's configuration is only read.
 
-What the system's apt is told about proxies, timeouts and credentials of mirrors holds here too. What it would do to
-the system (hooks, its own sources, its preferences) is switched off. apt verifies the lists against the keyring, and
-every package against the lists.
+The system's settings for proxies, timeouts and credentials of mirrors apply here too. Whatever would act on the system
+(hooks, its own sources, its preferences) is switched off, and so is every permission to use unsigned repositories. apt
+verifies the lists against the keyring, and every package against the lists.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ APT::Default-Release "";
 APT::Sandbox::User "{user}";
 APT::Install-Recommends "false";
 APT::Install-Suggests "false";
+Acquire::AllowInsecureRepositories "false";
+Acquire::AllowWeakRepositories "false";
+Acquire::AllowDowngradeToInsecureRepositories "false";
+APT::Get::AllowUnauthenticated "false";
 Acquire::Languages "none";
 Acquire::GzipIndexes "true";
 Acquire::Retries "1";

@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import asdict, dataclass, fields
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.lab.npu.options import Options, parse_fault
 from accel_magic.lab.npu.uapi import CALLS, NODE
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FUNCTIONS = {call.name: call.function for call in CALLS}
-_ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -244,14 +242,12 @@ def load(
 
 def _run_in_children(options: Options) -> Load:
     """Start a fresh interpreter that forks the processes: this one may have threads, and then must not fork."""
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     helper = subprocess.Popen(
-        [sys.executable, "-m", "accel_magic.lab.npu.runner", json.dumps(asdict(options))],
+        own_python.command("accel_magic.lab.npu.runner", json.dumps(asdict(options))),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
     try:
         printed, complaint = helper.communicate()
@@ -266,7 +262,7 @@ def _run_in_children(options: Options) -> Load:
         answer = json.loads(printed)
     except ValueError:
         why = (complaint.strip() or f"status {helper.returncode}").splitlines()[-1]
-        raise MachineError("the load's processes ended without an answer", why=why) from None
+        raise MachineError("the load's processes ended without an answer", why=why, code="load.no-answer") from None
     if "error" in answer:
         raise MachineError(answer["error"]["what"], why=answer["error"]["why"], fix=answer["error"]["fix"])
     return Load.from_json(printed)

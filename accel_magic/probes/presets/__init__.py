@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -15,12 +16,24 @@ if TYPE_CHECKING:
 NAMES = ("npu", "cuda")
 """The presets; the module of that name has its table, `PROBES`."""
 
+LOADER = "libze_loader.so.1"
+"""Level Zero's loader, through which every program calls the driver."""
+
+WHY_THE_LOADER = (
+    "Intel's NPU driver library exports tables of its functions, not the functions: programs call Level Zero in its "
+    f"loader, {LOADER}"
+)
+
 INSTALL = {
-    "libze_loader.so.1": "apt install libze1, beside Intel's driver; in the lab: python -m accel_magic lab build "
-    "--level-zero",
+    LOADER: "apt install libze1, beside Intel's driver; in the lab: python -m accel_magic lab build --level-zero",
     "libcuda.so.1": "install NVIDIA's driver: the library comes with it",
 }
 """How to get a library that a preset traces."""
+
+
+def is_npu_driver(library: str) -> bool:
+    """Whether a library's name or path is that of Intel's user-mode NPU driver; it was `vpu` before v1.16."""
+    return re.fullmatch(r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?", library) is not None
 
 
 def is_preset(word: str) -> bool:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-LOADER: Final = "libze_loader.so.1"
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.probes.presets import level_zero
+from accel_magic.probes.presets import LOADER, level_zero
 from accel_magic.probes.presets.table import PresetProbe
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
 
     # An older loader lacks some; nothing can call those.
     *(
-        PresetProbe(API, f"latency:uprobe:{level_zero.LOADER}:{call.name}", call.captures, group="Level Zero")
+        PresetProbe(API, f"latency:uprobe:{LOADER}:{call.name}", call.captures, group="Level Zero")
         for call in level_zero.CALLS
         if call.traced
     ),

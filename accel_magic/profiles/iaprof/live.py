@@ -50,8 +50,8 @@ class IaprofRun:
     iaprof ends with this process, however that ends.
 
     Args:
-        interval_ms: How often it writes what it sampled.
-        subsample: It keeps one of so many samples.
+        interval: Length of an interval, ms: how often it writes what it sampled.
+        eu_stall_subsample: It keeps one of so many samples.
         checks: What it needs here.
 
     """
@@ -59,12 +59,12 @@ class IaprofRun:
     def __init__(
         self,
         *,
-        interval_ms: int = INTERVAL_MS,
-        subsample: int = SUBSAMPLE,
+        interval: int = INTERVAL_MS,
+        eu_stall_subsample: int = SUBSAMPLE,
         checks: Callable[[], Sequence[Requirement]] = requirements,
     ) -> None:
-        self._interval_ms = interval_ms
-        self._subsample = subsample
+        self._interval_ms = interval
+        self._subsample = eu_stall_subsample
         self._checks = checks
         self._scratch: scratch.Scratch | None = None
         self._keeper: subprocess.Popen[bytes] | None = None

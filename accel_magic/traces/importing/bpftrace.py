@@ -1,4 +1,4 @@
-"""What bpftrace prints: a line for each event, maps and histograms at the end."""
+"""What bpftrace prints: a line for each event, maps and histograms at the end; also such lines counted by `uniq -c`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.traces.importing import fields
+from accel_magic.traces.importing import fields, spoken, units
 from accel_magic.traces.importing.bpftrace_maps import Maps, counted, read
 from accel_magic.traces.importing.columns import (
     FRACTION,
@@ -21,8 +21,11 @@ from accel_magic.traces.importing.columns import (
     unknown,
 )
 from accel_magic.traces.importing.found import UNKNOWN, Found, Hits
+from accel_magic.traces.importing.lines import text
 from accel_magic.traces.importing.losses import rest_of
 from accel_magic.traces.importing.names import PROBE_TEXT, of_bpftrace
+from accel_magic.traces.importing.spoken import Spoken
+from accel_magic.traces.importing.units import NANOSECONDS, Units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LINE: Final = (
-    r"^[ \t]*(?:\[?(?:(?P<day>\d{4}-\d\d-\d\d)[T \t])?(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+    r"^(?P<indent>[ \t]*)(?:\[?(?:(?P<day>\d{4}-\d\d-\d\d)[T \t])?(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
     rf"(?:[.,](?P<part>{FRACTION}))?\]?[:,]?[ \t]+|"
     r"\[?(?P<sec>[0-8]?\d{1,18})(?:\."
     rf"(?P<frac>{FRACTION}))?s?\]?[:,]?[ \t]+)?"
@@ -39,38 +42,136 @@ LINE: Final = (
 )
 """An event: a probe's name, before it perhaps a time, a task's name and its number; behind it perhaps `key=value`s."""
 
-_LARGEST_PID: Final = 1 << 22
-_DAY_NS: Final = 86_400_000_000_000
+ATTACHED: Final = r"^Attach(?:ing|ed) \d+ probes?(?:\.\.\.)?\s*$"
+"""The line that bpftrace begins with."""
+
 FORMAT: Final = "bpftrace output"
+_HEADING: Final = r"^\s*(?:[=*#-]{2,}[^@\d]*|[^@\d]{1,80}:)\s*$"
+_UNIQ_REST: Final = r"^[ \t]*\d+[ \t]+(?:Attach(?:ing|ed) \d+ probes?(?:\.\.\.)?|\^C|Tracing.*)?\s*$"
+_UNIQ_WIDTHS: Final = (7, 4)
+"""How wide `uniq -c` makes its counts: GNU's and busybox's, BSD's."""
+
+_LARGEST_PID: Final = 1 << 22
+_MOST_SHARED: Final = 0.05
+"""Share of events with the time of the one before, above which a clock does not count ns."""
+_DAY_NS: Final = 86_400_000_000_000
+_OVERRIDE: Final = "a header such as TIME(ms), or accel_magic.open(path, units='ms'), gives another unit"
 
 
-def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
-    """Read the text that bpftrace prints."""
+def parse(blocks: Iterable[pa.BinaryArray], given: Units = Units()) -> Found:  # noqa: B008 - frozen
+    """Read the text that bpftrace prints; `given` are the units that the user names."""
     rows, others = extract(blocks, LINE)
     maps = read(column(others, "text"))
-    rest = rest_of(others)
-    return found(rows, maps, lost=rest.lost, malformed=max(rest.malformed - maps.lines, 0), notes=rest.notes)
+    return found(rows, others, maps, given, understood=maps.lines)
 
 
-def found(rows: pa.Table, maps: Maps, *, lost: int, malformed: int, notes: tuple[str, ...] = ()) -> Found:
-    """Put events and maps together."""
-    hits, more = _hits(rows) if len(rows) else (None, ())
+def found(
+    rows: pa.Table,
+    others: pa.Table,
+    maps: Maps,
+    given: Units,
+    *,
+    lost: int = 0,
+    malformed: int = 0,
+    understood: int = 0,
+) -> Found:
+    """Put events, maps and the lines between them together.
+
+    Args:
+        rows: Lines that name a probe, as `extract` gives them.
+        others: The other lines.
+        maps: What was printed of maps.
+        given: Units that the user names.
+        lost: Events that were reported lost elsewhere.
+        malformed: Lines that were not understood elsewhere.
+        understood: How many of the other lines are in the maps.
+
+    """
+    lines = column(others, "text")
+    headers = lines.filter(pc.match_substring_regex(lines, units.HEADER))
+    known = f"{_HEADING}|{units.HEADER}|{units.TITLE}"
+    clocks = units.of_headers(map(text, headers.to_pylist()))
+    if _counted_by_uniq(rows, given, clocks):
+        maps = _of_uniq(rows)
+        rows = rows.slice(0, 0)
+        known = f"{known}|{_UNIQ_REST}"
+        about: tuple[str, ...] = ("the number at the start of each line is taken as how often it was there (uniq -c)",)
+    else:
+        about = ()
+    hits, notes = _hits(rows, given, clocks) if len(rows) else (None, ())
+    said = _spoken(lines, known) if hits is None and not maps.names_probes else Spoken()
+    rest = rest_of(others, known=known)
+    about = (*about, *notes, *said.notes)
+    hits = hits or said.hits
     names = () if hits is None else hits.names
-    counts, bars, about = counted(
-        maps, names, () if hits is None else np.bincount(hits.name, minlength=len(names)), lost
+    recorded = () if hits is None else np.bincount(hits.name, minlength=len(names))
+    lost += rest.lost
+    counts, bars, more = counted(maps, names, recorded, lost, given, others_count=said.rates is not None)
+    return Found(
+        FORMAT,
+        hits,
+        counts,
+        bars,
+        said.rates,
+        lost,
+        malformed + max(rest.malformed - understood - said.lines, 0),
+        (*about, *more, *rest.notes),
     )
-    return Found(FORMAT, hits, counts, bars, lost, malformed, (*more, *about, *notes))
 
 
-def _hits(rows: pa.Table) -> tuple[Hits, tuple[str, ...]]:
+def _spoken(lines: pa.Array, known: str) -> Spoken:
+    """Read the lines that no map's and no heading's pattern takes."""
+    return spoken.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
+
+
+def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> bool:
+    """Whether the number before each probe is a count that `uniq -c` made of lines.
+
+    It is right-aligned in the width that `uniq` has, and no line stands below one that is the same; after `sort` no
+    line is there twice.
+    """
+    if not len(rows) or clocks or units.TIME in given.named:
+        return False
+    digits, fraction, hour, indent = (
+        np.asarray(pc.binary_length(column(rows, name))) for name in ("sec", "frac", "hour", "indent")
+    )
+    if not digits.all() or fraction.any() or hour.any() or not indent.any():
+        return False
+    if not any((indent + digits == np.maximum(digits, width)).all() for width in _UNIQ_WIDTHS):
+        return False
+    numbers = integers(column(rows, "sec"), np.int64)
+    codes, different = labels(_counted_text(rows))
+    smallest = int(numbers.min())
+    once = len(different) == len(codes)
+    return smallest > 0 and (once or (smallest == 1 and bool((np.diff(codes) != 0).all())))
+
+
+def _counted_text(rows: pa.Table) -> pa.Array:
+    """What stands behind the number: probe, task, its number and the rest, with NULs between."""
+    parts = [pc.fill_null(column(rows, name), b"") for name in ("probe", "comm", "tid", "text")]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"\0", pa.binary()))
+
+
+def _of_uniq(rows: pa.Table) -> Maps:
+    """Counts as a map of lines."""
+    maps = Maps()
+    codes, different = labels(_counted_text(rows))
+    sums = np.zeros(len(different), np.int64)
+    np.add.at(sums, codes, integers(column(rows, "sec"), np.int64))
+    for line, count in zip(different, sums.tolist(), strict=True):
+        maps.put("", tuple(filter(None, line.split("\0"))), count)
+    return maps
+
+
+def _hits(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[Hits, tuple[str, ...]]:
     codes, probes = labels(column(rows, "probe"))
-    time, notes = _times(rows)
+    time, notes = _times(rows, given, clocks)
     tid = integers(column(rows, "tid"), np.int32)
     if (tid != UNKNOWN).any():
         notes = (*notes, "pid and tid are both the number that stands before the probe")
     columns, left_out = fields.columns(column(rows, "text"), codes)
     if left_out:
-        notes = (*notes, f"fields left out, the table would be too large: {', '.join(left_out[:10])}")
+        notes = (*notes, fields.about_left_out(left_out))
     hits = Hits(
         names=tuple(map(of_bpftrace, probes)),
         name=codes,
@@ -84,8 +185,8 @@ def _hits(rows: pa.Table) -> tuple[Hits, tuple[str, ...]]:
     return hits, notes
 
 
-def _times(rows: pa.Table) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Times of the events in ns, None where they have none that can be relied on, and why."""
+def _times(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times of the events in ns, None where they have none that can be relied on, and notes on them."""
     has = {
         name: np.asarray(pc.greater(pc.binary_length(column(rows, name)), 0))
         for name in ("hour", "sec", "frac", "part")
@@ -97,13 +198,40 @@ def _times(rows: pa.Table) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
         return None, (f"{int(stamped.sum()):,} of {len(rows):,} events have a time: the order alone is used",)
     if has["hour"].any():
         return _clock(rows, has["part"])
-    if has["frac"].all():
-        return times(column(rows, "sec"), column(rows, "frac")), ()
+    return _numbers(rows, has["frac"], given, clocks)
+
+
+def _numbers(
+    rows: pa.Table, fraction: NDArray[np.bool_], given: Units, clocks: tuple[str, ...]
+) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times that are plain numbers, in the unit that is known or guessed."""
+    unit = given.named.get(units.TIME, "")
+    if not unit and len(clocks) > 1:
+        return None, (f"headers name several units of time ({', '.join(clocks)}): the order alone is used",)
+    unit = unit or next(iter(clocks), "") or given.general
+    if unit:
+        return _in_unit(rows, unit)
+    if fraction.all():
+        note = f"times are taken as seconds, since they have a fraction: {_OVERRIDE}"
+        return times(column(rows, "sec"), column(rows, "frac")), (note,)
     numbers = integers(column(rows, "sec"), np.int64)
-    falls = int((np.diff(numbers) < 0).sum())
-    if has["frac"].any() or int(numbers.max()) < _LARGEST_PID or falls > 0.4 * len(numbers):
-        return None, ("the numbers at the start of the lines are no times in ns: the order alone is used",)
-    return numbers, ()
+    steps = np.diff(numbers)
+    if fraction.any() or int(numbers.max()) < _LARGEST_PID or int((steps < 0).sum()) > 0.4 * len(numbers):
+        why = "the numbers at the start of the lines are not times in ns"
+        return None, (f"{why}: the order alone is used; {_OVERRIDE}",)
+    shared = int((steps == 0).sum())
+    if shared > _MOST_SHARED * len(numbers):
+        why = f"{shared:,} of {len(numbers):,} events have the time of the one before"
+        return None, (f"{why}, so times are not in ns: the order alone is used; {_OVERRIDE}",)
+    return numbers, (f"times are taken as ns, the unit of nsecs: {_OVERRIDE}",)
+
+
+def _in_unit(rows: pa.Table, unit: str) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times whose unit is known."""
+    largest = int(integers(column(rows, "sec"), np.int64).max())
+    if largest >= (1 << 63) // NANOSECONDS[unit] - 1:
+        return None, (f"times of up to {largest:,} {unit} do not fit 64 bits of ns: the order alone is used",)
+    return times(column(rows, "sec"), column(rows, "frac"), NANOSECONDS[unit]), ()
 
 
 def _clock(rows: pa.Table, fraction: NDArray[np.bool_]) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from accel_magic.traces.importing import bpftrace
 from accel_magic.traces.importing.bpftrace_maps import Bar, Maps, read
 from accel_magic.traces.importing.columns import column, extract
 from accel_magic.traces.importing.lines import split
-from accel_magic.traces.importing.losses import rest_of
+from accel_magic.traces.importing.units import Units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,27 +24,29 @@ _PIECE: Final = 10_000
 _LARGEST: Final = 1 << 62
 
 
-def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
-    """Read the objects; lines of other kinds are counted as not understood."""
-    printed, maps, tally = [], Maps(), {"lost": 0, "malformed": 0}
+def parse(blocks: Iterable[pa.BinaryArray], given: Units = Units()) -> Found:  # noqa: B008 - frozen
+    """Read the objects; lines of other kinds are counted as not understood. `given` are units that the user names."""
+    printed, maps, tally, title = [], Maps(), {"lost": 0, "malformed": 0}, ""
     for lines in blocks:
         for entry in _objects(lines, tally):
+            above, title = title, ""
             kind, data = entry.get("type"), entry.get("data")
             if kind in _TEXT and isinstance(data, str):
                 printed.append(data)
+                title = data.strip().rpartition("\n")[2]
             elif kind == "lost_events" and isinstance(data, dict) and _is_count(data.get("events")):
                 tally["lost"] += data["events"]
             elif isinstance(data, dict) and kind in ("map", "hist", "lhist", "stats"):
                 for name, value in data.items():
-                    _put(maps, name.lstrip("@"), (), value)
+                    _put(maps, name.lstrip("@"), (), value, above)
             elif kind != "attached_probes":
                 tally["malformed"] += 1
     text = "".join(printed).encode("utf-8", "replace")
     rows, others = extract([split(text)] if text else [], bpftrace.LINE)
-    rest = rest_of(others)
-    said = read(column(others, "text"))
-    lost, malformed = tally["lost"] + rest.lost, tally["malformed"] + max(rest.malformed - said.lines, 0)
-    return bpftrace.found(rows, maps, lost=lost, malformed=malformed, notes=rest.notes)
+    understood = read(column(others, "text")).lines
+    return bpftrace.found(
+        rows, others, maps, given, lost=tally["lost"], malformed=tally["malformed"], understood=understood
+    )
 
 
 def _objects(lines: pa.BinaryArray, tally: dict[str, int]) -> Iterator[dict[str, Any]]:
@@ -69,17 +71,17 @@ def _object(line: bytes) -> Any:
         return None
 
 
-def _put(maps: Maps, name: str, key: tuple[str, ...], value: Any) -> None:
-    """Add a map's value: a number, a histogram's bars, or the values below a key."""
+def _put(maps: Maps, name: str, key: tuple[str, ...], value: Any, title: str) -> None:
+    """Add a map's value: a number, a histogram's bars, or the values below a key; `title` is the line above it."""
     if _is_count(value):
         maps.put(name, key, value)
     elif isinstance(value, list) and all(isinstance(bar, dict) and _is_count(bar.get("count")) for bar in value):
         bars = [bar for entry in value if (bar := _bar(entry)) is not None]
         if bars:
-            maps.draw(name, key, bars)
+            maps.draw(name, key, bars, title)
     elif isinstance(value, dict) and not {"count", "average", "total"} <= set(value):
         for part, inner in value.items():
-            _put(maps, name, (*key, *(piece.strip() for piece in part.split(","))), inner)
+            _put(maps, name, (*key, *(piece.strip() for piece in part.split(","))), inner, title)
     else:
         maps.others[name] += 1
 

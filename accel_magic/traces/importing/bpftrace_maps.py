@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow.compute as pc
 
+from accel_magic.traces.importing import units
 from accel_magic.traces.importing.found import Bars
 from accel_magic.traces.importing.lines import text
 from accel_magic.traces.importing.names import Name, is_probe, of_bpftrace
+from accel_magic.traces.importing.units import NANOSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
+
+    from accel_magic.traces.importing.units import Units
 
 Key = tuple[str, ...]
 Bar = tuple[int, int | None, int]
@@ -27,21 +32,19 @@ _STACK: Final = re.compile(r"@(\w*)\[\s*$")
 _STACK_END: Final = re.compile(r"\s*(?:(\S.*?)[ \t]*)?\]:[ \t]*(\d{1,19})\s*$")
 _COUNT: Final = re.compile(r"\d{1,18}")
 _BAR: Final = re.compile(
-    r"\s*(?:\[(?P<low>-?\d{1,18}[KMGTPE]?)(?:, (?P<high>-?\d{1,18}[KMGTPE]?|\.\.\.)[)\]]|\])|\((?:\.\.\.), "
-    r"(?P<below>-?\d{1,18}[KMGTPE]?)[)\]])\s+(?P<count>\d{1,18})\s*\|.*"
+    r"\s*(?:\[(?P<low>-?\d{1,18}[kKMGTPE]?)(?:, ?(?P<high>-?\d{1,18}[kKMGTPE]?|\.\.\.)[)\]]|\])|\((?:\.\.\.), ?"
+    r"(?P<below>-?\d{1,18}[kKMGTPE]?)[)\]])\s+(?P<count>\d{1,18})\s*\|.*"
 )
-_UNITS: Final = {unit: 1 << (10 * power) for power, unit in enumerate("KMGTPE", 1)}
+_UNITS: Final = {
+    unit: 1 << (10 * power) for power, letters in enumerate(("Kk", "M", "G", "T", "P", "E"), 1) for unit in letters
+}
 _MAP_LINE: Final = r"^(?:@|\s*\[-?\d|\s*\(\.\.\.|\s+\S|\]: \d|, .*\]: \d)"
 
-_NANOSECONDS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _DURATION_WORDS: Final = {
-    **dict.fromkeys(("ns", "nsec", "nsecs", "nanos", "nanoseconds"), "ns"),
-    **dict.fromkeys(("us", "usec", "usecs", "micros", "microseconds"), "us"),
-    **dict.fromkeys(("ms", "msec", "msecs", "millis", "milliseconds"), "ms"),
-    **dict.fromkeys(("sec", "secs", "seconds"), "s"),
+    **{word: unit for word, unit in units.WORDS.items() if word != "s"},
     **dict.fromkeys(("latency", "lat", "duration", "dur", "delay", "elapsed", "took", "time"), ""),
 }
-"""Words in a map's name that say its values are durations, and the unit; '' where bpftrace's own, ns, is taken."""
+"""Words in a map's name that say its values are durations, and the unit; '' if they name none."""
 
 _COUNTS: Final = frozenset(("call", "calls", "count", "counts", "hit", "hits", "num", "n", "cnt", "events", "freq"))
 """Words in a map's name that say it counts."""
@@ -56,31 +59,40 @@ _NO_COUNTS: Final = frozenset(
 class Maps:
     """What was printed, in the order it was: values of maps and bars of histograms by (name, key).
 
-    `lines` counts the lines it took.
+    `titles` are the units that the lines right above histograms name, by the map's name; `lines` counts the lines it
+    took.
     """
 
     values: dict[tuple[str, Key], list[int]] = field(default_factory=dict)
     bars: dict[tuple[str, Key], list[list[Bar]]] = field(default_factory=dict)
     others: Counter[str] = field(default_factory=Counter)
+    titles: dict[str, str] = field(default_factory=dict)
     lines: int = 0
+
+    @property
+    def names_probes(self) -> bool:
+        """Whether a probe is in the key of some value."""
+        return any(any(map(is_probe, key)) for _, key in self.values)
 
     def put(self, name: str, key: Key, value: int) -> None:
         """Add one printed value."""
         self.values.setdefault((name, key), []).append(value)
 
-    def draw(self, name: str, key: Key, bars: list[Bar]) -> None:
-        """Add one printed histogram."""
+    def draw(self, name: str, key: Key, bars: list[Bar], title: str = "") -> None:
+        """Add one printed histogram, and the line above it."""
         self.bars.setdefault((name, key), []).append(bars)
+        if unit := units.of_title(title):
+            self.titles.setdefault(name, unit)
 
 
 def read(lines: pa.Array) -> Maps:
     """Read the maps among lines that are no events."""
     maps = Maps()
-    chosen = lines.filter(pc.match_substring_regex(lines, _MAP_LINE))
+    chosen = np.flatnonzero(np.asarray(pc.match_substring_regex(lines, _MAP_LINE)))
     stack: tuple[str, list[str]] | None = None
     drawing: tuple[str, Key, list[Bar]] | None = None
-    for raw in chosen:
-        line = text(raw.as_py())
+    for place in chosen.tolist():
+        line = text(lines[place].as_py())
         if stack is not None and (end := _STACK_END.match(line)):
             frames = [*stack[1], *([end[1].lstrip(", ")] if end[1] else [])]
             maps.put(stack[0], ("; ".join(frames),), int(end[2]))
@@ -102,7 +114,7 @@ def read(lines: pa.Array) -> Maps:
                 maps.others[name] += 1
             else:
                 drawing = (name, key, [])
-                maps.draw(*drawing)
+                maps.draw(*drawing, title=text(lines[place - 1].as_py()).strip() if place else "")
         elif stack is not None and line[:1].isspace() and line.strip():
             stack[1].append(line.strip().rstrip(","))
             maps.lines += 1
@@ -129,7 +141,7 @@ def _number(label: str) -> int:
 
 
 def counted(
-    maps: Maps, names: Sequence[Name], hits: Iterable[int], lost: int
+    maps: Maps, names: Sequence[Name], hits: Iterable[int], lost: int, given: Units, *, others_count: bool
 ) -> tuple[dict[Name, int], tuple[Bars, ...], tuple[str, ...]]:
     """Make counts and histograms of maps.
 
@@ -143,6 +155,8 @@ def counted(
         names: Probes that lines of events name.
         hits: How many lines each has.
         lost: Events that were not printed.
+        given: Units that the user names.
+        others_count: Whether something else than lines and maps counts hits.
 
     Returns:
         Counts, histograms, and notes on what was left out and why.
@@ -167,12 +181,12 @@ def counted(
             continue
         taken |= set(mine)
         counts |= _named(name, keys, mine, lines)
-    bars, more = _durations(maps)
+    bars, more = _durations(maps, given)
     notes += more
     for name, keys in by_map.items():
         if name in with_probe:
             continue
-        if lines or with_probe or _counts_nothing(name):
+        if lines or with_probe or others_count or _counts_nothing(name):
             left_out.append(name)
         else:
             counts |= {_name(name, key): count for key, count in keys.items()}
@@ -238,16 +252,15 @@ def _name(name: str, key: Key, *, latency: bool = False) -> Name:
     return Name(shown, made.kind, made.target, made.function, latency)
 
 
-def _durations(maps: Maps) -> tuple[tuple[Bars, ...], list[str]]:
+def _durations(maps: Maps, given: Units) -> tuple[tuple[Bars, ...], list[str]]:
     bars, notes, unknown = [], [], []
     for (name, key), printed in maps.bars.items():
-        unit = next((_DURATION_WORDS[word] for word in reversed(_words(name)) if word in _DURATION_WORDS), None)
-        if unit is None:
+        unit, about = _unit(name, maps.titles.get(name, ""), given)
+        notes += about
+        if not unit:
             unknown.append(f"@{name}")
             continue
-        if not unit:
-            notes.append(f"@{name} is taken as ns, the unit of bpftrace's clock")
-        scale = _NANOSECONDS[unit or "ns"]
+        scale = NANOSECONDS[unit]
         drawn = [(low * scale, None if high is None else high * scale, count) for low, high, count in printed[-1]]
         if any(low < 0 and count for low, _, count in drawn):
             notes.append(f"negative values of @{name} are left out")
@@ -255,8 +268,27 @@ def _durations(maps: Maps) -> tuple[tuple[Bars, ...], list[str]]:
         notes.append(_precision(name, drawn))
     if unknown:
         shown = ", ".join(dict.fromkeys(unknown))
-        notes.append(f"histograms left out, since no name says that they are durations (@ns, @us, @ms): {shown}")
+        notes.append(
+            f"histograms left out, since no name (@ns, @us, @ms) and no title says that they are durations: {shown}; "
+            f"accel_magic.open(path, units={{'{unknown[0]}': 'us'}}) says so"
+        )
     return tuple(bars), list(dict.fromkeys(notes))
+
+
+def _unit(name: str, title: str, given: Units) -> tuple[str, list[str]]:
+    """Unit of a histogram's values, '' if they are not known to be durations; and notes on it."""
+    if named := given.named.get(f"@{name}"):
+        return named, []
+    words = [_DURATION_WORDS[word] for word in reversed(_words(name)) if word in _DURATION_WORDS]
+    own = next(filter(None, words), "")
+    if own:
+        note = f"@{name} is taken as {own}, as its name says; the line above it says {title}"
+        return own, [note] if title not in ("", own) else []
+    if title or not words:
+        return title, []
+    if given.general:
+        return given.general, []
+    return "ns", [f"@{name} is taken as ns: accel_magic.open(path, units={{'@{name}': 'us'}}) gives another unit"]
 
 
 def _precision(name: str, bars: list[Bar]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan
 from accel_magic.traces import buckets
-from accel_magic.traces.importing.found import UNKNOWN, Bars, Found, Hits
+from accel_magic.traces.importing.found import UNKNOWN, Bars, Found, Hits, Rates
 from accel_magic.traces.recording import Column, Events, Histograms, Imported, Recording, Samples
 
 if TYPE_CHECKING:
@@ -52,9 +52,15 @@ def build(found: Found, path: Path) -> Recording:
     hits = recorded.copy()
     for name, count in found.counts.items():
         hits[places[name]] = max(count, int(recorded[places[name]]))
+    if found.rates is not None:
+        hits[[places[name] for name in found.rates.names]] += found.rates.counts.sum(axis=0)
     if not hits.any():  # else the calls in a histogram are counted already, under another name
         for bars in found.histograms:
             hits[places[bars.name]] += np.uint64(sum(count for *_, count in bars.bars))
+    samples = _samples(events, hits, duration_ns, timed=timed)
+    if found.rates is not None and not len(events):
+        samples = _of_rates(found.rates, places, hits)
+        timed, duration_ns = True, int(samples.times_ns[-1])
     zeros = np.zeros(len(names), np.uint64)
     return Recording(
         plan=Plan(
@@ -72,7 +78,7 @@ def build(found: Found, path: Path) -> Recording:
         totals=zeros,
         missed=0,
         histograms=_histograms(names, events, found.histograms, places),
-        samples=_samples(events, hits, duration_ns, timed=timed),
+        samples=samples,
         event_count=len(events),
         limit_reached=False,
         load_events=lambda: events,
@@ -103,7 +109,8 @@ def _names(found: Found) -> list[Name]:
     if found.hits is not None:
         seen = np.unique(found.hits.name)
         there = tuple(found.hits.names[code] for code in seen)
-    return list(dict.fromkeys([*there, *found.counts, *(bars.name for bars in found.histograms)]))
+    rated = () if found.rates is None else found.rates.names
+    return list(dict.fromkeys([*there, *rated, *found.counts, *(bars.name for bars in found.histograms)]))
 
 
 def _notes(found: Found) -> tuple[str, ...]:
@@ -181,3 +188,11 @@ def _samples(events: Events, hits: NDArray[np.uint64], duration_ns: int, *, time
         table = np.cumsum(counted, axis=0).astype(np.uint64)
     table[-1] = hits
     return Samples(edges, table)
+
+
+def _of_rates(rates: Rates, places: dict[Name, int], hits: NDArray[np.uint64]) -> Samples:
+    """Counters over time as a tool printed them; the last row is exact."""
+    table = np.zeros((len(rates.counts) + 1, len(places)), np.uint64)
+    table[1:, [places[name] for name in rates.names]] = np.cumsum(rates.counts, axis=0)
+    table[-1] = hits
+    return Samples(np.arange(len(table), dtype=np.int64) * rates.step_ns, table)

@@ -25,6 +25,7 @@ FRACTION: Final = r"\d{1,9}"
 MOST_EVENTS: Final = 20_000_000
 _THREADS: Final = 2
 _COLUMN: Final = pa.binary()
+_SECOND_NS: Final = 1_000_000_000
 
 
 def extract(blocks: Iterable[pa.BinaryArray], pattern: str) -> tuple[pa.Table, pa.Table]:
@@ -97,12 +98,13 @@ def integers(values: Any, dtype: Any, missing: int = UNKNOWN) -> NDArray[Any]:
     return np.asarray(pc.fill_null(digits.cast(pa.string()).cast(pa.int64()), missing)).astype(dtype)
 
 
-def times(seconds: Any, fractions: Any) -> NDArray[np.int64]:
-    """Digits of seconds and of their fraction to ns."""
+def times(whole: Any, fractions: Any, unit_ns: int | NDArray[np.int64] = _SECOND_NS) -> NDArray[np.int64]:
+    """Digits of a number of units and of its fraction to ns; a unit is `unit_ns`, a power of ten up to a second."""
+    unit = np.asarray(unit_ns, np.int64)
     digits = pc.utf8_rpad(fractions.cast(pa.string()), 9, "0")
-    whole: NDArray[np.int64] = integers(seconds, np.int64, 0) * 1_000_000_000
-    whole += integers(digits, np.int64, 0)
-    return whole
+    found: NDArray[np.int64] = integers(whole, np.int64, 0) * unit
+    parts: NDArray[np.int64] = integers(digits, np.int64, 0) // (_SECOND_NS // unit)
+    return found + parts
 
 
 def labels(values: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:

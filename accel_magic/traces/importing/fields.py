@@ -57,6 +57,11 @@ def columns(texts: pa.Array, codes: NDArray[np.int32]) -> tuple[dict[str, Column
     return made, tuple(by_size[room:])
 
 
+def about_left_out(names: tuple[str, ...]) -> str:
+    """Note on fields that `columns` left out."""
+    return f"fields left out, the table would be too large: {', '.join(names[:10])}"
+
+
 def _alike(texts: pa.Array, codes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """Rows of the same event with as many keys each: a value must not swallow a key that other rows lack."""
     keys = np.asarray(pc.count_substring_regex(texts.take(pa.array(rows)), _KEYS)).astype(np.int64)

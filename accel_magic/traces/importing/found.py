@@ -77,6 +77,15 @@ class Bars:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Hits by step as printed: `counts` (steps, names) uint64, a step being `step_ns` long."""
+
+    names: tuple[Name, ...]
+    step_ns: int
+    counts: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
 class Found:
     """All that one file says.
 
@@ -85,6 +94,7 @@ class Found:
         hits: The events, None where there are only counts.
         counts: Exact counts that the tool made itself, by name; where a name has events too, this is its hits.
         histograms: Of durations.
+        rates: Hits over time that the tool printed instead of events; None if it did not.
         lost: Events that the tool says it lost.
         malformed: Lines that are not understood.
         notes: What the reader of the result has to know.
@@ -96,6 +106,7 @@ class Found:
     hits: Hits | None = None
     counts: dict[Name, int] = field(default_factory=dict)
     histograms: tuple[Bars, ...] = ()
+    rates: Rates | None = None
     lost: int = 0
     malformed: int = 0
     notes: tuple[str, ...] = ()

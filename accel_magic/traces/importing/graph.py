@@ -105,7 +105,7 @@ def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes
     if len(hits) and (hits.pid == hits.tid).all() and (hits.tid != UNKNOWN).any():
         notes = (*notes, "pid is the thread's id: this output does not name processes")
     if left_out:
-        notes = (*notes, f"fields left out, the table would be too large: {', '.join(left_out[:10])}")
+        notes = (*notes, fields.about_left_out(left_out))
     return Found(
         format_, hits, lost=rest.lost, malformed=rest.malformed, notes=(*notes, *rest.notes), machine=rest.machine
     )

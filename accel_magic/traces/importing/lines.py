@@ -17,53 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK = 16 << 20
-HEAD = 1 << 18
 _LONGEST_LINE = 64 << 20
-_UNPRINTABLE = np.array([byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in range(256)])
-
-_FOREIGN = (
-    (b"\x1f\x8b", "it is compressed (gzip)", "gunzip it first"),
-    (b"\xfd7zXZ", "it is compressed (xz)", "unxz it first"),
-    (b"BZh", "it is compressed (bzip2)", "bunzip2 it first"),
-    (b"(\xb5/\xfd", "it is compressed (zstd)", "unzstd it first"),
-    (b"PK\x03\x04", "it is a zip archive", "unzip it first"),
-    (b"PERFILE2", "it is perf's own data", "turn it into text: perf script -i {path} > {name}.txt, and open that"),
-    (
-        b"\x17\x08\x44tracing",
-        "it is trace-cmd's own data",
-        "turn it into text: trace-cmd report -i {path} > {name}.txt, and open that",
-    ),
-)
-"""How files begin that are no text, what they are, and what makes text of them."""
-
-
-def check(path: Path) -> bytes:
-    """Return the first bytes of `path` (HEAD at most).
-
-    Raises:
-        RecordingError: It is empty, compressed, some tool's binary data, or no text at all; or it cannot be read.
-
-    """
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError as error:
-        raise RecordingError(
-            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
-        ) from error
-    for magic, why, fix in _FOREIGN:
-        if head.startswith(magic):
-            raise RecordingError(f"{path} is not a recording", why=why, fix=fix.format(path=path, name=path.stem))
-    if not head.strip():
-        raise RecordingError(f"{path} is not a recording", why="it is empty", fix="record again")
-    unprintable = int(_UNPRINTABLE[np.frombuffer(head, np.uint8)].sum())
-    if b"\0" in head or unprintable > len(head) // 20:
-        raise RecordingError(
-            f"{path} is not a recording",
-            why="it is neither a Parquet file nor text",
-            fix="give a file written by --save, or the text output of bpftrace, trace-cmd, ftrace or perf script",
-        )
-    return head
 
 
 def blocks(path: Path) -> Iterator[pa.BinaryArray]:
@@ -85,13 +39,16 @@ def blocks(path: Path) -> Iterator[pa.BinaryArray]:
                         f"{path} is not a recording",
                         why=f"a line is over {_LONGEST_LINE >> 20} MiB long",
                         fix="record again",
+                        code="recording.line-too-long",
                     )
                 if end:
                     yield split(data[:end])
             if rest:
                 yield split(rest)
     except OSError as error:
-        raise RecordingError(f"cannot read {path}", why=error.strerror or str(error), fix="copy it again") from error
+        raise RecordingError(
+            f"cannot read {path}", why=error.strerror or str(error), fix="copy it again", code="recording.unreadable"
+        ) from error
 
 
 def split(data: bytes) -> pa.BinaryArray:

@@ -3,7 +3,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.analysis.cycles import find
@@ -81,7 +81,6 @@ def test_a_loop_lies_within_one_group():
 
 
 @given(st.text("ab", max_size=40), st.integers(1, 5), st.integers(2, 4), st.randoms(use_true_random=False))
-@settings(max_examples=400, deadline=None)
 def test_it_agrees_with_looking_at_every_call(text, longest, least, random):
     groups = [random.random() < 0.9 for _ in text]
 
@@ -89,7 +88,6 @@ def test_it_agrees_with_looking_at_every_call(text, longest, least, random):
 
 
 @given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=4), st.integers(1, 6)), max_size=8))
-@settings(max_examples=200, deadline=None)
 def test_it_agrees_on_loops_after_each_other(loops):
     text = "".join(cycle * repeats for cycle, repeats in loops)
 

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.analysis.nesting import enclosing
@@ -48,7 +48,6 @@ def nested_calls(draw):
 
 
 @given(nested_calls())
-@settings(max_examples=200, deadline=None)
 def test_it_agrees_with_looking_at_every_call(case):
     calls, moments = case
 

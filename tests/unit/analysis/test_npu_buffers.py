@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.analysis.npu.buffers import buffers, churn, kind, leaks
@@ -346,7 +346,6 @@ def lives(draw):
 
 
 @given(lives())
-@settings(max_examples=40, deadline=None)
 def test_every_buffer_of_any_story_is_found_with_its_own_events(story_type, told):
     s = story_type()
     s.traced |= {"ivpu_bo_bind", "ivpu_mmu_context_map_page", "ivpu_gem_bo_free", "drm_gem_close_ioctl"}

@@ -92,7 +92,7 @@ def written_down(story_type, kernel, history):
 
 @KERNELS
 @given(history=histories())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_every_job_of_any_history_gets_its_own_end(story_type, kernel, history):
     frame = jobs(written_down(story_type, kernel, history).trace())
 
@@ -107,7 +107,7 @@ def test_every_job_of_any_history_gets_its_own_end(story_type, kernel, history):
 
 
 @given(history=histories())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_fences_tracepoints_and_the_firmwares_answers_agree(story_type, history):
     s = written_down(story_type, "7.2", history)
     all_of_it = jobs(s.trace())
@@ -313,7 +313,6 @@ pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=12, 
 
 
 @given(asked=pairs, given_=pairs)
-@settings(max_examples=60, deadline=None)
 def test_requests_and_answers_are_paired_as_by_looking_at_each(asked, given_):
     ids, at, answer_ids, answered_at = (
         np.array([pair[place] for pair in pairs_], np.int64) for pairs_ in (asked, given_) for place in (0, 1)
@@ -501,7 +500,6 @@ moments = st.integers(0, 4999)
 
 
 @given(spans=st.lists(st.tuples(st.none() | moments, st.none() | moments), max_size=10), step=st.integers(90, 3000))
-@settings(max_examples=40, deadline=None)
 def test_counts_over_time_agree_with_looking_at_every_moment(story_type, spans, step):
     spans = [(start, end) for start, end in spans if start is not None or end is not None]
     spans = [(min(pair), max(pair) + 120) if None not in pair else pair for pair in spans]

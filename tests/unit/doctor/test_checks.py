@@ -38,8 +38,9 @@ def test_every_line_of_the_promised_table_is_there(monkeypatch):
     assert {"uprobe_multi", "BTF", "bpffs", "lockdown", "perf_event_paranoid", "PID namespace"} <= set(names)
     assert {"Python", "ipykernel", "ipython", "ipywidgets", "bokeh", "pandas", "device nodes"} <= set(names)
     assert [n for n in names if n.startswith("driver")] == [
-        f"driver {n}" for n in ("intel_vpu", "xe", "i915", "amdgpu", "nvidia")
+        f"driver {n}" for n in ("intel_vpu", "amdxdna", "xe", "i915", "amdgpu", "nvidia")
     ]
+    assert {"Level Zero loader", "NPU user-mode driver", "OpenVINO"} <= set(names)
     assert len(names) == len(set(names))
 
 

@@ -39,7 +39,7 @@ def test_the_npu_is_busy_with_one_job_of_an_engine_at_a_time():
 @pytest.fixture(scope="module")
 def recorded():
     """A recording of the NPU lab, and its jobs."""
-    recording = store.read(RECORDING)
+    recording = store.load(RECORDING)
     return recording, TraceResult(recording).npu.jobs
 
 

@@ -59,6 +59,25 @@ def test_what_cannot_be_had_is_refused_with_a_fix(asked):
     assert caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"interval": 5}, "flame.needs-xe"),
+        ({"eu_stall_subsample": 5}, "flame.needs-xe"),
+        ({"xe": True, "interval": 0}, "flame.interval"),
+        ({"xe": True, "interval": 60_001}, "flame.interval"),
+        ({"xe": True, "interval": 2.5}, "flame.interval"),
+        ({"xe": True, "eu_stall_subsample": 0}, "flame.eu-stall-subsample"),
+        ({"xe": True, "eu_stall_subsample": 0.5}, "flame.eu-stall-subsample"),
+    ],
+)
+def test_options_of_iaprof_are_whole_numbers_and_need_iaprof(asked, code):
+    with pytest.raises(ProbeError) as caught:
+        FlameOptions(**asked)
+    assert caught.value.code == code
+    assert caught.value.fix
+
+
 @pytest.fixture
 def no_privilege(monkeypatch):
     """A machine where the kernel may not be traced."""
@@ -140,7 +159,7 @@ class Iaprof:
 @pytest.mark.parametrize("error", [None, MachineError("iaprof recorded nothing", why="no GPU")])
 def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else(no_privilege, monkeypatch, error):
     iaprof = Iaprof(error)
-    monkeypatch.setattr(live, "IaprofRun", lambda: iaprof)
+    monkeypatch.setattr(live, "IaprofRun", lambda **_: iaprof)
     with accel_magic.flame(xe=True, rate=500) as t:
         assert iaprof.calls == ["prepare", "start", "go"]
         spin(0.05)
@@ -150,6 +169,26 @@ def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else
     assert t.result.xe is None if error else t.result.xe.iaprof.intervals.end_ns.tolist() == [5_000_000_000]
     told = [note for note in t.result.profile.notes if "iaprof" in note]
     assert told == (["nothing came of iaprof: iaprof recorded nothing (no GPU)"] if error else [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ({}, {"interval": 10, "eu_stall_subsample": 100}),
+        ({"interval": 25, "eu_stall_subsample": 7}, {"interval": 25, "eu_stall_subsample": 7}),
+    ],
+)
+def test_iaprof_is_run_with_what_was_asked_for_or_its_own_defaults(no_privilege, monkeypatch, asked, given):
+    made = []
+
+    def make(**options):
+        made.append(options)
+        return Iaprof()
+
+    monkeypatch.setattr(live, "IaprofRun", make)
+    accel_magic.flame(xe=True, **asked).prepare()
+
+    assert made == [given]
 
 
 def test_what_iaprof_lacks_is_told_before_anything_is_attached(no_privilege):
@@ -164,8 +203,8 @@ def test_the_block_may_raise_and_the_next_trace_begins(no_privilege):
     with pytest.raises(ValueError, match="mine"), trace:
         raise ValueError("mine")
     assert trace.result.duration_s > 0
-    session.claim()  # nobody else has it
-    session.release()
+    session.claim("flame")  # nobody else has it
+    session.release("flame")
 
 
 def test_traces_do_not_nest(no_privilege):

@@ -1,7 +1,7 @@
 """Spans: which measured calls enclose a moment of a thread, and stretches cut where calls begin and end."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.flames.spans import nesting
@@ -69,7 +69,6 @@ def nested_calls(draw):
     return calls
 
 
-@settings(max_examples=150, deadline=None)
 @given(nested_calls(), st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 45), st.integers(0, 30)), max_size=8))
 def test_moments_and_cuts_are_those_that_counting_through_every_nanosecond_gives(calls, stretches):
     found = nesting(*(ints(*column) for column in (zip(*calls, strict=True) if calls else [()] * 4)))

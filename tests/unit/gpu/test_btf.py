@@ -154,7 +154,7 @@ ITEMS = st.recursive(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.lists(structs(ITEMS), min_size=10, max_size=10))
 def test_columns_decode_to_the_values_that_the_compiler_put_there(items):
     text = TYPES + "".join(
@@ -406,7 +406,6 @@ WORDS = st.one_of(
 EDITS = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), WORDS), min_size=1, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
 @given(edits=EDITS, extended=EDITS | st.none(), end=st.floats(0, 1) | st.none())
 def test_damaged_descriptions_give_an_error_of_ours_or_a_result(everything, edits, extended, end):
     data, lines = everything

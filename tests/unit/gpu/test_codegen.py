@@ -1,14 +1,10 @@
 """LLVM IR to code for GPUs: PTX that assembles, with nothing left over."""
 
-import io
 import random
 import re
 import shutil
-import struct
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,13 +14,11 @@ from accel_magic.gpu.helpers import HELPERS
 from accel_magic.gpu.lowering import Target, lower
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.placement import Placement
-
-sys.path.insert(0, str(Path(__file__).parent))
-import ebpf
+from tests.support import ebpf
 
 pytest.importorskip("llvmlite")
-from accel_magic.gpu.codegen import to_amdgpu, to_ptx, to_spirv
-from accel_magic.gpu.host import compile_programs
+from accel_magic.gpu.codegen import to_ptx
+from tests.support.host_device import compile_programs
 
 MAPS = (MapSpec("counts", 1502, 4, 16, 16), MapSpec("names", 1501, 8, 8, 64), MapSpec("ring", 27, 0, 0, 4096))
 PLACEMENT = Placement((0x7000_0000_1000, 0x7000_0000_4000, 0x7000_0001_0000), 64, 0x7000_0000_2000, 0x7000_0000_3000)
@@ -232,59 +226,6 @@ def test_generated_programs_assemble(tmp_path):
     for number in range(12):
         made = lower(generator.program(f"p{number}"), maps, placement, target=Target.NVPTX)
         assemble(to_ptx(made, "sm_90").text, "sm_90", tmp_path)
-
-
-OTHERS = {Target.AMDGPU: to_amdgpu, Target.SPIRV: to_spirv}
-
-
-def for_other(target, text, **options):
-    maps = (MapSpec("counts", 1503, 4, 16, 16), *MAPS[1:])
-    return lower(ebpf.program(text, "probe"), maps, PLACEMENT, target=target, **options)
-
-
-def test_amdgpu_gives_an_elf_object_of_that_machine_with_the_function():
-    from elftools.elf.elffile import ELFFile
-
-    made = ELFFile(io.BytesIO(to_amdgpu(for_other(Target.AMDGPU, PLACES + COUNT, per="warp"))))
-    symbols = {one.name: one for one in made.get_section_by_name(".symtab").iter_symbols()}
-    assert made["e_machine"] == "EM_AMDGPU"
-    assert symbols["accel_probe"]["st_info"]["type"] == "STT_FUNC"
-    assert symbols["accel_probe"]["st_size"] > 32
-    assert not [one for one in symbols.values() if one.name and one["st_shndx"] == "SHN_UNDEF"]
-
-
-def test_spirv_gives_a_module_that_exports_the_function():
-    made = to_spirv(for_other(Target.SPIRV, PLACES + COUNT))
-    words = struct.unpack(f"<{len(made) // 4}I", made)
-    assert words[0] == 0x07230203  # the magic number of SPIR-V
-    operations, at = [], 5
-    while at < len(words):
-        operations.append(words[at] & 0xFFFF)
-        at += words[at] >> 16
-    assert at == len(words)
-    assert operations.count(54) == 1  # OpFunction
-    assert operations.count(234) == 1  # OpAtomicIAdd
-    assert b"accel_probe\0" in made
-
-
-@pytest.mark.parametrize("target", OTHERS)
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("lddw %r1, map:ring\nmov %r2, 8\nmov %r3, 0\ncall 131\nmov %r0, 0\nexit", "bpf_ringbuf_reserve"),
-        (COUNT.replace("counts", "names"), "bpf_map_lookup_elem in a map that is no array"),
-        ("ldxdw %r2, [%r1+32]\nlddw %r3, data:counts+0\nstxdw [%r3], %r2\nmov %r0, 0\nexit", "accel_launch"),
-    ],
-)
-def test_what_the_other_targets_lack_is_named(target, text, named):
-    with pytest.raises(ProgramError) as caught:
-        OTHERS[target](for_other(target, text))
-    assert named in caught.value.why
-
-
-def test_where_llvm_gives_up_for_another_target_this_process_goes_on():
-    with pytest.raises(ProgramError, match="cannot be compiled for spirv"):
-        to_spirv(for_other(Target.SPIRV, COUNT).replace("atomicrmw add", "atomicrmw udec_wrap"))
 
 
 class Simulated:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import ebpf
+from tests.support import ebpf
 
 pytest.importorskip("llvmlite")
-from accel_magic.gpu.conformance import main, run
+from tests.support.conformance import main, run
 
 SUITE = os.environ.get("ACCEL_MAGIC_BPF_CONFORMANCE")
 SUM = "ldxb %r0, [%r1]\nldxb %r3, [%r1+1]\nadd %r0, %r3\nlsh %r2, 60\nor %r0, %r2\nexit"

@@ -149,7 +149,7 @@ class Maps(RuleBasedStateMachine):
         assert not any(self.device.blocks[name][mask].any() for name, mask in outside.items())
 
 
-Maps.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+Maps.TestCase.settings = settings(stateful_step_count=30)
 test_maps_behave_as_the_kernels = Maps.TestCase
 
 
@@ -181,7 +181,6 @@ def ring(rings):
         max_size=40,
     )
 )
-@settings(max_examples=100, deadline=None)
 def test_a_ring_for_all_threads_gives_every_record_once_and_in_order_or_counts_it_as_lost(rings, steps):
     for block in rings.blocks.values():
         block[:] = 0
@@ -255,7 +254,6 @@ def test_rings_refuse_flags_that_the_kernel_refuses_and_maps_that_are_none(ring)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 24)), max_size=60))
-@settings(max_examples=100, deadline=None)
 def test_rings_per_thread_give_every_record_once_and_in_order_or_count_it_as_lost(rings, steps):
     for block in rings.blocks.values():
         block[:] = 0

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.gpu import map_views
@@ -210,7 +210,6 @@ def requests(draw):
     return size, [size * (lane * stride % wrap) for lane in lanes], [came >> lane & 1 for lane in range(32)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_passes_of_the_banks_are_those_of_the_words_that_the_lanes_touch(built, asked):
     size, addresses, calls = asked

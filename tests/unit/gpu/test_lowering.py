@@ -2,9 +2,7 @@
 
 import random
 import re
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +13,11 @@ from accel_magic.gpu.isa import Instruction, MapReference
 from accel_magic.gpu.lowering import Target, lower
 from accel_magic.gpu.model import Function, MapSpec, Program, SourceLine
 from accel_magic.gpu.placement import Placement
-
-sys.path.insert(0, str(Path(__file__).parent))
-import ebpf
+from tests.support import ebpf
 
 pytest.importorskip("llvmlite")
-from accel_magic.gpu.conformance import run
-from accel_magic.gpu.host import compile_programs
+from tests.support.conformance import run
+from tests.support.host_device import compile_programs
 
 U64 = (1 << 64) - 1
 ARRAY = MapSpec("counts", 2, 4, 8, 16)
@@ -461,7 +457,7 @@ def test_the_mask_is_of_all_lanes_that_came_by_also_when_only_their_leader_runs(
 
 def test_whatever_the_bytes_are_there_is_ir_that_llvm_accepts_or_a_program_error():
     from accel_magic.gpu import llvm
-    from accel_magic.gpu.conformance import program_of
+    from tests.support.conformance import program_of
 
     generator, bits = ebpf.Generator(11), random.Random(11)
     accepted, refused = 0, []

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
@@ -152,7 +152,6 @@ def test_a_million_threads_are_read_in_a_fraction_of_a_second():
 
 
 @given(st.lists(st.tuples(st.binary(min_size=13, max_size=13), st.binary(min_size=5, max_size=5)), max_size=9))
-@settings(max_examples=60, deadline=None)
 def test_what_the_host_writes_into_a_hash_the_device_finds(odd, written):
     for block in odd.blocks.values():
         block[:] = 0
@@ -304,7 +303,6 @@ conversions = st.builds(
     st.lists(st.one_of(conversions, st.sampled_from(["%%", "abc", " ", "100", "é"])), max_size=6).map("".join),
     st.lists(st.integers(0, (1 << 64) - 1), min_size=9, max_size=9),
 )
-@settings(deadline=None, max_examples=300)
 def test_numbers_are_printed_as_c_prints_them(text, arguments):
     assert formats.compiled(text).text(tuple(arguments)) == as_c_prints(text, arguments)
 

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
@@ -537,7 +537,6 @@ def areas(data):
     return found
 
 
-@settings(max_examples=250, deadline=None)
 @given(edits=EDITS, end=st.one_of(st.none(), st.none(), st.floats(0, 1)))
 def test_damaged_objects_give_an_error_of_ours_or_an_object(everything, edits, end):
     data, parts = bytearray(everything.data), areas(everything.data)

@@ -75,10 +75,10 @@ def test_numbers_are_those_of_the_headers():
     text = "\n".join(HEADERS.values())
     numbers = dict(re.findall(r"#define (AM_DO_\w+) (\d+)", text))
     called = re.findall(r"\(\*am_call_(\w+)\)\([^;]*AM_FUNCTION\((AM_DO_\w+)\)", text)
-    steps = re.findall(r"AM_REPEAT\([^,]+, am_(\w+), (AM_DO_\w+),", text)
+    steps = re.findall(r"AM_(?:REPEAT|FOR_EACH)\([^,]+, am_(\w+), (AM_DO_\w+),", text)
 
     assert {int(numbers[number]): f"am_{name}" for name, number in called + steps} == NAMES
-    assert set(re.findall(r"AM_(?:SHARED\(u64, |STEP\()(am_\w+)\)\(", text)) == set(NAMES.values())
+    assert set(re.findall(r"AM_(?:SHARED\(\w+, |STEP\()(am_\w+)\)\(", text)) == set(NAMES.values())
 
 
 def test_no_program_calls_the_helpers_for_which_bcc_reads_all_symbols_of_the_kernel():

@@ -5,8 +5,20 @@ from itertools import pairwise
 
 import pytest
 
-from accel_magic.kernel.source import generate, started_size
+from accel_magic.kernel import own_text, source
+from accel_magic.kernel.compiler import bpf_folder
+from accel_magic.kernel.source import started_size
 from accel_magic.probes.plan import Capture, Field, Filter, Plan, ProbePoint, Scope, UsdtArgument
+
+TEMPLATES = {file.name for file in (bpf_folder() / "kernel").iterdir()}
+
+
+def generate(plan):
+    """What the compiler process would refuse is no text of ours."""
+    made = source.generate(plan)
+    assert own_text.foreign_line(made.text, TEMPLATES) is None
+    return made
+
 
 READ = Field("fd", "u32", 16, 4), Field("buf", "u64", 24, 8), Field("count", "u64", 32, 8)
 
@@ -95,15 +107,22 @@ def test_entries_and_exits_of_system_calls_are_different_programs_with_tables_of
     assert "AM_SYSCALL_ENTER(AM_TABLE)" in found.text
 
 
+def test_a_function_that_ends_its_thread_is_counted_and_has_no_return():
+    plan = Plan((point(0, "kprobe", "do_task_dead", latency=True), point(1, "kprobe", "vfs_read", latency=True)))
+
+    found = [(program.role, program.points) for program in generate(plan).programs]
+
+    assert found == [("entry", (0, 1)), ("exit", (1,))]
+
+
 @pytest.fixture
 def offsets(monkeypatch):
     """The kernel's type information, of any kernel: `offsets(6, 18)`."""
 
     def of_kernel(*version):
         monkeypatch.setattr("accel_magic.kernel.features.kernel_version", lambda: version)
-        monkeypatch.setattr(
-            "accel_magic.kernel.btf.member_offset", lambda _, member: {"pid": 1234, "__state": 24}[member]
-        )
+        known = {"pid": 1234, "tgid": 1238, "__state": 24, "thread_info": 0, "status": 16}
+        monkeypatch.setattr("accel_magic.kernel.btf.member_offset", lambda _, member: known[member])
 
     return of_kernel
 
@@ -162,7 +181,7 @@ def test_stacks_of_a_wait_are_taken_where_it_begins_and_recorded_where_it_ends(o
 def test_waits_alone_keep_nothing_of_calls(offsets):
     offsets(6, 18)
 
-    assert started_size(Plan((wait(0),), stacks=("kernel", "user", "python"))) == 16
+    assert started_size(Plan((wait(0),), stacks=("kernel", "user", "python"))) == 24
 
 
 def test_every_program_has_a_name_of_its_own_that_fits_the_kernel():
@@ -238,7 +257,7 @@ def test_what_a_latency_saves_at_its_entry_is_as_large_as_the_map_says():
 
     (most,) = re.findall(r"#define AM_SAVED_MAX (\d+)", text)
     assert int(most) == 3
-    assert started_size(plan) == 8 + 8 * 3
+    assert started_size(plan) == 16 + 8 * 3
     assert "started.saved[0] = (u64)((u64)(AM_ARG5));" in text
 
 

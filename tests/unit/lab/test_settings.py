@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic import own_python
 from accel_magic.errors import MachineError
+from accel_magic.kernel import compiler
 from accel_magic.kernel.find_bcc import BccInstall
 from accel_magic.lab import command_line
 from accel_magic.lab.image import Image
@@ -83,7 +85,7 @@ def test_kvm_where_it_cannot_be_is_an_error_that_says_why(machine, flags, device
 
 
 def qemu(settings, accelerator="tcg", shares=()):
-    paths = {name: Path("/run/lab", name) for name in ("initramfs", "device", "agent", "console")}
+    paths = {name: Path("/run/lab", name) for name in ("initramfs", "device", "agent", "console", "slots")}
     return command_line.qemu(IMAGE, settings, accelerator=accelerator, shares=shares, **paths)
 
 
@@ -115,7 +117,9 @@ def test_the_guest_is_told_of_a_compiler_only_where_there_is_one(monkeypatch):
         raise MachineError("BCC is not installed")
 
     lab = Lab(Settings())
-    monkeypatch.setattr(command_line, "find_bcc", lambda: BccInstall(Path("/usr/bin/python3"), Path("/bcc"), "1"))
+    install = BccInstall(Path("/usr/bin/python3"), Path("/bcc"), "1")
+    for module in (compiler, command_line):
+        monkeypatch.setattr(module, "find_bcc", lambda: install)
     assert "guestfwd=tcp:10.0.2.100:7007-cmd:/usr/bin/python3 -I " in value_after(qemu(Settings()), "-netdev", "user")
     assert lab._environment({})["ACCEL_MAGIC_COMPILER"] == "10.0.2.100:7007"
     monkeypatch.setattr(command_line, "find_bcc", missing)
@@ -137,8 +141,8 @@ def test_the_devices_command_has_its_faults(tmp_path):
         statistics=tmp_path / "j",
     )
 
-    assert command[1:3] == ["-m", "accel_magic.lab.device"]
-    assert command[3:] == [
+    assert command == [
+        *own_python.command("accel_magic.lab.device"),
         *("--socket", str(tmp_path / "s"), "--job-us", "70"),
         *("--log", str(tmp_path / "l"), "--statistics", str(tmp_path / "j")),
         *("--fault", "hang-job=3", "--fault", "no-boot=1"),

@@ -20,7 +20,7 @@ def shell():
 def run(shell):
     def run_(cell, **names):
         namespace = {"get_ipython": shell.get_ipython, **names}
-        return compile_cell(shell, "ktrace", "LINE", cell).run(namespace), namespace
+        return compile_cell(shell, "%%ktrace LINE\n", cell).run(namespace), namespace
 
     return run_
 
@@ -78,7 +78,7 @@ def test_functions_defined_in_the_cell_keep_their_source(run):
 
 def test_a_syntax_error_has_the_notebooks_line(shell):
     with pytest.raises(SyntaxError) as caught:
-        compile_cell(shell, "ktrace", "", "a = 1\nb = (")
+        compile_cell(shell, "%%ktrace\n", "a = 1\nb = (")
 
     assert caught.value.lineno == 3
 
@@ -96,7 +96,7 @@ def test_a_syntax_error_has_the_notebooks_line(shell):
 )
 def test_await_at_top_level_is_refused_with_a_way_out(shell, cell):
     with pytest.raises(TraceStateError, match="await") as caught:
-        compile_cell(shell, "ktrace", "", cell)
+        compile_cell(shell, "%%ktrace\n", cell)
 
     assert "accel_magic.trace" in caught.value.fix
 

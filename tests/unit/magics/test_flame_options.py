@@ -22,6 +22,10 @@ from accel_magic.magics.line import HelpRequested
         ("npu --with a:b", {"probes": ("npu", "a:b")}),
         ("--gpu --device cpu", {"gpu": True, "device": "cpu"}),
         ("--sampler thread --all-frames --xe", {"sampler": "thread", "all_frames": True, "xe": True}),
+        (
+            "--xe --interval 25 --eu-stall-subsample=7",
+            {"xe": True, "interval": 25, "eu_stall_subsample": 7},
+        ),
     ],
 )
 def test_what_was_written_is_given(line, given):
@@ -39,6 +43,12 @@ def test_the_common_options_are_those_of_the_other_magics():
     "line",
     [
         *("--rate 0", "--rate fast", "--off-cpu -5", "--sampler perf", "--device cpu", "--speed 2"),
+        *(
+            "--xe --interval 0",
+            "--xe --interval 2.5",
+            "--xe --eu-stall-subsample none",
+            "--replay f.parquet --interval 5",
+        ),
         *("--replay f.parquet --rate 99", "--replay f.parquet --off-cpu", "-o 1x", "--wit a:b", "--with"),
     ],
 )

@@ -10,10 +10,11 @@ import subprocess
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError
+from accel_magic.kernel import own_text
 from accel_magic.probes.filters import compile_filter
 from accel_magic.probes.plan import Field, Filter, ProbePoint, UsdtArgument
 from accel_magic.probes.usdt import UNREADABLE
@@ -245,7 +246,7 @@ def compiled_or_refused(text):
 
 
 @needs_gcc
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.lists(conditions, min_size=10, max_size=25), st.lists(assignments, min_size=5, max_size=20))
 def test_generated_c_agrees_with_python_integers(tmp_path_factory, expressions, values):
     made = [(compiled_or_refused(text), text, evaluate) for text, evaluate in expressions]
@@ -267,6 +268,7 @@ def assert_only_known_tokens(made):
     for code in (made.entry, made.exit, *made.saved):
         assert TOKENS.fullmatch(code), code
         assert code.count("(") == code.count(")")
+        assert own_text.foreign_line(f"#define AM_FILTER {code}".rstrip(), ()) is None
 
 
 pieces = st.sampled_from(
@@ -281,14 +283,12 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.one_of(st.text(), st.lists(pieces, max_size=12).map("".join)), st.sampled_from(ALL_POINTS))
 def test_any_text_gives_known_tokens_or_a_probe_error(text, point):
     with suppress(ProbeError):
         assert_only_known_tokens(compile_filter(text, point))
 
 
-@settings(deadline=None)
 @given(conditions)
 def test_valid_filters_hold_only_known_tokens(condition):
     made = compiled_or_refused(condition[0])

@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError, RecordingError
@@ -85,7 +85,6 @@ def test_samples_that_are_counts_share_the_time_until_the_next(build, tmp_path):
 
 def test_slices_of_a_track_nest_in_any_profile(any_profile, tmp_path, build):
     @given(st.data())
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def holds(data):
         profile = data.draw(any_profile.filter(lambda each: each.timed))
         for slices in written(profile, tmp_path, named=False)[0].values():

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import accel_magic
@@ -92,7 +92,6 @@ def test_values_of_another_kind_are_refused_or_shown(tmp_path, name):
     count = len(list(places(OBJECTS[name])))
 
     @given(st.lists(st.tuples(st.integers(0, count - 1), st.sampled_from(WORSE)), min_size=1, max_size=2))
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def holds(changes):
         content = copy.deepcopy(OBJECTS[name])
         for place, value in changes:
@@ -108,7 +107,6 @@ def test_values_of_another_kind_are_refused_or_shown(tmp_path, name):
 @pytest.mark.parametrize("name", TEXTS)
 def test_bytes_that_do_not_belong_are_refused_or_shown(tmp_path, name):
     @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9), st.sampled_from(TOKENS)), min_size=1, max_size=4))
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def holds(changes):
         content = TEXTS[name].encode()
         for place, removed, token in changes:

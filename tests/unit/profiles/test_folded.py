@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
@@ -51,7 +51,6 @@ def test_frames_of_py_spy_are_python():
 @example("a (:7)")
 @example("a ()")
 @example("a (b.py:7) (b.py:7)")
-@settings(max_examples=200)
 def test_the_first_parenthesis_begins_the_place_and_the_last_colon_ends_its_file(text):
     placed = re.fullmatch(r"(.*?) \((.+):([0-9]{1,9})\)", text, re.DOTALL)
     module = re.fullmatch(r"(.*?) \((.+)\)", text, re.DOTALL)
@@ -96,7 +95,6 @@ def sums(lines):
 
 def test_any_profile_keeps_its_sum_and_reads_back_as_it_was_written(any_profile):
     @given(any_profile)
-    @settings(max_examples=60, deadline=None)
     def holds(profile):
         lines = list(folded.lines(profile))
         read = folded.parse("\n".join(lines).encode())

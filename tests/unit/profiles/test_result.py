@@ -5,7 +5,7 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.profiles.result import ProfileResult
@@ -76,7 +76,6 @@ def test_every_export_gives_the_absolute_path_of_its_file(result, tmp_path, monk
 
 def test_a_frame_has_the_weight_of_every_sample_that_has_it_once(any_profile):
     @given(any_profile)
-    @settings(max_examples=60, deadline=None)
     def holds(profile):
         own, totals = Counter(), Counter()
         for stack, weight in zip(profile.samples.stack.tolist(), profile.samples.weight.tolist(), strict=True):

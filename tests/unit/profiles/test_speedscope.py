@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded, speedscope
@@ -218,7 +218,6 @@ def test_threads_that_are_roots_stay_threads(build, tmp_path):
 
 def test_no_profile_loses_weight_or_stacks_on_the_way(any_profile, tmp_path):
     @given(any_profile)
-    @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def holds(profile):
         read = speedscope.read(speedscope.write(profile, tmp_path / "p.json"))
         assert (read.total, len(read.samples), read.unit) == (profile.total, len(profile.samples), profile.unit)

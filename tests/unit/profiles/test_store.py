@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import accel_magic
@@ -45,7 +45,6 @@ def test_what_is_saved_is_read_back(any_profile, tmp_path):
     )
 
     @given(any_profile, facts)
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def holds(profile, facts):
         profile = replace(profile, **facts)
         stored = store.load(store.save(Stored(profile), tmp_path / "p.parquet"))

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
@@ -148,7 +148,6 @@ def test_texts_end_at_their_first_zero_and_what_follows_is_ignored():
     assert len(set(events.columns["s"].categories)) == len(events.columns["s"].categories)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(st.binary(max_size=63).filter(lambda text: b"\0" not in text), st.binary(max_size=20)), max_size=40
@@ -165,7 +164,6 @@ def test_any_texts_come_back_as_written(rows):
     assert len(events) == len(rows)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 1), st.integers(0, 2**64 - 1)), max_size=60))
 def test_any_records_of_two_rings_come_back_sorted_and_complete(rows):
     shape = layout(PointLayout(0, (Item("x", "u64", 0),)), PointLayout(1, (Item("x", "u64", 8),)), sizes=(56, 72))

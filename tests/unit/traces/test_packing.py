@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -15,7 +15,6 @@ from accel_magic.traces.packing import pack, pack_numbers, unpack, unpack_number
 DTYPES = ["int8", "uint8", "int32", "int64", "uint64", "float64", ">i4"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(DTYPES).flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(max_dims=2, min_side=0))))
 def test_any_numbers_come_back(values):
     text = pack_numbers(values)

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -160,7 +160,6 @@ def test_a_recording_comes_back_as_it_was(traced, tmp_path):
     assert_same(traced, store.load(path))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(recordings())
 def test_any_recording_comes_back_as_it_was(tmp_path_factory, recording):
     path = tmp_path_factory.mktemp("any") / "t.parquet"
@@ -516,7 +515,6 @@ def test_a_file_cut_short_is_refused_at_every_length(traced, tmp_path):
             _ = store.load(cut).events
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 @example(where=0.999, bit=0)
 def test_a_flipped_bit_is_noticed_or_changes_nothing(traced, tmp_path, where, bit):

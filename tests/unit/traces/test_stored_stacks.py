@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.profiles.model import Frame, Kind
@@ -49,7 +49,6 @@ def assert_same(one, other):
             assert [type(frame.kind) for frame in left] == [type(frame.kind) for frame in right]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(tables)
 def test_any_stacks_come_back_as_they_were(traced, table):
     recording, _ = layout.decode(layout.encode(replace(traced, stacks=table), (), 4))

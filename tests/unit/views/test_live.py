@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from accel_magic import demangle
 from accel_magic.traces.live import LiveLatency, LiveSample
 from accel_magic.views.live import STALLED, LiveHistory, LiveRow, LiveState, render, sparkline
 
@@ -137,6 +138,16 @@ def test_names_are_escaped():
 
     assert "<script" not in render(state)
     assert '<span class="am-banner">&lt;script&gt;' in render(state)
+
+
+def test_names_are_read_before_the_trace_begins(make_recording, make_point, monkeypatch):
+    symbol = "_ZN9live_view5namedEv"
+    row = LiveRow(make_recording([make_point(0, f"latency:uprobe:/lib/x.so:{symbol}")]).plan)
+    monkeypatch.setattr(demangle, "_ask", lambda symbols: pytest.fail("asked during the trace"))
+    row.update()
+
+    state = LiveState(0, 0.0, (), (), 0, None, 0, (LiveLatency(symbol, 1.0, 2.0),))
+    assert "live_view::named()" in render(state)
 
 
 def test_the_sparkline_ends_at_the_right_edge_and_reaches_its_top_at_the_highest_rate():

@@ -8,7 +8,7 @@ import pytest
 from accel_magic.errors import RecordingError
 from accel_magic.profiles.result import ProfileResult
 from accel_magic.views import bokehjs
-from tests.profiles_made import phases
+from tests.support.profiles import phases
 
 MACHINE = {"kernel": "7.0", "cpu": "Some <CPU>", "cpus": "4", "host": "secret-name", "device": "none"}
 

@@ -46,7 +46,7 @@ enum result {
 
 /* The messages; server.py and protocol.py have the other end. */
 enum operation {
-	HELLO = 1, /* process, client or 0 -> client, first address, bytes; data: `greeting`; the memory's file beside it */
+	HELLO = 1, /* process, client or 0, thread -> client, first address, bytes; data: `greeting`; the memory's file beside it */
 	ALLOCATE,  /* bytes -> address */
 	FREE,      /* address, stream or EVERYTHING */
 	LOAD,      /* data: the image -> module; data: what is wrong with it */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -160,7 +161,7 @@ static int hear(int from, struct reply *reply, void **data, int *file)
 
 static CUresult greet(int on, uint64_t client, int *file)
 {
-	struct request request = {.operation = HELLO, .a = {getpid(), client}};
+	struct request request = {.operation = HELLO, .a = {getpid(), client, syscall(SYS_gettid)}};
 	struct reply reply;
 	void *data;
 

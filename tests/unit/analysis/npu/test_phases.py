@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.analysis.npu.phases import BEGINS, IDLE_NS, MAPS, PHASES, phase_totals, phases
@@ -259,7 +259,6 @@ CALLS = st.tuples(
 
 
 @given(st.lists(CALLS, max_size=25))
-@settings(max_examples=100, deadline=None)
 def test_every_call_of_the_driver_is_in_exactly_one_stretch_of_its_track(calls):
     # Calls of one thread must lie inside each other or side by side: these are side by side.
     free, rows, now = {}, [], 0

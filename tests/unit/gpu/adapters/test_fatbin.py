@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError, ProgramError
@@ -133,7 +133,6 @@ def test_a_damaged_cubin_is_told():
 PLACES = st.one_of(st.integers(0, 144), st.integers(0, 2151))
 
 
-@settings(deadline=None, max_examples=300)
 @given(mode=st.sampled_from(sorted(MODES)), changes=st.dictionaries(PLACES, st.integers(0, 255), min_size=1))
 def test_any_damage_ends_in_a_typed_error_or_none(mode, changes):
     data = bytearray((SAMPLES / f"two_kernels_{mode}.fatbin").read_bytes())

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import MachineError
@@ -127,7 +127,6 @@ def test_the_narrowest_exchange_counts_with_half_of_it_and_a_step_as_error():
     st.integers(0, 10**12),
     st.integers(1, 5000),
 )
-@settings(max_examples=200, deadline=None)
 def test_between_two_comparisons_the_larger_error_holds(offset, host, ppm, length, error):
     def device(at):
         return at + offset + (at - host) * ppm // 1_000_000

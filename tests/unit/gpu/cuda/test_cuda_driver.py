@@ -61,7 +61,7 @@ def test_every_result_but_success_is_an_error_that_knows_whether_the_context_liv
 
     books.set.sticky = 0
     driver.handle("cuCtxPopCurrent_v2")
-    assert (caught.value.code, caught.value.dead) == (code, dead)
+    assert (caught.value.result, caught.value.dead) == (code, dead)
     assert "cuCtxSynchronize: " in caught.value.why
     assert caught.value.fix
 

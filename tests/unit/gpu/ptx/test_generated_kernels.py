@@ -171,7 +171,7 @@ def kernel_of(steps):
 """
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.lists(STEP, max_size=6))
 def test_accesses_of_generated_kernels_are_told_exactly_and_results_stay(ptx, steps):
     text = kernel_of(steps)
@@ -192,7 +192,7 @@ def test_accesses_of_generated_kernels_are_told_exactly_and_results_stay(ptx, st
     assert sorted(one.thread for one in every.records if one.site in exits) == list(range(THREADS))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(steps=st.lists(STEP, max_size=6), arch=st.sampled_from(["sm_75", "sm_80", "sm_90", "sm_120"]))
 def test_generated_kernels_assemble_with_programs_everywhere(ptx, steps, arch):
     injection = inject(kernel_of(steps), ptx.everywhere(ptx.recorder()))

@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
@@ -309,7 +309,6 @@ def shape(items):
             yield type(item).__name__.lower(), None
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(statements(), max_size=12), BLANK)
 def test_generated_bodies_are_read_as_they_were_made_and_written_back(made, blank):
     text = f"{HEADER}.visible{blank}.entry k(){blank}{{{blank}" + "".join(text for text, _ in made) + "}" + blank

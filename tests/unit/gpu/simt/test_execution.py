@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from one_instruction import run
-
 from accel_magic.gpu.simt import Device
+from tests.support.one_instruction import run
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from one_instruction import run
+from tests.support.one_instruction import run
 
 RANDOM = np.random.default_rng(17)
 WIDTH = {

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from one_instruction import run
+from tests.support.one_instruction import run
 
 RANDOM = random.Random(9)
 

@@ -56,6 +56,16 @@ def test_a_child_that_ends_abruptly_leaves_the_trace_whole(binary):
     assert t.result.tools["kernelcount"]["launches"].sum() == 2
 
 
+def test_what_the_cell_itself_changes_in_the_environment_stays(monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
+    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
+    with accel_magic.gputrace("kernelcount", device="cpu"):
+        assert "ACCEL_MAGIC_STANDIN" in os.environ
+        os.environ["LD_LIBRARY_PATH"] = "/of/the/cell"
+    assert os.environ["LD_LIBRARY_PATH"] == "/of/the/cell"
+    assert "ACCEL_MAGIC_STANDIN" not in os.environ
+
+
 def test_the_environment_and_threads_are_as_before_also_after_an_error(binary, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
     monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)

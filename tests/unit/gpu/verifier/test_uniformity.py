@@ -11,7 +11,7 @@ from accel_magic.gpu.model import Function, Program
 from accel_magic.gpu.verifier import safety, uniformity
 from accel_magic.gpu.verifier.lanes import Level, Own
 from accel_magic.gpu.verifier.sharing import Runners, runners
-from tests.unit.gpu.ebpf import assemble
+from tests.support.ebpf import assemble
 from tests.unit.gpu.verifier import lane_programs
 from tests.unit.gpu.verifier.threads import BLOCKS, LANES, THREADS, WARPS, Machine, together
 

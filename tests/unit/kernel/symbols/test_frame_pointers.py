@@ -1,5 +1,6 @@
 """Whether code keeps frame pointers is told from the code itself."""
 
+import os
 import subprocess
 
 import numpy as np
@@ -51,5 +52,15 @@ def test_the_reason_names_the_library_where_stacks_end(compiled):
     assert why_short(native(whole, short, short)) == (
         "2 of 3 native stacks do not reach the beginning of their thread: without.so was built without frame pointers"
     )
+    assert why_short(native(whole, [("[callers beyond 127 frames]", ""), ("f1", without), ("g1", without)])) == ""
     unknown = [("f", "/nowhere/libgone.so")]
     assert why_short(native(unknown)).endswith("code on the way keeps no frame pointers")
+
+
+def test_what_is_not_a_regular_file_is_neither_read_nor_waited_for(ends, tmp_path):
+    os.mkfifo(tmp_path / "fifo.so")
+    found = []
+    ended = ends(lambda: found.append(kept_share(tmp_path / "fifo.so")))
+    os.close(os.open(tmp_path / "fifo.so", os.O_RDWR))
+    assert ended
+    assert found == [None]

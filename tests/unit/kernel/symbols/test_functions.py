@@ -4,6 +4,9 @@ import lzma
 import os
 import shutil
 import subprocess
+import sys
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,3 +118,121 @@ def test_a_function_without_a_size_ends_with_its_section(library, nm):
     known = functions.of_file(library)
     assert names_at(known, [address, address + size - 1]) == ["_init", "_init"]
     assert names_at(known, [address + size, stub]) == [None, None]
+
+
+SYMTAB, STRTAB, HASH, NOTE, DYNSYM = 2, 3, 5, 7, 11
+COMPRESSED = 0x800
+MEASURE = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+from accel_magic.kernel.symbols import functions
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = functions.of_file(Path(sys.argv[1]))
+[found.name(at) for at in range(len(found.starts))]
+print(len(found.starts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
+"""
+
+
+def read_apart(path):
+    """Read a file's functions in a process of its own: how many it has, and by how many MiB that process grew."""
+    done = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True)
+    count, grown = map(int, done.stdout.split())
+    return count, grown
+
+
+def test_a_file_made_for_these_tests_is_read(elf_file, function_symbols):
+    symbols = function_symbols((1, 0x2000), (5, 0x3000))
+    path = elf_file(symtab=(SYMTAB, symbols, 2), strtab=(STRTAB, b"\0one\0two\0", 0))
+    assert names_at(functions.of_file(path), [0x2000, 0x300F, 0x3010]) == ["one", "two", None]
+
+
+def test_names_in_a_hole_of_a_file_take_no_memory(elf_file, function_symbols):
+    path = elf_file(symtab=(SYMTAB, function_symbols((1, 0x2000)), 2), strtab=(STRTAB, 300 << 20, 0))
+    assert path.stat().st_blocks * 512 < 65536
+    assert read_apart(path)[1] < 50
+
+
+def test_a_table_in_a_hole_of_a_file_takes_no_memory(elf_file):
+    path = elf_file(symtab=(SYMTAB, 300 << 20, 2), strtab=(STRTAB, b"\0one\0", 0))
+    assert path.stat().st_blocks * 512 < 65536
+    assert read_apart(path)[1] < 50
+
+
+def test_a_table_that_is_not_asked_for_takes_no_memory(elf_file, function_symbols):
+    count, grown = read_apart(
+        elf_file(
+            symtab=(SYMTAB, function_symbols((1, 0x2000)), 2),
+            strtab=(STRTAB, b"\0one\0", 0),
+            hash=(HASH, b"\xff\xff\xff\x01" * 2 + bytes(8192), 1),
+            filling=(NOTE, 300 << 20, 0),
+        )
+    )
+    assert grown < 50
+    assert count == 1
+
+
+def test_a_packed_table_takes_no_more_memory_than_its_size_allows(elf_file, function_symbols):
+    plain = bytes(250 << 20)
+    count, grown = read_apart(
+        elf_file(
+            dynsym=(DYNSYM, function_symbols((1, 0x2000)), 2),
+            dynstr=(STRTAB, b"\0one\0", 0),
+            gnu_debugdata=(1, lzma.compress(plain, preset=0), 0),
+        )
+    )
+    assert grown < 100
+    assert count == 1
+
+
+def test_a_compressed_table_takes_no_more_memory_than_its_size(elf_file):
+    plain = bytes(250 << 20)
+    header = b"\1\0\0\0\0\0\0\0" + len(plain).to_bytes(8, "little") + b"\1" + bytes(7)
+    compressed = header + zlib.compress(plain, 1)
+    path = elf_file(symtab=(SYMTAB, compressed, 2), strtab=(STRTAB, b"\0one\0", 0), flags=COMPRESSED)
+    assert read_apart(path)[1] < 50
+
+
+@pytest.mark.parametrize("content", [b"no xz at all", lzma.compress(b"text"), lzma.compress(bytes(1000))[:40], b""])
+def test_a_damaged_packed_table_leaves_the_exported_names(content, elf_file, function_symbols):
+    path = elf_file(
+        dynsym=(DYNSYM, function_symbols((1, 0x2000)), 2),
+        dynstr=(STRTAB, b"\0one\0", 0),
+        gnu_debugdata=(1, content, 0),
+    )
+    assert names_at(functions.of_file(path), [0x2000]) == ["one"]
+
+
+def test_names_without_an_end_take_no_memory_each(elf_file, function_symbols):
+    symbols = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
+    count, grown = read_apart(elf_file(symtab=(SYMTAB, symbols, 2), strtab=(STRTAB, b"\0" + b"A" * (4 << 20), 0)))
+    assert count == 500
+    assert grown < 100
+
+
+def test_a_table_that_many_sections_name_is_read_once(elf_file, function_symbols):
+    symbols = function_symbols(*((1, 0x2000 + 16 * at) for at in range(20_000)))
+    tables = {f"s{at}": (SYMTAB, symbols, 1) for at in range(100)}
+    count, grown = read_apart(elf_file(strtab=(STRTAB, b"\0" + b"A" * 20 + b"\0", 0), **tables))
+    assert count == 20_000
+    assert grown < 100
+
+
+def test_what_is_not_a_regular_file_is_neither_read_nor_waited_for(ends, tmp_path):
+    fifo = tmp_path / "fifo.so"
+    os.mkfifo(fifo)
+    found = []
+    ended = ends(lambda: found.append(len(functions.of_file(fifo).starts)))
+    os.close(os.open(fifo, os.O_RDWR))
+    assert ended
+    assert found == [0]
+    assert len(functions.of_file(tmp_path).starts) == 0
+    assert len(functions.of_file(Path("/dev/zero")).starts) == 0
+
+
+def test_a_link_in_the_place_of_a_mapped_file_is_not_followed(library, tmp_path):
+    link = tmp_path / "link.so"
+    link.symlink_to(library)
+    assert len(functions.of_file(library).starts) > 0
+    assert len(functions.of_file(link).starts) == 0

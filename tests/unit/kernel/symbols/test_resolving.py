@@ -7,14 +7,24 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from accel_magic.kernel import scope
-from accel_magic.kernel.symbols import Processes, jit, kallsyms, mappings, notes, resolve, resolving
+from accel_magic.kernel import scope, stack_maps
+from accel_magic.kernel.symbols import (
+    Processes,
+    jit,
+    kallsyms,
+    mappings,
+    notes,
+    resolve,
+    resolving,
+    without_names,
+)
 from accel_magic.profiles.model import Frame, Kind
 from accel_magic.traces.stacks import KERNEL, PYTHON, USER, RawStacks
 
@@ -85,6 +95,28 @@ def test_frames_are_turned_round_and_found_by_the_stacks_key(code):
     assert len(table.frames) == 2
 
 
+def test_cpp_functions_have_their_names_which_are_read_all_at_once(compiled, nm, monkeypatch):
+    text = """
+    __attribute__((noinline)) int one(int a) __asm__("_ZN7resolve5namedEi");
+    __attribute__((noinline)) int two(int a) __asm__("_ZN7resolve5namedEl");
+    int one(int a) { return a * 3; }
+    int two(int a) { return a * 5; }
+    """
+    library = compiled(text, "mangled")
+    found = {name: address for name, (address, _) in nm(library).items()}
+    base = ctypes.cast(ctypes.CDLL(str(library))["_ZN7resolve5namedEi"], ctypes.c_void_p).value
+    base -= found["_ZN7resolve5namedEi"]
+    asked, learn = [], resolving.learn
+    monkeypatch.setattr(resolving, "learn", lambda symbols: asked.append(list(symbols)) or learn(asked[-1]))
+    table = resolve(
+        raw((1, USER, [base + found["_ZN7resolve5namedEi"], base + found["_ZN7resolve5namedEl"] + 1])), None
+    )
+
+    assert shown(table, 1) == ["resolve::named", "resolve::named"]
+    assert len(table.frames) == 1
+    assert len(asked) == 1
+
+
 def test_a_return_address_is_that_of_the_call_before_it_but_the_innermost_is_exact(code):
     functions, _ = code
     start, size = functions["open_one"]
@@ -104,6 +136,44 @@ def test_a_native_stack_ends_where_there_is_no_code(code):
     assert shown(table, 1) == ["open_one"]
     assert shown(table, 2) == ["[unknown code]"]
     assert len(shown(table, 3)) == 2
+
+
+def test_a_native_stack_of_which_no_more_was_taken_begins_with_a_frame_that_says_so(code, monkeypatch):
+    functions, path = code
+    one, two = (functions[name][0] + 4 for name in ("open_one", "_open_two"))
+    nothing = id(object())
+    stacks = replace(raw((1, USER, [one, two, one]), (2, USER, [one, two]), (3, USER, [one, two, nothing])), limit=3)
+    table = resolve(stacks, None)
+
+    assert table.of(0) == (
+        Frame("[callers beyond 3 frames]", Kind.NATIVE),
+        Frame("open_one", Kind.NATIVE, path),
+        Frame("also_two", Kind.NATIVE, path),
+        Frame("open_one", Kind.NATIVE, path),
+    )
+    assert [len(table.of(row)) for row in (1, 2)] == [2, 2]
+    blame, cut = notes(table)
+    assert blame.startswith("2 of 3 native stacks do not reach")
+    assert cut.startswith("1 of 3 native stacks are cut at 3 frames")
+    assert cut.endswith("(sysctl kernel.perf_event_max_stack=6 before the trace keeps more)")
+    monkeypatch.setattr(stack_maps, "most_frames", lambda: 3)
+    assert notes(table)[1].endswith("not known")
+    assert resolve(replace(stacks, limit=4), None).starts.tolist() == [0, 3, 5, 7]
+    assert shown(without_names(stacks, None), 1)[0] == "[callers beyond 3 frames]"
+
+
+def test_a_stack_that_is_whole_as_it_is_is_not_cut(monkeypatch, kernel):
+    start = "entry_SYSCALL_64_after_hwframe"
+    kernel(KERNEL_FUNCTIONS)
+    stacks = raw(
+        (1, KERNEL, [READ, SYSCALL, ENTRY]), (2, KERNEL, [PROGRAM, RUN, READ]), (3, KERNEL, [PROGRAM, RUN, ITERATE])
+    )
+    table = resolve(replace(stacks, limit=3), None)
+
+    assert shown(table, 1) == [start, "do_syscall_64", "__x64_sys_read"]
+    assert shown(table, 2) == ["[callers beyond 3 frames]", "__x64_sys_read"]
+    assert shown(table, 3) == ["[callers beyond 3 frames]"]
+    assert notes(table)[0].startswith("2 of 3 kernel stacks are cut at 3 frames")
 
 
 def test_the_tracers_own_functions_are_not_part_of_a_kernel_stack(kernel):
@@ -173,7 +243,7 @@ def test_code_compiled_at_run_time_has_the_names_its_compiler_left(tmp_path, mon
         f"{start:x} 20 old_name\n{start:x} 20 py::work:/a b.py\ndamaged\n{start + 64:x} 10 other\n"
     )
     read = jit.functions
-    monkeypatch.setattr(jit, "functions", lambda pid: read(pid, tmp_path))
+    monkeypatch.setattr(jit, "functions", lambda pid, owner: read(pid, owner, tmp_path))
     table = resolve(raw((1, USER, [start + 4]), (2, USER, [start + 40])), None)
 
     assert shown(table, 1) == ["py::work:/a b.py"]

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 import signal
@@ -96,6 +97,45 @@ def test_a_package_that_was_changed_on_the_mirror_is_refused(private, archive, d
     with pytest.raises(MachineError, match="could not be fetched"):
         private.download(private.available(["busybox-static"])["busybox-static"], tmp_path / "got")
     assert list((tmp_path / "got").iterdir()) == []
+
+
+CARELESS = """
+Acquire::AllowInsecureRepositories "true";
+Acquire::AllowWeakRepositories "true";
+Acquire::AllowDowngradeToInsecureRepositories "true";
+APT::Get::AllowUnauthenticated "true";
+"""
+"""What an administrator may have told apt for some repository of this machine."""
+
+
+@pytest.mark.parametrize("before", ["", "signed", "unsigned"])
+@pytest.mark.usefixtures("private")
+def test_unsigned_lists_are_refused_whatever_the_systems_configuration_says(
+    archive, make, tmp_path, before, monkeypatch
+):
+    with Path(os.environ["APT_CONFIG"]).open("a") as configuration:
+        configuration.write(CARELESS)
+    deb = make.busybox(tmp_path)
+    if before:
+        for suite in ("trixie", "trixie-security", "trixie-backports"):
+            archive.publish(deb, suite=suite, sign=before == "signed")
+        with monkeypatch.context() as patch:
+            if before == "unsigned":  # accepted by an earlier version
+                patch.setattr(apt, "_CONFIGURATION", apt._CONFIGURATION + CARELESS)
+            earlier = apt.Apt(archive.mirror(), silent)
+        earlier.update()
+        assert "busybox-static" in earlier.available(["busybox-static"])
+    deb = make.busybox(tmp_path, "1:9.9-1")
+    for suite in ("trixie", "trixie-security", "trixie-backports"):
+        archive.publish(deb, suite=suite, sign=False)
+
+    private = apt.Apt(archive.mirror(), silent)
+    with contextlib.nullcontext() if before == "signed" else pytest.raises(MachineError):
+        private.update()
+        private.download(private.available(["busybox-static"])["busybox-static"], tmp_path / "got")
+
+    # Signed lists from before are still good.
+    assert [file.name.split("_")[1] for file in tmp_path.glob("got/*")] == ["1%3a1.37.0-6"] * (before == "signed")
 
 
 @pytest.mark.parametrize("harm", ["unsigned", "changed", "foreign key"])

@@ -91,7 +91,7 @@ def wait_until(condition, seconds=10):
 
 
 def test_what_iaprof_samples_while_the_block_runs_is_the_result(stand_in, tmp_path):
-    iaprof = run(interval_ms=100, subsample=50)
+    iaprof = run(interval=100, eu_stall_subsample=50)
     iaprof.start()
     pid, _, arguments = stand_in()
     assert alive(pid)

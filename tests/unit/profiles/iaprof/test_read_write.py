@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
@@ -346,7 +346,6 @@ def written(recording, order):
     return "".join(f"{line}\n" for line in lines)
 
 
-@settings(max_examples=60, deadline=None)
 @given(recordings(), st.permutations(list(range(1, 20))), st.sampled_from([1, 37, 4096]))
 def test_reading_keeps_every_sample_and_what_is_written_reads_the_same(recording, order, block):
     text = written(recording, order)

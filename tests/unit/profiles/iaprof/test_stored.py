@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import accel_magic
@@ -54,7 +54,6 @@ def assert_same(ours, theirs):
     assert repr(ours.findings) == repr(theirs.findings)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=30),
     subsample=st.integers(0, 1000),

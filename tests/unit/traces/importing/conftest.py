@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.traces.importing import read
+from accel_magic.opening import read_recording
 from accel_magic.traces.result import TraceResult
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -24,10 +24,10 @@ def imported(tmp_path):
 
     def import_(text):
         if isinstance(text, Path):
-            return TraceResult(read(text))
+            return TraceResult(read_recording(text))
         path = tmp_path / "output.txt"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return TraceResult(read(path))
+        return TraceResult(read_recording(path))
 
     return import_
 

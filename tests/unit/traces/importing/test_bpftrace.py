@@ -117,7 +117,7 @@ def test_dates_are_counted(imported):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("17254 kprobe:m:f\n17254 kprobe:m:g\n", "no times in ns"),
+        ("17254 kprobe:m:f\n17254 kprobe:m:g\n", "not times in ns"),
         ("10:11:12 kprobe:m:f\n10:11:14 kprobe:m:g\n", r"whole seconds \(10:11:12 to 10:11:14\)"),
         ("7000000000 kprobe:m:f\nkprobe:m:g\n", "1 of 2 events have a time"),
         ("7000000000 kprobe:m:f\n10:11:12.5 kprobe:m:g\n", "2 of 2 events have a time"),

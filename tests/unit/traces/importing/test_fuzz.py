@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
-from accel_magic.traces.importing import read
+from accel_magic.opening import read_recording
 from accel_magic.traces.result import TraceResult
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
@@ -42,7 +42,7 @@ def outcome(tmp_path, data):
     path = tmp_path / "output.txt"
     path.write_bytes(data)
     try:
-        recording = read(path)
+        recording = read_recording(path)
     except RecordingError as error:
         refused = error
     else:
@@ -61,13 +61,11 @@ def outcome(tmp_path, data):
     result.to_parquet(tmp_path / "saved.parquet")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.sampled_from(LINES) | st.sampled_from(JUNK) | st.binary(max_size=60), max_size=30))
 def test_any_lines_in_any_order_are_imported_or_refused(tmp_path, lines):
     outcome(tmp_path, b"".join(lines))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_output_is_imported_or_refused(tmp_path, data):
     raw = bytearray(data.draw(st.sampled_from(SAMPLES)).read_bytes())
@@ -86,7 +84,6 @@ def test_a_damaged_output_is_imported_or_refused(tmp_path, data):
     outcome(tmp_path, bytes(raw))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
 def test_anything_at_all_is_imported_or_refused(tmp_path, data):
     outcome(tmp_path, data)

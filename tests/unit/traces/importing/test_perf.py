@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from accel_magic.formats.recognise import HEAD
+
 
 def test_a_real_script_is_read_line_by_line(imported, sample):
     form = r"^\s*(\S+)\s+(\d+) \[(\d+)\]\s+(\d+)\.(\d+):\s+(\w+):(\w+): ?(.*)$"
@@ -36,12 +38,14 @@ def test_processes_threads_and_nanoseconds_are_read_where_they_are_printed(impor
     assert imported(sample("perf_fields.txt")).recorded == 33
 
 
-def test_call_chains_are_read_over_and_said_so(imported, sample, notes):
+def test_call_chains_deep_in_a_file_of_events_are_read_over_and_reported(imported, sample, notes):
+    """A text with call chains at its beginning is a profile."""
+    plain = " a 1 [000] 1.000001: s:e: x=1\n" * (HEAD // 20)
     text = sample("perf_chains.txt").read_text()
 
-    result = imported(sample("perf_chains.txt"))
+    result = imported(plain + text)
 
-    assert result.recorded == text.count("cpu-clock:")
+    assert result.recorded == plain.count("\n") + text.count("cpu-clock:")
     assert "call chains are left out" in notes(result)
     assert "not understood" not in notes(result)
 

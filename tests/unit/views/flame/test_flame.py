@@ -16,7 +16,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.profiles.model import Kind, Profile, ProfileBuilder, Samples
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.flame import BOX, ROW, ROWS
-from tests.profiles_made import frames, phases
+from tests.support.profiles import frames, phases
 
 THREE = ((0, 1, "main;load"), (1, 2, "main;compute;gemm[n]"))
 

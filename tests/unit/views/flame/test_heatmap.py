@@ -16,7 +16,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.profiles.model import NO_TIME, ProfileBuilder, State
 from accel_magic.views.flame.cells import MOST_COLUMNS, grid_of, sums
 from accel_magic.views.flame.heatmap import SHADES, cells_of, heatmap
-from tests.profiles_made import phases
+from tests.support.profiles import phases
 
 SECOND = 1_000_000_000
 

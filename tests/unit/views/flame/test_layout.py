@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.profiles.model import Kind, ProfileBuilder, State
@@ -48,7 +48,6 @@ def expected(stacks):
     return +sums
 
 
-@settings(max_examples=60, deadline=None)
 @given(STACKS)
 def test_every_stack_keeps_its_weight_in_every_state(stacks):
     drawn = tree(profile(stacks))
@@ -59,7 +58,6 @@ def test_every_stack_keeps_its_weight_in_every_state(stacks):
     assert (np.diff(drawn.depths) <= 1).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(STACKS, STACKS)
 def test_both_profiles_of_a_comparison_keep_theirs_in_one_tree(stacks, before):
     drawn = tree(profile(stacks), profile(before))

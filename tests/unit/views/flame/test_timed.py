@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.profiles.model import Kind, ProfileBuilder, Samples, State
@@ -84,7 +84,6 @@ def spread(found, names):
     return +sums
 
 
-@settings(max_examples=100, deadline=None)
 @given(SAMPLES)
 def test_every_stack_keeps_its_weight_in_every_cell_and_state(samples):
     made = profile(samples)
@@ -104,7 +103,6 @@ def totals(sums):
     return found
 
 
-@settings(max_examples=100, deadline=None)
 @given(SAMPLES, st.integers(1, 400))
 def test_with_little_room_a_frame_has_all_of_its_weight_or_counts_as_its_caller(samples, room):
     made = profile(samples)

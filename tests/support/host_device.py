@@ -1,4 +1,4 @@
-"""eBPF programs compiled for this very CPU, from the same LLVM IR that becomes GPU code: for tests, sequential."""
+"""eBPF programs compiled for this CPU from the same LLVM IR that becomes GPU code, and run sequentially."""
 
 from __future__ import annotations
 

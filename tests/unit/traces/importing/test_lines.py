@@ -1,8 +1,6 @@
-"""Which files are imported, and what is said of those that are not."""
+"""Lines of any tracer: their ends, their bytes, and how many there may be."""
 
 from __future__ import annotations
-
-import gzip
 
 import numpy as np
 import pytest
@@ -13,40 +11,6 @@ from accel_magic.errors import RecordingError
 BPFTRACE = "kprobe:m:f\n"
 FTRACE = "  a-1   [000] .....  1.000001: sched_x: a=1\n"
 PERF = " a 1 [000] 1.000001: s:e: x=1\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "why", "fix"),
-    [
-        (b"", "it is empty", "give a file"),
-        (b"\n\n  \n", "it is empty", "record again"),
-        (gzip.compress(BPFTRACE.encode()), "gzip", "gunzip"),
-        (b"PERFILE2" + bytes(100), "perf's own data", "perf script -i"),
-        (b"\x17\x08\x44tracing6\0\0", "trace-cmd's own data", "trace-cmd report -i"),
-        (bytes(range(256)) * 8, "neither a Parquet file nor text", "bpftrace"),
-        ("kprobe:m:f\n".encode("utf-16"), "neither a Parquet file nor text", "bpftrace"),
-        (b"PAR1" + b"x" * 100, "", "copy or download"),
-        (b"Dear diary,\ntoday nothing was traced.\n", "no output of a tracer", "docs/import.md"),
-        ((BPFTRACE * 30 + FTRACE * 30).encode(), "do not go together", "file of its own"),
-        ((PERF * 30 + FTRACE * 30).encode(), "do not go together", "file of its own"),
-    ],
-)
-def test_what_is_no_tracers_output_is_refused_with_the_reason_and_a_way_on(tmp_path, data, why, fix):
-    path = tmp_path / "file"
-    path.write_bytes(data)
-
-    with pytest.raises(RecordingError) as error:
-        accel_magic.open(path)
-
-    assert why in error.value.why
-    assert fix in error.value.fix
-    assert str(path) in error.value.what
-
-
-def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    for path in (tmp_path / "missing.txt", tmp_path):
-        with pytest.raises(RecordingError, match=str(path)):
-            accel_magic.open(path)
 
 
 def test_an_output_with_headers_only_is_refused(tmp_path):

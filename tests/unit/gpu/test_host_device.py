@@ -2,7 +2,6 @@
 
 import ctypes
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu import llvm
 from accel_magic.gpu.model import MapSpec
 from accel_magic.gpu.placement import Placement
-
-sys.path.insert(0, str(Path(__file__).parent))
-import ebpf
+from tests.support import ebpf
 
 pytest.importorskip("llvmlite")
-from accel_magic.gpu.host import compile_programs
+from tests.support.host_device import compile_programs
 
 
 def compiled(text, maps=(), placement=None, **options):

@@ -9,9 +9,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from accel_magic.gpu import isa
-from accel_magic.gpu.conformance import program_of
 from accel_magic.gpu.isa import Alu, DataReference, Instruction, Jump, MapReference
 from accel_magic.gpu.model import Function, Program
+from tests.support.conformance import program_of
 
 ARITHMETIC = {
     "add": Alu.ADD,

@@ -1,0 +1,115 @@
+"""Launches and what other traces of the same time recorded, on one axis of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.errors import ProbeError
+from accel_magic.traces.recording import Recording
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.flames.result import FlameResult
+    from accel_magic.gpu.result import GpuResult
+    from accel_magic.traces.result import TraceResult
+
+TIMELINE: Final = {
+    "time_ns": "int64",
+    "duration_ns": "Int64",
+    "pid": "int32",
+    "tid": "Int32",
+    "trace": "category",
+    "name": "category",
+    "launch": "Int64",
+    "row": "int64",
+}
+"""Columns of `timeline`."""
+
+
+def timeline(gpu: GpuResult, *others: TraceResult | FlameResult) -> pd.DataFrame:
+    """Put launches and the events of other traces in one order of time; arguments as of `GpuResult.timeline`."""
+    parts = [_launches(gpu), *(_events(gpu, other) for other in others)]
+    whole = pd.concat([part.astype({"trace": "object", "name": "object"}) for part in parts])
+    whole = whole.sort_values("time_ns", kind="stable", ignore_index=True)
+    return whole[list(TIMELINE)].astype(TIMELINE)
+
+
+def _launches(gpu: GpuResult) -> pd.DataFrame:
+    launches = gpu.launches
+    return pd.DataFrame(
+        {
+            "time_ns": launches["time_ns"],
+            "duration_ns": launches["host_ns"].astype("Int64"),
+            "pid": launches["pid"],
+            "tid": launches["tid"],
+            "trace": "gputrace",
+            "name": launches["name"],
+            "launch": launches.index.astype("Int64"),
+            "row": launches.index,
+        }
+    )
+
+
+def _events(gpu: GpuResult, other: TraceResult | FlameResult) -> pd.DataFrame:
+    recording = getattr(other, "recording", None)
+    if not isinstance(recording, Recording):
+        raise ProbeError(
+            f"{type(other).__name__} has no events to put beside launches",
+            why="only results of %%ktrace and %%flame have events with times",
+            fix="pass such a result of the same cell",
+            code="timeline.no-events",
+        )
+    before_ns = recording.start_ns - gpu.recording.start_ns
+    if not recording.timed or not -recording.duration_ns < before_ns < gpu.recording.duration_ns:
+        raise ProbeError(
+            "these traces did not run at the same time",
+            why="there is no moment that is in both recordings",
+            fix="trace with both lines over one cell: %%gputrace, and %%ktrace or %%flame below it",
+            code="timeline.not-together",
+        )
+    events = other.events
+    time_ns = events["time_ns"].to_numpy(np.int64) + before_ns
+    took = events["duration_ns"] if "duration_ns" in events else pd.Series(np.nan, events.index)
+    tid = events["tid"].to_numpy(np.int64)
+    launch = under_way(gpu.launches, tid, time_ns)
+    return pd.DataFrame(
+        {
+            "time_ns": time_ns,
+            "duration_ns": took.round().astype("Int64").to_numpy(),
+            "pid": events["pid"].to_numpy(),
+            "tid": pd.array(tid, "Int32"),
+            "trace": "ktrace" if recording.flame is None else "flame",
+            "name": events["function"].to_numpy(),
+            "launch": pd.arrays.IntegerArray(launch, launch < 0),
+            "row": events.index.to_numpy(),
+        }
+    )
+
+
+def under_way(launches: pd.DataFrame, tid: NDArray[np.int64], time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the launch during whose call each event of the same thread came.
+
+    Args:
+        launches: Columns as in `recording.LAUNCHES`.
+        tid: (events,) thread of each.
+        time_ns: (events,) when, on the base of the launches.
+
+    Returns:
+        (events,) row of `launches`, -1 for none.
+
+    """
+    found = np.full(len(tid), -1, np.int64)
+    known = launches[launches["tid"].notna()]
+    for thread, own in known.groupby(known["tid"].astype("int64")):
+        own = own.sort_values("time_ns", kind="stable")  # noqa: PLW2901 - the same rows
+        start = own["time_ns"].to_numpy(np.int64)
+        end = start + own["host_ns"].to_numpy(np.int64)
+        rows = np.flatnonzero(tid == thread)
+        latest = np.searchsorted(start, time_ns[rows], side="right") - 1
+        inside = (latest >= 0) & (time_ns[rows] < end[latest])
+        found[rows[inside]] = own.index.to_numpy()[latest[inside]]
+    return found

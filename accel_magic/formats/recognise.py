@@ -1,0 +1,305 @@
+"""What a file is, decided by its content: the one place for recordings, profiles and other tools' output.
+
+A file's name decides only if its content fits nothing, so that the error is about the format it was meant to be.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accel_magic.errors import RecordingError
+from accel_magic.gpu import store as gpu_store
+from accel_magic.profiles import store as profile_store
+from accel_magic.traces import container, store
+from accel_magic.traces.importing import bpftrace, bpftrace_json, ftrace, graph, perf, spoken
+from accel_magic.traces.importing.lines import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Claim: TypeAlias = Callable[["Head"], NDArray[np.bool_]]
+
+Content: TypeAlias = Literal["trace", "GPU trace", "profile", "events", "stacks"]
+"""What a file holds: a trace, a GPU trace or a profile that accel_magic saved; another tool's events or stacks."""
+
+HEAD: Final = 1 << 18
+_MOSTLY: Final = 0.9
+_MIXED: Final = 0.05
+"""Share of the lines that may be another tool's."""
+
+_UNPRINTABLE: Final = np.array([byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in range(256)])
+_COMPRESSED: Final = {
+    b"\x1f\x8b": ("gzip", "gunzip"),
+    b"\xfd7zXZ": ("xz", "unxz"),
+    b"BZh": ("bzip2", "bunzip2"),
+    b"(\xb5/\xfd": ("zstd", "unzstd"),
+    b"PK\x03\x04": ("zip", "unzip"),
+}
+_BINARY: Final = {
+    b"PERFILE2": ("perf's own data", "perf script -i {path} > {name}.txt"),
+    b"\x17\x08\x44tracing": ("trace-cmd's own data", "trace-cmd report -i {path} > {name}.txt"),
+}
+"""How files of these kinds begin, what they are, and the command that makes text of them."""
+
+_PPROF: Final = (".pb.gz", ".pprof", ".pb")
+_MAP: Final = r"^@\w*(?:\[.*\])?: *(?:\d+|)\s*$|^@\w*\[\s*$"
+_FOLDED: Final = re.compile(rb"(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}[ \t]*\r?\n?")
+_PERF_SAMPLE: Final = re.compile(rb"[ \t]*\S.{0,79}?[ \t][0-9]{1,9}(?:/[0-9]{1,9})?[ \t].*:")
+_PERF_FRAME: Final = re.compile(rb"[ \t]+[0-9a-f]{1,16} .*\([^()]*(?:\(deleted\))?\)[ \t\r\n]*")
+_SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
+_CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:')
+_IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file."""
+
+    data: bytes
+
+    @cached_property
+    def lines(self) -> pa.BinaryArray:
+        """Its lines, each with its line end; without the last one if that may be cut."""
+        lines = split(self.data)
+        return lines.slice(0, len(lines) - 1) if len(self.data) >= HEAD and len(lines) > 1 else lines
+
+    def all(self) -> NDArray[np.bool_]:
+        """Claim every line."""
+        return np.ones(len(self.lines), np.bool_)
+
+    def none(self) -> NDArray[np.bool_]:
+        """Claim no line."""
+        return np.zeros(len(self.lines), np.bool_)
+
+    def like(self, pattern: str) -> NDArray[np.bool_]:
+        """Claim the lines that match."""
+        return np.asarray(pc.match_substring_regex(self.lines, pattern))
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of file.
+
+    Attributes:
+        name: In words.
+        content: What it holds.
+        reader: What reads it, as `module:function`; of events, what parses its lines.
+        claims: Tells which lines of a text are of this kind, (lines,) bool; None for files that are not text.
+        suffixes: Names of files that were meant to be of this kind.
+        takes_units: Whether `reader` takes units that the user names, as `given`.
+        result: What is made of stacks, as `module:class`.
+
+    """
+
+    name: str
+    content: Content
+    reader: str
+    claims: Claim | None = None
+    suffixes: tuple[str, ...] = ()
+    takes_units: bool = False
+    result: str = "accel_magic.profiles.result:ProfileResult"
+
+
+def _folded(head: Head) -> NDArray[np.bool_]:
+    """Most lines end in a number, and many have several frames: tracers' lines have no `;` between names."""
+    lines = head.lines.to_pylist()
+    folded = np.array([_FOLDED.fullmatch(line) is not None for line in lines], np.bool_)
+    filled = sum(bool(line.strip()) for line in lines)
+    several = sum(b";" in line for line, fits in zip(lines, folded, strict=True) if fits)
+    enough = folded.sum() >= max(1, _MOSTLY * filled) and several * 2 >= folded.sum()
+    return folded if enough else head.none()
+
+
+def _perf_stacks(head: Head) -> NDArray[np.bool_]:
+    """Some frame stands below a sample: then all samples and frames are claimed."""
+    lines = head.lines.to_pylist()
+    frames = np.array([_PERF_FRAME.fullmatch(line) is not None for line in lines], np.bool_)
+    samples = np.array([_PERF_SAMPLE.match(line) is not None for line in lines], np.bool_)
+    if not (samples[:-1] & frames[1:]).any():
+        return head.none()
+    return frames | samples | head.like(perf.LINE)
+
+
+def _json(form: re.Pattern[bytes]) -> Claim:
+    return lambda head: head.all() if head.data.lstrip()[:1] in (b"{", b"[") and form.search(head.data) else head.none()
+
+
+def _bpftrace(head: Head) -> NDArray[np.bool_]:
+    """Lines of probes and maps; below bpftrace's first line also those that scripts print of other things."""
+    attached = head.like(bpftrace.ATTACHED)
+    more = head.like(spoken.LINE) if attached.any() else head.none()
+    return attached | more | head.like(f"{bpftrace.LINE}|{_MAP}")
+
+
+def _like(pattern: str) -> Claim:
+    return lambda head: head.like(pattern)
+
+
+RECORDING: Final = Format("recording", "trace", "accel_magic.traces.store:load")
+_OWN: Final = {
+    gpu_store.KIND.key: Format("recording of %%gputrace", "GPU trace", "accel_magic.gpu.store:load"),
+    profile_store.KIND.key: Format("saved profile", "profile", "accel_magic.profiles.store:load"),
+    store.KIND.key: RECORDING,
+}
+"""Our own Parquet files, by the key in their metadata."""
+
+_IMPORTING: Final = "accel_magic.traces.importing"
+FORMATS: Final = (
+    Format(
+        "iaprof output",
+        "stacks",
+        "accel_magic.profiles.iaprof:read",
+        lambda head: head.all() if _IAPROF.match(head.data) else head.none(),
+        result="accel_magic.profiles.iaprof.result:IaprofResult",
+    ),
+    Format(
+        "speedscope JSON", "stacks", "accel_magic.profiles.speedscope:read", _json(_SPEEDSCOPE), (".speedscope.json",)
+    ),
+    Format(
+        "Chrome JSON with CPU profiles", "stacks", "accel_magic.profiles.chrome:read", _json(_CHROME), (".cpuprofile",)
+    ),
+    Format("perf script output with call stacks", "stacks", "accel_magic.profiles.perf_script:read", _perf_stacks),
+    Format("folded stacks", "stacks", "accel_magic.profiles.folded:read", _folded, (".folded", ".collapsed")),
+    Format(
+        "bpftrace -f json output",
+        "events",
+        f"{_IMPORTING}.bpftrace_json:parse",
+        _like(bpftrace_json.LINE),
+        takes_units=True,
+    ),
+    Format("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
+    Format("ftrace or trace-cmd output", "events", f"{_IMPORTING}.ftrace:parse", _like(ftrace.LINE)),
+    Format("ftrace function_graph output", "events", f"{_IMPORTING}.graph:parse", _like(graph.LINE)),
+    Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _like(perf.LINE)),
+)
+"""Texts of other tools, in the order of preference where a line could be of two."""
+
+
+def recognise(path: Path) -> Format:
+    """Decide what a file is.
+
+    Raises:
+        RecordingError: There is no such file, or it cannot be read; it is empty, compressed, binary data, of no known
+            format, or of several.
+
+    """
+    head = _start(path)
+    if head is None or head.startswith(container.MAGIC):
+        return _OWN.get(_key(path), RECORDING)
+    _check_text(head, path)
+    return _of_text(Head(head), path)
+
+
+def _start(path: Path) -> bytes | None:
+    """Return the first bytes; None if there is no such file, of which `container.opened` tells more."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    except (OSError, ValueError) as error:
+        raise RecordingError(
+            f"cannot read {path}",
+            why=getattr(error, "strerror", None) or str(error),
+            fix="check the path and its permissions",
+            code="recording.unreadable",
+        ) from error
+
+
+def _key(path: Path) -> bytes:
+    """Return the key in a Parquet file's metadata that says what it is.
+
+    Raises:
+        RecordingError: There is no such file, it is damaged, or a Parquet file of something else.
+
+    """
+    with container.opened(path, store.KIND) as file:
+        keys = frozenset(file.metadata.metadata or {})
+    found = next((key for key in _OWN if key in keys), None)
+    if found is None:
+        raise _unknown(path, "it is a Parquet file of something else")
+    return found
+
+
+def _check_text(head: bytes, path: Path) -> None:
+    """Raise RecordingError unless a file that begins so is text."""
+    if path.name.endswith(_PPROF):
+        raise _unknown(path, "it is named like a profile of pprof, which is not supported")
+    for magic, (what, tool) in _COMPRESSED.items():
+        if head.startswith(magic):
+            raise RecordingError(
+                f"{path} is not a recording",
+                why=f"it is compressed ({what})",
+                fix=f"{tool} it first",
+                code="recording.compressed",
+            )
+    for magic, (what, command) in _BINARY.items():
+        if head.startswith(magic):
+            text = command.format(path=path, name=path.stem)
+            raise RecordingError(
+                f"{path} is not a recording",
+                why=f"it is {what}",
+                fix=f"turn it into text: {text}, and open that",
+                code="recording.binary-data",
+            )
+    if not head.strip():
+        raise RecordingError(
+            f"{path} is not a recording", why="it is empty", fix="record again", code="recording.empty"
+        )
+    unprintable = int(_UNPRINTABLE[np.frombuffer(head, np.uint8)].sum())
+    if b"\0" in head or unprintable > len(head) // 20:
+        raise _unknown(path, "it is neither a Parquet file nor text")
+
+
+def _of_text(head: Head, path: Path) -> Format:
+    left = head.all()
+    seen: dict[str, int] = {}
+    for format_ in FORMATS:
+        assert format_.claims is not None  # noqa: S101 - texts have one
+        mine = format_.claims(head) & left
+        seen[format_.name] = int(mine.sum())
+        left &= ~mine
+    best = max(FORMATS, key=lambda format_: seen[format_.name])
+    total = sum(seen.values())
+    if not total:
+        named = (format_ for format_ in FORMATS if path.name.endswith(format_.suffixes) and format_.suffixes)
+        if meant := next(named, None):
+            return meant
+        raise _unknown(path, "it is text, but no line of it fits a known format")
+    others = [name for name, count in seen.items() if name != best.name and count > _MIXED * total]
+    if others:
+        raise RecordingError(
+            f"{path} mixes {' and '.join([best.name, *others])}",
+            why="their times and counts do not go together",
+            fix="put each tool's output into a file of its own",
+            code="recording.mixed-formats",
+        )
+    return best
+
+
+def _unknown(path: Path, why: str) -> RecordingError:
+    tried = ", ".join(format_.name for format_ in (*_OWN.values(), *FORMATS))
+    return RecordingError(
+        f"{path} is not a recording",
+        why=f"{why}; tried: {tried}",
+        fix="give one of these (docs/import.md lists tracers, docs/flame.md profiles); pprof's files are not supported",
+        code="recording.unknown-format",
+    )
+
+
+def named(place: str) -> Any:
+    """Load what a format names as `module:attribute`."""
+    from importlib import import_module
+
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,207 @@
+"""bpftrace's probes, and what each is called on a `%%ktrace` line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from accel_magic.probes import presets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Role: TypeAlias = Literal["entry", "return", "event", "script", "timer", "none"]
+"""What a probe fires at: a function's entry or return, anything else, the script itself, a timer, nothing known."""
+
+_SHORT: Final = {
+    "k": "kprobe",
+    "kr": "kretprobe",
+    "f": "fentry",
+    "fr": "fexit",
+    "kfunc": "fentry",
+    "kretfunc": "fexit",
+    "t": "tracepoint",
+    "rt": "rawtracepoint",
+    "rawtp": "rawtracepoint",
+    "u": "uprobe",
+    "ur": "uretprobe",
+    "U": "usdt",
+    "p": "profile",
+    "i": "interval",
+    "s": "software",
+    "h": "hardware",
+    "w": "watchpoint",
+    "aw": "asyncwatchpoint",
+    "it": "iter",
+}
+_SCRIPT: Final = ("BEGIN", "END", "begin", "end", "self", "test", "bench")
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "hz": 0.0}
+_HIGHEST_RATE: Final = 9999
+_CLOSEST: Final = {
+    **dict.fromkeys(("page-faults", "faults", "minor-faults", "major-faults"), "tracepoint:exceptions:page_fault_user"),
+    **dict.fromkeys(("context-switches", "cs"), "tracepoint:sched:sched_switch"),
+    "cpu-migrations": "tracepoint:sched:sched_migrate_task",
+    **dict.fromkeys(("cpu-clock", "cpu", "task-clock", "cpu-cycles", "cycles"), "profile:hz:99"),
+}
+"""What comes closest to counters of the kernel and of the processor."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One probe of a script.
+
+    Attributes:
+        text: As written.
+        role: What it fires at.
+        word: The probe of `%%ktrace`; '' if there is none.
+        entry: Of entries and returns the probe of the entry, by which the two are matched.
+        own: Whether only this process's hits count by default, where bpftrace counts everybody's.
+        note: Why there is no equivalent, or what is different.
+        seconds: Of a timer: how far apart its ticks are.
+
+    """
+
+    text: str
+    role: Role
+    word: str = ""
+    entry: str = ""
+    own: bool = False
+    note: str = ""
+    seconds: float = 0.0
+
+    @property
+    def syscall(self) -> str:
+        """Name of the system call whose tracepoint it is, `*` for all; '' for other probes."""
+        found = re.fullmatch(r"tracepoint:(?:raw_)?syscalls:sys_(?:enter|exit)(?:_(.+))?", self.word)
+        return (found[1] or "*") if found else ""
+
+
+def is_kind(word: str) -> bool:
+    """Whether a word is a probe of bpftrace."""
+    head, _, rest = word.partition(":")
+    return word in _SCRIPT or bool(rest and (head in _SHORT or head in _PLACES))
+
+
+def only_bpftrace(word: str) -> bool:
+    """Whether a word is a probe of bpftrace that `%%ktrace` does not have."""
+    head, _, rest = word.partition(":")
+    kind = _SHORT.get(head, head)
+    return word in _SCRIPT or bool(rest and kind in _PLACES and kind not in _SHARED)
+
+
+def place_of(text: str) -> Place:
+    """Find what a probe is called here."""
+    if text in _SCRIPT or text.partition(":")[0] == "self":
+        return Place(text, "script")
+    head, colon, rest = text.partition(":")
+    kind = _SHORT.get(head, head)
+    if colon and kind in _PLACES:
+        return _PLACES[kind](text, kind, rest)
+    if colon:  # MODULE:FUNCTION, which is a probe of %%ktrace
+        return _kernel(text, "kprobe", text)
+    return _none(text, "it is not a probe of bpftrace that is known here")
+
+
+def _kernel(text: str, kind: str, rest: str) -> Place:
+    if "+" in rest:
+        return _none(text, "offsets within a function cannot be probed; the function's entry can")
+    returns = kind in ("kretprobe", "fexit")
+    target = rest.removeprefix("vmlinux:")
+    word = f"{'kretprobe' if returns else 'kprobe'}:{target}"
+    return Place(text, "return" if returns else "entry", word, f"kprobe:{target}")
+
+
+def _tracepoint(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    category, _, event = rest.partition(":")
+    word = f"tracepoint:{category}:{event}"
+    found = re.fullmatch(r"sys_(?P<way>enter|exit)(?:_(?P<call>.+))?", event)
+    if found is None or category != ("syscalls" if found["call"] else "raw_syscalls"):
+        return Place(text, "event", word, own=category in ("syscalls", "raw_syscalls"))
+    role: Role = "entry" if found["way"] == "enter" else "return"
+    return Place(text, role, word, f"tracepoint:syscalls:sys_enter_{found['call'] or '*'}", own=True)
+
+
+def _raw_tracepoint(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    note = "the event's fields take the place of the raw arguments"
+    return Place(text, "event", f"tracepoint:*:{rest.rpartition(':')[2]}", note=note)
+
+
+def _user(text: str, kind: str, rest: str) -> Place:
+    library, _, function = rest.partition(":")
+    if ":" in function or '"' in rest:
+        return _none(text, "C++ functions are named as the symbol table has them (mangled): uprobe:LIBRARY:*NAME*")
+    if "+" in function or re.fullmatch(r"0x[0-9a-fA-F]+|\d+", function):
+        return _none(text, "addresses and offsets cannot be probed; a function's entry can")
+    note = ""
+    if presets.is_npu_driver(library) and function.startswith("ze"):
+        library, note = presets.LOADER, presets.WHY_THE_LOADER
+    returns = kind == "uretprobe"
+    return Place(
+        text,
+        "return" if returns else "entry",
+        f"{kind}:{library}:{function}",
+        f"uprobe:{library}:{function}",
+        True,
+        note,
+    )
+
+
+def _usdt(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    parts = rest.split(":")
+    if len(parts) == 2:
+        parts.insert(1, "*")
+    if len(parts) != 3:
+        return _none(text, "it has not the form usdt:LIBRARY:PROVIDER:NAME")
+    return Place(text, "event", f"usdt:{':'.join(parts)}", own=True)
+
+
+def _profile(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    unit, _, number = rest.rpartition(":")
+    each = _seconds(unit or "hz", number)
+    if not each or round(1 / each) > _HIGHEST_RATE:
+        return _none(text, f"samples are taken at most {_HIGHEST_RATE} times a second: profile:hz:99")
+    return Place(text, "event", f"profile:hz:{max(round(1 / each), 1)}", own=True)
+
+
+def _interval(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    unit, _, number = rest.rpartition(":")
+    return Place(text, "timer", seconds=_seconds(unit or "s", number))
+
+
+def _seconds(unit: str, number: str) -> float:
+    """How far ticks are apart; 0 if that cannot be read."""
+    if not (number.isascii() and number.isdecimal() and 0 < int(number) < 10**12 and unit in _SECONDS):
+        return 0.0
+    return 1 / int(number) if unit == "hz" else int(number) * _SECONDS[unit]
+
+
+def _counter(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    name = rest.partition(":")[0]
+    word = _CLOSEST.get(name, "")
+    if not word:
+        return _none(text, "counters of the processor are not read here; profile:hz:99 samples what runs")
+    return Place(text, "event", word, own=word.startswith("profile"), note=f"it fires at every event, and is {word}")
+
+
+def _without(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
+    return _none(text, f"there is no {kind} probe here")
+
+
+def _none(text: str, why: str) -> Place:
+    return Place(text, "none", note=why)
+
+
+_PLACES: Final[dict[str, Callable[[str, str, str], Place]]] = {
+    **dict.fromkeys(("kprobe", "kretprobe", "fentry", "fexit"), _kernel),
+    "tracepoint": _tracepoint,
+    "rawtracepoint": _raw_tracepoint,
+    **dict.fromkeys(("uprobe", "uretprobe"), _user),
+    "usdt": _usdt,
+    "profile": _profile,
+    "interval": _interval,
+    **dict.fromkeys(("software", "hardware"), _counter),
+    **dict.fromkeys(("watchpoint", "asyncwatchpoint", "iter"), _without),
+}
+_SHARED: Final = ("kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile")
+"""Kinds that are written alike here and there."""

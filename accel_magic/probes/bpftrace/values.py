@@ -1,0 +1,390 @@
+"""What bpftrace code computes, as a filter or as columns of a trace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.probes.bpftrace.code import (
+    Call,
+    Cast,
+    Expression,
+    Map,
+    Member,
+    Number,
+    Operation,
+    String,
+    Unread,
+    Variable,
+    Word,
+)
+from accel_magic.probes.captures import ARGUMENT_NAMES, DEFAULT_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+BEGAN: Final = Word("@began")
+DURATION: Final = Word("@duration")
+"""When a measured call began, and how long it took: what scripts compute from `nsecs` in two places."""
+
+CLOCKS: Final = ("nsecs", "elapsed")
+_COLUMNS: Final = {
+    **{name: name for name in ("pid", "tid", "cpu", "comm", "probe", "retval")},
+    "func": "function",
+    **dict.fromkeys((*CLOCKS, BEGAN.name), "time_ns"),
+    DURATION.name: "duration_ns",
+}
+STACKS: Final = {"kstack": "kernel", "ustack": "user"}
+_NAMES: Final = {"pid", "tid", "cpu", "comm", "retval", *ARGUMENT_NAMES}
+_SIGNS: Final = {"&&": "and", "||": "or"}
+_PLAIN_SIGNS: Final = ("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "&", "|", "^")
+_BY_CONSTANT: Final = ("/", "%", "<<", ">>")
+_TYPES: Final = {"bool": "u8", "char": "s8", "short": "s16", "int": "s32", "unsigned": "u32", "long": "s64"}
+_INTEGER: Final = re.compile(r"(?P<unsigned>u?)int(?P<bits>8|16|32|64)(?:_t)?|(?P<short>[us](?:8|16|32|64))")
+_STRUCT: Final = re.compile(r"(?:const )?(?:struct|union) (?P<name>\w+) \*")
+_SHOWN_BY: Final = {"usym": "symbols", "ksym": "symbols", "ntop": "addresses as text", "strftime": "dates"}
+_TEXT_CALLS: Final = {
+    **dict.fromkeys(("open", "openat"), ("open", 0)),
+    **dict.fromkeys(("execve", "unlink", "rmdir", "mkdir", "chdir", "stat", "newstat", "statfs", "access"), ("", 0)),
+    **dict.fromkeys(("unlinkat", "mkdirat", "newfstatat", "faccessat"), ("", 1)),
+}
+"""System calls whose text arguments the C library's function of that (or this) name has too, at this place."""
+
+
+class LackingError(Exception):
+    """Some part has no equivalent; the text says which and what comes closest."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where an expression stands: what its names mean there.
+
+    Attributes:
+        variables: `$name`s that were assigned before, resolved.
+        stored: Maps that a call's entry filled for its return, resolved.
+        measured: The probe is a call that is measured from entry to return.
+        syscall: Name of the system call whose tracepoint it is; '' for other probes.
+        is_tracepoint: `args` are fields, which are columns anyway.
+
+    """
+
+    variables: Mapping[str, Expression] = field(default_factory=dict)
+    stored: Mapping[str, Expression] = field(default_factory=dict)
+    measured: bool = False
+    syscall: str = ""
+    is_tracepoint: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as pandas has it: `text` an expression, `name` its name if it is a column as it is."""
+
+    text: str
+    name: str = ""
+
+
+@dataclass
+class Asked:
+    """What the line has to ask for, so that the columns are there."""
+
+    captures: dict[str, str] = field(default_factory=dict)
+    stacks: dict[str, None] = field(default_factory=dict)
+
+    def capture(self, wanted: str, source: str) -> Column:
+        """Ask for `source` as a column, called `wanted` if that is free."""
+        for name, taken in self.captures.items():
+            if taken == source:
+                return _plain(name)
+        name = wanted if re.fullmatch(r"[A-Za-z_]\w*", wanted) and wanted not in DEFAULT_COLUMNS else ""
+        name = name or re.sub(r"\W+", "_", source.partition(":")[0]).strip("_") or "value"
+        while name in self.captures or name in DEFAULT_COLUMNS:
+            name += "_"
+        self.captures[name] = source
+        return _plain(name)
+
+
+def resolve(expression: Expression, scene: Scene) -> Expression:  # noqa: PLR0911 - a table of shapes
+    """Put what variables and stored maps hold in their place; a difference of times becomes `DURATION`."""
+    match expression:
+        case Variable(name) if name in scene.variables:
+            return scene.variables[name]
+        case Map(name) if name in scene.stored:
+            return scene.stored[name]
+        case Map(name, keys):
+            return Map(name, tuple(resolve(key, scene) for key in keys))
+        case Call("nsecs" | "elapsed" | "pid" | "tid" | "comm" | "cpu" as name, _):
+            return Word(name)
+        case Call(name, arguments):
+            return Call(name, tuple(resolve(each, scene) for each in arguments))
+        case Member(Word("args"), "ret") if scene.measured and scene.syscall:
+            return Word("retval")
+        case Member(of, name):
+            return Member(resolve(of, scene), name)
+        case Cast(type_, of):
+            return Cast(type_, resolve(of, scene))
+        case Operation(sign, operands):
+            made = Operation(sign, tuple(resolve(each, scene) for each in operands))
+            is_time = isinstance(made.operands[0], Word) and made.operands[0].name in CLOCKS
+            return DURATION if sign == "-" and is_time and made.operands[1:] == (BEGAN,) else made
+    return expression
+
+
+def conditions(expression: Expression | Unread | None) -> Iterator[Expression | Unread]:
+    """Yield what must hold, all of it: the parts of `a && b`."""
+    if isinstance(expression, Operation) and expression.sign == "&&":
+        for operand in expression.operands:
+            yield from conditions(operand)
+    elif expression is not None:
+        yield expression
+
+
+def is_stored(expression: Expression | Unread, scene: Scene) -> bool:
+    """Whether an expression only asks if the call's entry was seen: `@start[tid]`, `@start[tid] != 0`."""
+    match expression:
+        case Map(name):
+            return name in scene.stored
+        case Variable(name):
+            return scene.variables.get(name) == BEGAN
+        case Operation("!=" | ">", (of, Number(0))):
+            return is_stored(of, scene)
+        case Call("has_key", (Map(name), *_)):
+            return name in scene.stored
+    return False
+
+
+def condition(expression: Expression, scene: Scene) -> str:  # noqa: PLR0911 - a table of shapes
+    """Give a resolved expression as `--filter` has it.
+
+    Raises:
+        LackingError: A filter cannot say that.
+
+    """
+    match expression:
+        case Number(value):
+            return str(value)
+        case String(value):
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case Word(name) if name in _NAMES:
+            return name
+        case Word(name) if expression == DURATION:
+            return "duration"
+        case Member(Word("args"), name) if scene.is_tracepoint:
+            return f"args.{name}"
+        case Cast(type_, of):
+            return _narrowed(_type(type_), of, scene)
+        case Operation(sign, operands):
+            return _operation(sign, operands, scene)
+    raise LackingError(f"{as_written(expression)} cannot be in a filter: {_why_not(expression)}")
+
+
+def _operation(sign: str, operands: tuple[Expression, ...], scene: Scene) -> str:
+    if sign == "!" and len(operands) == 1:
+        return f"not ({condition(operands[0], scene)})"
+    if sign in ("-", "~") and len(operands) == 1:
+        return f"{sign}{condition(operands[0], scene)}"
+    both = [condition(each, scene) for each in operands]
+    if len(both) == 2 and sign in _SIGNS:
+        return f"({both[0]} {_SIGNS[sign]} {both[1]})"
+    if sign in _BY_CONSTANT and not isinstance(operands[1], Number):
+        raise LackingError(f"`{sign}` takes a constant on its right in a filter")
+    if len(both) == 2 and sign in (*_PLAIN_SIGNS, *_BY_CONSTANT):
+        nested = [
+            f"({text})" if isinstance(of, Operation) and len(of.operands) == 2 and not text.startswith("(") else text
+            for of, text in zip(operands, both, strict=True)
+        ]
+        return f"{nested[0]} {sign} {nested[1]}"
+    raise LackingError(f"`{sign}` cannot be in a filter")
+
+
+def _narrowed(type_: str, of: Expression, scene: Scene) -> str:
+    if type_ in ("u64", "s64"):
+        return condition(of, scene)
+    if type_ in ("u8", "u16", "u32"):
+        return f"({condition(of, scene)} & {hex((1 << int(type_[1:])) - 1)})"
+    raise LackingError(
+        f"{as_written(Cast(type_, of))} cannot be in a filter: compare the lower bits, e.g. x & 0xffffffff"
+    )
+
+
+def _why_not(expression: Expression) -> str:
+    match expression:
+        case Map():
+            return "a filter knows the hit alone, not what others left in a map; choose rows of t.events afterwards"
+        case Call("str" | "strncmp" | "strcontains", _):
+            return "text behind a pointer is not compared in the kernel; choose rows of t.events afterwards"
+        case Word(name) if name in CLOCKS:
+            return "it has no times; choose rows of t.events by time_ns"
+        case Word(name) if name.isupper():
+            return "write the constant's number"
+        case Member():
+            return "structures are not read in a filter; `--program` with BPF C reads anything"
+    return "there is no such value; choose rows of t.events afterwards, or use `--program` with BPF C"
+
+
+def leaves(expression: Expression) -> Iterator[Expression]:
+    """Yield what an expression is computed from: what a printed one is shown by."""
+    match expression:
+        case Operation("?", (_, *branches)):
+            for each in branches:
+                yield from leaves(each)
+        case Operation("*", (_,)) | Operation("[]"):
+            yield expression
+        case Operation(_, operands):
+            for each in operands:
+                yield from leaves(each)
+        case Cast(type_, of) if not _STRUCT.match(type_) and _type(type_):
+            yield expression if isinstance(of, Word) else of
+        case Call("str", _) | Call("kstack" | "ustack", _):
+            yield expression
+        case Call(name, (of, *_)) if name in _SHOWN_BY:
+            yield of
+        case Number() | String():
+            return
+        case _:
+            yield expression
+
+
+def column(  # noqa: C901, PLR0911 - a table of shapes
+    expression: Expression, scene: Scene, asked: Asked, hint: str = ""
+) -> Column:
+    """Give a resolved expression as a column, and ask for it.
+
+    Raises:
+        LackingError: There is no such column.
+
+    """
+    match expression:
+        case Word(name) if name in _COLUMNS:
+            return _plain(_COLUMNS[name])
+        case Word(name) if name in ARGUMENT_NAMES:
+            return asked.capture(hint or name, f"{name}:u64")
+        case Word("kstack" | "ustack" as name) | Call("kstack" | "ustack" as name, _):
+            asked.stacks[STACKS[name]] = None
+            return _plain("stack")
+        case Member(Word("args"), name):
+            return _field(name, scene)
+        case Call("str", (of, *_)):
+            return _text(of, scene, asked, hint)
+        case Cast(type_, Word(name)) if name in (*ARGUMENT_NAMES, "retval") and _type(type_):
+            return asked.capture(hint or name, f"{name}:{_type(type_)}")
+        case Cast(_, of):
+            return column(of, scene, asked, hint)
+        case Operation("*", (Cast(type_, of),)) if type_.endswith("*") and _type(type_.rstrip("* ")):
+            address, offset = _address(of)
+            return asked.capture(hint or f"{address}_{offset}", f"{address}[{offset}]:{_type(type_.rstrip('* '))}")
+        case Operation("/" | "+" | "-" | "*" | "%" as sign, (of, Number(value))):
+            return Column(f"{column(of, scene, asked, hint).text} {'//' if sign == '/' else sign} {value}")
+        case Operation("-", (Word(name), Map())) if name in CLOCKS:
+            how = "trace both and subtract time_ns of rows that belong together"
+            raise LackingError(f"{as_written(expression)}, the time from one probe to another: {how}")
+    raise LackingError(f"{as_written(expression)}: {_no_column(expression)}")
+
+
+def _plain(name: str) -> Column:
+    return Column(f't.events["{name}"]', name)
+
+
+def _field(name: str, scene: Scene) -> Column:
+    if not scene.is_tracepoint:
+        raise LackingError(f"args.{name}: arguments go by number here: --args '{name}=argN:u64'")
+    if name == "id" and scene.syscall == "*":
+        return _plain("function" if scene.measured else "id")
+    return _plain(f"{name}_field" if name in DEFAULT_COLUMNS else name)
+
+
+def _text(of: Expression, scene: Scene, asked: Asked, hint: str) -> Column:
+    match of:
+        case Word(name) if name in (*ARGUMENT_NAMES, "retval"):
+            return asked.capture(hint or f"{name}_text", f"{name}:str")
+        case Member(Word("args"), name) if scene.is_tracepoint and scene.syscall:
+            raise LackingError(_text_of_syscall(name, scene.syscall))
+        case Operation("*", (Cast(type_, inner),)) if type_.replace(" ", "").endswith("**"):
+            address, offset = _address(inner)
+            return asked.capture(hint or f"{address}_text", f"{address}[{offset}]:str")
+        case Cast(_, inner):
+            return _text(inner, scene, asked, hint)
+    return column(of, scene, asked, hint)
+
+
+def _text_of_syscall(name: str, call: str) -> str:
+    function, place = _TEXT_CALLS.get(call, ("", -1))
+    where = f"uprobe:libc:{function or call} --args '{name}=arg{place if place >= 0 else 'N'}:str'"
+    return f"str(args.{name}): the column {name} holds the address; {where} reads the text in the C library's function"
+
+
+def _address(of: Expression) -> tuple[str, int]:
+    """Argument and offset of `(T *)arg1`, `arg1 + 8`. Raises LackingError for other addresses."""
+    match of:
+        case Word(name) if name in (*ARGUMENT_NAMES, "retval"):
+            return name, 0
+        case Operation("+", (Word(name), Number(offset))) if name in (*ARGUMENT_NAMES, "retval") and offset <= 65535:
+            return name, offset
+        case Cast(_, inner):
+            return _address(inner)
+    raise LackingError(f"{as_written(of)} is not an argument and a distance: `--program` with BPF C reads anything")
+
+
+def _no_column(expression: Expression) -> str:
+    match expression:
+        case Member(Cast(type_, Word(name)), part) if (found := _STRUCT.match(type_)) and name in ARGUMENT_NAMES:
+            of = found["name"]
+            return f"ask for it by its offset in struct {of}: --args '{part}={name}[OFFSET]:u64' (pahole -C {of})"
+        case Member():
+            return "it lies behind several pointers: `--program` with BPF C follows them"
+        case Map():
+            return "what other hits left in a map is not there: join rows of t.events"
+        case Operation("[]", _):
+            return "arrays are not columns: `--program` with BPF C"
+    return "there is no such column; `--program` with BPF C reads anything"
+
+
+def _type(text: str) -> str:
+    """The type of a column for a C integer type; '' if it is not one."""
+    plain = text.removeprefix("const ").strip()
+    if found := _INTEGER.fullmatch(plain):
+        return found["short"] or f"{'u' if found['unsigned'] else 's'}{found['bits']}"
+    return _TYPES.get(plain, "")
+
+
+def as_written(expression: Expression | Unread) -> str:  # noqa: C901, PLR0911, PLR0912 - a table of shapes
+    """Write an expression as scripts do."""
+    match expression:
+        case Number(value):
+            return str(value)
+        case String(value):
+            return f'"{value}"'
+        case Word(name):
+            return {BEGAN.name: "nsecs", DURATION.name: "nsecs - @start"}.get(name, name)
+        case Variable(name):
+            return f"${name}"
+        case Map(name, keys):
+            return f"@{name}" + (f"[{', '.join(map(as_written, keys))}]" if keys else "")
+        case Call(name, arguments):
+            return f"{name}({', '.join(map(as_written, arguments))})"
+        case Member(of, name):
+            return f"{_inner(of)}.{name}"
+        case Cast(type_, of):
+            return f"({type_}){_inner(of)}"
+        case Operation("[]", (of, key)):
+            return f"{_inner(of)}[{as_written(key)}]"
+        case Operation("(,)", operands):
+            return f"({', '.join(map(as_written, operands))})"
+        case Operation("?", (test, then, otherwise)):
+            return f"{_inner(test)} ? {_inner(then)} : {_inner(otherwise)}"
+        case Operation(sign, (of,)):
+            return f"{sign}{_inner(of)}"
+        case Operation(sign, (left, right)):
+            return f"{_inner(left)} {sign} {_inner(right)}"
+        case Unread(text):
+            return text
+    return str(expression)
+
+
+def _inner(expression: Expression) -> str:
+    """Write a part of an expression: in parentheses if it has parts itself."""
+    text = as_written(expression)
+    plain = not isinstance(expression, Operation | Cast) or (
+        isinstance(expression, Operation) and expression.sign == "[]"
+    )
+    return text if plain else f"({text})"

@@ -1,0 +1,55 @@
+"""bpftrace code after `%%ktrace`, and given to `accel_magic.trace`."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import accel_magic
+from accel_magic.errors import ProbeError
+
+
+@pytest.fixture
+def shell():
+    """An IPython shell with the magics."""
+    InteractiveShell.clear_instance()
+    found = InteractiveShell.instance()
+    found.run_line_magic("load_ext", "accel_magic")
+    yield found
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize(
+    ("line", "cell", "shown"),
+    [
+        ("kprobe:vfs_read { @[comm] = count(); }", "work()\n", "%%ktrace kprobe:vfs_read -o t"),
+        ("-e 'kprobe:vfs_read { @ = count(); }'", "work()\n", "%%ktrace kprobe:vfs_read --mode count -o t"),
+        ("bpftrace -e '", "kprobe:vfs_read {\n  @ = count();\n}'\n", "%%ktrace kprobe:vfs_read --mode count -o t"),
+        ("", "kprobe:vfs_read { @ = count(); }\n", "%%ktrace kprobe:vfs_read --mode count -o t"),
+        ("interval:s:1 { exit(); } kprobe:f { @++ }", "work()\n", "%%ktrace kprobe:f --mode count --duration 1 -o t"),
+        ("BEGIN", "work()\n", "nothing of it can be traced here"),
+    ],
+)
+def test_the_magic_shows_the_line_and_runs_nothing(shell, line, cell, shown):
+    shell.user_ns["work"] = lambda: pytest.fail("the cell ran")
+
+    with pytest.raises(ProbeError) as error:
+        shell.run_cell_magic("ktrace", line, cell)
+
+    assert error.value.code == "probe.bpftrace-code"
+    assert error.value.fix.startswith(shown)
+
+
+def test_python_text_below_a_probe_is_not_looked_at(shell):
+    with pytest.raises(ProbeError) as error:
+        shell.run_cell_magic("ktrace", "tracepoint:no_such:event", "code = 'kprobe:f { @ = count(); }'\n")
+
+    assert error.value.code != "probe.bpftrace-code"
+
+
+@pytest.mark.parametrize("probe", ["kprobe:vfs_read { @ = count(); }", "kfunc:vfs_read", "interval:s:1", "a.bt"])
+def test_the_python_interface_shows_it_too(probe):
+    with pytest.raises(ProbeError) as error:
+        accel_magic.trace(probe).prepare()
+
+    assert error.value.code == "probe.bpftrace-code"

@@ -1,0 +1,134 @@
+"""Reading the bpftrace language."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accel_magic.probes.bpftrace.advice import advise
+from accel_magic.probes.bpftrace.code import (
+    Assign,
+    Block,
+    Call,
+    Cast,
+    If,
+    Map,
+    Member,
+    Number,
+    Operation,
+    String,
+    Unread,
+    Variable,
+    Word,
+    read,
+)
+
+TOOLS = sorted(
+    Path(folder, file.name)
+    for folder in ("/usr/sbin", "/usr/share/bpftrace/tools")
+    if Path(folder).is_dir()
+    for file in Path(folder).glob("*.bt")
+)
+PIECES = [
+    "kprobe:f",
+    " { ",
+    " } ",
+    "@x[",
+    "]",
+    "(",
+    ")",
+    '"',
+    "/",
+    " = ",
+    "count()",
+    "$a",
+    ";",
+    "if ",
+    "else ",
+    ",",
+    "1",
+    "\n",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a + b * 2", Operation("+", (Word("a"), Operation("*", (Word("b"), Number(2)))))),
+        ("a == 1 && b", Operation("&&", (Operation("==", (Word("a"), Number(1))), Word("b")))),
+        ("-a < 0x10", Operation("<", (Operation("-", (Word("a"),)), Number(16)))),
+        ("a ? 1 : 2", Operation("?", (Word("a"), Number(1), Number(2)))),
+        ("args->a.b", Member(Member(Word("args"), "a"), "b")),
+        ("((struct a *)arg0)->b", Member(Cast("struct a *", Word("arg0")), "b")),
+        ("(uint32)arg1", Cast("uint32", Word("arg1"))),
+        ("*(int32 *)(arg0 + 8)", Operation("*", (Cast("int32 *", Operation("+", (Word("arg0"), Number(8)))),))),
+        ("(a)", Word("a")),
+        ("(1, 2)", Operation("(,)", (Number(1), Number(2)))),
+        ("f(1e6, @x[tid, 2])", Call("f", (Number(1_000_000), Map("x", (Word("tid"), Number(2)))))),
+        ('"a" "b"', String("ab")),
+        ("x.y[3]", Operation("[]", (Member(Word("x"), "y"), Number(3)))),
+    ],
+)
+def test_expressions_are_read_as_c_has_them(text, expected):
+    [block] = read(f"kprobe:f {{ $x = {text}; }}")
+
+    assert block.statements == (Assign(Variable("x"), "=", expected),)
+
+
+def test_probes_filters_and_statements_are_told_apart():
+    [first, second] = read("k:a, uprobe:/bin/b:c /pid == 1/ { @++; if (x) { f(); } else { g() } } END{}")
+
+    assert first.probes == ("k:a", "uprobe:/bin/b:c")
+    assert first.filter == Operation("==", (Word("pid"), Number(1)))
+    assert first.statements == (
+        Assign(Map(""), "+=", Number(1)),
+        If(Word("x"), (Call("f", ()),), (Call("g", ()),)),
+    )
+    assert second == Block(("END",), None, ())
+
+
+def test_braces_in_texts_and_comments_mean_nothing():
+    blocks = read(
+        '/* { */ kprobe:a { printf("}{ // %d"); } // }\n#include <x>\nstruct s { int a; };\nkprobe:b { @ = 1; }'
+    )
+
+    assert [block.probes for block in blocks] == [("kprobe:a",), (), ("kprobe:b",)]
+    assert blocks[0].statements == (Call("printf", (String("}{ // %d"),)),)
+
+
+def test_what_is_not_understood_is_kept_as_text_and_the_rest_is_read():
+    [block] = read("kprobe:a { @x = = 5; $y = 1; for ($k : @m) { print($k); } @ = count(); }")
+
+    assert block.statements == (
+        Unread("@x = = 5"),
+        Assign(Variable("y"), "=", Number(1)),
+        Unread("for ($k : @m) { print($k); }"),
+        Assign(Map(""), "=", Call("count", ())),
+    )
+
+
+@pytest.mark.skipif(not TOOLS or shutil.which("bpftrace") is None, reason="bpftrace's tools are not installed")
+def test_all_of_bpftraces_own_tools_are_understood():
+    from accel_magic.magics.options import parse as parse_line
+    from accel_magic.probes import captures, grammar
+
+    for tool in TOOLS:
+        for block in read(tool.read_text()):
+            assert not any(isinstance(statement, Unread) for statement in block.statements), tool
+            assert not isinstance(block.filter, Unread), tool
+        line = advise(tool.read_text()).line
+        if line:
+            chosen = parse_line(line.removeprefix("%%ktrace"))
+            grammar.parse_all(chosen.probes)
+            captures.parse(chosen.given.get("args", ""))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40).map("".join))
+def test_any_text_is_read_without_an_error(text):
+    read(text)
+    advise(text)

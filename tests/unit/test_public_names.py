@@ -1,0 +1,18 @@
+"""What `import accel_magic` and `from accel_magic import *` bring."""
+
+import builtins
+import importlib
+
+import accel_magic
+
+
+def test_a_star_import_replaces_no_builtin():
+    names = {}
+    exec("from accel_magic import *", names)
+
+    assert [name for name in names if not name.startswith("__") and hasattr(builtins, name)] == []
+    assert names["trace"] is accel_magic.trace
+
+
+def test_opening_a_recording_is_still_called_open():
+    assert accel_magic.open is importlib.import_module("accel_magic.opening").open_result

@@ -1,0 +1,85 @@
+"""What users install: the wheel, built as pip builds it, and a script of theirs that mypy checks against it."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """\
+import accel_magic
+from accel_magic import TraceResult, trace
+
+with trace("latency:uprobe:libc:malloc", mode="count") as t:
+    pass
+result: TraceResult = t.result
+accel_magic.open("run.parquet").to_parquet("copy.parquet")
+reveal_type(t.result.hits)
+reveal_type(accel_magic.flame())
+t.result.no_such_name
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built in an environment of its own as pip does it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if built.returncode and "No matching distribution found for hatchling" in built.stderr:
+        pytest.skip("pip cannot fetch hatchling, which builds the wheel")
+    assert built.returncode == 0, built.stderr
+    (found,) = folder.glob("accel_magic-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The Python of an environment that has the wheel, and beside it what this one has of other packages."""
+    folder = tmp_path_factory.mktemp("user") / "venv"
+    venv.create(folder, symlinks=True)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = folder / "lib" / version / "site-packages"
+    zipfile.ZipFile(wheel).extractall(site)
+    others = Path(sysconfig.get_path("purelib")), Path(pytest.__file__).parents[1]
+    (site / "others.pth").write_text("".join(f"{path}\n" for path in dict.fromkeys(others)))
+    return folder / "bin" / "python"
+
+
+def test_the_wheel_holds_what_a_trace_needs_and_says_that_it_is_typed(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+
+    assert {
+        "accel_magic/py.typed",
+        "accel_magic/bpf/kernel/probe.bpf.c",
+        "accel_magic/bpf/gpu/memtrace.bpf.o",
+        "accel_magic/kernel/headers/include/linux/types.h",
+        "accel_magic/views/flame/flame.js",
+        "accel_magic/lab/npu_load.c",
+    } <= names
+
+
+@pytest.mark.thorough
+def test_a_users_script_is_checked_against_the_types_of_the_installed_package(installed, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed), script.name],
+        cwd=tmp_path,
+        env={**os.environ, "MYPY_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    said = [line.partition("script.py:")[2] for line in done.stdout.splitlines() if "script.py:" in line]
+    assert [line.partition(": ")[0] for line in said] == ["8", "9", "10"], done.stdout
+    assert '"int"' in said[0]
+    assert "FlameTrace" in said[1]
+    assert "[attr-defined]" in said[2]
