@@ -15,23 +15,26 @@ from accel_magic.errors import (
     ProbeError,
     ProgramError,
     RecordingError,
+    ResultError,
     TraceStateError,
 )
 
 if TYPE_CHECKING:
     from accel_magic.api import Options, Trace, trace
     from accel_magic.flames.options import FlameOptions
-    from accel_magic.flames.result import FlameResult
     from accel_magic.flames.trace import FlameTrace, flame
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.trace import GpuTrace, gputrace
     from accel_magic.opening import open_result
     from accel_magic.playback import replay
-    from accel_magic.profiles.compare import ProfileComparison
-    from accel_magic.profiles.iaprof.result import IaprofResult
-    from accel_magic.profiles.result import ProfileResult
-    from accel_magic.program import ProgramResult, ProgramTrace, trace_program
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.program import ProgramTrace, trace_program
+    from accel_magic.results.base import Result
+    from accel_magic.results.comparison import GpuComparison, ProfileComparison, TraceComparison
+    from accel_magic.results.flame import FlameResult, SampledResult
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.iaprof import IaprofResult
+    from accel_magic.results.profile import ProfileResult
+    from accel_magic.results.program import ProgramResult
+    from accel_magic.results.trace import TraceResult
 
     open = open_result  # noqa: A001 - accel_magic.open
 
@@ -41,6 +44,7 @@ __all__ = [
     "FlameOptions",
     "FlameResult",
     "FlameTrace",
+    "GpuComparison",
     "GpuResult",
     "GpuTrace",
     "IaprofResult",
@@ -53,7 +57,11 @@ __all__ = [
     "ProgramResult",
     "ProgramTrace",
     "RecordingError",
+    "Result",
+    "ResultError",
+    "SampledResult",
     "Trace",
+    "TraceComparison",
     "TraceResult",
     "TraceStateError",
     "__version__",
@@ -71,20 +79,24 @@ _LAZY = {
     "Trace": ("accel_magic.api", "Trace"),
     "trace": ("accel_magic.api", "trace"),
     "FlameOptions": ("accel_magic.flames.options", "FlameOptions"),
-    "FlameResult": ("accel_magic.flames.result", "FlameResult"),
+    "FlameResult": ("accel_magic.results.flame", "FlameResult"),
     "FlameTrace": ("accel_magic.flames.trace", "FlameTrace"),
     "flame": ("accel_magic.flames.trace", "flame"),
-    "GpuResult": ("accel_magic.gpu.result", "GpuResult"),
+    "GpuComparison": ("accel_magic.results.comparison", "GpuComparison"),
+    "GpuResult": ("accel_magic.results.gpu", "GpuResult"),
     "GpuTrace": ("accel_magic.gpu.trace", "GpuTrace"),
     "gputrace": ("accel_magic.gpu.trace", "gputrace"),
     "replay": ("accel_magic.playback", "replay"),
-    "IaprofResult": ("accel_magic.profiles.iaprof.result", "IaprofResult"),
-    "ProfileComparison": ("accel_magic.profiles.compare", "ProfileComparison"),
-    "ProfileResult": ("accel_magic.profiles.result", "ProfileResult"),
-    "ProgramResult": ("accel_magic.program", "ProgramResult"),
+    "IaprofResult": ("accel_magic.results.iaprof", "IaprofResult"),
+    "ProfileComparison": ("accel_magic.results.comparison", "ProfileComparison"),
+    "ProfileResult": ("accel_magic.results.profile", "ProfileResult"),
+    "ProgramResult": ("accel_magic.results.program", "ProgramResult"),
     "ProgramTrace": ("accel_magic.program", "ProgramTrace"),
     "trace_program": ("accel_magic.program", "trace_program"),
-    "TraceResult": ("accel_magic.traces.result", "TraceResult"),
+    "Result": ("accel_magic.results.base", "Result"),
+    "SampledResult": ("accel_magic.results.flame", "SampledResult"),
+    "TraceComparison": ("accel_magic.results.comparison", "TraceComparison"),
+    "TraceResult": ("accel_magic.results.trace", "TraceResult"),
     "open": ("accel_magic.opening", "open_result"),
 }
 

@@ -13,11 +13,11 @@ from accel_magic.session import LiveSession, Show
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from accel_magic.flames.result import FlameResult
     from accel_magic.kernel.stack_choice import Asked
     from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.trace import TraceResult
     from accel_magic.traces.recording import Outcome, Recording
-    from accel_magic.traces.result import TraceResult
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """Where `auto` mode stops recording events (about 200 MB) and only counts on."""
@@ -106,17 +106,14 @@ class Trace(Block["TraceResult"]):
     def _finish(self, outcome: Outcome, value: object) -> TraceResult:
         assert self._session is not None  # noqa: S101 - after start
         recording = self._session.stop(outcome)
-        from accel_magic.traces.result import TraceResult  # importing it earlier would be traced
+        from accel_magic.results.trace import TraceResult  # importing it earlier would be traced
 
         return TraceResult(recording, value)
-
-    def _write(self, result: TraceResult, path: str | Path) -> None:
-        result.to_parquet(path)
 
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
     """Make a result of a trace's recording, the newest one, and save it where that was asked for."""
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
 
     result = TraceResult(recording, value)
     keep(result)
@@ -128,10 +125,10 @@ def finish(recording: Recording, value: object = None, save: str | Path | None =
 def result_of(recording: Recording, value: object = None) -> TraceResult | FlameResult:
     """Make a result of any recording: a FlameResult of what `%%flame` recorded, else a TraceResult."""
     if recording.flame is not None:
-        from accel_magic.flames.result import FlameResult
+        from accel_magic.results.flame import FlameResult
 
         return FlameResult(recording, value)
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
 
     return TraceResult(recording, value)
 

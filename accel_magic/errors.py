@@ -6,6 +6,8 @@ import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -35,7 +37,7 @@ class AccelMagicError(Exception):
             lines.append(f"  why: {self.why}")
         if self.fix:
             lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+        return terminal.block("\n".join(lines))
 
     def _render_traceback_(self) -> list[str]:
         """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
@@ -61,6 +63,10 @@ class RecordingError(AccelMagicError):
 
 class TraceStateError(AccelMagicError):
     """A call that does not fit the state: nested tracing, a result asked for before the end."""
+
+
+class ResultError(AccelMagicError):
+    """Something that a result does not have: a table, a figure or a format that its kind lacks, or that is empty."""
 
 
 def too_many_files() -> MachineError:

@@ -10,12 +10,12 @@ from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.formats.recognise import Format, named, recognise
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.profiles.result import ProfileResult
     from accel_magic.profiles.store import Stored
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.profile import ProfileResult
+    from accel_magic.results.trace import TraceResult
     from accel_magic.traces.importing.units import Given
     from accel_magic.traces.recording import Recording
-    from accel_magic.traces.result import TraceResult
 
 
 def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult:
@@ -27,7 +27,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     Args:
         path: The file.
         units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
-            overrides what the file says: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
+            overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
             were guessed are in the result's notes.
 
     Returns:
@@ -47,7 +47,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     content = named(format_.reader)(place)
     match format_.content:
         case "GPU trace":
-            from accel_magic.gpu.result import GpuResult  # which needs what reads a device's maps
+            from accel_magic.results.gpu import GpuResult  # which needs what reads a device's maps
 
             return GpuResult(content)
         case "profile":
@@ -92,7 +92,7 @@ def _recording(format_: Format, place: Path, units: Given) -> Recording:
 
 
 def _refuse_units(format_: Format, place: Path, units: Given) -> None:
-    """Raise ProbeError if units are given for a file whose format says what they are."""
+    """Raise ProbeError if units are given for a file whose format has units of its own."""
     if units is not None:
         raise ProbeError(
             f"units={units!r} has no effect on {place}",
@@ -104,13 +104,13 @@ def _refuse_units(format_: Format, place: Path, units: Given) -> None:
 
 def _profile_result(stored: Stored) -> ProfileResult:
     if stored.maker == "iaprof" and stored.iaprof is not None:
-        from accel_magic.profiles.iaprof.result import IaprofResult
+        from accel_magic.results.iaprof import IaprofResult
 
         return IaprofResult(stored.iaprof, banners=stored.profile.banners)
     if stored.maker == "thread sampler":
-        from accel_magic.flames.result import SampledResult
+        from accel_magic.results.flame import SampledResult
 
         return SampledResult(stored.profile, iaprof=stored.iaprof)
-    from accel_magic.profiles.result import ProfileResult
+    from accel_magic.results.profile import ProfileResult
 
     return ProfileResult(stored.profile)

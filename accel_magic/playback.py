@@ -24,12 +24,12 @@ from accel_magic.traces.recording import Column, Events, Histograms, Outcome, Re
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.flames.result import FlameResult
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.probes.plan import Plan
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.trace import TraceResult
     from accel_magic.session import Kind, Show
     from accel_magic.traces.reader import Prepared
-    from accel_magic.traces.result import TraceResult
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
 _LAYOUT = Layout(

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accel_magic import machine
 from accel_magic.block import Block
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features, map_reading, places, user_program
-from accel_magic.traces import c_layout, maps_frames, reader
+from accel_magic.traces import reader
+from accel_magic.traces.program_recording import ProgramRecording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from accel_magic.kernel.compiler import ProgramMap
     from accel_magic.kernel.map_reading import MapContent
-    from accel_magic.kernel.places import Place
     from accel_magic.kernel.user_program import UserProgram
+    from accel_magic.results.program import ProgramResult
     from accel_magic.session import Show
     from accel_magic.traces.reader import Prepared
     from accel_magic.traces.recording import Outcome
@@ -35,110 +36,6 @@ if TYPE_CHECKING:
 MOST_RING_BYTES = 1 << 30
 """Records kept of all rings together; past it the rings stay full and the program's output fails."""
 _STACKS = (map_reading.STACK_TRACE,)
-
-
-@dataclass(frozen=True)
-class ProgramRecording:
-    """What a program left behind, as read from the kernel.
-
-    Attributes:
-        program: The file's name.
-        places: Where its functions were attached.
-        duration_ns: From the start of the traced code to its end.
-        maps: Each map as BCC describes it, with its elements; those that cannot be read are named in `notes`.
-        rings: Each ring buffer as BCC describes it, with its records as they lay there.
-        histograms: Names of the maps declared with BPF_HISTOGRAM; `log2` tells that their buckets are powers of two.
-        missed: Hits for which the kernel could not run the program, since it was running on that CPU already.
-        outcome: How the traced code ended.
-        notes: What the user should know.
-
-    """
-
-    program: str
-    places: tuple[Place, ...]
-    duration_ns: int
-    maps: tuple[tuple[ProgramMap, MapContent], ...]
-    rings: tuple[tuple[ProgramMap, NDArray[np.uint8]], ...]
-    histograms: frozenset[str]
-    log2: bool
-    missed: int
-    outcome: Outcome
-    notes: tuple[str, ...]
-
-
-class ProgramResult:
-    """What a cell or block traced with a program of the user's own returns; frames are built on first use and kept."""
-
-    def __init__(self, recording: ProgramRecording, value: object = None) -> None:
-        self.recording = recording
-        self.value = value
-        """The traced cell's own last value."""
-
-    @property
-    def duration_s(self) -> float:
-        """Length of the traced stretch in seconds."""
-        return self.recording.duration_ns / 1e9
-
-    @cached_property
-    def maps(self) -> dict[str, pd.DataFrame]:
-        """The program's maps by name: one row per element, in order of the keys, as they were once it was detached.
-
-        Columns: `key` and `value`, or the members of the structs they are; of a per-CPU map the sum, and `NAME_cpu0`,
-        `NAME_cpu1`... beside it. A BPF_HISTOGRAM has `slot`, `low`, `high` (inclusive) and `count`.
-        """
-        return {described.name: self._map(described, content) for described, content in self.recording.maps}
-
-    def _map(self, described: ProgramMap, content: MapContent) -> pd.DataFrame:
-        key = c_layout.value_layout(described.key, described.key_size, "key")
-        value = c_layout.value_layout(described.value, described.value_size, "value")
-        frame = maps_frames.map_frame(key, value, content.keys, content.values)
-        if self.is_histogram(described.name):
-            frame = maps_frames.histogram_frame(frame, log2=self.recording.log2)
-        return frame
-
-    def is_histogram(self, name: str) -> bool:
-        """Whether a map was declared with BPF_HISTOGRAM."""
-        return name in self.recording.histograms
-
-    @cached_property
-    def _rings(self) -> dict[str, tuple[pd.DataFrame, str]]:
-        """Frame of each ring, and what to tell about it."""
-        found = {}
-        for described, data in self.recording.rings:
-            frame, unknown = maps_frames.ring_frame(data, described.event)
-            note = ""
-            if unknown:
-                kinds = ", ".join(f"{count:,} of {size} bytes" for size, count in sorted(unknown.items()))
-                note = (
-                    f"{described.name}: {kinds} are kept as bytes in `raw`, since BCC does not tell their type: pass a "
-                    "struct of plain numbers and arrays to ringbuf_output, always the same one"
-                )
-            found[described.name] = (frame, note)
-        return found
-
-    @property
-    def events(self) -> dict[str, pd.DataFrame]:
-        """The program's ring buffers by name: one row per record, in the order in which they were reserved.
-
-        Columns are the members of the struct that the program passes; `raw` (bytes) where its type is not known.
-        """
-        return {name: frame for name, (frame, _) in self._rings.items()}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know: maps left out, records of unknown type, places that could not be probed."""
-        return (*self.recording.notes, *(note for _, note in self._rings.values() if note))
-
-    def __repr__(self) -> str:
-        from accel_magic.views.program import program_text
-
-        return program_text(self)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        """Text and static HTML in one bundle."""
-        from accel_magic.views.program import program_html, program_text
-
-        return {"text/plain": program_text(self), "text/html": program_html(self)}
 
 
 class ProgramTrace(Block["ProgramResult"]):
@@ -168,6 +65,7 @@ class ProgramTrace(Block["ProgramResult"]):
         self._program: UserProgram | None = None
         self._reading: Prepared | None = None
         self._start_ns = self._end_ns = 0
+        self._started = ""
 
     def again(self) -> ProgramTrace:
         """Make another trace of the same."""
@@ -219,6 +117,7 @@ class ProgramTrace(Block["ProgramResult"]):
 
     def go(self) -> None:
         """The traced code starts here; only the result's duration counts from this."""
+        self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._start_ns, self._end_ns = time.monotonic_ns(), 0
 
     def halt(self) -> None:
@@ -229,7 +128,10 @@ class ProgramTrace(Block["ProgramResult"]):
         program = self._program
         assert program is not None  # noqa: S101 - after attach
         program.detach()
-        return ProgramResult(self._read(program, self._end_ns, outcome), value)
+        recording = self._read(program, self._end_ns, outcome)
+        from accel_magic.results.program import ProgramResult  # importing it earlier would be traced
+
+        return ProgramResult(recording, value)
 
     def _read(self, program: UserProgram, end_ns: int, outcome: Outcome) -> ProgramRecording:
         rings: tuple[NDArray[np.uint8], ...] = ()
@@ -257,6 +159,8 @@ class ProgramTrace(Block["ProgramResult"]):
         notes += [f"{skip.function} left out: {skip.why}" for skip in program.skipped]
         return ProgramRecording(
             program=program.name,
+            machine=machine.describe(),
+            started=self._started,
             places=program.places,
             duration_ns=end_ns - self._start_ns,
             maps=tuple(maps),

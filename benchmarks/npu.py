@@ -13,8 +13,8 @@ import numpy as np
 
 from accel_magic.analysis.npu import Npu
 from accel_magic.lab import Lab, Settings, image, trace
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces.recording import Column, Events
-from accel_magic.traces.result import TraceResult
 from benchmarks.arithmetic import Measured
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def _repeated(recording: Recording, times: int) -> TraceResult:
 
 def _analyse(result: TraceResult) -> float:
     """Seconds for everything that `diagnose` asks, and the phases, from a DataFrame that is there."""
-    result.events  # noqa: B018 - made on first use
+    events = result.events  # made on first use
     start = time.perf_counter()
-    npu = Npu(result)
+    npu = Npu(result.recording, events)
     npu.phases, npu.jobs, npu.buffers, npu.findings  # noqa: B018
     return time.perf_counter() - start
 

@@ -17,7 +17,7 @@ from accel_magic.kernel.find_bcc import find_bcc
 from benchmarks import workloads
 
 if TYPE_CHECKING:
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
     from benchmarks.workloads import Run, What
 
 _SCRIPT = Path(__file__).with_name("bcc_peer.py")

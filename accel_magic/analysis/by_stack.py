@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
+from pandas.arrays import IntegerArray
 
 from accel_magic.profiles.interleave import interleave
 from accel_magic.profiles.labels import label
@@ -15,9 +16,11 @@ from accel_magic.profiles.model import Kind
 from accel_magic.traces.stacks import COLUMNS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from accel_magic.profiles.model import Frame
+    from accel_magic.profiles.model import Frame, Profile
     from accel_magic.traces.recording import Recording
     from accel_magic.traces.stacks import StackTable
 
@@ -25,7 +28,15 @@ NONE: Final = -1
 """Number of an event that has no stack."""
 LOST: Final = -2
 """Number of an event of whose stack the table had no room for a part."""
-_QUANTILES: Final = (("p50", 0.5), ("p99", 0.99))
+STACKS: Final = (
+    *("stack", "hits", "share", "total_ns", "mean_ns", "p50_ns", "p99_ns", "total_bytes", "where", "text", "frames"),
+)
+"""Columns of every table of stacks: `stack` int32, the number that events have; `hits` int64, events or samples;
+`share` of all hits, of a profile of all weight; `total_ns` Int64, `mean_ns`, `p50_ns`, `p99_ns` float64, of what was
+measured (NA, NaN if nothing was); `total_bytes` Int64 (NA but in profiles of bytes); `where`, the innermost line of the
+user's own code, else the innermost Python, native or other frame; `text`, labels of the frames with `;` between;
+`frames`, a tuple of `Frame`, the outermost first."""
+_QUANTILES: Final = (("p50_ns", 0.5), ("p99_ns", 0.99))
 _LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib/python[\d.]+/|^<frozen ")
 
 
@@ -101,13 +112,37 @@ def stack_table(combined: CombinedStacks, durations: NDArray[np.float64] | None)
         durations: (events,) ns, NaN where not measured; None where nothing was.
 
     Returns:
-        Columns `stack`, `hits`, where measured `total`, `mean`, `p50`, `p99` (ns), `frames` (tuple of `Frame`,
-        outermost first), `where` (the innermost line that is the user's own).
+        The columns `STACKS`.
 
     """
     groups = np.arange(len(combined.frames))
     table = pd.DataFrame({"stack": groups.astype(np.int32), **_numbers(combined.of_events, len(groups), durations)})
-    return _with_frames(table, combined)
+    return _with_frames(table, combined.frames)
+
+
+def profile_stacks(profile: Profile) -> pd.DataFrame:
+    """One row per stack of a profile, the most weight first, with the columns `STACKS`.
+
+    `stack` is the number of the stack's leaf, as in `Profile.sample_table`. Samples with a weight of N samples or calls
+    are N hits.
+    """
+    samples = profile.samples
+    leaves, groups = np.unique(samples.stack, return_inverse=True)
+    weights = np.zeros(len(leaves), np.int64)
+    np.add.at(weights, groups, samples.weight)
+    durations = samples.weight.astype(np.float64) if profile.unit == "ns" else None
+    columns = _numbers(groups, len(leaves), durations)
+    if profile.unit in ("samples", "calls"):
+        columns["hits"] = weights
+    if profile.unit == "bytes":
+        columns["total_bytes"] = pd.array(weights, "Int64")
+    if durations is not None:
+        columns["total_ns"] = pd.array(weights, "Int64")  # exact, where floats are not
+    columns["share"] = weights / max(profile.total, 1)
+    frames = tuple(profile.path(int(leaf)) for leaf in leaves)
+    table = pd.DataFrame({"stack": np.arange(len(leaves), dtype=np.int32), **columns})
+    table = _with_frames(table, frames).assign(stack=leaves.astype(np.int32), weight=weights)
+    return table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)[list(STACKS)]
 
 
 def grouped(combined: CombinedStacks, functions: pd.Categorical, durations: NDArray[np.float64] | None) -> pd.DataFrame:
@@ -119,7 +154,7 @@ def grouped(combined: CombinedStacks, functions: pd.Categorical, durations: NDAr
         durations: As of `stack_table`.
 
     Returns:
-        Columns `function`, then those of `stack_table`.
+        Columns `function`, then `STACKS`; shares are of the function's hits.
 
     """
     stacks = max(len(combined.frames), 1)
@@ -136,40 +171,50 @@ def grouped(combined: CombinedStacks, functions: pd.Categorical, durations: NDAr
         }
     )
     table = table.sort_values(["function", "hits"], ascending=[True, False], kind="stable", ignore_index=True)
-    return _with_frames(table, combined)
+    table["share"] = table["hits"] / table.groupby("function", observed=True)["hits"].transform("sum")
+    return _with_frames(table, combined.frames, "function")
 
 
-def _numbers(
-    groups: NDArray[np.integer], count: int, durations: NDArray[np.float64] | None
-) -> dict[str, NDArray[np.generic]]:
+def _numbers(groups: NDArray[np.integer], count: int, durations: NDArray[np.float64] | None) -> dict[str, Any]:
     """Hits of each group, and of its durations sum, mean and quantiles (NaN where it has none)."""
     hits = np.bincount(groups[groups >= 0], minlength=count).astype(np.int64)
+    columns: dict[str, Any] = {
+        "hits": hits,
+        "share": hits / max(int(hits.sum()), 1),
+        "total_ns": pd.array([pd.NA] * count, "Int64"),
+        **{name: np.full(count, np.nan) for name in ("mean_ns", *(name for name, _ in _QUANTILES))},
+        "total_bytes": pd.array([pd.NA] * count, "Int64"),
+    }
     if durations is None:
-        return {"hits": hits}
+        return columns
     measured = (groups >= 0) & ~np.isnan(durations)
     of, values = groups[measured], durations[measured]
     order = np.lexsort((values, of))
     of, values = of[order], values[order]
     calls = np.bincount(of, minlength=count)
-    totals = np.bincount(of, weights=values, minlength=count)
+    totals = np.zeros(count, np.int64)
+    np.add.at(totals, of, values.astype(np.int64))
     some = calls > 0
-    columns: dict[str, NDArray[np.generic]] = {"hits": hits, "total": np.where(some, totals, np.nan)}
-    columns["mean"] = np.divide(totals, calls, out=np.full(count, np.nan), where=some)
+    columns["total_ns"] = IntegerArray(totals, ~some)
+    columns["mean_ns"] = np.divide(totals, calls, out=np.full(count, np.nan), where=some)
     starts = np.concatenate([[0], np.cumsum(calls)])[:-1]
     for name, quantile in _QUANTILES:
-        columns[name] = np.full(count, np.nan)
         places = starts[some] + np.ceil(quantile * calls[some]).astype(np.int64) - 1
         columns[name][some] = values[places]
     return columns
 
 
-def _with_frames(table: pd.DataFrame, combined: CombinedStacks) -> pd.DataFrame:
+def _with_frames(table: pd.DataFrame, frames: Sequence[tuple[Frame, ...]], *before: str) -> pd.DataFrame:
+    """Add what the stacks are; `stack` is a place in `frames`."""
     stacks = table["stack"].tolist()
-    texts = [where(frames) for frames in combined.frames]
-    return table.assign(
-        frames=pd.Series([combined.frames[stack] for stack in stacks], dtype=object),
-        where=pd.Series([texts[stack] for stack in stacks], dtype=object),
+    places = [where(each) for each in frames]
+    texts = [";".join(map(label, each)) for each in frames]
+    table = table.assign(
+        where=pd.Series([places[stack] for stack in stacks], dtype=object),
+        text=pd.Series([texts[stack] for stack in stacks], dtype=object),
+        frames=pd.Series([frames[stack] for stack in stacks], dtype=object),
     )
+    return table[[*before, *STACKS]]
 
 
 def where(frames: tuple[Frame, ...]) -> str:

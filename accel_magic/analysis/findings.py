@@ -8,6 +8,7 @@ from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, overload
 
+import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
@@ -164,10 +165,10 @@ class Findings(Sequence[Finding]):
         return pd.DataFrame(
             {
                 "severity": pd.Categorical([finding.severity for finding in self.items], SEVERITIES, ordered=True),
-                "title": [finding.title for finding in self.items],
-                "evidence": [dict(finding.evidence) for finding in self.items],
-                "meaning": [finding.meaning for finding in self.items],
-                "advice": [finding.advice for finding in self.items],
+                "title": pd.array([finding.title for finding in self.items], "str"),
+                "evidence": np.array([dict(finding.evidence) for finding in self.items], dtype=object),
+                "meaning": pd.array([finding.meaning for finding in self.items], "str"),
+                "advice": pd.array([finding.advice for finding in self.items], "str"),
                 "start_ns": pd.array(first, "Int64"),
             },
             index=pd.Index(self.ids, name="id", dtype="str"),

@@ -9,7 +9,7 @@ import numpy as np
 from accel_magic.analysis.by_stack import LOST
 from accel_magic.banners import banners_of
 from accel_magic.demangle import function_name
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ProbeError, ResultError
 from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, Samples, State
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profil
         weight: `hits`, each event 1; or `duration`, measured events by their ns, the others left out.
 
     Raises:
-        ProbeError: No such weight, or nothing was measured.
+        ProbeError: No such weight.
+        ResultError: Nothing was measured.
 
     """
     columns = recording.events.columns
@@ -75,16 +76,19 @@ def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profil
 def _weights(recording: Recording, weight: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Weight of each event, and which count."""
     if weight not in WEIGHTS:
-        raise ProbeError(f"there is no weight {weight!r}", fix=f"use one of {', '.join(WEIGHTS)}")
+        raise ProbeError(
+            f"there is no weight {weight!r}", fix=f"use one of {', '.join(WEIGHTS)}", code="profile.no-weight"
+        )
     count = len(recording.events)
     if weight == "hits":
         return np.ones(count, np.int64), np.ones(count, np.bool_)
     column = recording.events.columns.get("duration_ns")
     if column is None:
-        raise ProbeError(
+        raise ResultError(
             "nothing was measured in this trace",
             why="only latency: probes have durations",
             fix='use profile("hits"), or trace again with latency: before the probe',
+            code="result.not-measured",
         )
     measured = np.ones(count, np.bool_) if column.valid is None else column.valid
     return np.where(measured, column.values, 0).astype(np.int64), measured

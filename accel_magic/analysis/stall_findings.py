@@ -74,7 +74,7 @@ def _idle(profile: IaprofProfile) -> _Evidence | None:
     table = profile.interval_table.dropna(subset="busy_percent")
     if not len(table):
         return None
-    weights = table["length_s"].to_numpy(np.float64)
+    weights = table["length_ns"].to_numpy(np.float64)
     busy = np.average(table["busy_percent"].to_numpy(np.float64), weights=weights if weights.sum() else None) / 100
     return {"busy_share": float(busy), "intervals": len(table)}, {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from accel_magic.analysis.by_stack import CombinedStacks
     from accel_magic.traces.recording import Recording
 
     Ints = NDArray[np.int64]
@@ -26,6 +27,18 @@ PAGE_FAULT: Final = "page fault"
 STOPPED: Final = "stopped"
 ELSEWHERE: Final = "in the kernel"
 """Waits outside system calls and page faults, of whose cause nothing is known."""
+
+WAITS: Final = {
+    "reason": "str",
+    "where": "str",
+    "waits": "int64",
+    "total_ns": "int64",
+    "mean_ns": "float64",
+    "max_ns": "int64",
+    "threads": "int64",
+}
+"""Columns of every table of waits: `where` is the innermost line of the user's own code, else the innermost frame, ''
+without stacks; `waits` and `threads` count."""
 
 _STOPPED_STATES = 0x4 | 0x8  # TASK_STOPPED and TASK_TRACED, include/linux/sched.h
 _LOCKING_COMMANDS = (7, 38)  # F_SETLKW and F_OFD_SETLKW of fcntl
@@ -157,24 +170,72 @@ def waits_of(recording: Recording) -> Ints:
     return np.flatnonzero(np.isin(recording.events.columns["point"].values, ids)).astype(np.int64)
 
 
-def by_reason(recording: Recording) -> pd.DataFrame:
-    """Sum waits up.
+def waits_table(recording: Recording, stacks: CombinedStacks | None) -> pd.DataFrame:
+    """Sum up the waits of a recording, by reason and place.
+
+    Args:
+        recording: With a point of the kind `offcpu`, or without: the table is then empty.
+        stacks: Of its events; None without any: the places are then ''.
 
     Returns:
-        Indexed by `wait`: `waits` int64, `total`, `mean`, `longest` float64 (ns), the longest total first.
+        As `summed`.
+
+    """
+    from accel_magic.analysis.by_stack import where
+
+    rows = waits_of(recording)
+    if not len(rows):  # events are decoded on first use: not for nothing
+        texts_of_none = np.zeros(0, dtype=object)
+        return summed(texts_of_none, texts_of_none, rows, rows, rows)
+    codes, texts = reasons(recording, rows)
+    columns = recording.events.columns
+    places = np.zeros(len(rows), np.int64)
+    named: tuple[str, ...] = ("",)
+    if stacks is not None:
+        named = (*map(where, stacks.frames), "")
+        places = np.where(stacks.of_events[rows] >= 0, stacks.of_events[rows], len(stacks.frames)).astype(np.int64)
+    return summed(
+        np.array(texts, dtype=object)[codes],
+        np.array(named, dtype=object)[places],
+        np.arange(len(rows)),
+        columns["tid"].values[rows],
+        columns["duration_ns"].values[rows].astype(np.int64),
+    )
+
+
+def summed(
+    reason: NDArray[Any], where: NDArray[Any], wait: NDArray[Any], tid: NDArray[Any], duration_ns: Ints
+) -> pd.DataFrame:
+    """Sum up waits by reason and place, the longest total first.
+
+    Args:
+        reason: (N,) texts, of each piece of a wait.
+        where: (N,) texts, the place in the code.
+        wait: (N,) which wait the piece is of; pieces with one reason, place and thread are one wait.
+        tid: (N,) thread.
+        duration_ns: (N,) int64.
+
+    Returns:
+        The columns `WAITS`.
 
     """
     import pandas as pd
 
-    rows = waits_of(recording)
-    codes, texts = reasons(recording, rows)
-    durations = recording.events.columns["duration_ns"].values[rows].astype(np.int64) if len(rows) else np.zeros(0)
-    waits, longest = np.bincount(codes, minlength=len(texts)), np.zeros(len(texts), np.int64)
-    np.maximum.at(longest, codes, durations.astype(np.int64))
-    totals = np.bincount(codes, durations, minlength=len(texts))
-    columns = {"waits": waits, "total": totals, "mean": totals / waits, "longest": longest.astype(np.float64)}
-    frame = pd.DataFrame(columns, index=pd.Index(texts, dtype="str", name="wait"))
-    return frame.sort_values("total", ascending=False, kind="stable")
+    pieces = pd.DataFrame({"reason": reason, "where": where, "wait": wait, "tid": tid, "ns": duration_ns})
+    whole = pieces.groupby(["reason", "where", "wait", "tid"], sort=False)["ns"].sum().reset_index()
+    grouped = whole.groupby(["reason", "where"])
+    lengths = grouped["ns"]
+    table = pd.DataFrame(
+        {
+            "waits": lengths.size(),
+            "total_ns": lengths.sum(),
+            "mean_ns": lengths.mean(),
+            "max_ns": lengths.max(),
+            "threads": grouped["tid"].nunique(),
+        }
+    ).reset_index()
+    table = table[list(WAITS)].astype(WAITS)
+    return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _details(recording: Recording, rows: Ints, call: Ints, arg0: NDArray[np.uint64], arg1: NDArray[np.uint64]) -> Ints:

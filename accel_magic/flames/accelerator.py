@@ -49,9 +49,10 @@ def untold(launches: Sequence[Launch], more: int) -> list[str]:
 def _add_jobs(builder: ProfileBuilder, recording: Recording, stacks: Stacks) -> list[str]:
     if not any(point.target == NPU_DRIVER for point in recording.plan.points):
         return []
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.analysis.npu import Npu
+    from accel_magic.traces.frames import events_frame
 
-    jobs = busy(TraceResult(recording).npu.jobs)
+    jobs = busy(Npu(recording, events_frame(recording)).jobs)
     submitted = _stacks_at(recording, jobs)
     columns = (jobs[name].tolist() for name in ("tid", "engine", "begun_ns", "busy_ns"))
     for row, tid, engine, begun_ns, busy_ns in zip(submitted, *columns, strict=True):

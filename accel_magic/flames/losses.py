@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.profiles.model import Lost
 
 if TYPE_CHECKING:
+    from accel_magic.profiles.model import Loss
     from accel_magic.traces.recording import Recording
 
 LEFT_OUT: Final = "samples and waits of the notebook's own threads are left out (--all-frames shows them)"
@@ -25,15 +26,15 @@ def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[L
     """
     found = [
         Lost(not_taken, "samples and waits had a stack that the full table of stacks did not take"),
-        Lost(left_out, LEFT_OUT),
-        Lost(recording.missed, "hits were missed: the kernel could not run the probe"),
+        Lost(left_out, LEFT_OUT, "left out"),
+        Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed"),
     ]
     for point in recording.plan.points:
         if point.kind in _WHAT:
             what = _WHAT[point.kind]
             found.append(Lost(int(recording.lost[point.id]), f"{what} were lost: the buffer was full"))
-            found.append(Lost(int(recording.unpaired[point.id]), f"{what} {_UNTIMED}"))
-            found.append(Lost(_not_kept(recording, point.id), f"{what} {_why(recording, point.id)}"))
+            found.append(Lost(int(recording.unpaired[point.id]), f"{what} {_UNTIMED}", "missed"))
+            found.append(Lost(_not_kept(recording, point.id), *_not_kept_why(recording, point.id, what)))
     return tuple(lost for lost in found if lost.count > 0)
 
 
@@ -42,8 +43,10 @@ def _not_kept(recording: Recording, point: int) -> int:
     return int(recording.hits[point]) - int(recording.lost[point]) - int(recording.unpaired[point]) - events
 
 
-def _why(recording: Recording, point: int) -> str:
+def _not_kept_why(recording: Recording, point: int, what: str) -> tuple[str, Loss]:
     if recording.limit_reached:
-        return "came after as many events as are kept"
+        return f"{what} came after as many events as are kept", "left out"
     shortest = recording.plan.points[point].shortest_ns
-    return f"were shorter than {shortest / 1e3:,.0f} us" if shortest else "were not recorded"
+    if shortest:
+        return f"{what} were shorter than {shortest / 1e3:,.0f} us", "left out"
+    return f"{what} were not recorded", "lost"

@@ -81,7 +81,7 @@ def shown(
         path = _shown((*roots.get(launch.tid, ()), *frames), options, cells) or ()
         node = _stacked(builder, (*path, Frame(launch.kernel, Kind.GPU_KERNEL, watched.device)))
         builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=State.ACCELERATOR)
-    lost = [*profile.lost, Lost(int((~kept).sum()), LEFT_OUT)]
+    lost = [*profile.lost, Lost(int((~kept).sum()), LEFT_OUT, "left out")]
     return builder.build(
         unit=profile.unit,
         origin=f"%%flame, {profile.origin}",

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.by_stack import where
+from accel_magic.analysis.waits import summed
 from accel_magic.flames.merge import facts_of
 from accel_magic.flames.spans import OUTSIDE
 from accel_magic.flames.stacks import distinct, thread_names
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
 
 SAMPLED: Final = ("tid", "samples", "cpu_ns", "off_cpu_ns", "wall_ns", "accelerator_ns")
 THREADS: Final = ("tid", "name", "pid", *SAMPLED[1:])
-WAITS: Final = ("reason", "where", "waits", "total_ns", "mean_ns", "max_ns", "threads")
 SPANS: Final = ("probe", "function", "calls", "total_ns", "mean_ns", "max_ns", "cpu_ns", "off_cpu_ns")
 _STATES: Final = {"cpu": "cpu_ns", "off-cpu": "off_cpu_ns", "accelerator": "accelerator_ns"}
-_TEXTS: Final = ("probe", "function", "reason", "where")
+_TEXTS: Final = ("probe", "function")
 
 
 def sampled_threads(profile: Profile) -> pd.DataFrame:
     """Make a row for each thread of a profile: see `SampledResult.threads`."""
     samples = profile.sample_table().dropna(subset=["tid"])
-    by_state = samples.groupby(["tid", "state"], observed=True)["weight"].sum().unstack("state")  # noqa: PD010
+    by_state = samples.groupby(["tid", "state"], observed=True)["weight_ns"].sum().unstack("state")  # noqa: PD010
     sums = by_state.rename(columns=_STATES).reindex(columns=list(_STATES.values())).fillna(0).astype("int64")
     counts = samples[samples["state"] == "cpu"].groupby("tid").size().reindex(sums.index).fillna(0).astype("int64")
     sums = sums.assign(samples=counts, wall_ns=sums["cpu_ns"] + sums["off_cpu_ns"])
@@ -52,40 +52,23 @@ def threads(recording: Recording, found: Merged) -> pd.DataFrame:
         name=table["tid"].map(thread_names(recording, dict(facts_of(recording).names))).fillna("").astype("str"),
         pid=table["tid"].map(pids).fillna(0).astype("int64"),
         **{
-            reason: table["tid"].map(by_reason.get(number, pd.Series(dtype="int64"))).fillna(0).astype("int64")
+            f"{reason}_ns": table["tid"].map(by_reason.get(number, pd.Series(dtype="int64"))).fillna(0).astype("int64")
             for number, reason in enumerate(found.reasons)
         },
     )
-    return table[[*THREADS, *found.reasons]]
+    return table[[*THREADS, *(f"{reason}_ns" for reason in found.reasons)]]
 
 
 def waits(recording: Recording, found: Merged) -> pd.DataFrame:
     """Make a row for each reason and place: see `FlameResult.waits`."""
     rows = found.rows.take(found.rows.state == State.OFF_CPU)
-    frame = pd.DataFrame(
-        {
-            "reason": np.array([*found.reasons, ""], dtype=object)[rows.reason],
-            "where": _places(recording, rows),
-            "event": rows.event,
-            "tid": rows.tid,
-            "ns": rows.weight,
-        }
+    return summed(
+        np.array([*found.reasons, ""], dtype=object)[rows.reason],
+        np.array(_places(recording, rows), dtype=object),
+        rows.event,
+        rows.tid,
+        rows.weight,
     )
-    # Pieces of a wait that was cut are one wait.
-    whole = frame.groupby(["reason", "where", "event", "tid"], sort=False)["ns"].sum().reset_index()
-    grouped = whole.groupby(["reason", "where"])
-    lengths = grouped["ns"]
-    table = pd.DataFrame(
-        {
-            "waits": lengths.size(),
-            "total_ns": lengths.sum(),
-            "mean_ns": lengths.mean(),
-            "max_ns": lengths.max(),
-            "threads": grouped["tid"].nunique(),
-        }
-    ).reset_index()
-    table = table[list(WAITS)].astype({name: _dtype(name) for name in WAITS})
-    return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def spans(recording: Recording, found: Merged) -> pd.DataFrame:

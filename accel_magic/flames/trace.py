@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.flames.launches import Launches
-    from accel_magic.flames.result import FlameResult, SampledResult
     from accel_magic.flames.sampled import ThreadEngine
     from accel_magic.probes.plan import Plan
     from accel_magic.profiles.iaprof.live import IaprofRun
     from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.model import Profile
+    from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.session import Show
     from accel_magic.traces.recording import Outcome, Recording
     from accel_magic.traces.stacks import StackTable
@@ -185,12 +185,9 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         assert recording is not None  # noqa: S101 - after attach
         return self._recorded(self._completed(recording, self._spent or {}, iaprof), value)
 
-    def _write(self, result: FlameResult | SampledResult, path: str | Path) -> None:
-        result.to_parquet(path)
-
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
         """Give the result of the kernel's samples."""
-        from accel_magic.flames.result import FlameResult  # importing it earlier would be in the profile
+        from accel_magic.results.flame import FlameResult  # importing it earlier would be in the profile
 
         return FlameResult(recording, value)
 
@@ -199,7 +196,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         if self._iaprof is None:
             return None
         try:
-            return self._iaprof.stop().iaprof
+            return self._iaprof.stop()
         except AccelMagicError as error:
             # What the processors did is there all the same.
             why = f" ({error.why})" if error.why else ""
@@ -238,8 +235,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
     ) -> FlameResult | SampledResult:
         """Give the result of the thread sampler."""
-        from accel_magic.flames.result import SampledResult
         from accel_magic.flames.sampled import shown
+        from accel_magic.results.flame import SampledResult
 
         watched = self._watched(engine.start_ns, None)
         made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)

@@ -18,7 +18,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.gpu import store as gpu_store
 from accel_magic.profiles import store as profile_store
 from accel_magic.traces import container, store
-from accel_magic.traces.importing import bpftrace, bpftrace_json, ftrace, graph, perf, spoken
+from accel_magic.traces.importing import bpftrace, bpftrace_json, ftrace, graph, messages, perf
 from accel_magic.traces.importing.lines import split
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Format:
     claims: Claim | None = None
     suffixes: tuple[str, ...] = ()
     takes_units: bool = False
-    result: str = "accel_magic.profiles.result:ProfileResult"
+    result: str = "accel_magic.results.profile:ProfileResult"
 
 
 def _folded(head: Head) -> NDArray[np.bool_]:
@@ -137,7 +137,7 @@ def _json(form: re.Pattern[bytes]) -> Claim:
 def _bpftrace(head: Head) -> NDArray[np.bool_]:
     """Lines of probes and maps; below bpftrace's first line also those that scripts print of other things."""
     attached = head.like(bpftrace.ATTACHED)
-    more = head.like(spoken.LINE) if attached.any() else head.none()
+    more = head.like(messages.LINE) if attached.any() else head.none()
     return attached | more | head.like(f"{bpftrace.LINE}|{_MAP}")
 
 
@@ -160,7 +160,7 @@ FORMATS: Final = (
         "stacks",
         "accel_magic.profiles.iaprof:read",
         lambda head: head.all() if _IAPROF.match(head.data) else head.none(),
-        result="accel_magic.profiles.iaprof.result:IaprofResult",
+        result="accel_magic.results.iaprof:IaprofResult",
     ),
     Format(
         "speedscope JSON", "stacks", "accel_magic.profiles.speedscope:read", _json(_SPEEDSCOPE), (".speedscope.json",)
@@ -201,7 +201,7 @@ def recognise(path: Path) -> Format:
 
 
 def _start(path: Path) -> bytes | None:
-    """Return the first bytes; None if there is no such file, of which `container.opened` tells more."""
+    """Return the first bytes; None if there is no such file: `container.opened` raises a better error then."""
     try:
         if not path.is_file():
             return None
@@ -217,7 +217,7 @@ def _start(path: Path) -> bytes | None:
 
 
 def _key(path: Path) -> bytes:
-    """Return the key in a Parquet file's metadata that says what it is.
+    """Return the key in a Parquet file's metadata by which its kind is known.
 
     Raises:
         RecordingError: There is no such file, it is damaged, or a Parquet file of something else.

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from accel_magic import scratch
+from accel_magic import cache, scratch
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.compiler import bpf_folder
 from accel_magic.kernel.features import kernel_version
@@ -147,13 +147,8 @@ def header_folders() -> tuple[Path, ...]:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled programs: $ACCEL_MAGIC_CACHE/gpu, else that of the user's caches."""
-    if own := os.environ.get("ACCEL_MAGIC_CACHE"):
-        return Path(own).absolute() / "gpu"
-    # The XDG specification has relative paths ignored.
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(shared) if shared.startswith("/") else Path.home() / ".cache"
-    return base / "accel_magic" / "gpu"
+    """Return the folder of compiled programs. Raises MachineError: it is not safe to use, or cannot be made."""
+    return cache.own("gpu")
 
 
 def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), name: str = "program.bpf.c") -> bytes:
@@ -171,7 +166,7 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
 
     Raises:
         ProgramError: It does not compile, with the line and clang's message; or the file cannot be read.
-        MachineError: There is no clang.
+        MachineError: There is no clang, or others can write to the cache folder.
 
     """
     clang = find_clang()
@@ -183,12 +178,24 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
         # The text and its headers word for word, for source lines go into the object too.
         whole = run.output("-E", "-frewrite-includes")
         key = hashlib.sha256(b"\0".join([*(part.encode() for part in (clang.version, *options)), whole])).hexdigest()
-        cached = cache_folder() / f"{key}.o"
-        with contextlib.suppress(OSError):
-            return cached.read_bytes()
+        folder = _cache()
+        if folder and (kept := cache.find(folder, key, ".o")):
+            with contextlib.suppress(OSError):  # another process has just removed it
+                return kept.read_bytes()
         compiled = run.output("-c")
-    _keep(cached, compiled)
+    if folder:
+        _keep(compiled, folder, key)
     return compiled
+
+
+def _cache() -> Path | None:
+    """The cache folder; None where there is none: then programs are compiled each time."""
+    try:
+        return cache_folder()
+    except MachineError as error:
+        if error.code == "cache.not-writable":
+            return None
+        raise
 
 
 @contextlib.contextmanager
@@ -290,16 +297,15 @@ def _line(path: Path, number: int) -> str:
     return ""
 
 
-def _keep(cached: Path, compiled: bytes) -> None:
-    """Write an object into the cache, whole or not at all; a cache that cannot be written is no error."""
+def _keep(compiled: bytes, folder: Path, key: str) -> None:
+    """Write an object into the cache, whole or not at all; a cache that cannot be written is not an error."""
     with contextlib.suppress(OSError):
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        others = sorted(cached.parent.glob("*.o"), key=lambda path: path.stat().st_mtime)
+        others = sorted(folder.glob("*.o"), key=lambda path: path.stat().st_mtime)
         for old in others[: max(len(others) - _MOST_CACHED + 1, 0)]:
             old.unlink(missing_ok=True)
-        partial = cached.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        partial = folder / f"{key}.{os.getpid()}-{threading.get_ident()}"
         try:
             partial.write_bytes(compiled)
-            partial.replace(cached)
+            cache.keep(partial, folder, key, ".o")
         finally:
             partial.unlink(missing_ok=True)

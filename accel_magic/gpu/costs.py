@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.assemble import Resources
     from accel_magic.gpu.recording import GpuRecording
 
-_OF = ("registers", "spills", "stack", "occupancy")
+_OF = ("registers_{}", "spills_{}_bytes", "stack_{}_bytes", "occupancy_{}")
 
 
 def costs(recording: GpuRecording) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def costs(recording: GpuRecording) -> pd.DataFrame:
         ProgramError: It refuses a module.
 
     """
-    names = ["name", *(f"{what}_{when}" for what in _OF for when in ("before", "after"))]
+    names = ["name", *(what.format(when) for what in _OF for when in ("before", "after"))]
     return pd.DataFrame(list(_rows(recording)), columns=names)
 
 
@@ -55,6 +55,6 @@ def _rows(recording: GpuRecording) -> Iterator[dict[str, Any]]:
 def _of(needs: Resources, when: str) -> dict[str, Any]:
     return {
         f"registers_{when}": needs.registers,
-        f"spills_{when}": needs.spill_stores + needs.spill_loads,
-        f"stack_{when}": needs.stack,
+        f"spills_{when}_bytes": needs.spill_stores + needs.spill_loads,
+        f"stack_{when}_bytes": needs.stack,
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.gpu.compiled import code_of
 from accel_magic.gpu.host_programs.running import examined
 from accel_magic.gpu.programs import with_budget
@@ -77,7 +78,8 @@ class GpuDryRun:
 
     def __repr__(self) -> str:
         code = [f"{name}\n{ir}\n{ptx}" for name, (ir, ptx) in self.code.items()]
-        return "\n\n".join(["\n".join([self._headline(), *self.places]), *self.reports, *code])
+        places = terminal.page([self._headline(), *self.places])
+        return "\n\n".join([places, *map(terminal.block, self.reports), *map(terminal.block, code)])
 
     def _repr_html_(self) -> str:
         body = "\n\n".join(["\n".join(self.places), *self.reports])

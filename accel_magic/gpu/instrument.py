@@ -11,6 +11,7 @@ from accel_magic.gpu.compiled import compile_probes
 from accel_magic.gpu.ptx import inject
 from accel_magic.gpu.ptx.report import KernelReport
 from accel_magic.kernel.own_threads import at_work, thread_id
+from accel_magic.session import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,27 +86,36 @@ class Instrumenter:
         self._counting = threading.Lock()
 
     def rewrite(self, kernel: KernelSource) -> str:
-        """Give the PTX with the programs in it; the same text where nothing was put in."""
-        with self._lock, at_work():
-            try:
-                if reason := self._elsewhere():
-                    self.seen.skipped.update(dict.fromkeys(kernel.names, reason))
-                    return kernel.ptx
-                probes = self._compiled(kernel.arch)
-                done = inject(
-                    kernel.ptx,
-                    probes,
-                    wanted=self._wanted,
-                    first_site=len(self.seen.sites),
-                    first_kernel=len(self.seen.kernels),
-                )
-            except AccelMagicError as error:
-                # The user's kernel must run all the same.
-                self.seen.skipped.update(dict.fromkeys(kernel.names, str(error).replace("\n", ";")))
+        """Give the PTX with the programs in it; the same text where nothing was put in.
+
+        Raises KeyboardInterrupt where one came meanwhile: LLVM would not survive one in the middle of its work.
+        """
+        with self._lock, at_work(), uninterrupted() as pending:
+            text = self._rewritten(kernel)
+        if pending:
+            raise KeyboardInterrupt
+        return text
+
+    def _rewritten(self, kernel: KernelSource) -> str:
+        try:
+            if reason := self._elsewhere():
+                self.seen.skipped.update(dict.fromkeys(kernel.names, reason))
                 return kernel.ptx
-            self.seen.kernels += [SeenKernel(report, kernel, done.text) for report in done.kernels]
-            self.seen.sites += done.sites
-            return done.text
+            probes = self._compiled(kernel.arch)
+            done = inject(
+                kernel.ptx,
+                probes,
+                wanted=self._wanted,
+                first_site=len(self.seen.sites),
+                first_kernel=len(self.seen.kernels),
+            )
+        except AccelMagicError as error:
+            # The user's kernel must run all the same.
+            self.seen.skipped.update(dict.fromkeys(kernel.names, str(error).replace("\n", ";")))
+            return kernel.ptx
+        self.seen.kernels += [SeenKernel(report, kernel, done.text) for report in done.kernels]
+        self.seen.sites += done.sites
+        return done.text
 
     def launching(self, launch: Launch) -> None:
         """Let the device be made ready."""

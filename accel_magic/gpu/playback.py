@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.gpu.recording import GpuRecording
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.results.gpu import GpuResult
     from accel_magic.traces.recording import Outcome
 
 
@@ -52,7 +52,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
 
     def _finish(self, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
         """Give the recording, also when it was not played to its end: maps have no past."""
-        from accel_magic.gpu.result import GpuResult
+        from accel_magic.results.gpu import GpuResult
 
         return GpuResult(replace(self.recording, replayed=self.replayed), value)
 

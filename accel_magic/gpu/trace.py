@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from accel_magic.gpu.model import Per
     from accel_magic.gpu.native.server import Server as Natives
     from accel_magic.gpu.programs import Source, Verify
-    from accel_magic.gpu.result import GpuResult
     from accel_magic.gpu.shared_memory import Shared
     from accel_magic.gpu.targets import Asked, Target
+    from accel_magic.results.gpu import GpuResult
     from accel_magic.traces.recording import Outcome
 
 DEFAULT_THREADS = 1 << 17
@@ -275,7 +275,7 @@ class GpuTrace(Block["GpuResult"]):
             self._host.halt()
 
     def _finish(self, outcome: Outcome, value: object) -> GpuResult:
-        from accel_magic.gpu.result import GpuResult
+        from accel_magic.results.gpu import GpuResult
 
         instrumenter, memory, live = self._instrumenter, self._memory, self._live
         assert instrumenter is not None  # noqa: S101 - after attach
@@ -303,9 +303,6 @@ class GpuTrace(Block["GpuResult"]):
             processes=processes,
         )
         return GpuResult(recording, value)
-
-    def _write(self, result: GpuResult, path: str | Path) -> None:
-        result.to_parquet(path)
 
     def _compared(self, memory: Memory, *, ended: bool) -> Clock:
         """Compare the clocks again; where the device does not answer any more, the first comparison has to do."""

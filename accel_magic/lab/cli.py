@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import cache, terminal
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.lab.commands import add_run, add_shell, add_trace
 
@@ -168,7 +169,7 @@ def _clean(options: argparse.Namespace) -> int:
 
     removed = image.clean(options.kernel)
     if options.kernel is None:
-        removed += sum(store.remove(image.cache() / name) for name in ("runs", "programs"))
+        removed += sum(store.remove(cache.own("lab", name)) for name in ("runs", "programs"))
     print(f"{removed / 1e6:.0f} MB removed")
     return 0
 
@@ -190,12 +191,12 @@ class Bar:
         """Show one report."""
         if progress.step == "note":
             self.end()
-            print(f"note: {progress.text}", file=self._output, flush=True)
+            print(f"note: {terminal.one_line(progress.text)}", file=self._output, flush=True)
         elif self._live:
             self._draw(progress)
         elif self._shown != (progress.step, progress.text):
             self._shown = (progress.step, progress.text)
-            print(f"{_STEPS[progress.step]}: {progress.text}", file=self._output, flush=True)
+            print(f"{_STEPS[progress.step]}: {terminal.one_line(progress.text)}", file=self._output, flush=True)
 
     def end(self) -> None:
         """Leave the line that is shown, if there is one."""
@@ -209,7 +210,7 @@ class Bar:
             self.end()
         self._shown = key
         width = shutil.get_terminal_size().columns - 1
-        line = f"{_STEPS[progress.step]:13} {_amount(progress)} {progress.text}"
+        line = f"{_STEPS[progress.step]:13} {_amount(progress)} {terminal.one_line(progress.text)}"
         print(f"\r{line[:width].ljust(width)}", end="", file=self._output, flush=True)
 
 

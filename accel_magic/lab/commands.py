@@ -13,6 +13,7 @@ import tty
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import terminal
 from accel_magic.errors import ProbeError
 from accel_magic.lab.connection import Completed, GuestGoneError
 from accel_magic.lab.settings import Settings
@@ -129,7 +130,7 @@ def _booted(options: argparse.Namespace) -> Iterator[Lab]:
 
 
 def _say(text: str) -> None:
-    print(f"lab: {text}", file=sys.stderr, flush=True)
+    print(f"lab: {terminal.one_line(text)}", file=sys.stderr, flush=True)
 
 
 def _command(options: argparse.Namespace) -> list[str]:

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from accel_magic.lab.image import cache
+from accel_magic import cache
 
 KEPT = 20
 _ENDED = "device.json"  # the emulated NPU writes it last
@@ -15,9 +15,13 @@ _ABANDONED_S = 86_400.0
 
 
 def new_folder() -> Path:
-    """Make the folder for a lab's logs, and remove the oldest of ended labs where there are more than `KEPT`."""
-    base = cache() / "runs"
-    base.mkdir(parents=True, exist_ok=True)
+    """Make the folder for a lab's logs, and remove the oldest of ended labs where there are more than `KEPT`.
+
+    Raises:
+        MachineError: There is no place for it.
+
+    """
+    base = cache.own("lab", "runs")
     old = sorted(path for path in base.iterdir() if path.is_dir() and _has_ended(path))
     for path in old[: max(0, len(old) - KEPT + 1)]:
         shutil.rmtree(path, ignore_errors=True)

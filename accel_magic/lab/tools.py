@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic import own_python
 from accel_magic.errors import MachineError
-from accel_magic.lab.image import cache
 from accel_magic.lab.level_zero import parts
+from accel_magic.lab.npu import program
 from accel_magic.lab.npu.program import compile_load
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def install(folder: Path) -> parts.LevelZero | None:
     folder.mkdir()
     target = folder / "npu_load"
     try:
-        target.symlink_to(compile_load(cache() / "programs"))
+        target.symlink_to(compile_load(program.folder()))
     except MachineError:
         target.write_text(f'#!/bin/sh\nexec {shlex.join(own_python.command("accel_magic.lab.npu"))} "$@"\n')
         target.chmod(0o755)

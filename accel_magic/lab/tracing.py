@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from accel_magic.lab.vm import Lab
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
 
 
 def trace(

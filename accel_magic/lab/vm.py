@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from accel_magic import scratch
+from accel_magic import cache, scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel import compiler
 from accel_magic.lab import command_line, image, runs, tools
 from accel_magic.lab.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
 from accel_magic.lab.image import initramfs
+from accel_magic.lab.npu import program
 from accel_magic.lab.settings import Settings, accelerator
 
 if TYPE_CHECKING:
@@ -302,6 +303,8 @@ class Lab:
             **given,
             "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
             "ACCEL_MAGIC_LAB": self.settings.kernel,
+            cache.OWNER: str(os.geteuid()),
+            program.FOLDER: str(program.folder()),
             **(self._level_zero.environment(given) if self._level_zero else {}),
             **({compiler.ELSEWHERE: command_line.COMPILER} if command_line.has_compiler() else {}),
         }

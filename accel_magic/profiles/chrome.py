@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.profiles.json_file import PlaceError, index, line_number, load, number, part, reading
 from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, ProfileBuilder, State
@@ -47,15 +47,16 @@ def write(profile: Profile, path: str | Path) -> Path:
     file says what made them.
 
     Raises:
-        ProbeError: The samples have no times.
+        ResultError: The samples have no times.
         RecordingError: The place cannot be written to.
 
     """
     if not profile.timed:
-        raise ProbeError(
+        raise ResultError(
             "no times to export",
             why=f"{profile.origin or 'this profile'} has samples without times",
             fix="to_folded() and to_speedscope() need none",
+            code="result.no-times",
         )
     target = destination(path)
     about = {**profile.machine, "started": profile.started, "origin": profile.origin}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,10 +12,7 @@ from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import Frame, Kind
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
-    from bokeh.model import Model
     from numpy.typing import NDArray
 
     from accel_magic.profiles.model import Profile
@@ -24,71 +21,7 @@ _ID: Final = re.compile(r" \(\d+\)$")
 _FUNCTION: Final = ("name", "kind", "module")
 
 
-@dataclass(frozen=True)
-class ProfileComparison:
-    """A profile beside its baseline.
-
-    Attributes:
-        frames: One row per function of either, the largest change of its own weight first. `name`, `kind`, `module`;
-            `own` and `total`, in the profile's unit, and `baseline_own`, `baseline_total`, in the baseline's (int64);
-            each as a share of all weights in `…_share`; `own_change` and `total_change`: this share less the
-            baseline's, times this profile's total (float64, in its unit).
-        stacks: The same per stack, `frames` (tuple, the root first) and `text` instead of the name: `weight`,
-            `baseline_weight`, `weight_share`, `baseline_weight_share`, `weight_change`.
-        profile: This one, with the frames and stacks that both have.
-        baseline: The other, with the same.
-
-    Functions are compared, not lines: which line was under way differs between any two runs. Ids of threads and
-    processes are left out for the same reason.
-    """
-
-    frames: pd.DataFrame
-    stacks: pd.DataFrame
-    profile: Profile
-    baseline: Profile
-
-    @property
-    def scale(self) -> float:
-        """What baseline weights are multiplied by to have this profile's total; NaN where the baseline is empty."""
-        return self.profile.total / self.baseline.total if self.baseline.total else np.nan
-
-    def figure(self, kind: str = "flame") -> Model:
-        """Build the differential graph, `"flame"` or `"icicle"`: this profile's widths, red where it grew.
-
-        Raises:
-            ProbeError: No such kind, or there is nothing to draw.
-
-        """
-        from accel_magic.views.profile import comparison_figure
-
-        return comparison_figure(self, kind)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write what a notebook shows as one interactive HTML file, which needs no network."""
-        from accel_magic.views.page import save
-
-        return save(self, self.profile, path)
-
-    def __repr__(self) -> str:
-        """Plain-text tables."""
-        from accel_magic.views.profile import comparison_text
-
-        return comparison_text(self)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        """Text and static HTML in one bundle."""
-        from accel_magic.views.profile import comparison_bundle
-
-        return comparison_bundle(self)
-
-
-def compare(profile: Profile, baseline: Profile) -> ProfileComparison:
-    """Set `profile` beside `baseline`."""
-    ours, theirs = _aligned(profile, baseline)
-    return ProfileComparison(_frames(ours, theirs), _stacks(ours, theirs), ours, theirs)
-
-
-def _aligned(*profiles: Profile) -> list[Profile]:
+def aligned(*profiles: Profile) -> list[Profile]:
     """Give profiles the same frames and stacks, without what differs between any two runs of the same."""
     frames: dict[Frame, int] = {}
     nodes: dict[tuple[int, int], int] = {}
@@ -132,16 +65,20 @@ def _lasting(frame: Frame) -> Frame:
     return Frame(name, frame.kind, frame.module)
 
 
-def _frames(ours: Profile, theirs: Profile) -> pd.DataFrame:
+def frames(ours: Profile, theirs: Profile) -> pd.DataFrame:
+    """Set the functions of two profiles side by side: `ProfileComparison.frames`. Both as `aligned` gives them."""
     tables = [
-        profile.frame_table().astype({"kind": "str"}).set_index(list(_FUNCTION))[["own", "total"]]
+        profile.frame_table()
+        .astype({"kind": "str"})
+        .set_index(list(_FUNCTION))[[f"own_{profile.unit}", f"total_{profile.unit}"]]
         for profile in (ours, theirs)
     ]
     both = tables[0].join(tables[1].add_prefix("baseline_"), how="outer", sort=False).fillna(0).astype("int64")
-    return _largest_first(_with_shares(both, ("own", "total"), ours, theirs).reset_index(), "own")
+    return _largest_first(_with_shares(both, ("own", "total"), ours, theirs).reset_index(), "own", ours)
 
 
-def _stacks(ours: Profile, theirs: Profile) -> pd.DataFrame:
+def stacks(ours: Profile, theirs: Profile) -> pd.DataFrame:
+    """Set the stacks of two profiles side by side: `ProfileComparison.stacks`. Both as `aligned` gives them."""
     import pandas as pd
 
     weights, baseline = ours.own(), theirs.own()
@@ -151,24 +88,24 @@ def _stacks(ours: Profile, theirs: Profile) -> pd.DataFrame:
         {
             "frames": pd.Series(paths, dtype="object"),
             "text": pd.Series([";".join(map(label, frames)) for frames in paths], dtype="str"),
-            "weight": weights[nodes],
-            "baseline_weight": baseline[nodes],
+            f"weight_{ours.unit}": weights[nodes],
+            f"baseline_weight_{theirs.unit}": baseline[nodes],
         }
     )
-    return _largest_first(_with_shares(both, ("weight",), ours, theirs), "weight")
+    return _largest_first(_with_shares(both, ("weight",), ours, theirs), "weight", ours)
 
 
 def _with_shares(both: pd.DataFrame, names: tuple[str, ...], ours: Profile, theirs: Profile) -> pd.DataFrame:
     """Add the shares of all weights, and the changes of the shares as weights of ours."""
     for name in names:
-        for column, whole in ((name, ours.total), (f"baseline_{name}", theirs.total)):
-            both[f"{column}_share"] = both[column] / max(whole, 1)
+        for column, profile in ((name, ours), (f"baseline_{name}", theirs)):
+            both[f"{column}_share"] = both[f"{column}_{profile.unit}"] / max(profile.total, 1)
     for name in names:
-        both[f"{name}_change"] = (both[f"{name}_share"] - both[f"baseline_{name}_share"]) * ours.total
+        both[f"{name}_change_{ours.unit}"] = (both[f"{name}_share"] - both[f"baseline_{name}_share"]) * ours.total
     return both
 
 
-def _largest_first(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    order = table.assign(_size=table[f"{name}_change"].abs())
-    order = order.sort_values(["_size", name], ascending=False, kind="stable", ignore_index=True)
+def _largest_first(table: pd.DataFrame, name: str, ours: Profile) -> pd.DataFrame:
+    order = table.assign(_size=table[f"{name}_change_{ours.unit}"].abs())
+    order = order.sort_values(["_size", f"{name}_{ours.unit}"], ascending=False, kind="stable", ignore_index=True)
     return order.drop(columns="_size")

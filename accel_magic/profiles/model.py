@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -80,11 +80,32 @@ class Frame(NamedTuple):
     line: int = 0
 
 
+Loss = Literal["lost", "missed", "incomplete", "left out"]
+LOSSES: Final[tuple[Loss, ...]] = ("lost", "missed", "incomplete", "left out")
+"""Kinds of losses: taken and not kept; never taken; there without a part; left out as options ask for."""
+
+
 class Lost(NamedTuple):
-    """Samples that are in no stack of the profile: how many, and why, in words that follow a number."""
+    """What is missing in a recording or a profile, for one reason.
+
+    Attributes:
+        count: How many events or samples; exact.
+        why: In words that follow a number.
+        kind: One of `LOSSES`; only `lost` counts as lost.
+
+    """
 
     count: int  # type: ignore[assignment]  # in the place of tuple's method, which nobody needs here
     why: str
+    kind: Loss = "lost"
+
+
+def kind_of_loss(text: object) -> Loss:
+    """Check a kind of loss that comes from a file. Raises ValueError if it is not one of `LOSSES`."""
+    for kind in LOSSES:
+        if text == kind:
+            return kind
+    raise ValueError(f"{text!r:.60} is not a kind of loss")
 
 
 @dataclass(frozen=True)
@@ -202,9 +223,9 @@ class Profile:
     def frame_table(self) -> pd.DataFrame:
         """One row per frame that some sample has, the most weight of its own first.
 
-        Columns: `name`, `kind` (category, lower case), `module`, `line` Int64, `own` and `total` int64 in the profile's
-        unit, `own_share` and `total_share` of all weights. A sample counts once in a frame's total, however often the
-        frame recurs in its stack.
+        Columns: `name`, `kind` (category, lower case), `module`, `line` Int64, `own_UNIT` and `total_UNIT` int64, named
+        by the profile's unit (`own_ns`, `own_samples`), `own_share` and `total_share` of all weights. A sample counts
+        once in a frame's total, however often the frame recurs in its stack.
         """
         import pandas as pd
 
@@ -225,36 +246,22 @@ class Profile:
                 ),
                 "module": [frame.module for frame in frames],
                 "line": pd.array([frame.line or None for frame in frames], dtype="Int64"),
-                "own": own_by_frame[seen],
-                "total": total_by_frame[seen],
+                f"own_{self.unit}": own_by_frame[seen],
+                f"total_{self.unit}": total_by_frame[seen],
                 "own_share": own_by_frame[seen] / whole,
                 "total_share": total_by_frame[seen] / whole,
             }
         )
-        return table.sort_values(["own", "total"], ascending=False, kind="stable", ignore_index=True)
-
-    def stack_table(self) -> pd.DataFrame:
-        """One row per different stack, the heaviest first: `stack` (node), `weight` int64, `samples` int64, `frames`.
-
-        `frames` is the tuple of frames, root first.
-        """
-        import pandas as pd
-
-        nodes, inverse = np.unique(self.samples.stack, return_inverse=True)
-        weights = np.zeros(len(nodes), np.int64)
-        np.add.at(weights, inverse, self.samples.weight)
-        table = pd.DataFrame(
-            {
-                "stack": nodes,
-                "weight": weights,
-                "samples": np.bincount(inverse, minlength=len(nodes)),
-                "frames": [self.path(int(node)) for node in nodes],
-            }
+        return table.sort_values(
+            [f"own_{self.unit}", f"total_{self.unit}"], ascending=False, kind="stable", ignore_index=True
         )
-        return table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
 
     def sample_table(self) -> pd.DataFrame:
-        """One row per sample: `time_ns` Int64, `tid` Int32, `state` category, `weight` int64, `stack` (node) int32."""
+        """One row per sample.
+
+        Columns: `time_ns` Int64, `tid` Int32, `state` category, `weight_UNIT` int64, named by the profile's unit
+        (`weight_ns`, `weight_samples`), `stack` (node) int32.
+        """
         import pandas as pd
 
         samples = self.samples
@@ -268,7 +275,7 @@ class Profile:
                 "time_ns": times,
                 "tid": tids,
                 "state": pd.Categorical.from_codes(samples.state.astype(np.int8), pd.Index(names)),
-                "weight": samples.weight,
+                f"weight_{self.unit}": samples.weight,
                 "stack": samples.stack,
             }
         )

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from accel_magic.profiles.folded import text_of
 from accel_magic.profiles.iaprof import stored as iaprof_stored
-from accel_magic.profiles.model import NO_TIME, Frame, Kind, Lost, Profile, Samples, State, Unit
+from accel_magic.profiles.model import NO_TIME, Frame, Kind, Lost, Profile, Samples, State, Unit, kind_of_loss
 from accel_magic.traces import container
 from accel_magic.traces.packing import pack_numbers, unpack_numbers
 
@@ -104,7 +104,7 @@ def _description(stored: Stored) -> dict[str, Any]:
         "duration_ns": int(profile.duration_ns),
         "started": profile.started,
         "machine": dict(profile.machine),
-        "lost": [[int(count), why] for count, why in profile.lost],
+        "lost": [[int(lost.count), lost.why, lost.kind] for lost in profile.lost],
         "notes": list(profile.notes),
         "banners": list(profile.banners),
         "names": [frame.name for frame in profile.frames],
@@ -150,7 +150,7 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
         duration_ns=int(description["duration_ns"]),
         started=_text(description["started"]),
         machine={_text(name): _text(value) for name, value in description["machine"].items()},
-        lost=tuple(Lost(int(count), _text(why)) for count, why in description["lost"]),
+        lost=tuple(Lost(int(count), _text(why), *map(kind_of_loss, kind)) for count, why, *kind in description["lost"]),
         notes=tuple(map(_text, description["notes"])),
         banners=tuple(map(_text, description["banners"])),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,84 +15,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.traces.recording import Recording
-    from accel_magic.traces.result import TraceResult
 
-COLUMNS = ("hits", "rate", "p50", "p99")
 RATIOS = ("rate", "p50", "p99")
 QUANTILES = {"p50": 0.5, "p99": 0.99}
 _POINT = ("probe", "function")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A trace beside its baseline.
-
-    Attributes:
-        table: One row per (`probe`, `function`) of either trace, most hits first. `hits`, `baseline_hits` (Int64, NA
-            where that trace had no such probe point), `rate` (hits/s), `p50`, `p99` (ns, NaN where not measured), each
-            with its `baseline_…` and, but for hits, its `…_ratio`: this trace over the baseline, above 1 for more.
-            Of each ratio `…_low` and `…_high`, limits of what other runs of the same would give, at 99 %; and
-            `…_confident`, whether they exclude 1. `confident`: whether any of the row's do. A function that one of the
-            traces lacks, or that was not measured, is never.
-        families: The same of hits and rates, and `share` of all hits, per family of the NPU driver's functions, indexed
-            by `family`, most hits first; without a row where neither trace has any.
-        duration_s: Length of the trace.
-        baseline_duration_s: Length of the baseline.
-        recordings: Both, for the banners; the trace first.
-
-    """
-
-    table: pd.DataFrame
-    families: pd.DataFrame
-    duration_s: float
-    baseline_duration_s: float
-    recordings: tuple[Recording, ...] = ()
-
-    def __repr__(self) -> str:
-        """Plain-text table."""
-        from accel_magic.views.text import comparison_text
-
-        return comparison_text(self)
-
-    def _repr_html_(self) -> str:
-        """Show the same as an HTML table."""
-        from accel_magic.views.static import comparison_html
-
-        return comparison_html(self)
-
-
-def compare(result: TraceResult, baseline: TraceResult) -> Comparison:
-    """Set `result` beside `baseline`, matching probe points by probe and function.
+def compare(recording: Recording, baseline: Recording) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Set a recording beside its baseline, matching probe points by probe and function.
 
     Points that share both (static functions of one name) are added up, their histograms too.
+
+    Returns:
+        By function and by family: `table` and `families` of `accel_magic.results.comparison.TraceComparison`.
+
     """
-    recordings = (result.recording, baseline.recording)
-    traces = [_Side(recording, [(point.probe, point.function) for point in recording.plan.points])
-              for recording in recordings]  # fmt: skip
+    recordings = (recording, baseline)
+    traces = [_Side(each, [(point.probe, point.function) for point in each.plan.points]) for each in recordings]
     table = _side_by_side(traces, list(_POINT))
     for name, share in QUANTILES.items():
         _add_quantiles(table, traces, name, share)
     _add_confident(table, RATIOS)
-    order = [
-        prefix + name + suffix
-        for name in COLUMNS
-        for prefix, suffix in (
-            ("", ""),
-            ("baseline_", ""),
-            ("", "_ratio"),
-            ("", "_low"),
-            ("", "_high"),
-            ("", "_confident"),
-        )
-        if name != "hits" or not suffix
-    ]
-    return Comparison(
-        table=_most_hits_first(table[[*order, "confident"]]),
-        families=_families(recordings),
-        duration_s=result.duration_s,
-        baseline_duration_s=baseline.duration_s,
-        recordings=recordings,
-    )
+    order = ["hits", "baseline_hits", "rate", "baseline_rate", *_of_ratio("rate")]
+    for name in QUANTILES:
+        order += [f"{name}_ns", f"baseline_{name}_ns", *_of_ratio(name)]
+    return _most_hits_first(table[[*order, "confident"]]), _families(recordings)
+
+
+def _of_ratio(name: str) -> list[str]:
+    return [f"{name}_ratio", f"{name}_ratio_low", f"{name}_ratio_high", f"{name}_confident"]
 
 
 class _Side:
@@ -180,8 +130,8 @@ def _add_quantiles(table: pd.DataFrame, traces: Sequence[_Side], name: str, shar
             min(buckets.quantile(found[key][0], share), float(found[key][1])) if key in found else np.nan
             for key in table.index
         ]
-        table[f"{prefix}{name}"] = np.array(values, np.float64)
-    table[f"{name}_ratio"] = table[name] / table[f"baseline_{name}"]
+        table[f"{prefix}{name}_ns"] = np.array(values, np.float64)
+    table[f"{name}_ratio"] = table[f"{name}_ns"] / table[f"baseline_{name}_ns"]
     limits = [
         intervals.quantile_ratio(ours[key][0], theirs[key][0], share)
         if key in ours and key in theirs and ours[key][0].any() and theirs[key][0].any()
@@ -193,7 +143,7 @@ def _add_quantiles(table: pd.DataFrame, traces: Sequence[_Side], name: str, shar
 
 
 def _add_interval(table: pd.DataFrame, name: str, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-    table[f"{name}_low"], table[f"{name}_high"] = low, high
+    table[f"{name}_ratio_low"], table[f"{name}_ratio_high"] = low, high
     table[f"{name}_confident"] = intervals.excludes_one(low, high)
 
 
@@ -219,5 +169,5 @@ def _families(recordings: tuple[Recording, Recording]) -> pd.DataFrame:
         table[f"{prefix}share"] = (table[f"{prefix}hits"] / total).astype(np.float64) if total else np.nan
     _add_confident(table, ["rate"])
     table.index = pd.Index([key[0] for key in table.index], name="family", dtype="str")
-    order = ["hits", "baseline_hits", "share", "baseline_share", "rate", "baseline_rate", "rate_ratio", "rate_low"]
-    return _most_hits_first(table[[*order, "rate_high", "confident"]])
+    order = ["hits", "baseline_hits", "share", "baseline_share", "rate", "baseline_rate"]
+    return _most_hits_first(table[[*order, *_of_ratio("rate")[:-1], "confident"]])

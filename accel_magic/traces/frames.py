@@ -9,6 +9,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
 from accel_magic.analysis.waits import wait_column
+from accel_magic.traces import buckets
 from accel_magic.traces.stacks import COLUMNS
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from accel_magic.analysis.by_stack import CombinedStacks
     from accel_magic.traces.recording import Column, Recording
 
+LATENCY = ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")
 LEADING = ("time_ns", "pid", "tid", "cpu", "comm", "duration_ns")
 
 
@@ -56,6 +58,53 @@ def events_frame(recording: Recording, stacks: CombinedStacks | None = None) -> 
     shown = {*LEADING, "point", *COLUMNS}
     data |= {name: _extra(column) for name, column in columns.items() if name not in shown}
     return pd.DataFrame(data)
+
+
+def counts_frame(recording: Recording) -> pd.DataFrame:
+    """Lay out the exact counts: as `TraceResult.counts`."""
+    points = recording.plan.points
+    frame = pd.DataFrame(
+        {
+            "probe": [point.probe for point in points],
+            "function": [point.function for point in points],
+            "hits": recording.hits.astype(np.int64),
+            "lost": recording.lost.astype(np.int64),
+            "rate": recording.hits / max(recording.duration_ns / 1e9, 1e-9),
+        }
+    )
+    # A USDT probe has a point for each place it was compiled into.
+    summed = frame.groupby(["probe", "function"], sort=False).sum()
+    if not recording.timed:
+        summed["rate"] = np.nan
+    return summed.sort_values("hits", ascending=False, kind="stable")
+
+
+def latency_frame(recording: Recording) -> pd.DataFrame:
+    """Lay out the latencies measured in the kernel: as `TraceResult.latency`."""
+    histograms = recording.histograms
+    rows: list[dict[str, Any]] = []
+    for row, point in enumerate(recording.plan.latency_points):
+        counts = histograms.counts[row]
+        total = int(counts.sum())
+        largest = int(histograms.max_ns[row])
+        filled = np.flatnonzero(counts)
+        rows.append(
+            {
+                "probe": point.probe,
+                "function": point.function,
+                "count": total,
+                "mean_ns": float(histograms.total_ns[row]) / total if total else np.nan,
+                **{
+                    name: min(buckets.quantile(counts, q), largest) if total else np.nan
+                    for name, q in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99))
+                },
+                "max_ns": float(largest) if total else np.nan,
+                "unfinished": max(int(recording.hits[point.id]) - int(recording.unpaired[point.id]) - total, 0),
+                "histogram": pd.Series(counts[filled].astype(np.int64), index=buckets.EDGES[filled]),
+            }
+        )
+    names = ["probe", "function", "count", *LATENCY, "unfinished", "histogram"]
+    return pd.DataFrame(rows, columns=names).set_index(["probe", "function"])
 
 
 def _by_point(ids: NDArray[np.generic], names: Iterable[str]) -> pd.Categorical:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
     from accel_magic.traces.recording import Events, Recording
-    from accel_magic.traces.result import TraceResult
 
 _PIECE = 1 << 16
 _COUNTERS_PID = 1 << 22  # Linux gives no process a number this high
@@ -38,8 +39,15 @@ NPU_FUNCTIONS = ("ivpu_", "ze")
 _NOT_ARGUMENTS = frozenset({"time_ns", "point", "pid", "tid", "comm", "duration_ns"})
 
 
-def export(result: TraceResult, path: str | Path) -> Path:
-    """Write the events and hit rates of `result` as trace-event JSON and return the file's absolute path.
+def has_layers(recording: Recording) -> bool:
+    """Whether the NPU's driver was traced, with times: its layers then get tracks."""
+    return recording.timed and any(point.function.startswith(NPU_FUNCTIONS) for point in recording.plan.points)
+
+
+def export(
+    recording: Recording, path: str | Path, stacks: CombinedStacks | None = None, npu: Npu | None = None
+) -> Path:
+    """Write the events and hit rates of a recording as trace-event JSON and return the file's absolute path.
 
     Hits with a duration become slices ('X'), others instants ('i'), each on its thread's track, with the CPU and the
     captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
@@ -47,12 +55,17 @@ def export(result: TraceResult, path: str | Path) -> Path:
     idle tasks of all CPUs share the thread number 0: they get a track per CPU. A trace of the NPU driver gets tracks of
     its layers besides, with flows along its jobs (`perfetto_layers`).
 
+    Args:
+        recording: What was traced.
+        path: The file.
+        stacks: Of its events.
+        npu: Where `has_layers`: the recording, taken apart.
+
     Raises:
         RecordingError: The place cannot be written to, or the events cannot be read.
-        ProbeError: The trace was imported and has no times.
+        ResultError: The trace was imported and has no times.
 
     """
-    recording = result.recording
     check_timed(recording, "times to export")
     target = destination(path)
     events = recording.events
@@ -65,10 +78,10 @@ def export(result: TraceResult, path: str | Path) -> Path:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
         skip = 1  # every piece begins with a comma; JSON wants none before the first
         for lines in chain(
-            _events(events, recording.plan, _stacks(result) | wait_column(recording)),
+            _events(events, recording.plan, _stacks(stacks) | wait_column(recording)),
             _described(_track_names(events)),
             _described(_counters(recording)),
-            _layers(result),
+            _layers(npu),
         ):
             file.write(lines[skip:])
             skip = 0
@@ -76,12 +89,12 @@ def export(result: TraceResult, path: str | Path) -> Path:
     return target
 
 
-def _layers(result: TraceResult) -> Iterator[bytes]:
+def _layers(npu: Npu | None) -> Iterator[bytes]:
     """What the NPU's layers add, where its driver was traced."""
-    if result.recording.timed and any(point.function.startswith(NPU_FUNCTIONS) for point in result.plan.points):
+    if npu is not None:
         from accel_magic.traces.perfetto_layers import layers
 
-        yield from layers(result.npu.calls, result.npu.jobs)
+        yield from layers(npu.calls, npu.jobs)
 
 
 def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
@@ -89,9 +102,8 @@ def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         yield b",\n" + json.dumps(entry, separators=(",", ":")).encode("ascii")
 
 
-def _stacks(result: TraceResult) -> dict[str, Column]:
+def _stacks(stacks: CombinedStacks | None) -> dict[str, Column]:
     """Column of the events' stacks as texts, where they have any."""
-    stacks = result.combined_stacks
     if stacks is None:
         return {}
     return {"stack": Column(stacks.of_events, None, tuple(";".join(map(label, frames)) for frames in stacks.frames))}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ProbeError, ResultError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accel_magic.traces.recording import Recording
 
 MAX_CELLS = 20_000_000
+_STEPS = 'write it as "10ms" or "1s"'
 
 
 def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = "auto") -> pd.DataFrame:
@@ -35,8 +36,8 @@ def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = 
         shorter, width.
 
     Raises:
-        ProbeError: `freq` is no positive width, or so small that the frame would hold over 20 million numbers; or the
-            trace was imported and has no times.
+        ProbeError: `freq` is not a positive width, or so small that the frame would hold over 20 million numbers.
+        ResultError: The trace was imported and has no times.
 
     """
     check_timed(recording, "rates")
@@ -47,6 +48,7 @@ def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = 
             f"rates({freq!r}) would have {duration // step:,} rows of {len(recording.plan.points):,} functions",
             why=f"the trace lasts {duration / 1e9:.3g} s",
             fix="use a longer step",
+            code="rates.too-many-steps",
         )
     edges = np.append(np.arange(0, duration, step, dtype=np.int64), duration)
     all_recorded = 0 < recording.event_count == int(recording.hits.sum())
@@ -59,12 +61,13 @@ def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = 
 
 
 def check_timed(recording: Recording, what: str) -> None:
-    """Raise ProbeError where the recording has no times, which `what` needs."""
+    """Raise ResultError if the recording has no times, which `what` needs."""
     if recording.imported is not None and not recording.timed:
-        raise ProbeError(
+        raise ResultError(
             f"there are no {what} in this trace",
             why=f"it was imported from {recording.imported.format} that has no times",
             fix='record with times, e.g. printf("%llu %s\\n", nsecs, probe) in bpftrace; see docs/import.md',
+            code="result.no-times",
         )
 
 
@@ -81,9 +84,9 @@ def _step_ns(freq: str) -> int:
     try:
         step = pd.Timedelta(to_offset(freq)).value  # type: ignore[arg-type]  # raises for calendar offsets
     except (ValueError, TypeError) as error:
-        raise ProbeError(f"no width of time: {freq!r}", why=str(error), fix='write it as "10ms" or "1s"') from None
+        raise ProbeError(f"no width of time: {freq!r}", why=str(error), fix=_STEPS, code="rates.bad-step") from None
     if step <= 0:
-        raise ProbeError(f"no width of time: {freq!r}", why="it is not positive", fix='write it as "10ms" or "1s"')
+        raise ProbeError(f"no width of time: {freq!r}", why="it is not positive", fix=_STEPS, code="rates.bad-step")
     return int(step)
 
 

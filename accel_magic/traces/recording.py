@@ -175,6 +175,11 @@ class Recording:
         """Whether times, durations and rates mean anything: not where another tool's output held no times."""
         return self.imported is None or self.imported.timed
 
+    @property
+    def events_lost(self) -> int:
+        """Events that could not be stored: the ring buffer was full, or the tool that recorded them says so."""
+        return int(self.lost.sum()) + (self.imported.lost if self.imported is not None else 0)
+
     @cached_property
     def events(self) -> Events:
         """The recorded events, decoded on first use."""

@@ -6,6 +6,7 @@ import textwrap
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic._version import __version__
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def text(report: Report) -> str:
         lines += _wrapped(check.detail, head, len(head))
         if check.fix:
             lines += _wrapped(f"fix: {check.fix}", " " * len(head), len(head) + 5)
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def html(report: Report) -> str:

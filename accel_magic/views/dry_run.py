@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.kernel.source import generate
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class DryRun:
         """Generate the programs of a plan."""
         return cls(plan, generate(plan).text)
 
-    def _places(self) -> str:
+    def _places(self) -> list[str]:
         points = self.plan.points
         lines = [
             f"{point.kind:10}  {point.target}:{point.function}" + ("  (latency)" if point.latency else "")
@@ -35,7 +36,7 @@ class DryRun:
         if len(points) > _MOST_SHOWN:
             lines.append(f"and {len(points) - _MOST_SHOWN:,} more")
         lines += [f"skipped     {skip.function}: {skip.why}" for skip in self.plan.skipped[:_MOST_SHOWN]]
-        return "\n".join(lines)
+        return lines
 
     def _headline(self) -> str:
         count = len(self.plan.points)
@@ -44,11 +45,12 @@ class DryRun:
         return f"dry run: {points}, scope {self.plan.scope_text()}{stacks}; nothing was attached"
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self._places()}\n\n{self.source}"
+        return f"{terminal.page([self._headline(), *self._places()])}\n\n{terminal.block(self.source)}"
 
     def _repr_html_(self) -> str:
+        places = "\n".join(self._places())
         return (
-            f"<div><b>{escape(self._headline())}</b><pre>{escape(self._places())}</pre>"
+            f"<div><b>{escape(self._headline())}</b><pre>{escape(places)}</pre>"
             f"<details><summary>generated C (with the templates in bpf/kernel)</summary>"
             f"<pre>{escape(self.source)}</pre></details></div>"
         )

@@ -1,4 +1,4 @@
-"""Bokeh figures of a result: hits per function, latency histograms, rates over time."""
+"""Bokeh figures of a trace: hits per function, latency histograms, rates over time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
 
 from accel_magic.demangle import readable
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.traces import buckets
 from accel_magic.traces.rates import check_timed, point_labels, rates
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bokeh.models import Plot
     from numpy.typing import NDArray
 
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
 TOP_BARS, TOP_LINES = 20, len(PALETTE)
 RATE_STEPS = 100
@@ -39,48 +39,32 @@ EVENTS_TO_BIN = 200_000
 """Above so many events the rate figure reads the samples: decoding events must not hold up the end of a cell."""
 
 
-def figure(result: TraceResult, kind: str) -> Plot:
-    """Draw one figure, about 380 x 240, as wide as its place allows.
-
-    Args:
-        result: What to draw.
-        kind: `"hits"`: a bar per function, the 20 with most hits; `"latency"`: a histogram per measured function, the 8
-            with most calls; `"rate"`: hits/s over time, the 8 functions with most hits; `"timeline"`: the layers of an
-            NPU trace, as wide as its place, with tables below (`views.timeline`); `"flame"`: a flame graph of the
-            events by stack, by time where every event was measured, else by hits.
-
-    Returns:
-        A Bokeh figure, which also displays itself in a notebook.
+def hits(recording: Recording) -> Plot:
+    """Draw a bar per function, the 20 with most hits; about 380 x 240, as wide as its place allows.
 
     Raises:
-        ProbeError: No such kind, or nothing of that kind was recorded.
+        ResultError: No probe fired.
 
     """
-    if kind not in KINDS:
-        raise ProbeError(f"no figure of kind {kind!r}", fix=f"choose one of {', '.join(sorted(KINDS))}")
-    return displayed(KINDS[kind](result))
-
-
-def _hits(result: TraceResult) -> Any:
-    fired = [point for point in _by_hits(result) if result.recording.hits[point]]
+    fired = [point for point in _by_hits(recording) if recording.hits[point]]
     order = fired[:TOP_BARS]
     if not order:
-        raise ProbeError("no hits to draw", why="none of the probes fired")
-    labels = tuple(map(readable, point_labels(result.plan)))
-    hits = [int(result.recording.hits[point]) for point in order]
+        raise ResultError("no hits to draw", why="none of the probes fired", code="result.empty-figure")
+    labels = tuple(map(readable, point_labels(recording.plan)))
+    counts = [int(recording.hits[point]) for point in order]
     names = [labels[point] for point in order]
     rows = list(range(len(order)))
     data: dict[str, Any] = {
         "row": rows,
-        "hits": hits,
+        "hits": counts,
         "color": [PALETTE[row % len(PALETTE)] for row in rows],
         "name": names,
-        "exact": [exact_text(count) for count in hits],
-        "rate": [rate_text(count / max(result.recording.duration_ns / 1e9, 1e-9)) for count in hits],
+        "exact": [exact_text(count) for count in counts],
+        "rate": [rate_text(count / max(recording.duration_ns / 1e9, 1e-9)) for count in counts],
     }
     plot = new_plot(
         "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(fired))}" if len(fired) > TOP_BARS else ""),
-        x_range=(0, max(hits) * 1.05),
+        x_range=(0, max(counts) * 1.05),
         y_range=(max(len(order), 4) - 0.4, -0.6),
     )
     bars = plot.add_glyph(
@@ -88,30 +72,37 @@ def _hits(result: TraceResult) -> Any:
         HBar(y="row", right="hits", height=0.72, fill_color="color", fill_alpha=0.85, line_color=None),
     )
     tips = [("function", "@name"), ("hits", "@exact")]
-    hover(plot, [bars], [*tips, ("rate", "@rate")] if result.recording.timed else tips)
-    label(plot.xaxis, linear_ticks(max(hits)), count_text)
+    hover(plot, [bars], [*tips, ("rate", "@rate")] if recording.timed else tips)
+    label(plot.xaxis, linear_ticks(max(counts)), count_text)
     plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
     plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
     plot.yaxis.major_tick_line_color = None
     plot.ygrid.visible = False
     if len(order) > TOP_BARS // 2:
         plot.yaxis.major_label_text_font_size = "8px"
-    return plot
+    return displayed(plot)
 
 
-def _latency(result: TraceResult) -> Any:
-    histograms = result.recording.histograms
-    points = result.plan.latency_points
+def latency(recording: Recording) -> Plot:
+    """Draw a histogram per measured function, the 8 with most calls.
+
+    Raises:
+        ResultError: No measured call ended.
+
+    """
+    histograms = recording.histograms
+    points = recording.plan.latency_points
     calls = histograms.counts.sum(axis=1)
     order = [row for row in np.argsort(-calls.astype(np.int64), kind="stable") if calls[row]][:TOP_LINES]
     if not order:
-        raise ProbeError(
+        raise ResultError(
             "no latencies to draw",
             why="no measured call ended" if points else "no probe measures a latency",
             fix="" if points else "trace with latency:SPEC",
+            code="result.empty-figure",
         )
-    labels = tuple(map(readable, point_labels(result.plan)))
-    colors = _colors(result, [points[row].id for row in order])
+    labels = tuple(map(readable, point_labels(recording.plan)))
+    colors = _colors(recording, [points[row].id for row in order])
     plot = new_plot("Latency", x_axis_type="log")
     drawn, lows, highs, tallest = [], [], [], 0.0
     for row, color in zip(order, colors, strict=True):
@@ -151,32 +142,38 @@ def _latency(result: TraceResult) -> Any:
     label(plot.yaxis, linear_ticks(tallest), "{:g}".format)
     plot.yaxis.axis_label = "% of calls"
     legend(plot, [(name, renderers) for name, renderers in drawn])
-    return plot
+    return displayed(plot)
 
 
-def _rate(result: TraceResult) -> Any:
-    recording = result.recording
-    order = [point for point in _by_hits(result) if recording.hits[point]][:TOP_LINES]
+def rate(recording: Recording) -> Plot:
+    """Draw hits/s over time, the 8 functions with most hits.
+
+    Raises:
+        ResultError: No probe fired, or the recording has no times.
+
+    """
+    order = [point for point in _by_hits(recording) if recording.hits[point]][:TOP_LINES]
     if not order:
-        raise ProbeError("no rates to draw", why="none of the probes fired")
+        raise ResultError("no rates to draw", why="none of the probes fired", code="result.empty-figure")
     check_timed(recording, "rates")
     few = recording.event_count <= EVENTS_TO_BIN
     step = max(math.ceil(recording.duration_ns / RATE_STEPS), 1)
     frame = rates(recording, f"{step}ns", "auto" if few else "samples")
     times = np.append(frame.index.to_numpy().astype(np.int64), recording.duration_ns) / 1e9
+    duration_s = recording.duration_ns / 1e9
     middles = (times[:-1] + times[1:]) / 2
-    labels = tuple(map(readable, point_labels(result.plan)))
+    labels = tuple(map(readable, point_labels(recording.plan)))
     tallest = float(frame.to_numpy()[:, order].max())
-    plot = new_plot("Rate", x_range=(0, max(result.duration_s, 1e-9)), y_range=(0, tallest * 1.08))
+    plot = new_plot("Rate", x_range=(0, max(duration_s, 1e-9)), y_range=(0, tallest * 1.08))
     drawn = []
     for point, color in zip(order, PALETTE, strict=False):
-        rate = frame.iloc[:, point].to_numpy()
+        values = frame.iloc[:, point].to_numpy()
         source: dict[str, Any] = {
             "time": middles,
-            "rate": rate,
-            "name": [labels[point]] * len(rate),
+            "rate": values,
+            "name": [labels[point]] * len(values),
             "at": [duration_text(time * 1e9) for time in middles],
-            "text": [rate_text(value) for value in rate],
+            "text": [rate_text(value) for value in values],
         }
         line = plot.add_glyph(ColumnDataSource(source), Line(x="time", y="rate", line_color=color, line_width=1.6))
         drawn.append((labels[point], [line]))
@@ -186,34 +183,20 @@ def _rate(result: TraceResult) -> Any:
         [("function", "@name"), ("time", "@at"), ("rate", "@text")],
         line_policy="nearest",
     )
-    label(plot.xaxis, linear_ticks(result.duration_s), lambda seconds: duration_text(seconds * 1e9))
+    label(plot.xaxis, linear_ticks(duration_s), lambda seconds: duration_text(seconds * 1e9))
     label(plot.yaxis, linear_ticks(tallest), rate_text)
     legend(plot, drawn)
-    return plot
+    return displayed(plot)
 
 
-def _timeline(result: TraceResult) -> Any:
-    from accel_magic.views.timeline import timeline  # which takes its colours from here
-
-    return timeline(result.npu)
-
-
-def _flame(result: TraceResult) -> Any:
-    measured = result.plan.points and all(point.latency for point in result.plan.points)
-    return result.profile("duration" if measured else "hits").figure("flame")
-
-
-KINDS = {"hits": _hits, "latency": _latency, "rate": _rate, "timeline": _timeline, "flame": _flame}
-
-
-def _by_hits(result: TraceResult) -> list[int]:
+def _by_hits(recording: Recording) -> list[int]:
     """Ids of all probe points, most hits first."""
-    return [int(point) for point in np.argsort(-result.recording.hits.astype(np.int64), kind="stable")]
+    return [int(point) for point in np.argsort(-recording.hits.astype(np.int64), kind="stable")]
 
 
-def _colors(result: TraceResult, points: Sequence[int]) -> list[str]:
+def _colors(recording: Recording, points: Sequence[int]) -> list[str]:
     """One colour each: a point keeps the colour of its bar as long as no other line has it."""
-    rank = {point: row for row, point in enumerate(_by_hits(result))}
+    rank = {point: row for row, point in enumerate(_by_hits(recording))}
     chosen: list[str] = []
     for point in points:
         own = PALETTE[rank[point] % len(PALETTE)]

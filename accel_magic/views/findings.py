@@ -8,6 +8,7 @@ import textwrap
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.views.format import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.static import STYLE
@@ -43,7 +44,7 @@ def findings_text(findings: Findings) -> str:
         lines += _wrapped(where_text(finding)) if finding.where else []
     if findings.unchecked:
         lines += ["", *textwrap.wrap(unchecked_text(findings), WIDTH)]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def findings_html(findings: Findings) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import terminal
 from accel_magic.flames.facts import NOT_KNOWN
-from accel_magic.flames.result import SampledResult
 from accel_magic.flames.stacks import span_name
 from accel_magic.profiles.model import State
 from accel_magic.views.bokehjs import has_kernel
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from accel_magic.flames.result import FlameResult
+    from accel_magic.flames.facts import FlameFacts
     from accel_magic.profiles.model import Profile
+    from accel_magic.traces.recording import Recording
 
     Formats = dict[str, tuple[str, Callable[..., str]]]
 
@@ -47,25 +48,51 @@ class ThreadDryRun:
 
     def __repr__(self) -> str:
         lines = [f"dry run: a thread of this process would look at all others {self.rate} times a second", *self.notes]
-        return "\n".join(lines)
+        return terminal.page(lines)
 
 
-def flame_headline(result: FlameResult | SampledResult) -> tuple[Note, ...]:
+@dataclass(frozen=True)
+class FlameTables:
+    """What is shown of a flame trace.
+
+    Attributes:
+        profile: All stacks.
+        frames: As `ProfileResult.frames`.
+        threads: As `FlameResult.threads`.
+        waits: As `FlameResult.waits`; None of the thread sampler's.
+        spans: As `FlameResult.spans`; None likewise.
+        recording: What the kernel recorded; None likewise.
+        facts: What is known of the trace besides; None likewise.
+        xe_samples: How many samples iaprof took; None where it was not asked to.
+
+    """
+
+    profile: Profile
+    frames: pd.DataFrame
+    threads: pd.DataFrame
+    waits: pd.DataFrame | None = None
+    spans: pd.DataFrame | None = None
+    recording: Recording | None = None
+    facts: FlameFacts | None = None
+    xe_samples: int | None = None
+
+
+def flame_headline(shown: FlameTables) -> tuple[Note, ...]:
     """Items of the first line: length, time by state, samples beside what was to be expected, cost, losses."""
-    profile = result.profile
-    notes = [Note(duration_text(profile.duration_ns)), *_states(profile), *_sampling(result)]
-    if result.xe is not None:
-        notes.append(Note(f"{exact_text(result.xe.total)} samples of iaprof", hint="on the GPU: result.xe"))
-    notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=_is_loss(lost.why)) for lost in profile.lost]
+    profile = shown.profile
+    notes = [Note(duration_text(profile.duration_ns)), *_states(profile), *_sampling(shown)]
+    if shown.xe_samples is not None:
+        notes.append(Note(f"{exact_text(shown.xe_samples)} samples of iaprof", hint="on the GPU: result.xe"))
+    notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=lost.kind != "left out") for lost in profile.lost]
     return tuple(notes) if profile.lost else (*notes, Note("0 lost", hint="every sample is in a stack"))
 
 
-def _sampling(result: FlameResult | SampledResult) -> list[Note]:
-    if isinstance(result, SampledResult):
-        looks = int((result.profile.samples.state == State.CPU).sum())
-        return [Note(f"{exact_text(looks)} samples"), Note(result.profile.origin)]
-    facts, recording = result.facts, result.recording
-    sampled = sum(int(recording.hits[point.id]) for point in result.plan.points if point.kind == "profile")
+def _sampling(shown: FlameTables) -> list[Note]:
+    facts, recording = shown.facts, shown.recording
+    if facts is None or recording is None:
+        looks = int((shown.profile.samples.state == State.CPU).sum())
+        return [Note(f"{exact_text(looks)} samples"), Note(shown.profile.origin)]
+    sampled = sum(int(recording.hits[point.id]) for point in recording.plan.points if point.kind == "profile")
     expected = f", {exact_text(round(facts.cpu_ns * facts.rate / 1e9))} expected" if facts.cpu_ns != NOT_KNOWN else ""
     hint = "expected by the CPU time of this process alone, at this rate; one with children has more samples"
     notes = [Note(f"{exact_text(sampled)} samples at {facts.rate} Hz{expected}", hint=hint)]
@@ -78,21 +105,26 @@ def _sampling(result: FlameResult | SampledResult) -> list[Note]:
     return notes
 
 
-def flame_text(result: FlameResult | SampledResult) -> str:
+def flame_text(shown: FlameTables) -> str:
     """Banners, headline, notes and tables in aligned columns."""
-    return profile_text(result, flame_headline(result), flame_tables(result, TOP))
+    return profile_text(shown.profile, shown.frames, flame_headline(shown), flame_tables(shown, TOP))
 
 
-def bundle(result: FlameResult | SampledResult) -> dict[str, str]:
+def bundle(shown: FlameTables) -> dict[str, str]:
     """Both representations, as `_repr_mimebundle_` returns them; the graph only where a notebook shows it."""
-    html = profile_html(result, flame_headline(result), flame_tables(result, LIMIT), figures=has_kernel())
-    return {"text/plain": flame_text(result), "text/html": html}
+    tables = flame_tables(shown, LIMIT)
+    html = profile_html(shown.profile, shown.frames, flame_headline(shown), tables, figures=has_kernel())
+    return {"text/plain": flame_text(shown), "text/html": html}
 
 
-def flame_tables(result: FlameResult | SampledResult, limit: int) -> list[tuple[str, Table]]:
+def flame_tables(shown: FlameTables, limit: int) -> list[tuple[str, Table]]:
     """Tables below the frames, those that have rows."""
-    found = [] if isinstance(result, SampledResult) else _recorded_tables(result, limit)
-    threads = result.threads
+    threads = shown.threads
+    found = []
+    if shown.waits is not None and len(shown.waits):
+        found.append(_waits(shown.waits, limit))
+    if shown.spans is not None and len(shown.spans):
+        found.append(_spans(shown.spans, limit))
     if len(threads) > 1:
         columns: Formats = {
             "tid": ("tid", str),
@@ -107,21 +139,18 @@ def flame_tables(result: FlameResult | SampledResult, limit: int) -> list[tuple[
     return found
 
 
-def _recorded_tables(result: FlameResult, limit: int) -> list[tuple[str, Table]]:
-    waits, spans = result.waits, result.spans
-    found = []
-    columns: Formats
-    if len(waits):
-        columns = {"waits": ("waits", exact_text), **_durations("total", "mean", "max")}
-        found.append(("waits, by reason and place", _table(waits, ("reason", "where"), columns, limit)))
+def _waits(waits: pd.DataFrame, limit: int) -> tuple[str, Table]:
+    columns: Formats = {"waits": ("waits", exact_text), **_durations("total", "mean", "max")}
+    return "waits, by reason and place", _table(waits, ("reason", "where"), columns, limit)
+
+
+def _spans(spans: pd.DataFrame, limit: int) -> tuple[str, Table]:
     called = spans[spans["calls"] > 0]
-    if len(spans):
-        others = len(spans) - len(called)
-        title = f"measured calls (functions not called: {exact_text(others)})" if others else "measured calls"
-        columns = {"calls": ("calls", exact_text), **_durations("total", "mean", "max"), **_inside()}
-        named = called.assign(function=called["function"].map(span_name))
-        found.append((title, _table(named, ("function",), columns, limit)))
-    return found
+    others = len(spans) - len(called)
+    title = f"measured calls (functions not called: {exact_text(others)})" if others else "measured calls"
+    columns: Formats = {"calls": ("calls", exact_text), **_durations("total", "mean", "max"), **_inside()}
+    named = called.assign(function=called["function"].map(span_name))
+    return title, _table(named, ("function",), columns, limit)
 
 
 def _states(profile: Profile) -> list[Note]:
@@ -129,11 +158,6 @@ def _states(profile: Profile) -> list[Note]:
     named = {State.CPU: "on CPU", State.OFF_CPU: "waiting", State.ACCELERATOR: "on an accelerator"}
     totals = {state: int(samples.weight[samples.state == state].sum()) for state in State}
     return [Note(f"{duration_text(total)} {named[state]}") for state, total in totals.items() if total]
-
-
-def _is_loss(why: str) -> bool:
-    """Whether it went against the user's wish: what is left out on purpose is told, and no alarm."""
-    return not ("left out" in why or "shorter" in why)
 
 
 def _durations(*names: str) -> Formats:

@@ -10,7 +10,7 @@ from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad,
 
 from accel_magic.analysis.gpu.common import LANES, by_place
 from accel_magic.demangle import readable
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.views.format import count_text, duration_text, exact_text, ratio_text, shortened
 from accel_magic.views.gpu_timeline import timeline
 from accel_magic.views.plotting import (
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from bokeh.models import Plot
     from numpy.typing import NDArray
 
-    from accel_magic.flames.result import FlameResult
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu.timeline import Beside
 
 BINS = 40
 TOP_ROWS, TOP_KERNELS = 16, 6
@@ -41,41 +40,33 @@ MOST_MARKS = 20_000
 """Bars or points of a figure: a saved notebook holds each of them."""
 
 
-def figure(result: GpuResult, tool: str = "", *, beside: TraceResult | FlameResult | None = None) -> Plot:
+def tool_figure(tool: str, table: pd.DataFrame) -> Plot:
     """Draw the figure of a tool, about 380 x 240, as wide as its place allows.
 
     Args:
-        result: What to draw.
-        tool: Its name; '' for the first that was traced with; `timeline` for host calls, kernels and blocks over time.
-        beside: Another trace of the same time, to be drawn in the timeline too.
+        tool: One of `FIGURES`.
+        table: What it saw, as `GpuResult.tools` has it.
 
     Returns:
         A Bokeh figure, which also displays itself in a notebook.
 
     Raises:
-        ProbeError: No such tool was traced with, or it saw nothing; the other trace ran at another time.
+        ResultError: It saw nothing.
 
     """
-    if tool == "timeline":
-        return displayed(timeline(result, beside))
-    if beside is not None:
-        raise ProbeError(
-            "only the timeline shows another trace too",
-            fix='figure("timeline", beside=...)',
-            code="figure.no-beside",
-        )
-    known = [name for name in result.tools if name in FIGURES]
-    tool = tool or (known[0] if known else "")
-    if tool not in known:
-        raise ProbeError(
-            f"no figure of {tool or 'these programs'}",
-            why=f"traced with {', '.join(result.recording.sources)}",
-            fix=f"choose one of {', '.join([*known, 'timeline'])}",
-        )
-    table = result.tools[tool]
     if not len(table):
-        raise ProbeError(f"{tool} saw nothing to draw", why="no instrumented kernel ran")
+        raise ResultError(f"{tool} saw nothing to draw", why="no instrumented kernel ran", code="result.empty-figure")
     return displayed(FIGURES[tool](table))
+
+
+def timeline_figure(gpu: GpuFrames, beside: Beside | None = None) -> Plot:
+    """Draw host calls, kernels and blocks over time.
+
+    Raises:
+        ResultError: Nothing was called, launched or run.
+
+    """
+    return displayed(timeline(gpu, beside))
 
 
 def _threads(table: pd.DataFrame) -> Any:
@@ -223,7 +214,7 @@ def _functions(table: pd.DataFrame) -> Any:
     rows = table.head(TOP_ROWS)
     tips = [
         ("calls", [exact_text(int(value)) for value in rows["calls"]]),
-        ("cycles of a call", [ratio_text(float(value)) for value in rows["mean"]]),
+        ("cycles of a call", [ratio_text(float(value)) for value in rows["mean_cycles"]]),
     ]
     names = [readable(str(name)) for name in rows["name"]]
     return _bars("Cycles per device function", names, rows["cycles"].to_numpy(), tips)

@@ -10,17 +10,17 @@ import pandas as pd
 from bokeh.models import ColumnDataSource, FixedTicker, PanTool, Quad, Range1d, WheelZoomTool
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans, unseen_launches
+from accel_magic.analysis.gpu.timeline import timeline as together
 from accel_magic.demangle import readable
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.views.format import bytes_text, duration_text, exact_text, shortened
 from accel_magic.views.plotting import GREY, HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.flames.result import FlameResult
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu.timeline import Beside
 
 MOST_BARS: Final = 20_000
 MOST_THREADS, MOST_MULTIPROCESSORS = 8, 8
@@ -48,22 +48,26 @@ _SAME: Final = MappingProxyType(
 _COLUMNS: Final = ("row", "kind", "left", "right", "what", "about")
 
 
-def timeline(result: GpuResult, beside: TraceResult | FlameResult | None = None) -> Any:
+def timeline(gpu: GpuFrames, beside: Beside | None = None) -> Any:
     """Draw the figure: a row for each thread that called the driver, for launches, kernels and multiprocessors.
 
     Args:
-        result: What to draw.
+        gpu: What to draw.
         beside: Another trace of the same time: a row for each thread that it saw.
 
     Raises:
-        ProbeError: Nothing was called, launched or run; the other trace ran at another time.
+        ResultError: Nothing was called, launched or run; the other trace ran at another time.
 
     """
-    others = [] if beside is None else [_beside(result, beside)]
-    parts = (*others, _calls(result), _launches(result), _kernels(result), _blocks(result))
+    others = [] if beside is None else [_beside(gpu, beside)]
+    parts = (*others, _calls(gpu), _launches(gpu), _kernels(gpu), _blocks(gpu))
     bars = pd.concat([part for part in parts if len(part)] or [parts[0]], ignore_index=True)
     if not len(bars):
-        raise ProbeError("there is nothing to draw over time", why="no kernel was launched, and no host call recorded")
+        raise ResultError(
+            "there is nothing to draw over time",
+            why="no kernel was launched, and no host call recorded",
+            code="result.empty-figure",
+        )
     rows = list(dict.fromkeys(bars["row"]))
     left_out = len(bars) - MOST_BARS
     if left_out > 0:
@@ -71,7 +75,7 @@ def timeline(result: GpuResult, beside: TraceResult | FlameResult | None = None)
         bars = bars.loc[np.sort(length.argsort(kind="stable").to_numpy()[-MOST_BARS:])]
     start, end = min(float(bars["left"].min()), 0.0), float(bars["right"].max())
     margin = 0.01 * (end - start)
-    title = f"Timeline, {result.recording.device}"
+    title = f"Timeline, {gpu.recording.device}"
     plot = new_plot(
         title + (f" (without the {exact_text(left_out)} shortest bars)" if left_out > 0 else ""),
         x_range=Range1d(start=start - margin, end=end + margin, bounds=(start - margin, end + margin)),
@@ -122,9 +126,9 @@ def _bars(left: Any, right: Any, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**times, **columns})[list(_COLUMNS)]
 
 
-def _beside(result: GpuResult, other: TraceResult | FlameResult) -> pd.DataFrame:
+def _beside(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
     """Draw what another trace recorded of each thread, those with most events apart."""
-    whole = result.timeline(other)
+    whole = together(gpu, other)
     events = whole[whole["trace"] != "gputrace"]
     step = max(-(-len(events) // (MOST_BARS // 2)), 1)  # a hit has no length by which some could be left out
     threads = events["tid"].value_counts().index[:MOST_THREADS]
@@ -141,8 +145,8 @@ def _beside(result: GpuResult, other: TraceResult | FlameResult) -> pd.DataFrame
     )
 
 
-def _calls(result: GpuResult) -> pd.DataFrame:
-    api = result.api
+def _calls(gpu: GpuFrames) -> pd.DataFrame:
+    api = gpu.api
     threads = api.groupby(["pid", "tid"], sort=False)["duration_ns"].sum().nlargest(MOST_THREADS).index
     processes = len(api["pid"].unique())
     rows = {(pid, tid): (f"process {pid}, " if processes > 1 else "host, ") + f"thread {tid}" for pid, tid in threads}
@@ -161,9 +165,9 @@ def _about(kernel: str, direction: str, size: Any, code: str) -> str:
     return " ".join(filter(None, [*parts, "" if code == "CUDA_SUCCESS" else code]))
 
 
-def _launches(result: GpuResult) -> pd.DataFrame:
+def _launches(gpu: GpuFrames) -> pd.DataFrame:
     """Draw launches that an adapter saw and no call of the driver made, as on the simulated device."""
-    own = unseen_launches(result)
+    own = unseen_launches(gpu)
     return _bars(
         own["time_ns"],
         own["time_ns"] + own["host_ns"],
@@ -174,8 +178,8 @@ def _launches(result: GpuResult) -> pd.DataFrame:
     )
 
 
-def _kernels(result: GpuResult) -> pd.DataFrame:
-    spans = kernel_spans(result)
+def _kernels(gpu: GpuFrames) -> pd.DataFrame:
+    spans = kernel_spans(gpu)
     ends = spans["end_ns"].notna()
     return _bars(
         spans["start_ns"],
@@ -190,8 +194,8 @@ def _kernels(result: GpuResult) -> pd.DataFrame:
     )
 
 
-def _blocks(result: GpuResult) -> pd.DataFrame:
-    spans = block_spans(result)
+def _blocks(gpu: GpuFrames) -> pd.DataFrame:
+    spans = block_spans(gpu)
     spans = spans[spans["sm"] < MOST_MULTIPROCESSORS].sort_values("sm", kind="stable")
     return _bars(
         spans["start_ns"],

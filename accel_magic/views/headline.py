@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,25 @@ class Note:
     hint: str = ""
 
 
-def headline(result: TraceResult) -> tuple[Note, ...]:
-    """Items of the headline, most wanted first; those about trouble only where there was any."""
-    recording, plan, imported = result.recording, result.plan, result.recording.imported
+def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
+    """Items of the headline, most wanted first; those about trouble only where there was any.
+
+    Args:
+        recording: What was traced.
+        stacks_lost: Events whose stack did not fit into the kernel's table.
+
+    """
+    plan, imported, lost = recording.plan, recording.imported, recording.events_lost
     unpaired = int(recording.unpaired.sum())
     limit = f" {exact_text(plan.max_events)}" if plan.max_events is not None else ""
     outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
     counted = f"as many as the {imported.format} holds" if imported else "exact, counted in the kernel"
     notes = [Note(duration_text(recording.duration_ns))] if recording.timed else []
-    notes.append(Note(_plural(result.hits, "hit"), hint=counted))
-    if plan.records_events or result.lost:
+    notes.append(Note(_plural(int(recording.hits.sum()), "hit"), hint=counted))
+    if plan.records_events or lost:
         why = f"the {imported.format} says so" if imported else "the ring buffer was full: raise --buffer"
-        lost = Note(f"{exact_text(result.lost)} lost", result.lost > 0, why)
-        notes += [Note(_plural(result.recorded, "event")), lost if result.lost else Note("0 lost")]
+        alarm = Note(f"{exact_text(lost)} lost", alarm=True, hint=why)
+        notes += [Note(_plural(recording.event_count, "event")), alarm if lost else Note("0 lost")]
     else:
         notes.append(Note("counts only"))
     if imported is None:
@@ -40,9 +46,9 @@ def headline(result: TraceResult) -> tuple[Note, ...]:
     if recording.missed:
         hint = "the kernel could not run the probe: it fired inside itself on the same CPU"
         notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
-    if result.stacks_lost:
-        hint = "more different stacks than the kernel's table has room for: these events have none"
-        notes.append(Note(f"{_plural(result.stacks_lost, 'stack')} lost", alarm=True, hint=hint))
+    if stacks_lost:
+        hint = "the kernel's table of stacks was full: these events have none"
+        notes.append(Note(f"{_plural(stacks_lost, 'stack')} lost", alarm=True, hint=hint))
     if recording.limit_reached:
         notes.append(Note(f"event limit{limit} reached", hint="later hits were counted but not recorded"))
     if unpaired:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.views.findings import findings_html, findings_text
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, share_text
@@ -25,24 +26,21 @@ if TYPE_CHECKING:
 
 def summary(npu: Npu) -> str:
     """Sentences about jobs, buffers, messages and polls, the families, the phases, then the findings."""
-    recording = npu.result.recording
-    return "\n".join(
-        [
-            *banners_of(recording),
-            *sentences(npu),
-            "",
-            *aligned(families_table(npu.families)),
-            "",
-            *aligned(phases_table(npu.phase_totals)),
-            "",
-            findings_text(_within(npu.findings)),
-        ]
-    )
+    recording = npu.recording
+    lines = [
+        *banners_of(recording),
+        *sentences(npu),
+        "",
+        *aligned(families_table(npu.families)),
+        "",
+        *aligned(phases_table(npu.phase_totals)),
+    ]
+    return f"{terminal.page(lines)}\n\n{findings_text(_within(npu.findings))}"
 
 
 def html(npu: Npu) -> str:
     """Lay out the same as one self-contained element."""
-    recording = npu.result.recording
+    recording = npu.recording
     shown = banners_of(recording)
     tables = (families_table(npu.families), phases_table(npu.phase_totals))
     return "\n".join(

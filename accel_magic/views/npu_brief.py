@@ -10,10 +10,12 @@ from accel_magic.analysis.npu.jobs import UNKNOWN
 from accel_magic.views.format import bytes_text, duration_text, exact_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
     from accel_magic.analysis.npu import Npu
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
 DRIVER = "intel_vpu"
 EVENTS_AT_ONCE = 300_000
@@ -21,17 +23,21 @@ EVENTS_AT_ONCE = 300_000
 MOST_TITLES = 3
 
 
-def brief(result: TraceResult) -> list[str]:
+def brief(recording: Recording, take_apart: Callable[[], Npu]) -> list[str]:
     """Lines for the result of a traced cell: the sentences, and whether diagnosis found anything.
+
+    Args:
+        recording: What was traced.
+        take_apart: Makes an `Npu` of it.
 
     None where the trace is not about an NPU, or so large that this would hold up the end of the cell.
     """
-    traced = any(point.target == DRIVER for point in result.plan.points)
-    if not traced or not result.recorded or result.recorded > EVENTS_AT_ONCE:
+    traced = any(point.target == DRIVER for point in recording.plan.points)
+    if not traced or not 0 < recording.event_count <= EVENTS_AT_ONCE:
         return []
     from accel_magic.views.findings import headline_text  # it draws with the views that this is part of
 
-    npu = result.npu
+    npu = take_apart()
     found = f"diagnose(): {headline_text(npu.findings)}"
     titles = [f"{finding.severity}: {finding.title}" for finding in npu.findings]
     return [*sentences(npu), "; ".join([found, *titles[:MOST_TITLES]])]
@@ -59,7 +65,7 @@ def _buffers(npu: Npu) -> str:
     buffers = npu.buffers
     if not len(buffers):
         return ""
-    size = buffers["size"].dropna().sum()
+    size = buffers["size_bytes"].dropna().sum()
     text = _counted(len(buffers), "buffer") + (f" of {bytes_text(float(size))}" if size else "")
     return f"{text}: {', '.join(_ends(buffers['state']))}"
 

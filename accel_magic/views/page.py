@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from accel_magic._version import __version__
 from accel_magic.traces.files import destination, replacing
 from accel_magic.views.bokehjs import bokehjs, in_page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    from accel_magic.profiles.model import Profile
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -37,46 +36,44 @@ h1 {{ font-size: 16px; margin: 0 }}
 </html>
 """
 _MACHINE: Final = {"cpu": "{}", "cpus": "{} CPUs", "kernel": "Linux {}", "device": "accelerator: {}"}
-"""What is told of the machine; its name is not: the page may go to anybody."""
+"""What the page says about the machine; not its name, because the page may go to anybody."""
 
 
-class Shown(Protocol):
-    """What a notebook shows as HTML."""
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]: ...
-
-
-def save(result: Shown, profile: Profile, path: str | Path) -> Path:
-    """Write what a notebook shows of a result as one HTML file, and return its absolute path.
+def save(
+    body: Callable[[], str], path: str | Path, title: str, machine: Mapping[str, str], *, started: str = ""
+) -> Path:
+    """Write what a notebook shows as one HTML file, and return its absolute path.
 
     Args:
-        result: What is shown.
-        profile: Of what was profiled: when, where, by what.
+        body: Makes the HTML; called while figures are drawn as for a page of their own.
         path: The file.
+        title: Its heading.
+        machine: Where the result was recorded, as of `Recording.machine`.
+        started: When, ISO 8601; '' if not known.
 
     Raises:
         RecordingError: The place cannot be written to.
 
     """
     target = destination(path)
-    html = page(result, profile)
+    html = page(body, title, machine, started=started)
     with replacing(target) as file:
         file.write(html.encode("utf-8", "backslashreplace"))
     return target
 
 
-def page(result: Shown, profile: Profile) -> str:
+def page(body: Callable[[], str], title: str, machine: Mapping[str, str], *, started: str = "") -> str:
     """Put together what `save` writes."""
     with in_page():
-        body = result._repr_mimebundle_()["text/html"]
-    machine = [text.format(profile.machine[key]) for key, text in _MACHINE.items() if _told(profile.machine.get(key))]
-    about = [*([f"recorded {profile.started}"] if profile.started else []), *machine, f"accel_magic {__version__}"]
+        html = body()
+    about = [text.format(machine[key]) for key, text in _MACHINE.items() if _told(machine.get(key))]
+    about = [*([f"recorded {started}"] if started else []), *about, f"accel_magic {__version__}"]
     return _PAGE.format(
         version=__version__,
-        title=escape(profile.origin or "profile"),
+        title=escape(title),
         about=escape(", ".join(about)),
         scripts=bokehjs(),
-        body=body,
+        body=html,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.errors import ProbeError
+from accel_magic import terminal
+from accel_magic.errors import ResultError
 from accel_magic.profiles.labels import label
 from accel_magic.profiles.model import Frame, Kind, State
 from accel_magic.views.bokehjs import figure_html, has_kernel, scripts
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
-    from accel_magic.profiles.compare import ProfileComparison
     from accel_magic.profiles.model import Profile
-    from accel_magic.profiles.result import ProfileResult
 
 TOP: Final = 15
-FIGURES: Final = ("flame", "icicle", "heatmap")
 _STATES: Final = {State.CPU: "on CPU", State.OFF_CPU: "waiting", State.ACCELERATOR: "on an accelerator"}
 _COUNTED: Final = ("samples", "calls")
 """Units that are counts: written exactly."""
@@ -42,177 +39,193 @@ _STYLE: Final = """<style>
 </style>"""
 
 
-def profile_headline(result: ProfileResult) -> tuple[Note, ...]:
+def profile_headline(profile: Profile) -> tuple[Note, ...]:
     """Items of the first line: length, samples, their weight, threads, losses with their reasons, and what made it."""
-    profile = result.profile
-    notes = [] if math.isnan(result.duration_s) else [Note(duration_text(profile.duration_ns))]
+    notes = [Note(duration_text(profile.duration_ns))] if profile.duration_ns else []
     if profile.unit != "samples":  # else that is what the weights are
         notes.append(Note(_plural(len(profile.samples), "sample")))
     notes += [*_weights(profile), Note(_plural(len(np.unique(profile.samples.stack)), "stack"))]
     threads = len(np.unique(profile.samples.tid[profile.samples.tid != 0]))
     notes += [Note(_plural(threads, "thread"))] if threads else []
     notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=True) for lost in profile.lost if lost.count]
-    notes += [] if result.lost else [Note("0 lost", hint="every sample is in a stack")]
+    notes += [] if any(lost.count for lost in profile.lost) else [Note("0 lost", hint="every sample is in a stack")]
     return (*notes, Note(profile.origin)) if profile.origin else tuple(notes)
 
 
 def profile_text(
-    result: ProfileResult, head: Sequence[Note] | None = None, tables: Sequence[tuple[str, Table]] = ()
+    profile: Profile,
+    frames: pd.DataFrame,
+    head: Sequence[Note] | None = None,
+    tables: Sequence[tuple[str, Table]] = (),
 ) -> str:
     """Banners, headline, notes, the frames with most weight of their own, and each further table with its title.
 
     Args:
-        result: What to show.
+        profile: What to show.
+        frames: Its frames, as `Profile.frame_table` gives them.
         head: Items of the headline; `profile_headline` where not given.
         tables: Shown below the frames.
 
     """
-    shown = profile_headline(result) if head is None else head
-    lines = [*result.profile.banners, ", ".join(note.text for note in shown)]
-    lines += [f"note: {note}" for note in result.profile.notes]
-    lines += ["", *aligned(frames_table(result, TOP))]
+    shown = profile_headline(profile) if head is None else head
+    lines = [*profile.banners, ", ".join(note.text for note in shown)]
+    lines += [f"note: {note}" for note in profile.notes]
+    lines += ["", *aligned(frames_table(frames, profile.unit, TOP))]
     for title, table in tables:
         lines += ["", title, *aligned(table)]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
 def profile_html(
-    result: ProfileResult,
+    profile: Profile,
+    frames: pd.DataFrame,
     head: Sequence[Note] | None = None,
     tables: Sequence[tuple[str, Table]] = (),
     *,
     figures: bool = True,
 ) -> str:
     """Show the same as one self-contained element, with the flame graph (and the heatmap in it) if asked for."""
-    shown = profile_headline(result) if head is None else head
-    parts = [table_html(frames_table(result, LIMIT))]
+    shown = profile_headline(profile) if head is None else head
+    parts = [table_html(frames_table(frames, profile.unit, LIMIT))]
     parts += [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in tables]
     return "\n".join(
         [
             '<div class="accel-magic">',
             STYLE,
             _STYLE,
-            *_banners_html(result.profile.banners),
+            *_banners_html(profile.banners),
             f'<div class="am-line">{"".join(map(note_html, shown))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in result.profile.notes),
-            *([_wide(_flame(result.profile, with_banners=False))] if figures and result.total else []),
+            *(f'<div class="am-note">{escape(note)}</div>' for note in profile.notes),
+            *([_wide(_flame(profile, with_banners=False))] if figures and profile.total else []),
             f'<div class="am-tables">{"".join(parts)}</div>',
             "</div>",
         ]
     )
 
 
-def bundle(result: ProfileResult) -> dict[str, str]:
+def bundle(profile: Profile, frames: pd.DataFrame) -> dict[str, str]:
     """Both representations, as `_repr_mimebundle_` returns them; the graph only where a notebook shows it."""
-    return {"text/plain": profile_text(result), "text/html": profile_html(result, figures=has_kernel())}
+    html = profile_html(profile, frames, figures=has_kernel())
+    return {"text/plain": profile_text(profile, frames), "text/html": html}
 
 
-def frames_table(result: ProfileResult, limit: int) -> Table:
+def frames_table(frame: pd.DataFrame, unit: str, limit: int) -> Table:
     """Frames by the weight of their own: weight and share, of themselves and with all that they called."""
-    frame, unit = result.frames, result.unit
     return _table(
         frame,
         [label(each) for each in _frames_of(frame.head(limit))],
         {
-            "own": ("own", lambda value: _cell(value, unit)),
+            f"own_{unit}": ("own", lambda value: _cell(value, unit)),
             "own_share": ("share", share_text),
-            "total": ("total", lambda value: _cell(value, unit)),
+            f"total_{unit}": ("total", lambda value: _cell(value, unit)),
             "total_share": ("share", share_text),
         },
         limit,
     )
 
 
-def figure(result: ProfileResult, kind: str) -> Model:
-    """Draw one figure of a profile, as wide as its place.
-
-    Args:
-        result: What to draw.
-        kind: `"flame"`: root below; `"icicle"`: root on top; `"heatmap"`: weights over time.
-
-    Returns:
-        A Bokeh model, which also displays itself in a notebook.
+def flame_figure(profile: Profile, *, invert: bool = False) -> Model:
+    """Draw a flame graph, root below, or with `invert` an icicle; it also displays itself in a notebook.
 
     Raises:
-        ProbeError: No such kind, no samples, or samples without times for the heatmap.
+        ResultError: No samples were taken.
 
     """
-    _check_kind(kind, FIGURES)
-    if not result.total:
-        raise ProbeError("nothing to draw", why="no samples were taken")
-    if kind != "heatmap":
-        return _flame(result.profile, invert=kind == "icicle")
-    if not result.profile.timed:
-        raise ProbeError("a heatmap needs times", why=f"{result.profile.origin or 'this profile'} has none")
+    _check_samples(profile)
+    return _flame(profile, invert=invert)
+
+
+def heatmap_figure(profile: Profile) -> Model:
+    """Draw weights over time; the figure also displays itself in a notebook.
+
+    Raises:
+        ResultError: No samples were taken, or they have no times.
+
+    """
+    _check_samples(profile)
+    if not profile.timed:
+        raise ResultError(
+            "a heatmap needs times", why=f"{profile.origin or 'this profile'} has none", code="result.no-times"
+        )
     from bokeh.models import ColumnDataSource
 
     from accel_magic.views.flame.heatmap import heatmap
     from accel_magic.views.plotting import displayed
 
-    return displayed(heatmap(result.profile, ColumnDataSource({"cells": []})))
+    return displayed(heatmap(profile, ColumnDataSource({"cells": []})))
 
 
-def comparison_figure(comparison: ProfileComparison, kind: str) -> Model:
+def _check_samples(profile: Profile) -> None:
+    if not profile.total:
+        raise ResultError("nothing to draw", why="no samples were taken", code="result.empty-figure")
+
+
+def comparison_figure(profile: Profile, baseline: Profile, *, invert: bool = False) -> Model:
     """Draw the differential graph.
 
     Raises:
-        ProbeError: No such kind, or one of the profiles is empty.
+        ResultError: One of the profiles is empty.
 
     """
-    _check_kind(kind, FIGURES[:2])
-    if not comparison.profile.total or not comparison.baseline.total:
-        raise ProbeError("nothing to compare", why="one of the profiles has no samples")
-    return _flame(comparison.profile, baseline=comparison.baseline, invert=kind == "icicle")
+    if not profile.total or not baseline.total:
+        raise ResultError("nothing to compare", why="one of the profiles has no samples", code="result.empty-figure")
+    return _flame(profile, baseline=baseline, invert=invert)
 
 
-def comparison_text(comparison: ProfileComparison) -> str:
-    """What is compared, and the functions that changed most."""
-    lines = [*_both_banners(comparison), *comparison_lines(comparison), ""]
-    return "\n".join([*lines, *aligned(_comparison_table(comparison, TOP))])
+def comparison_text(frames: pd.DataFrame, profile: Profile, baseline: Profile) -> str:
+    """What is compared, and the functions that changed most.
+
+    Args:
+        frames: As `ProfileComparison.frames`.
+        profile: What is compared.
+        baseline: With what.
+
+    """
+    lines = [*_both_banners(profile, baseline), *comparison_lines(profile, baseline), ""]
+    return terminal.page([*lines, *aligned(_comparison_table(frames, profile, baseline, TOP))])
 
 
-def comparison_bundle(comparison: ProfileComparison) -> dict[str, str]:
-    """Text and HTML, the graph only where a notebook shows it."""
-    ours, theirs = comparison.profile, comparison.baseline
-    drawn = has_kernel() and ours.total and theirs.total and ours.unit == theirs.unit
-    first, *rest = comparison_lines(comparison)
+def comparison_bundle(frames: pd.DataFrame, profile: Profile, baseline: Profile) -> dict[str, str]:
+    """Text and HTML, the graph only where a notebook shows it; arguments as of `comparison_text`."""
+    drawn = has_kernel() and profile.total and baseline.total and profile.unit == baseline.unit
+    first, *rest = comparison_lines(profile, baseline)
     html = [
         '<div class="accel-magic">',
         STYLE,
         _STYLE,
-        *_banners_html(_both_banners(comparison)),
+        *_banners_html(_both_banners(profile, baseline)),
         f'<div class="am-line"><span>{escape(first)}</span></div>',
         *(f'<div class="am-note">{escape(line)}</div>' for line in rest),
-        *([_wide(_flame(ours, baseline=theirs, with_banners=False))] if drawn else []),
-        f'<div class="am-tables">{table_html(_comparison_table(comparison, LIMIT))}</div>',
+        *([_wide(_flame(profile, baseline=baseline, with_banners=False))] if drawn else []),
+        f'<div class="am-tables">{table_html(_comparison_table(frames, profile, baseline, LIMIT))}</div>',
         "</div>",
     ]
-    return {"text/plain": comparison_text(comparison), "text/html": "\n".join(html)}
+    return {"text/plain": comparison_text(frames, profile, baseline), "text/html": "\n".join(html)}
 
 
-def comparison_lines(comparison: ProfileComparison) -> list[str]:
+def comparison_lines(ours: Profile, theirs: Profile) -> list[str]:
     """What is compared, and whether weights were brought to the same total."""
-    ours, theirs = comparison.profile, comparison.baseline
     totals = [_cell(profile.total, profile.unit, named=True) for profile in (ours, theirs)]
     lines = ["{} beside a baseline of {}".format(*totals)]
     if ours.unit != theirs.unit:
         lines.append(f"one counts {ours.unit}, the other {theirs.unit}: only shares can be compared")
-    elif ours.total and theirs.total and abs(comparison.scale - 1) > _EVENLY:
-        lines.append(f"changes are of shares: the baseline is brought to the same total (times {comparison.scale:.3g})")
+    elif ours.total and theirs.total and abs(ours.total / theirs.total - 1) > _EVENLY:
+        scale = ours.total / theirs.total
+        lines.append(f"changes are of shares: the baseline is brought to the same total (times {scale:.3g})")
     return lines
 
 
-def _comparison_table(comparison: ProfileComparison, limit: int) -> Table:
-    frame, (ours, theirs) = comparison.frames, (comparison.profile.unit, comparison.baseline.unit)
+def _comparison_table(frame: pd.DataFrame, profile: Profile, baseline: Profile, limit: int) -> Table:
+    ours, theirs = profile.unit, baseline.unit
     return _table(
         frame,
         [label(each) for each in _frames_of(frame.head(limit))],
         {
-            "own": ("own", lambda value: _cell(value, ours)),
-            "baseline_own": ("baseline", lambda value: _cell(value, theirs)),
+            f"own_{ours}": ("own", lambda value: _cell(value, ours)),
+            f"baseline_own_{theirs}": ("baseline", lambda value: _cell(value, theirs)),
             "own_share": ("share", share_text),
             "baseline_own_share": ("baseline", share_text),
-            "own_change": ("change", lambda value: _signed(value, ours)),
+            f"own_change_{ours}": ("change", lambda value: _signed(value, ours)),
         },
         limit,
     )
@@ -279,18 +292,13 @@ def _banners_html(banners: Sequence[str]) -> list[str]:
     return [f'<div class="am-banner">{escape(banner)}</div>' for banner in banners]
 
 
-def _both_banners(comparison: ProfileComparison) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*comparison.profile.banners, *comparison.baseline.banners)))
+def _both_banners(profile: Profile, baseline: Profile) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*profile.banners, *baseline.banners)))
 
 
 def _signed(value: float, unit: str) -> str:
     text = count_text(abs(value)) if unit in _COUNTED else weight_text(abs(value), unit)
     return text if text == NOTHING or not value else f"{'+' if value > 0 else '-'}{text}"
-
-
-def _check_kind(kind: str, known: Sequence[str]) -> None:
-    if kind not in known:
-        raise ProbeError(f"no figure of kind {kind!r}", fix=f"choose one of {', '.join(known)}")
 
 
 def _plural(count: int, noun: str) -> str:

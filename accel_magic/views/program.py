@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from accel_magic import terminal
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.frame_tables import frame_table
 from accel_magic.views.headline import Note
@@ -18,16 +19,34 @@ from accel_magic.views.text import aligned
 if TYPE_CHECKING:
     from accel_magic.kernel.compiler import ProgramMap
     from accel_magic.kernel.places import Place
-    from accel_magic.program import ProgramResult
+    from accel_magic.traces.program_recording import ProgramRecording
 
 TOP = 15
 BAR_WIDTH = 30
 _MOST_PLACES = 200
 
 
-def program_headline(result: ProgramResult) -> tuple[Note, ...]:
+@dataclass(frozen=True)
+class ProgramTables:
+    """What is shown of a user's own program.
+
+    Attributes:
+        recording: What it left behind.
+        maps: Its maps by name.
+        rings: Its ring buffers by name.
+        notes: What the user should know.
+
+    """
+
+    recording: ProgramRecording
+    maps: dict[str, pd.DataFrame]
+    rings: dict[str, pd.DataFrame]
+    notes: tuple[str, ...]
+
+
+def program_headline(shown: ProgramTables) -> tuple[Note, ...]:
     """Items of the first line."""
-    recording = result.recording
+    recording = shown.recording
     places = sum(len(place.names) for place in recording.places)
     outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
     notes = [
@@ -40,7 +59,7 @@ def program_headline(result: ProgramResult) -> tuple[Note, ...]:
         ),
     ]
     if recording.rings:
-        count = sum(len(frame) for frame in result.events.values())
+        count = sum(len(frame) for frame in shown.rings.values())
         hint = "the kernel tells only the program when a ring buffer is full: count its failed outputs there"
         notes += [Note(f"{exact_text(count)} event{'s' * (count != 1)}"), Note("losses unknown", hint=hint)]
     notes.append(Note("scope: the program's own", hint="whom it counts is decided in the program"))
@@ -52,37 +71,38 @@ def program_headline(result: ProgramResult) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def program_text(result: ProgramResult) -> str:
+def program_text(shown: ProgramTables) -> str:
     """Headline, then each map and each ring in aligned columns."""
-    lines = [", ".join(note.text for note in program_headline(result))]
-    lines += [f"note: {note}" for note in result.notes]
-    for title, table in _tables(result, TOP):
+    lines = [", ".join(note.text for note in program_headline(shown))]
+    lines += [f"note: {note}" for note in shown.notes]
+    for title, table in _tables(shown, TOP):
         lines += ["", title, *aligned(table)]
-    return "\n".join(lines)
+    return terminal.page(lines)
 
 
-def program_html(result: ProgramResult) -> str:
+def program_html(shown: ProgramTables) -> str:
     """The same as one self-contained element."""
-    parts = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(result, LIMIT)]
+    parts = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(shown, LIMIT)]
     return "\n".join(
         [
             '<div class="accel-magic">',
             STYLE,
-            f'<div class="am-line">{"".join(map(note_html, program_headline(result)))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in result.notes),
+            f'<div class="am-line">{"".join(map(note_html, program_headline(shown)))}</div>',
+            *(f'<div class="am-note">{escape(note)}</div>' for note in shown.notes),
             f'<div class="am-tables">{"".join(parts)}</div>',
             "</div>",
         ]
     )
 
 
-def _tables(result: ProgramResult, limit: int) -> list[tuple[str, Table]]:
+def _tables(shown: ProgramTables, limit: int) -> list[tuple[str, Table]]:
     tables = []
-    for name, frame in result.maps.items():
-        kind = "histogram" if result.is_histogram(name) else "map"
+    for name, frame in shown.maps.items():
+        histogram = name in shown.recording.histograms
+        kind = "histogram" if histogram else "map"
         title = f"{kind} {name}, {exact_text(len(frame))} row{'s' * (len(frame) != 1)}"
-        tables.append((title, _histogram(frame, limit) if result.is_histogram(name) else _map(frame, limit)))
-    for name, frame in result.events.items():
+        tables.append((title, _histogram(frame, limit) if histogram else _map(frame, limit)))
+    for name, frame in shown.rings.items():
         title = f"events {name}, {exact_text(len(frame))} record{'s' * (len(frame) != 1)}"
         tables.append((title, frame_table(frame, limit)))
     return tables
@@ -127,14 +147,15 @@ class ProgramDryRun:
             f"at {count:,} place{'s' * (count != 1)}; nothing was attached"
         )
 
-    def _body(self) -> str:
+    def _body(self) -> list[str]:
         lines = places_text(self.places)
         lines += [f"map {map_.name}, room for {map_.entries:,}" for map_ in self.maps if map_.key_size]
         lines += [f"ring buffer {map_.name}, {map_.entries:,} bytes" for map_ in self.maps if not map_.key_size]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return [*lines, *(f"note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
-        return f"{self._headline()}\n{self._body()}"
+        return terminal.page([self._headline(), *self._body()])
 
     def _repr_html_(self) -> str:
-        return f"<div><b>{escape(self._headline())}</b><pre>{escape(self._body())}</pre></div>"
+        body = "\n".join(self._body())
+        return f"<div><b>{escape(self._headline())}</b><pre>{escape(body)}</pre></div>"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.errors import ProbeError
+from accel_magic import terminal
+from accel_magic.errors import ResultError
 from accel_magic.profiles.iaprof.model import REASONS
 from accel_magic.profiles.labels import UNKNOWN
 from accel_magic.views.bokehjs import has_kernel
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.stalls import StallTables
-    from accel_magic.profiles.iaprof.result import IaprofResult
+    from accel_magic.profiles.model import Profile
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 
@@ -85,7 +86,7 @@ def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
 
 def tables_text(stalls: StallTables) -> str:
     """Show the tables as plain text."""
-    return "\n\n".join("\n".join([title, *aligned(table)]) for title, table in tables(stalls, TOP))
+    return "\n\n".join(terminal.page([title, *aligned(table)]) for title, table in tables(stalls, TOP))
 
 
 def tables_html(stalls: StallTables) -> str:
@@ -94,22 +95,31 @@ def tables_html(stalls: StallTables) -> str:
     return f'<div class="accel-magic">{STYLE}<div class="am-tables">{"".join(parts)}</div></div>'
 
 
-def result_text(result: IaprofResult) -> str:
-    """Show a result as plain text, findings last: a line each, the rest of them is in `result.findings`."""
-    found = [f"{finding.severity}: {finding.title}  [{finding.id}]" for finding in result.findings]
-    return "\n".join([profile_text(result, tables=_shown(result, TOP)), *(["", *found] if found else [])])
+def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> str:
+    """Show a result as plain text, findings last: a line each, the rest of them is in `result.diagnose()`.
+
+    Args:
+        profile: What iaprof recorded, as a profile.
+        frames: As `Profile.frame_table`.
+        stalls: Where execution units waited.
+
+    """
+    found = [f"{finding.severity}: {finding.title}  [{finding.id}]" for finding in stalls.findings]
+    text = profile_text(profile, frames, tables=_shown(profile, stalls, TOP))
+    return f"{text}\n\n{terminal.page(found)}" if found else text
 
 
-def bundle(result: IaprofResult) -> dict[str, str]:
-    """Both representations of a result; the graph only where a notebook shows it."""
-    rows = tuple((finding.severity, finding.title, finding.id) for finding in result.findings)
+def bundle(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> dict[str, str]:
+    """Both representations of a result; the graph only where a notebook shows it. Arguments as of `result_text`."""
+    rows = tuple((finding.severity, finding.title, finding.id) for finding in stalls.findings)
     found = [("Findings", Table(heads=("severity", "finding", "rule"), rows=rows, names=3))] if rows else []
-    html = profile_html(result, tables=[*found, *_shown(result, LIMIT)], figures=has_kernel())
-    return {"text/plain": result_text(result), "text/html": html}
+    shown = [*found, *_shown(profile, stalls, LIMIT)]
+    html = profile_html(profile, frames, tables=shown, figures=has_kernel())
+    return {"text/plain": result_text(profile, frames, stalls), "text/html": html}
 
 
-def _shown(result: IaprofResult, limit: int) -> list[tuple[str, Table]]:
-    return tables(result.stalls, limit) if result.total else []
+def _shown(profile: Profile, stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
+    return tables(stalls, limit) if profile.total else []
 
 
 def _table(frame: pd.DataFrame, names: Formats, numbers: Formats, limit: int) -> Table:
@@ -132,29 +142,24 @@ def _named(text: str) -> str:
     return text or UNKNOWN
 
 
-def figure(result: IaprofResult, kind: str) -> Model:
-    """Draw one of `FIGURES`; it also displays itself in a notebook.
+def stalls_figure(by_kernel: pd.DataFrame) -> Model:
+    """Draw a bar per kernel, the most samples on top, cut by reason; it also displays itself in a notebook.
+
+    Args:
+        by_kernel: As `StallTables.by_kernel`.
 
     Raises:
-        ProbeError: Nothing of it was recorded.
+        ResultError: No execution unit was sampled.
 
     """
-    from accel_magic.views.plotting import displayed
-
-    return displayed(FIGURES[kind](result))
-
-
-def _stalls(result: IaprofResult) -> Any:
-    """A bar per kernel, the most samples on top, cut by reason."""
     from bokeh.models import ColumnDataSource, FixedTicker, HBar
 
-    from accel_magic.views.plotting import LABEL_WIDTH, hover, label, legend, linear_ticks, new_plot
+    from accel_magic.views.plotting import LABEL_WIDTH, displayed, hover, label, legend, linear_ticks, new_plot
 
-    table = result.stalls.by_kernel
-    table = table[table["samples"] > 0]
+    table = by_kernel[by_kernel["samples"] > 0]
     shown = table.head(TOP_BARS)
     if not len(shown):
-        raise ProbeError("no stalls to draw", why="no execution unit was sampled")
+        raise ResultError("no stalls to draw", why="no execution unit was sampled", code="result.empty-figure")
     rows = np.arange(len(shown))
     highest = int(shown["samples"].iloc[0])
     names = [_named(symbol) for symbol in shown["symbol"]]
@@ -192,19 +197,28 @@ def _stalls(result: IaprofResult) -> Any:
     plot.yaxis.major_tick_line_color = None
     plot.ygrid.visible = False
     legend(plot, drawn)
-    return plot
+    return displayed(plot)
 
 
-def _utilisation(result: IaprofResult) -> Any:
-    """Busy share (left axis) and frequency (right axis) over time."""
+def utilisation_figure(intervals: pd.DataFrame, duration_ns: int) -> Model:
+    """Draw busy share (left axis) and frequency (right axis) over time; it also displays itself in a notebook.
+
+    Args:
+        intervals: As `IaprofResult.intervals`.
+        duration_ns: Length of the profile.
+
+    Raises:
+        ResultError: The profile has no metric lines.
+
+    """
     from bokeh.models import LinearAxis, Range1d
 
-    from accel_magic.views.plotting import GREY, label, legend, linear_ticks, new_plot
+    from accel_magic.views.plotting import GREY, displayed, label, legend, linear_ticks, new_plot
 
-    table = result.intervals.dropna(subset=["busy_percent", "frequency_MHz"], how="all")
+    table = intervals.dropna(subset=["busy_percent", "frequency_MHz"], how="all")
     if not len(table):
-        raise ProbeError("no utilisation to draw", why="the profile has no metric lines")
-    end = max(result.profile.duration_ns / 1e9, 1e-9)
+        raise ResultError("no utilisation to draw", why="the profile has no metric lines", code="result.empty-figure")
+    end = max(duration_ns / 1e9, 1e-9)
     fastest = float(table["frequency_MHz"].max()) if table["frequency_MHz"].notna().any() else 1.0
     plot = new_plot("Busy share and frequency of the GPU", x_range=(0, end), y_range=(0, 105))
     plot.extra_y_ranges = {"frequency": Range1d(start=0, end=max(fastest, 1.0) * 1.2)}
@@ -236,14 +250,14 @@ def _utilisation(result: IaprofResult) -> Any:
     label(plot.yaxis[0], linear_ticks(100), "{:g} %".format)
     label(right, linear_ticks(fastest), "{:g}".format)
     legend(plot, drawn)
-    return plot
+    return displayed(plot)
 
 
 def _line(plot: Any, table: pd.DataFrame, column: str, color: str, **options: Any) -> Any:
     from bokeh.models import ColumnDataSource, Step
 
     known = table.dropna(subset=[column])
-    times, values = _thinned(known["time_s"].to_numpy(np.float64), known[column].to_numpy(np.float64))
+    times, values = _thinned(known["time_ns"].to_numpy(np.float64) / 1e9, known[column].to_numpy(np.float64))
     source = ColumnDataSource(
         {
             "time": times,
@@ -272,6 +286,3 @@ def _thinned(
     starts = np.arange(0, len(times), each)
     counts = np.diff([*starts, len(times)])
     return times[starts], np.add.reduceat(values, starts) / counts
-
-
-FIGURES: Final = {"stalls": _stalls, "utilisation": _utilisation}

@@ -19,11 +19,12 @@ from accel_magic.views.tables import (
     stacks_table,
     waits_table,
 )
-from accel_magic.views.text import comparison_banners, comparison_line, summary
+from accel_magic.views.text import comparison_line, summary
 
 if TYPE_CHECKING:
-    from accel_magic.traces.compare import Comparison
-    from accel_magic.traces.result import TraceResult
+    import pandas as pd
+
+    from accel_magic.views.tables import TraceTables
 
 TOP = 15
 LIMIT = 500
@@ -57,61 +58,66 @@ STYLE = """<style>
 </style>"""
 
 
-def bundle(result: TraceResult) -> dict[str, str]:
+def bundle(shown: TraceTables) -> dict[str, str]:
     """Both representations of a result, as `_repr_mimebundle_` returns them.
 
     The figures, and BokehJS where this kernel has not sent it yet, are left out where no notebook shows them.
     """
-    return {"text/plain": summary(result), "text/html": result_html(result, figures=has_kernel())}
+    return {"text/plain": summary(shown), "text/html": result_html(shown, figures=has_kernel())}
 
 
-def result_html(result: TraceResult, *, figures: bool = True) -> str:
+def result_html(shown: TraceTables, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
-    shown = banners_of(result.recording)
-    tables = [table_html(counts_table(result, LIMIT))]
-    if len(result.latency):
-        tables.append(table_html(latency_table(result, LIMIT)))
-    if len(result.waits):
-        tables.append(table_html(waits_table(result, LIMIT)))
-    if result.recording.stacks is not None:
-        tables.append(table_html(stacks_table(result, LIMIT)))
+    recording = shown.recording
+    tables = [table_html(counts_table(shown.counts, LIMIT))]
+    if len(shown.latency):
+        tables.append(table_html(latency_table(shown.latency, LIMIT)))
+    if len(shown.waits):
+        tables.append(table_html(waits_table(shown.waits, LIMIT)))
+    if shown.stacks is not None:
+        tables.append(table_html(stacks_table(shown.stacks, LIMIT)))
     return "\n".join(
         [
             '<div class="accel-magic">',
             STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in shown),
-            f'<div class="am-line">{"".join(map(note_html, headline(result)))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in result.plan.notes),
-            *(f'<div class="am-brief">{escape(line)}</div>' for line in brief(result)),
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners_of(recording)),
+            f'<div class="am-line">{"".join(map(note_html, headline(recording, shown.stacks_lost)))}</div>',
+            *(f'<div class="am-note">{escape(note)}</div>' for note in recording.plan.notes),
+            *(f'<div class="am-brief">{escape(line)}</div>' for line in brief(recording, shown.npu)),
             f'<div class="am-tables">{"".join(tables)}</div>',
-            *([_figures_html(result)] if figures else []),
+            *([_figures_html(shown)] if figures else []),
             "</div>",
         ]
     )
 
 
-def comparison_html(comparison: Comparison) -> str:
-    """Tables of a comparison, as one self-contained element."""
-    tables = [table_html(comparison_table(comparison, LIMIT))]
-    if len(comparison.families):
-        tables.insert(0, table_html(comparison_families_table(comparison, LIMIT)))
+def comparison_html(
+    table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
+) -> str:
+    """Tables of a comparison, as one self-contained element; arguments as of `text.comparison_text`."""
+    tables = [table_html(comparison_table(table, LIMIT))]
+    if len(families):
+        tables.insert(0, table_html(comparison_families_table(families, LIMIT)))
     return "\n".join(
         [
             '<div class="accel-magic">',
             STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in comparison_banners(comparison)),
-            f'<div class="am-line"><span>{escape(comparison_line(comparison))}</span></div>',
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners),
+            f'<div class="am-line"><span>{escape(comparison_line(table, lengths_s))}</span></div>',
             f'<div class="am-tables">{"".join(tables)}</div>',
             "</div>",
         ]
     )
 
 
-def _figures_html(result: TraceResult) -> str:
+def _figures_html(shown: TraceTables) -> str:
     """Hits, latency where measured, and rate, side by side; BokehJS before them when it is still to be sent."""
-    rates = result.hits if result.recording.timed else 0
-    kinds = [("hits", result.hits), ("latency", result.latency["count"].sum()), ("rate", rates)]
-    drawn = [figure_html(result.figure(kind)) for kind, there in kinds if there]
+    from accel_magic.views import figures  # Bokeh takes a while to import
+
+    recording = shown.recording
+    any_hits, any_calls = bool(recording.hits.any()), bool(shown.latency["count"].any())
+    kinds = [(figures.hits, any_hits), (figures.latency, any_calls), (figures.rate, any_hits and recording.timed)]
+    drawn = [figure_html(draw(recording)) for draw, there in kinds if there]
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 
 

@@ -1,4 +1,4 @@
-"""The tables of a result as formatted cells: the text and the HTML view only lay them out."""
+"""What the text and the HTML of a trace show: its tables as formatted cells; both views only lay them out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,39 @@ from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_te
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.analysis.npu import Npu
     from accel_magic.profiles.model import Frame
-    from accel_magic.traces.compare import Comparison
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 
 
 MANY = 10
 _ENTRY = ("do_syscall_64", "entry_SYSCALL_64_after_hwframe", "x64_sys_call")
+
+
+@dataclass(frozen=True)
+class TraceTables:
+    """What is shown of a trace.
+
+    Attributes:
+        recording: All of it.
+        counts: As `TraceResult.counts`.
+        latency: As `TraceResult.latency`.
+        waits: As `TraceResult.waits`.
+        stacks: As `TraceResult.stacks`; None where none were taken.
+        stacks_lost: Events whose stack did not fit into the kernel's table.
+        npu: Takes the recording apart; called only if an NPU's driver was traced.
+
+    """
+
+    recording: Recording
+    counts: pd.DataFrame
+    latency: pd.DataFrame
+    waits: pd.DataFrame
+    stacks: pd.DataFrame | None
+    stacks_lost: int
+    npu: Callable[[], Npu]
 
 
 @dataclass(frozen=True)
@@ -39,46 +63,47 @@ class Table:
     silent: int = 0
 
 
-def counts_table(result: TraceResult, limit: int) -> Table:
+def counts_table(counts: pd.DataFrame, limit: int) -> Table:
     """Hits and rates per probe point, most hits first; lost events where there were any."""
     formats: Formats = {"hits": ("hits", exact_text)}
-    if result.recording.timed:
+    if counts["rate"].notna().any():
         formats = {**formats, "rate": ("rate", rate_text)}
-    if result.recording.lost.any():
+    if counts["lost"].any():
         formats = {**formats, "lost": ("lost", exact_text)}
-    return _table(result.counts, formats, limit, "hits")
+    return _table(counts, formats, limit, "hits")
 
 
-def latency_table(result: TraceResult, limit: int) -> Table:
+def latency_table(latency: pd.DataFrame, limit: int) -> Table:
     """Latencies per measured function, most calls first; calls still under way where there were any."""
-    frame = result.latency.sort_values("count", ascending=False, kind="stable")
+    frame = latency.sort_values("count", ascending=False, kind="stable")
     formats: Formats = {
         "count": ("calls", exact_text),
-        **{name: (name, duration_text) for name in ("mean", "p50", "p90", "p99", "max")},
+        **durations("mean", "p50", "p90", "p99", "max"),
     }
     if frame["unfinished"].any():
         formats = {**formats, "unfinished": ("unfinished", exact_text)}
     return _table(frame, formats, limit, "count")
 
 
-def waits_table(result: TraceResult, limit: int) -> Table:
-    """Why threads waited, the longest total first."""
-    formats: Formats = {
-        "waits": ("waits", exact_text),
-        **{name: (name, duration_text) for name in ("total", "mean", "longest")},
-    }
-    return _table(result.waits, formats, limit)
+def waits_table(waits: pd.DataFrame, limit: int) -> Table:
+    """Why threads waited and, where stacks were taken, where; the longest total first."""
+    formats: Formats = {"waits": ("waits", exact_text), **durations("total", "mean", "max")}
+    return _table(waits.set_index(["reason", "where"] if waits["where"].any() else ["reason"]), formats, limit)
 
 
-def stacks_table(result: TraceResult, limit: int) -> Table:
+def stacks_table(frame: pd.DataFrame, limit: int) -> Table:
     """Stacks of the events, the most frequent first: the user's own line, what it led to, and durations if measured."""
-    frame = result.stacks
     innermost = pd.Series([label(_innermost(frames)) for frames in frame["frames"]], dtype=object)
     named = frame.assign(innermost=innermost).set_index(["where", "innermost"])
     formats: Formats = {"stack": ("stack", str), "hits": ("hits", exact_text)}
-    if "total" in frame:
-        formats = {**formats, **{name: (name, duration_text) for name in ("total", "mean", "p50", "p99")}}
+    if frame["total_ns"].notna().any():
+        formats = {**formats, **durations("total", "mean", "p50", "p99")}
     return _table(named, formats, limit)
+
+
+def durations(*names: str) -> Formats:
+    """Columns that hold durations, by their names without the unit."""
+    return {f"{name}_ns": (name, duration_text) for name in names}
 
 
 def _innermost(frames: tuple[Frame, ...]) -> Frame:
@@ -86,38 +111,38 @@ def _innermost(frames: tuple[Frame, ...]) -> Frame:
     return next((frame for frame in reversed(frames) if frame.name not in _ENTRY), frames[-1])
 
 
-def comparison_table(comparison: Comparison, limit: int) -> Table:
+def comparison_table(table: pd.DataFrame, limit: int) -> Table:
     """Both traces' hits, how the rate changed, and the same for p50 and p99 where either trace measured them.
 
     What changed for sure comes first, and says so in the last column.
     """
     formats: Formats = {
-        "hits": ("hits", _count_or_nothing),
-        "baseline_hits": ("baseline", _count_or_nothing),
+        "hits": ("hits", exact_text),
+        "baseline_hits": ("baseline", exact_text),
         "rate_ratio": ("rate ratio", ratio_text),
     }
     for name in ("p50", "p99"):
-        if comparison.table[[name, f"baseline_{name}"]].notna().any(axis=None):
+        if table[[f"{name}_ns", f"baseline_{name}_ns"]].notna().any(axis=None):
             formats = {
                 **formats,
-                name: (name, duration_text),
-                f"baseline_{name}": ("baseline", duration_text),
+                f"{name}_ns": (name, duration_text),
+                f"baseline_{name}_ns": ("baseline", duration_text),
                 f"{name}_ratio": (f"{name} ratio", ratio_text),
             }
-    return _table(_changed_first(comparison.table), {**formats, "changed": ("sure change", str)}, limit)
+    return _table(_changed_first(table), {**formats, "changed": ("sure change", str)}, limit)
 
 
-def comparison_families_table(comparison: Comparison, limit: int) -> Table:
+def comparison_families_table(families: pd.DataFrame, limit: int) -> Table:
     """Both traces' hits and shares per family of the NPU driver, and how the rate changed; sure changes first."""
     formats: Formats = {
-        "hits": ("hits", _count_or_nothing),
-        "baseline_hits": ("baseline", _count_or_nothing),
+        "hits": ("hits", exact_text),
+        "baseline_hits": ("baseline", exact_text),
         "share": ("share", share_text),
         "baseline_share": ("baseline", share_text),
         "rate_ratio": ("rate ratio", ratio_text),
         "changed": ("sure change", str),
     }
-    return _table(_changed_first(comparison.families), formats, limit)
+    return _table(_changed_first(families), formats, limit)
 
 
 def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
@@ -141,7 +166,9 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
     if count and total > MANY:
         frame = frame[frame[count] > 0]
     shown = frame.head(limit)
-    cells = [[text(value) for value in shown[column]] for column, (_, text) in formats.items()]
+    cells = [
+        [NOTHING if value is pd.NA else text(value) for value in shown[column]] for column, (_, text) in formats.items()
+    ]
     levels = [str(name) for name in shown.index.names]
     names = [[str(name) for name in shown.index.get_level_values(level)] for level in levels]
     names = [
@@ -155,7 +182,3 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
         more=len(frame) - len(shown),
         silent=total - len(frame),
     )
-
-
-def _count_or_nothing(count: int) -> str:
-    return "-" if pd.isna(count) else exact_text(count)

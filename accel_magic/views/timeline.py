@@ -38,7 +38,7 @@ from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.analysis.npu.layer_names import LAYERS
 from accel_magic.banners import banners_of
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.plotting import GREY, PALETTE, displayed
 from accel_magic.views.timeline_rows import DEVICE, JOBS, Drawing, drawing
@@ -83,20 +83,25 @@ def timeline(npu: Npu, start_ns: int | None = None, end_ns: int | None = None) -
         A Bokeh layout, which also displays itself in a notebook.
 
     Raises:
-        ProbeError: The trace has no times, or no step of the NPU's in that stretch.
+        ResultError: The trace has no times, or no step of the NPU's in that stretch.
 
     """
     if not npu.trace.timed:
-        raise ProbeError("a timeline needs times", why="this trace was imported from a list of calls without times")
+        raise ResultError(
+            "a timeline needs times",
+            why="this trace was imported from a list of calls without times",
+            code="result.no-times",
+        )
     steps, jobs = npu.calls, npu.jobs
     drawn = drawing(steps, jobs, start_ns, end_ns)
     if not len(drawn.bars):
-        raise ProbeError(
+        raise ResultError(
             "no steps to draw",
             why="nothing of the NPU's was recorded there",
             fix="trace with the preset npu, in a mode that records events",
+            code="result.empty-figure",
         )
-    recording = npu.result.recording
+    recording = npu.recording
     return displayed(_layout(drawn, jobs, banners_of(recording)))
 
 

@@ -12,7 +12,7 @@ import pytest
 from bokeh.models import ColumnDataSource
 from nbconvert import HTMLExporter
 
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.profile import profile_html
@@ -182,7 +182,8 @@ def test_the_flame_graph_shows_the_selected_time_only(linked):
 
 def test_an_exported_notebook_does_the_same_with_no_kernel(browser, tmp_path, request, monkeypatch):
     monkeypatch.setattr("accel_magic.views.bokehjs._carrier", None)  # no output of this process carries BokehJS yet
-    html = profile_html(ProfileResult(phases(waits=[WAIT])))
+    profile = phases(waits=[WAIT])
+    html = profile_html(profile, profile.frame_table())
     output = nbformat.v4.new_output("display_data", {"text/html": html})
     cell = nbformat.v4.new_code_cell("%%flame", outputs=[output])
     exporter = HTMLExporter(template_name="basic")

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from accel_magic.doctor import report
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 from tests.browser import heatmap_page
 from tests.support.profiles import training
 

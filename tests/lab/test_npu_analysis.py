@@ -9,7 +9,6 @@ import pytest
 from accel_magic.analysis.npu.buffers import buffers, churn, leaks
 from accel_magic.analysis.npu.jobs import jobs, recoveries
 from accel_magic.analysis.npu.throughput import concurrency, deepest, throughput
-from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.lab.npu import Load
 
 PAGE = 4096
@@ -33,7 +32,7 @@ def analysed(guest, command, tries=4):
         if not result.recording.missed and not result.lost:
             break
     told = Load.from_json(result.value.stdout)
-    trace = NpuTrace.of(result)
+    trace = result.npu.trace
     return told, trace, jobs(trace)
 
 
@@ -97,7 +96,7 @@ def test_buffers_and_bytes_are_those_that_the_workload_made(busy):
     users = table[table["owner"] == "user"]
     pages = -(-told.size // PAGE)
     assert len(users) == told.jobs * 3
-    assert users["size"].sum() == told.jobs * 3 * pages * PAGE
+    assert users["size_bytes"].sum() == told.jobs * 3 * pages * PAGE
     assert (users["pages"] == pages).all()
     assert (users["jobs"] == 1).all()
     assert (users["state"] == "freed").all()

@@ -10,7 +10,6 @@ from accel_magic.analysis.npu.mappings import mappings
 from accel_magic.analysis.npu.messages import messages
 from accel_magic.analysis.npu.phases import phases
 from accel_magic.analysis.npu.polls import polls
-from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.lab.npu import Load
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
@@ -47,7 +46,7 @@ def trace(guest, traces):
         numbers = map(str, (BOOT_NS, JOBS, PROCESSES, PAGES * 4096))
         result = guest.trace("npu", command=[sys.executable, "-c", WORK, *numbers])
         assert Load.from_json(result.value.stdout).ok == JOBS
-        traces[guest.kernel] = NpuTrace.of(result)
+        traces[guest.kernel] = result.npu.trace
     return traces[guest.kernel]
 
 

@@ -15,10 +15,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import accel_magic
-from accel_magic.flames.result import FlameResult
+from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.gpu import standin
 from accel_magic.gpu.simt import Device
 from accel_magic.profiles.model import Kind, State
+from accel_magic.results.flame import FlameResult
 
 pytestmark = pytest.mark.live
 
@@ -55,8 +56,8 @@ def shares(profile, state, name_of):
     """Share of a state's weight by what `name_of` says of each stack; '' counts as well."""
     chosen = profile.select(profile.samples.state == state)
     found = Counter()
-    for row in chosen.stack_table().itertuples():
-        found[name_of(row.frames)] += row.weight / chosen.total
+    for row in profile_stacks(chosen).itertuples():
+        found[name_of(row.frames)] += row.share
     return found
 
 
@@ -114,7 +115,7 @@ def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
         assert row["wall_ns"] <= took[worker.native_id] * 1e9 * 1.05
         if not untimed:
             assert row["wall_ns"] >= took[worker.native_id] * 1e9 * 0.95
-        assert row["sleep"] == pytest.approx(0.2e9, rel=0.1)
+        assert row["sleep_ns"] == pytest.approx(0.2e9, rel=0.1)
     # Everything has a stack, and nothing is there twice.
     profile = t.result.profile
     ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()
@@ -210,11 +211,11 @@ def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
     assert "CPU device (simulated)" in profile.banners[0]
     worked = profile.select(profile.samples.state == State.ACCELERATOR)
     assert len(worked.samples) == 5
-    (launched,) = worked.stack_table()["frames"]
+    (launched,) = profile_stacks(worked)["frames"]
     assert (launched[-1].name, launched[-1].kind) == ("idle", Kind.GPU_KERNEL)
     assert launched[-2].line == step.__code__.co_firstlineno + 1
     # Below the launching line the frames are those that BPF saw of the same function.
-    ran = profile.select(profile.samples.state == State.CPU).stack_table()["frames"]
+    ran = profile_stacks(profile.select(profile.samples.state == State.CPU))["frames"]
     spun = next(frames for frames in ran if any(frame.name == "spin" for frame in frames))
     below = [frame.name for frame in spun].index("spin") - 1
     assert spun[:below] == launched[:below]

@@ -12,9 +12,9 @@ import pytest
 from accel_magic import MachineError, RecordingError, trace
 from accel_magic.api import Options
 from accel_magic.kernel import compiler
+from accel_magic.results.trace import TraceResult
 from accel_magic.session import LiveSession
 from accel_magic.traces import handover
-from accel_magic.traces.result import TraceResult
 
 pytestmark = pytest.mark.live
 

@@ -22,9 +22,9 @@ def test_durations_are_those_the_program_measured_around_its_own_calls(build, ru
     latency = t.result.latency.iloc[0]
     assert (latency["count"], latency["unfinished"]) == (160, 0)
     # The program's two clock readings lie just outside of ours, some microseconds of probe included.
-    assert np.mean(measured) - 1e6 < latency["mean"] <= np.mean(measured)
-    assert latency["max"] <= max(measured)
-    for quantile, name in ((50, "p50"), (90, "p90")):
+    assert np.mean(measured) - 1e6 < latency["mean_ns"] <= np.mean(measured)
+    assert latency["max_ns"] <= max(measured)
+    for quantile, name in ((50, "p50_ns"), (90, "p90_ns")):
         assert latency[name] == pytest.approx(np.percentile(measured, quantile, method="inverted_cdf"), rel=0.1)
     events = t.result.events
     assert (events["duration_ns"] >= events["us"].astype("int64") * 1000).all()
@@ -48,9 +48,9 @@ def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, r
         filled = np.flatnonzero(counts)
         assert row["histogram"].index.tolist() == buckets.EDGES[filled].tolist()
         assert row["histogram"].tolist() == counts[filled].tolist()
-        assert row["mean"] == pytest.approx(durations.mean(), rel=1e-12)
-        assert row["max"] == durations.max()
-        for share, name in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99")):
+        assert row["mean_ns"] == pytest.approx(durations.mean(), rel=1e-12)
+        assert row["max_ns"] == durations.max()
+        for share, name in ((0.5, "p50_ns"), (0.9, "p90_ns"), (0.99, "p99_ns")):
             exact = np.quantile(durations, share, method="inverted_cdf")
             assert row[name] == pytest.approx(exact, rel=0.032)
 
@@ -135,7 +135,7 @@ def test_system_calls_take_as_long_as_the_program_slept(build, run):
 
     latency = t.result.latency.iloc[0]
     assert latency["count"] == 80
-    assert np.mean(measured) - 1e6 < latency["mean"] <= np.mean(measured)
+    assert np.mean(measured) - 1e6 < latency["mean_ns"] <= np.mean(measured)
     assert (t.result.events["retval"] == 0).all()
 
 
@@ -152,7 +152,7 @@ def test_a_call_begun_before_the_trace_is_not_taken_for_one_of_it(build):
     # The first nap (0.3 s) had begun; only the second (0.6 s) is a whole call.
     latency = t.result.latency.iloc[0]
     assert (latency["count"], latency["unfinished"]) == (1, 0)
-    assert latency["mean"] > 0.6e9
+    assert latency["mean_ns"] > 0.6e9
 
 
 def test_a_call_that_outlives_the_trace_is_unfinished():
@@ -164,7 +164,7 @@ def test_a_call_that_outlives_the_trace_is_unfinished():
 
     latency = t.result.latency.iloc[0]
     assert (latency["count"], latency["unfinished"]) == (1, 1)
-    assert latency["max"] == pytest.approx(0.1e9, rel=0.3)
+    assert latency["max_ns"] == pytest.approx(0.1e9, rel=0.3)
 
 
 def test_filters_on_the_return_decide_what_is_counted_measured_and_recorded(build, run):

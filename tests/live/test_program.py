@@ -82,7 +82,7 @@ def leaves(source, build, run, nothing_attached):
 
 def test_every_record_of_a_ring_arrives_with_its_typed_values(leaves):
     result, _ = leaves
-    calls = result.events["am_calls"]
+    calls = result.rings["am_calls"]
     assert dict(calls.dtypes.astype(str)) == {
         "large": "uint64", "tid": "uint32", "number": "int32", "word": "category", "odd": "uint8",
     }  # fmt: skip
@@ -242,7 +242,7 @@ def test_far_more_records_than_the_ring_holds_arrive_in_order(source, build, run
         run(build("calls"), 1, 100_000)  # 1.6 MB through 1 MiB
     result = t.result
     assert result.maps["am_failed"]["value"].tolist() == [0]
-    assert result.events["am_ring"]["number"].tolist() == list(range(100_000))
+    assert result.rings["am_ring"]["number"].tolist() == list(range(100_000))
 
 
 def test_delivered_and_failed_outputs_add_up_when_the_ring_is_tiny(source, build, run, nothing_attached):
@@ -250,13 +250,13 @@ def test_delivered_and_failed_outputs_add_up_when_the_ring_is_tiny(source, build
         run(build("calls"), 2, 20_000)
     failed = int(t.result.maps["am_failed"]["value"][0])
     assert failed > 0
-    assert len(t.result.events["am_ring"]) + failed == 40_000
+    assert len(t.result.rings["am_ring"]) + failed == 40_000
 
 
 def test_records_of_two_sizes_in_one_ring_are_told_apart(source, build, run, nothing_attached):
     with trace_program(ring_program(source, 256, mixed=True), f"am_on_leaf=uprobe:{build('calls')}:leaf") as t:
         run(build("calls"), 1, 3000)
-    ring = t.result.events["am_ring"]
+    ring = t.result.rings["am_ring"]
     assert t.result.maps["am_failed"]["value"].tolist() == [0]
     # BCC knows one of the two structs; the other's records stay bytes, in their places.
     numbers = [
@@ -273,7 +273,7 @@ def test_a_record_that_is_no_struct_stays_bytes_with_a_note(source, build, run):
         int am_hit(void *ctx) { u64 one = 258; am_ring.ringbuf_output(&one, sizeof(one), 0); return 0; }""")
     with trace_program(program, f"am_hit=uprobe:{build('calls')}:leaf") as t:
         run(build("calls"), 1, 5)
-    assert t.result.events["am_ring"]["raw"].tolist() == [b"\2\1\0\0\0\0\0\0"] * 5
+    assert t.result.rings["am_ring"]["raw"].tolist() == [b"\2\1\0\0\0\0\0\0"] * 5
     assert "pass a struct" in t.result.notes[0]
 
 
@@ -505,7 +505,7 @@ def test_the_example_of_openings_records_each_file(tmp_path):
     with trace_program(EXAMPLES / "openings.bpf.c") as t:
         for _ in range(100):
             os.close(os.open(tmp_path / "file", os.O_RDONLY))
-    openings = t.result.events["openings"]
+    openings = t.result.rings["openings"]
     mine = openings[(openings["pid"] == os.getpid()) & (openings["path"] == str(tmp_path / "file")[:63])]
     assert len(mine) == 100
     assert (mine["result"] > 0).all()

@@ -21,9 +21,9 @@ from accel_magic.kernel.attach import KernelEngine
 from accel_magic.kernel.source import generate
 from accel_magic.probes.plan import Capture
 from accel_magic.profiles.model import Kind
+from accel_magic.results.trace import TraceResult
 from accel_magic.session import LiveSession
 from accel_magic.traces import handover
-from accel_magic.traces.result import TraceResult
 
 pytestmark = pytest.mark.live
 
@@ -95,7 +95,7 @@ def test_python_lines_have_their_calls_and_their_time(nothing_attached):
     assert result.hits == 400
     assert own == {("one_way", "by_hand"): 300, ("other_way", "by_hand"): 100}
     assert set(table["where"]) == {f"by_hand ({HERE}:{by_hand.__code__.co_firstlineno + 2})"}
-    assert table["total"].sum() == result.events["duration_ns"].sum()
+    assert table["total_ns"].sum() == result.events["duration_ns"].sum()
     kernel = names(table["frames"][0], Kind.KERNEL)
     assert kernel[-1] == "do_syscall_64"
     assert not [name for name in kernel if "bpf" in name or "trace" in name]

@@ -86,7 +86,7 @@ def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, ru
         faults = waits[waits["wait"] == "page fault"]
         assert told["fault"] - LATE_NS < faults["duration_ns"].max() <= told["fault"]
         assert faults.loc[faults["duration_ns"].idxmax(), "syscall"] == -1
-    assert set(t.result.waits.index) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
+    assert set(t.result.waits["reason"]) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
 
 
 def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build, run):
@@ -195,7 +195,7 @@ def test_short_waits_are_measured_and_counted_but_no_events(build, run):
     unpaired = t.result.recording.unpaired[0]
     assert t.result.hits == latency["count"] + unpaired == 80
     assert latency["unfinished"] == 0
-    total = latency["mean"] * latency["count"]
+    total = latency["mean_ns"] * latency["count"]
     assert durations.sum() - unpaired * durations.max() - 80e6 < total <= durations.sum() + 8e6
     # Naps of 4, 8, 12 and 16 ms, and those of 4 ms that a busy machine made longer.
     assert 60 - unpaired <= len(t.result.events) <= (durations > 6e6).sum()

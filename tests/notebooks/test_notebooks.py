@@ -91,7 +91,8 @@ def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path, 
             assert '<div class="am-banner">REPLAY: recorded on Linux' in html
             assert hits(html) > 0
     for cell in notebook.cells:
-        if cell.source.endswith((".diagnose()", ".timeline()")):
+        opened = cell.source.startswith("profile.")  # another tool's file, which nothing plays
+        if cell.source.endswith((".diagnose()", ".timeline()")) and not opened:
             assert "REPLAY: recorded on Linux" in html_of(cell)
 
 

@@ -14,7 +14,9 @@ NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "lab/guest/ipython_k
 SHOWS = {
     "__repr__",
     "_repr_html_",
+    "_figures",
     "_repr_mimebundle_",
+    "_tables",
     "dry_run",
     "figure",
     "html",
@@ -24,6 +26,7 @@ SHOWS = {
     "to_html",
 }
 """Methods of a result that draw it: they alone load views, when they are called."""
+BELOW_RESULTS = ("views", "analysis", "profiles", "traces", "kernel", "probes")
 LOADERS = {"load_ipython_extension", "unload_ipython_extension"}
 
 
@@ -68,4 +71,25 @@ def test_views_are_loaded_by_the_methods_that_draw_a_result_and_by_nothing_else(
     allowed = [one for one in all_of_them if one[2] in (LOADERS if one[0] == "__init__.py" else SHOWS)]
 
     assert [one for one in all_of_them if one not in allowed] == []
-    assert ("traces/result.py", "accel_magic.views.figures", "figure") in allowed
+    assert ("results/trace.py", "accel_magic.views.figures", "_figures") in allowed
+
+
+def test_nothing_below_results_knows_them_not_even_by_type():
+    """Views draw frames and plain values, analyses give them: a result calls both."""
+    below = [path for room in BELOW_RESULTS for path in sorted((PACKAGE / room).rglob("*.py"))]
+    named = [
+        (path.relative_to(PACKAGE).as_posix(), module)
+        for path in below
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for module in named_by(node)
+        if f"{module}.".startswith("accel_magic.results.")
+    ]
+
+    assert len(below) > 100
+    assert named == []
+
+
+def named_by(node):
+    if isinstance(node, ast.Import):
+        return [name.name for name in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -19,6 +19,8 @@ STEPS = ("accel_magic/block.py", "accel_magic/interrupts.py", "/contextlib.py", 
 class Found(str):
     """A result: how the traced code ended."""
 
+    __slots__ = ("trace",)
+
     def __new__(cls, text, trace):
         made = super().__new__(cls, text)
         made.trace = trace

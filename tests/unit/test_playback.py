@@ -4,13 +4,17 @@ import gc
 import os
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import accel_magic
 from accel_magic import block
 from accel_magic.errors import RecordingError, TraceStateError
 from accel_magic.playback import Replay, replay
+from accel_magic.traces import reader
 from accel_magic.traces.recording import Column
 from accel_magic.traces.store import save
 
@@ -89,7 +93,7 @@ def test_a_playback_stopped_halfway_holds_what_was_played(steady):
     assert result.events["time_ns"].tolist() == [i * 10_000_000 for i in range(played)]
     assert result.hits >= played
     assert result.latency["count"].tolist() == [played]
-    assert result.latency["max"].tolist() == [5_000_000]
+    assert result.latency["max_ns"].tolist() == [5_000_000]
     assert result.recording.samples.times_ns[-1] <= result.recording.duration_ns
     assert result.recording.replayed is not None
 
@@ -118,6 +122,69 @@ def test_two_playbacks_at_once_are_refused_and_the_first_goes_on(saved, steady):
     assert caught.value.fix
     assert player.wait().hits == 100
     assert replay(saved, speed=50).recorded == 48
+
+
+def test_recordings_of_two_kinds_play_at_the_same_time(steady, rich_recording, tmp_path):
+    from accel_magic.flames.facts import FlameFacts
+
+    flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
+    players = [Replay(steady, speed=2), Replay(flame, speed=4)]
+    for player in players:
+        player.prepare()
+        player.attach()
+    for player in players:
+        player.go()
+    first, second = (player.wait() for player in players)
+
+    assert (first.hits, len(first.events)) == (100, 100)
+    assert (second.recording.event_count, len(second.events)) == (48, 48)
+    assert [type(result).__name__ for result in (first, second)] == ["TraceResult", "FlameResult"]
+
+
+def test_a_playback_that_is_given_up_leaves_nothing_in_the_reader(steady):
+    def held():
+        names = [str(path.readlink()) for path in Path(f"/proc/{reader.shared().pid}/fd").iterdir()]
+        return [name for name in names if "memfd:re" in name]
+
+    for _ in range(3):
+        player = Replay(steady)
+        player.prepare()
+        player.attach()
+        player.go()
+        player.abort()
+        player.abort()
+    assert replay(steady, speed=50).hits == 100  # an answer comes after what was asked before
+
+    end = time.monotonic() + 20
+    while held() and time.monotonic() < end:  # it answers before it lets go
+        time.sleep(0.01)
+    assert held() == []
+
+
+def test_any_recording_is_played_by_the_one_function(saved, rich_recording, tmp_path):
+    from accel_magic.flames.facts import FlameFacts
+
+    flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
+
+    assert type(accel_magic.replay(saved, speed=50)) is accel_magic.TraceResult
+    result = accel_magic.replay(flame, speed=50)
+    assert type(result) is accel_magic.FlameResult
+    assert result.recording.replayed.path == str(flame)
+    assert accel_magic.last is result
+
+
+def test_what_has_nothing_to_play_is_refused_with_a_way_out(tmp_path):
+    from accel_magic.profiles.model import ProfileBuilder
+
+    profile = tmp_path / "profile.parquet"
+    accel_magic.ProfileResult(ProfileBuilder().build()).to_parquet(profile)
+
+    with pytest.raises(RecordingError) as caught:
+        replay(profile)
+    assert caught.value.code == "recording.not-playable"
+    assert "accel_magic.open" in caught.value.fix
+    with pytest.raises(RecordingError):
+        replay(tmp_path / "nowhere.parquet")
 
 
 def test_a_cell_slower_than_the_recording_ends_when_the_cell_does(saved):

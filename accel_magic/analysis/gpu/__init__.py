@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Finding
     from accel_magic.analysis.gpu.checks import Told
+    from accel_magic.analysis.gpu.frames import GpuFrames
     from accel_magic.analysis.gpu.rules import Rule
-    from accel_magic.gpu.result import GpuResult
 
 
-def tables(result: GpuResult) -> dict[str, pd.DataFrame]:
+def tables(result: GpuFrames) -> dict[str, pd.DataFrame]:
     """Make the main table of each tool that was traced with, in their order."""
     return {
         source: together({pid: TABLES[source](part, part.maps_of(source)) for pid, part in result.by_process.items()})
@@ -29,7 +29,7 @@ def tables(result: GpuResult) -> dict[str, pd.DataFrame]:
     }
 
 
-def diagnose(result: GpuResult) -> Findings:
+def diagnose(result: GpuFrames) -> Findings:
     """Look for everything that the rules of the tools know."""
     seen = result.tools if result.recording.api is None else {**result.tools, "api": result.api}
     found = [

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from accel_magic.analysis.gpu.frames import GpuFrames
     from accel_magic.analysis.gpu.rules import Rule
-    from accel_magic.gpu.result import GpuResult
 
 Told = dict[str, str | float]
 """What a finding says: numbers are its evidence, texts only fill in its title."""
@@ -29,7 +29,7 @@ _IN_SECTORS = ("global", "generic", "const")
 _MEMORY_SUMS = ["sectors", "requests", "fewest", "total_bytes"]
 
 
-def threads_imbalanced(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def threads_imbalanced(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Threads whose cycles are far above the mean of their kernel's."""
     for name, rows in table.groupby("name", observed=True):
         cycles = rows["cycles"]
@@ -45,7 +45,7 @@ def threads_imbalanced(table: pd.DataFrame, rule: Rule, result: GpuResult) -> It
             }
 
 
-def exits_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def exits_diverge(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Warps whose lanes leave far apart, against the time in which the whole launch leaves."""
     warps = table.groupby(["name", "launch", "block", "warp"], observed=True, dropna=True)["after_ns"]
     spread = (warps.max() - warps.min()).rename("spread").reset_index()
@@ -62,7 +62,7 @@ def exits_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterato
             }
 
 
-def launches_dominate(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:
+def launches_dominate(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:
     """Launches that take longer to begin than their kernels to run, all together, by more than clocks may differ."""
     known = table.dropna(subset=["device_ns"])
     working = float(known["device_ns"].sum())
@@ -72,7 +72,7 @@ def launches_dominate(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Ite
             yield {"ratio": late / working, "launches": len(known), "late_ns": late, "working_ns": working}
 
 
-def accesses_scattered(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def accesses_scattered(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Lines whose requests touch many more sectors than their bytes need; shared memory has banks instead."""
     sums = by_place(table[table["space"].isin(_IN_SECTORS)], ["operation"], _MEMORY_SUMS)
     for row in sums.to_dict("records"):
@@ -90,7 +90,7 @@ def accesses_scattered(table: pd.DataFrame, rule: Rule, result: GpuResult) -> It
             }
 
 
-def banks_conflict(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def banks_conflict(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Lines whose requests need many more passes of the banks of shared memory than their bytes."""
     sums = by_place(table[table["passes"] > 0], ["operation"], ["passes", "requests", "fewest"])
     for row in sums.to_dict("records"):
@@ -107,7 +107,7 @@ def banks_conflict(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterat
             }
 
 
-def blocks_imbalanced(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def blocks_imbalanced(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Launches in which multiprocessors that had work stand idle until the last block ends."""
     ends = table.groupby(["name", "launch", "sm"], observed=True)["end_ns"].max().rename("end").reset_index()
     whole = ends.groupby(["name", "launch"], observed=True)["end"].agg(["max", "sum", "size"]).reset_index()
@@ -124,7 +124,7 @@ def blocks_imbalanced(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Ite
             }
 
 
-def lanes_unused(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def lanes_unused(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Kernels whose warps have empty lanes."""
     for name, lanes in table.groupby("name", observed=True)["lanes"]:
         share = 1 - float(lanes.sum()) / (LANES * len(lanes))
@@ -132,7 +132,7 @@ def lanes_unused(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator
             yield {"name": str(name), "share": share, "warps": len(lanes), "lanes": float(lanes.mean())}
 
 
-def kernels_tiny(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:
+def kernels_tiny(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:
     """Kernels that are launched often and fill little of the device each time."""
     room = rule.threshold * result.recording.multiprocessors
     for row in table[table["launches"] >= _FEWEST_LAUNCHES].to_dict("records"):
@@ -141,7 +141,7 @@ def kernels_tiny(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator
             yield {"name": str(row["name"]), "launches": int(row["launches"]), "warps": warps, "room_warps": room}
 
 
-def function_dominates(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def function_dominates(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Device functions that take most of the cycles."""
     total = float(table["cycles"].sum())
     for row in table.to_dict("records"):
@@ -151,11 +151,11 @@ def function_dominates(table: pd.DataFrame, rule: Rule, result: GpuResult) -> It
                 "name": str(row["name"]),
                 "share": share,
                 "calls": int(row["calls"]),
-                "mean_cycles": float(row["mean"]),
+                "mean_cycles": float(row["mean_cycles"]),
             }
 
 
-def branches_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def branches_diverge(table: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Lines whose branches split many of the warps that reach them."""
     for row in by_place(table, [], ["warps", "split"]).to_dict("records"):
         share = float(row["split"]) / float(row["warps"])
@@ -169,7 +169,7 @@ def branches_diverge(table: pd.DataFrame, rule: Rule, result: GpuResult) -> Iter
             }
 
 
-CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuResult], Iterator[Told]]]] = MappingProxyType(
+CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuFrames], Iterator[Told]]]] = MappingProxyType(
     {
         "threads-imbalanced": threads_imbalanced,
         "exits-diverge": exits_diverge,

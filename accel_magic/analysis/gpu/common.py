@@ -12,12 +12,12 @@ from accel_magic.gpu.tools import STRIPES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
 
 LANES = 32
 
 
-def with_names(table: pd.DataFrame, result: GpuResult) -> pd.DataFrame:
+def with_names(table: pd.DataFrame, result: GpuFrames) -> pd.DataFrame:
     """Put the kernel's `name` behind its number, the column `kernel`."""
     kernels = result.kernels
     names = kernels[kernels["kernel"] >= 0].set_index("kernel")["name"]  # -1: kernels that were not instrumented
@@ -47,7 +47,7 @@ def ordered(table: pd.DataFrame, *first: str) -> pd.DataFrame:
     return table[[*first, *(name for name in table.columns if name not in first)]]
 
 
-def place_of(result: GpuResult, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
+def place_of(result: GpuFrames, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
     """Say where threads are that are numbered row-major over the whole grid, not block by block.
 
     Args:
@@ -88,7 +88,7 @@ def _remainder(number: pd.Series, by: pd.Series) -> pd.Series:
     return number % by
 
 
-def launch_of(result: GpuResult, numbers: pd.Series) -> pd.Series:
+def launch_of(result: GpuFrames, numbers: pd.Series) -> pd.Series:
     """Row of `result.launches` (int64, -1 for none) for the device's own numbers of launches.
 
     Where the host was not told the numbers, they are matched in order: they ascend from launch to launch of the kernels

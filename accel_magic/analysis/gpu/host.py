@@ -11,13 +11,52 @@ from accel_magic.analysis.gpu.common import launch_of, with_names
 from accel_magic.gpu.recording import LAUNCHES
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
 
 _SUCCESS: Final = "CUDA_SUCCESS"
 _NOT_READY: Final = "CUDA_ERROR_NOT_READY"
 """What a query says of work that has not ended: an answer, not a failure."""
 SPANS: Final = {"launch": "int64", "name": "str", "start_ns": "int64", "end_ns": "Int64"}
 """Columns of `kernel_spans`, times since the start of the trace; the end is NA where only the beginning was seen."""
+
+
+EVENTS: Final = {
+    "time_ns": "int64",
+    "duration_ns": "int64",
+    "pid": "int32",
+    "tid": "Int64",
+    "kind": "str",
+    "name": "str",
+    "kernel": "str",
+    "bytes": "Int64",
+    "launch": "Int64",
+    "device_ns": "Int64",
+}
+"""Columns of `events`."""
+
+
+def events(gpu: GpuFrames) -> pd.DataFrame:
+    """Put the driver's calls and the launches that no recorded call made in order of time; columns EVENTS."""
+    calls = gpu.api[[name for name in EVENTS if name != "device_ns"]]
+    unseen = unseen_launches(gpu)
+    launches = pd.DataFrame(
+        {
+            "time_ns": unseen["time_ns"],
+            "duration_ns": unseen["host_ns"],
+            "pid": unseen["pid"],
+            "tid": pd.NA,
+            "kind": "launch",
+            "name": unseen["framework"],
+            "kernel": unseen["name"],
+            "bytes": pd.NA,
+            "launch": unseen.index,
+        }
+    )
+    parts: list[pd.DataFrame] = [part for part in (calls, launches) if len(part)] or [calls]
+    kinds = {name: kind for name, kind in EVENTS.items() if name != "device_ns"}
+    table = pd.concat([part.astype(kinds) for part in parts], ignore_index=True)
+    table["device_ns"] = table["launch"].map(gpu.launches["device_ns"]).astype("Int64")
+    return table[list(EVENTS)].sort_values("time_ns", kind="stable", ignore_index=True)
 
 
 def summary(api: pd.DataFrame) -> pd.DataFrame:
@@ -39,14 +78,14 @@ def summary(api: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index()
 
 
-def block_spans(result: GpuResult) -> pd.DataFrame:
+def block_spans(result: GpuFrames) -> pd.DataFrame:
     """One row per block that `blocktime` saw: SPANS, `block`, `sm`; times on the host's clock."""
     if "blocktime" not in result.recording.sources:
         return _empty({**SPANS, "block": "int64", "sm": "int64"})
     return pd.concat([_spans_of(part) for part in result.by_process.values()], ignore_index=True)
 
 
-def _spans_of(result: GpuResult) -> pd.DataFrame:
+def _spans_of(result: GpuFrames) -> pd.DataFrame:
     recording = result.recording
     spans = result.maps_of("blocktime")["spans"]
     table = with_names(spans.drop(columns=["launch"]), result)
@@ -57,7 +96,7 @@ def _spans_of(result: GpuResult) -> pd.DataFrame:
     )
 
 
-def kernel_spans(result: GpuResult) -> pd.DataFrame:
+def kernel_spans(result: GpuFrames) -> pd.DataFrame:
     """When each kernel ran, columns SPANS: as its blocks say, else its first instruction, else the device's own model.
 
     A kernel of a real GPU of which neither was traced has no row: only the call is known.
@@ -73,12 +112,12 @@ def _empty(columns: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
 
 
-def _of_blocks(result: GpuResult) -> pd.DataFrame:
+def _of_blocks(result: GpuFrames) -> pd.DataFrame:
     groups = block_spans(result).groupby("launch")
     return groups.agg(name=("name", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max")).reset_index()
 
 
-def _of_firsts(result: GpuResult) -> pd.DataFrame:
+def _of_firsts(result: GpuFrames) -> pd.DataFrame:
     if "launchlate" not in result.tools:
         return pd.DataFrame()
     table = result.tools["launchlate"]
@@ -86,9 +125,9 @@ def _of_firsts(result: GpuResult) -> pd.DataFrame:
     return table.assign(start_ns=start, end_ns=start + table["device_ns"])
 
 
-def _of_model(result: GpuResult) -> pd.DataFrame:
+def _of_model(result: GpuFrames) -> pd.DataFrame:
     """On the simulated device a kernel begins when it was asked for, or when the last one has ended."""
-    if "simulated" not in result.machine:
+    if "simulated" not in result.recording.machine:
         return pd.DataFrame()
     table = result.launches.dropna(subset=["device_ns"]).sort_values("time_ns", kind="stable")
     length = table["device_ns"].to_numpy(np.int64)
@@ -98,7 +137,7 @@ def _of_model(result: GpuResult) -> pd.DataFrame:
     return table.assign(launch=table.index, start_ns=start, end_ns=start + length)
 
 
-def unseen_launches(result: GpuResult) -> pd.DataFrame:
+def unseen_launches(result: GpuFrames) -> pd.DataFrame:
     """Launches of adapters that no call of the driver made, columns LAUNCHES: all, where calls were not recorded."""
     seen = result.launches.index.isin(result.api["launch"].dropna().astype("int64"))
     return result.launches.loc[~seen, list(LAUNCHES)]

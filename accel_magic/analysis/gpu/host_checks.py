@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from accel_magic.analysis.gpu.frames import GpuFrames
     from accel_magic.analysis.gpu.rules import Rule
-    from accel_magic.gpu.result import GpuResult
 
 Told = dict[str, str | float]
 
@@ -22,7 +22,7 @@ AS_SHORT_AS: Final = 2.0
 """A copy is small when it takes no more than so many times a launch, which carries nothing but its arguments."""
 
 
-def launches_awaited(api: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def launches_awaited(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Launches after which the same thread waits for the device before it launches again."""
     calls = _good(api)
     calls = calls[calls["kind"].isin(("launch", "sync"))].sort_values(["pid", "tid", "time_ns"], kind="stable")
@@ -41,7 +41,7 @@ def launches_awaited(api: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterat
         yield {"share": share, "launches": len(followed), "waits": int(awaited.sum()), "waiting_ns": float(waits.sum())}
 
 
-def copies_small(api: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def copies_small(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Copies as short as launches that together take most of the time in calls, waiting apart."""
     calls = _good(api)
     calls = calls[calls["kind"] != "sync"]
@@ -59,7 +59,7 @@ def copies_small(api: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[T
         }
 
 
-def copies_staged(api: pd.DataFrame, rule: Rule, result: GpuResult) -> Iterator[Told]:  # noqa: ARG001
+def copies_staged(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
     """Copies that should only be queued, and hold their caller much longer than launches, which are queued too."""
     calls = _good(api)
     queued = calls[(calls["kind"] == "copy") & ~calls["waits"].fillna(value=True) & (calls["direction"] != "DtoD")]
@@ -86,7 +86,7 @@ def _usual_launch(calls: pd.DataFrame) -> float:
     return float(launches.median()) if len(launches) >= FEWEST_CALLS else 0.0
 
 
-HOST_CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuResult], Iterator[Told]]]] = MappingProxyType(
+HOST_CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuFrames], Iterator[Told]]]] = MappingProxyType(
     {"launches-awaited": launches_awaited, "copies-small": copies_small, "copies-staged": copies_staged}
 )
 """What looks for each rule's evidence in `GpuResult.api`, by the rule's name."""

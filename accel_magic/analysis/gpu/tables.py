@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from accel_magic.gpu.result import GpuResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
 
 SECTOR: Final = 32
 """Bytes that memory moves at once."""
@@ -32,7 +32,7 @@ _FEW_ROWS: Final = r"^(?:@\S+ )?(?:ld|st)matrix\S*\.x[12]\."
 """Matrix operations that use the addresses of some lanes only."""
 
 
-def threadhist(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def threadhist(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per kernel and thread: `kernel`, `name`, `thread`, `block`, `warp` (of its block), `runs`, `cycles`.
 
     `thread` is row-major over the whole grid; `block` and `warp` are NA where a kernel's launches had several shapes.
@@ -43,7 +43,7 @@ def threadhist(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFr
     return table[["kernel", "name", "thread", "block", "warp", "runs", "cycles"]].reset_index(drop=True)
 
 
-def kernelretsnoop(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def kernelretsnoop(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per thread and launch: `launch`, `kernel`, `name`, `thread`, `block`, `warp`, `lane`, `sm`, `after_ns`.
 
     `after_ns` is the time since the launch's first exit; a thread that left at several places has several rows.
@@ -61,7 +61,7 @@ def kernelretsnoop(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.Da
     return table[names].sort_values(["launch", "after_ns", "thread"], ignore_index=True)
 
 
-def launchlate(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def launchlate(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per launch whose start was seen: `launch`, `kernel`, `name`, `time_ns`, `late_ns`, `device_ns`.
 
     `time_ns` is when the host asked (since the start of the trace), `late_ns` from then to the first instruction, exact
@@ -79,7 +79,7 @@ def launchlate(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFr
     return ordered(table, "launch").sort_values("launch", ignore_index=True)
 
 
-def memtrace(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def memtrace(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per memory operation of the code that ran, most sectors first.
 
     `name` (of the kernel), `file`, `line`, `operation`, `space`, `bytes` (of one lane), `requests` (warps that came
@@ -110,7 +110,7 @@ def memtrace(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFram
     return table[names].sort_values(["sectors", "passes"], ascending=False, kind="stable", ignore_index=True)
 
 
-def blocktime(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def blocktime(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per block and launch: `launch`, `kernel`, `name`, `block`, `sm`, `start_ns`, `end_ns`.
 
     Times are since the start of the launch's first block.
@@ -126,7 +126,7 @@ def blocktime(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFra
     return table[names].sort_values(["launch", "start_ns", "block"], ignore_index=True)
 
 
-def warpmap(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def warpmap(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per warp and launch: `launch`, `kernel`, `name`, `block`, `warp`, `sm`, `slot`, `lanes`, `after_ns`.
 
     `warp` is its number in the block, `lanes` those in use, `after_ns` since the launch's first warp began.
@@ -141,7 +141,7 @@ def warpmap(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame
     return table[names].sort_values(["launch", "block", "warp"], ignore_index=True)
 
 
-def kernelcount(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def kernelcount(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per kernel that ran: `kernel`, `name`, `launches` (as the host counted them), `warps`, `threads`."""
     table = with_names(summed(maps["kernels"], "kernel", "warps").rename(columns={"lanes": "threads"}), result)
     launches = table["kernel"].map(result.launches["kernel"].value_counts()).fillna(0).astype("int64")
@@ -149,16 +149,16 @@ def kernelcount(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataF
     return table.sort_values("warps", ascending=False, kind="stable", ignore_index=True)
 
 
-def funclat(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row per device function, the longest first: `name`, `calls`, `cycles` of all threads, `mean` of a call."""
+def funclat(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per device function, the longest first: `name`, `calls`, `cycles` of all threads, `mean_cycles`."""
     found = maps["returns"].query("calls > 0").rename(columns={"key": "site"})
     names = result.sites.set_index("site")["function"]
     sums = found.assign(name=found["site"].map(names)).groupby("name")[["calls", "cycles"]].sum().reset_index()
-    table = sums.assign(mean=sums["cycles"] / sums["calls"])
+    table = sums.assign(mean_cycles=sums["cycles"] / sums["calls"])
     return table.sort_values("cycles", ascending=False, ignore_index=True)
 
 
-def branchdiv(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def branchdiv(result: GpuFrames, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per conditional branch that ran, most split first.
 
     `name` (of the kernel), `file`, `line`, `warps` (that reached it), `split` (lanes went both ways), `share` (of the
@@ -171,7 +171,7 @@ def branchdiv(result: GpuResult, maps: Mapping[str, pd.DataFrame]) -> pd.DataFra
     return table[names].sort_values(["split", "warps"], ascending=False, kind="stable", ignore_index=True)
 
 
-TABLES: Final[Mapping[str, Callable[[GpuResult, Mapping[str, pd.DataFrame]], pd.DataFrame]]] = MappingProxyType(
+TABLES: Final[Mapping[str, Callable[[GpuFrames, Mapping[str, pd.DataFrame]], pd.DataFrame]]] = MappingProxyType(
     {
         function.__name__: function
         for function in (

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
-from accel_magic.errors import ProbeError
-from accel_magic.traces.recording import Recording
+from accel_magic.errors import ResultError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.flames.result import FlameResult
-    from accel_magic.gpu.result import GpuResult
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.traces.recording import Recording
 
 TIMELINE: Final = {
     "time_ns": "int64",
@@ -30,15 +29,28 @@ TIMELINE: Final = {
 """Columns of `timeline`."""
 
 
-def timeline(gpu: GpuResult, *others: TraceResult | FlameResult) -> pd.DataFrame:
-    """Put launches and the events of other traces in one order of time; arguments as of `GpuResult.timeline`."""
+@dataclass(frozen=True)
+class Beside:
+    """Another trace of the same time: its recording, and its events as a frame."""
+
+    recording: Recording
+    events: pd.DataFrame
+
+
+def timeline(gpu: GpuFrames, *others: Beside) -> pd.DataFrame:
+    """Put launches and the events of other traces in one order of time; columns as of `GpuResult.timeline`.
+
+    Raises:
+        ResultError: Another trace ran at another time.
+
+    """
     parts = [_launches(gpu), *(_events(gpu, other) for other in others)]
     whole = pd.concat([part.astype({"trace": "object", "name": "object"}) for part in parts])
     whole = whole.sort_values("time_ns", kind="stable", ignore_index=True)
     return whole[list(TIMELINE)].astype(TIMELINE)
 
 
-def _launches(gpu: GpuResult) -> pd.DataFrame:
+def _launches(gpu: GpuFrames) -> pd.DataFrame:
     launches = gpu.launches
     return pd.DataFrame(
         {
@@ -54,22 +66,15 @@ def _launches(gpu: GpuResult) -> pd.DataFrame:
     )
 
 
-def _events(gpu: GpuResult, other: TraceResult | FlameResult) -> pd.DataFrame:
-    recording = getattr(other, "recording", None)
-    if not isinstance(recording, Recording):
-        raise ProbeError(
-            f"{type(other).__name__} has no events to put beside launches",
-            why="only results of %%ktrace and %%flame have events with times",
-            fix="pass such a result of the same cell",
-            code="timeline.no-events",
-        )
+def _events(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
+    recording = other.recording
     before_ns = recording.start_ns - gpu.recording.start_ns
     if not recording.timed or not -recording.duration_ns < before_ns < gpu.recording.duration_ns:
-        raise ProbeError(
+        raise ResultError(
             "these traces did not run at the same time",
             why="there is no moment that is in both recordings",
             fix="trace with both lines over one cell: %%gputrace, and %%ktrace or %%flame below it",
-            code="timeline.not-together",
+            code="result.not-together",
         )
     events = other.events
     time_ns = events["time_ns"].to_numpy(np.int64) + before_ns

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
 
 class Npu:
@@ -22,9 +22,10 @@ class Npu:
     that were not traced) is missing in the tables, never guessed.
     """
 
-    def __init__(self, result: TraceResult) -> None:
-        self.result = result
-        self.trace = NpuTrace.of(result)
+    def __init__(self, recording: Recording, events: pd.DataFrame) -> None:
+        """Take apart a recording; `events` is the frame of its events, as `TraceResult.events` has it."""
+        self.recording = recording
+        self.trace = NpuTrace.of(recording, events)
 
     @cached_property
     def families(self) -> pd.DataFrame:

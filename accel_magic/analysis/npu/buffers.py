@@ -55,7 +55,7 @@ def buffers(trace: NpuTrace) -> pd.DataFrame:
         One row per object. What the trace does not tell is NA: an address comes from `ivpu_gem_create_object`'s
         return value, and everything that happens to a buffer is known by it.
 
-        `bo` UInt64 address of the kernel's object, `handle` Int64 of its ioctl, `size` Int64 bytes, `flags` Int64,
+        `bo` UInt64 address of the kernel's object, `handle` Int64 of its ioctl, `size_bytes` Int64, `flags` Int64,
         `kind` text, `owner` "user", or "driver" for what the driver made for itself (firmware, job queues,
         preemption), `pid` Int64, `comm`, `file` UInt64 address of the open device, `vpu_addr` UInt64 where
         the NPU sees it;
@@ -109,7 +109,7 @@ def leaks(trace: NpuTrace, frame: pd.DataFrame) -> pd.DataFrame:
     }
     table = _by_process(users)
     for name, chosen in cases.items():
-        some = users[chosen.fillna(value=False).astype(bool)].groupby("pid")["size"]
+        some = users[chosen.fillna(value=False).astype(bool)].groupby("pid")["size_bytes"]
         table[name] = some.count().reindex(table.index, fill_value=0).astype("Int64")
         table[f"{name}_bytes"] = some.sum().reindex(table.index, fill_value=0).astype("Int64")
     if not trace.saw(CLOSE_HANDLE) or incomplete(trace):
@@ -138,7 +138,7 @@ def churn(trace: NpuTrace, frame: pd.DataFrame) -> pd.DataFrame:
     jobs = table["jobs"].to_numpy(np.float64)
     table["created_per_job"] = np.divide(table["created"].to_numpy(np.float64), jobs, where=jobs > 0, out=jobs * np.nan)
     once = users[((users["jobs"] == 1) & (users["state"] == FREED)).fillna(value=False)].groupby("pid")
-    sums = {"single_use": once.size(), "single_use_bytes": once["size"].sum()}
+    sums = {"single_use": once.size(), "single_use_bytes": once["size_bytes"].sum()}
     sums |= {name: once[name].sum() for name in ("create_ns", "bind_ns")}
     for name, values in sums.items():
         table[name] = values.reindex(table.index, fill_value=0).astype("Int64")
@@ -154,7 +154,7 @@ def _describe(frame: pd.DataFrame, found: Objects) -> None:
     time = trace.events["time_ns"].to_numpy()
     columns = {
         "handle": captured(trace, "handle", answered),
-        "size": _size(found),
+        "size_bytes": _size(found),
         "flags": captured(trace, "flags", ioctl),
         "vpu_addr": captured(trace, "vpu_addr", answered, "UInt64"),
         "pid": nullable(trace.events["pid"].to_numpy()[made], trace.timed),
@@ -258,7 +258,9 @@ def _address_given_again(found: Objects) -> NDArray[np.bool_]:
 def _by_process(users: pd.DataFrame) -> pd.DataFrame:
     """Per process: `comm`, `created` and `bytes` of the buffers that it made."""
     groups = users.groupby("pid")
-    table = pd.DataFrame({"comm": groups["comm"].first(), "created": groups.size(), "bytes": groups["size"].sum()})
+    table = pd.DataFrame(
+        {"comm": groups["comm"].first(), "created": groups.size(), "bytes": groups["size_bytes"].sum()}
+    )
     return table.astype({"created": "Int64", "bytes": "Int64"})
 
 

@@ -67,7 +67,7 @@ def diagnose(npu: Analysed) -> Findings:
         items=tuple(_finding(rule, evidence[rule.id]) for rule in told),
         checked=tuple(rule.id for rule in checked),
         unchecked=MappingProxyType(lacking),
-        recording=npu.result.recording,
+        recording=npu.recording,
     )
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
 
 def plain_name(function: str) -> str:
@@ -46,17 +46,18 @@ class NpuTrace:
     pages: int = 4096
 
     @classmethod
-    def of(cls, result: TraceResult) -> NpuTrace:
-        """Take what the analyses need from a result."""
-        recording = result.recording
-        hits = result.counts["hits"]
-        names = [plain_name(str(name)) for name in hits.index.get_level_values("function")]
+    def of(cls, recording: Recording, events: pd.DataFrame) -> NpuTrace:
+        """Take what the analyses need from a recording and the frame of its events (`TraceResult.events`)."""
+        names = [plain_name(point.function) for point in recording.plan.points]
         return cls(
-            events=result.events,
-            counts=hits.groupby(names).sum().rename_axis("function"),
+            events=events,
+            counts=pd.Series(recording.hits.astype(np.int64), dtype="int64")
+            .groupby(names)
+            .sum()
+            .rename_axis("function"),
             duration_ns=recording.duration_ns,
             timed=recording.timed,
-            lost=result.lost,
+            lost=recording.events_lost,
             missed=recording.missed,
             kernel=recording.machine.get("kernel", ""),
         )

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from accel_magic import cache
 from accel_magic.errors import MachineError
 from accel_magic.gpu.clang import cache_folder, find_clang
 
@@ -32,16 +33,16 @@ def library() -> Path:
     sources = sorted(_FOLDER.glob("*.[ch]"))
     parts = [compiler, *_OPTIONS, *(source.read_text(encoding="utf-8") for source in sources)]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    target = cache_folder() / f"native-{name}.so"
-    if any(separator in str(target) for separator in _SEPARATORS):
+    folder = cache_folder()
+    if any(separator in str(folder) for separator in _SEPARATORS):
         raise MachineError(
             "native binaries cannot be traced from this cache folder",
-            why=f"there is a space or a colon in {target.parent}",
-            fix="name another one: export ACCEL_MAGIC_CACHE=/var/tmp/accel_magic",
+            why=f"there is a space or a colon in {folder}",
+            fix=f"name another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
+            code="cache.path",
         )
-    if not target.is_file():
-        _compile(compiler, [str(source) for source in sources if source.suffix == ".c"], target)
-    return target
+    found = cache.find(folder, f"native-{name}", ".so")
+    return found or _compile(compiler, [str(source) for source in sources if source.suffix == ".c"], folder, name)
 
 
 def _compiler() -> str:
@@ -51,11 +52,10 @@ def _compiler() -> str:
     return find_clang().path
 
 
-def _compile(compiler: str, sources: list[str], target: Path) -> None:
+def _compile(compiler: str, sources: list[str], folder: Path, name: str) -> Path:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            made = Path(folder) / "made.so"
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / "made.so"
             command = [compiler, *_OPTIONS, "-o", str(made), *sources, *_LIBRARIES]
             done = subprocess.run(
                 command,
@@ -70,13 +70,15 @@ def _compile(compiler: str, sources: list[str], target: Path) -> None:
                     "the library for tracing native binaries does not compile",
                     why=_first_error(done.stderr.decode(errors="replace")),
                     fix="install a C compiler with its headers: apt install gcc libc6-dev",
+                    code="native.not-compiled",
                 )
-            made.replace(target)
+            return cache.keep(made, folder, f"native-{name}", ".so")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(
             "the library for tracing native binaries cannot be made",
             why=str(error),
-            fix=f"make {target.parent} writable, or name another folder: ACCEL_MAGIC_CACHE",
+            fix=f"free some space, or name another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
+            code="native.not-compiled",
         ) from error
 
 

@@ -12,6 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from accel_magic import cache
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.gpu.standin import build, protocol
 from accel_magic.gpu.standin.server import Options, Server
@@ -40,7 +41,8 @@ def environment(server: Server) -> dict[str, str]:
         raise MachineError(
             f"children cannot find a driver in {folder}",
             why="a colon or a semicolon divides the folders in LD_LIBRARY_PATH",
-            fix="name another one: export ACCEL_MAGIC_CACHE=/var/tmp/accel_magic",
+            fix=f"name another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
+            code="cache.path",
         )
     others = os.environ.get("LD_LIBRARY_PATH", "")
     return {protocol.VARIABLE: server.name, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}

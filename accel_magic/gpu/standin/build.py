@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from accel_magic import cache
 from accel_magic.errors import MachineError
 from accel_magic.gpu.clang import CHOSEN, cache_folder
 
@@ -33,11 +34,9 @@ def library() -> Path:
     compiler = _compiler()
     sources = sorted(_SOURCES.glob("*.[ch]"))
     content = b"\0".join([compiler.encode(), *(part.encode() for part in _FLAGS), *(s.read_bytes() for s in sources)])
-    folder = cache_folder() / f"standin-{hashlib.sha256(content).hexdigest()[:32]}"
-    built = folder / NAME
-    if not built.exists():
-        _build(compiler, [str(source) for source in sources if source.suffix == ".c"], built)
-    return built
+    folder, name = cache_folder(), f"standin-{hashlib.sha256(content).hexdigest()[:32]}"
+    found = cache.find(folder, name, f"/{NAME}")
+    return found or _build(compiler, [str(source) for source in sources if source.suffix == ".c"], folder, name)
 
 
 def _compiler() -> str:
@@ -45,13 +44,16 @@ def _compiler() -> str:
         found = shutil.which(name)
         if found:
             return found
-    raise MachineError("the stand-in for CUDA's driver cannot be built", why="there is no C compiler", fix=_FIX)
+    raise _not_built("there is no C compiler")
 
 
-def _build(compiler: str, sources: list[str], built: Path) -> None:
-    partial = built.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+def _not_built(why: str) -> MachineError:
+    return MachineError("the mock CUDA driver cannot be built", why=why, fix=_FIX, code="standin.not-built")
+
+
+def _build(compiler: str, sources: list[str], folder: Path, name: str) -> Path:
+    partial = folder / f"{name}.{os.getpid()}-{threading.get_ident()}"
     try:
-        built.parent.mkdir(parents=True, exist_ok=True)
         run = subprocess.run(
             [compiler, *_FLAGS, "-o", str(partial), *sources],
             stdin=subprocess.DEVNULL,
@@ -64,9 +66,9 @@ def _build(compiler: str, sources: list[str], built: Path) -> None:
         if run.returncode:
             lines = run.stderr.strip().splitlines() or [f"{compiler} ends with {run.returncode}"]
             why = next((line for line in lines if "error" in line), lines[0])
-            raise MachineError("the stand-in for CUDA's driver cannot be built", why=why, fix=_FIX)
-        partial.replace(built)
+            raise _not_built(why)
+        return cache.keep(partial, folder, name, f"/{NAME}")
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError("the stand-in for CUDA's driver cannot be built", why=str(error), fix=_FIX) from None
+        raise _not_built(str(error)) from None
     finally:
         partial.unlink(missing_ok=True)

@@ -80,8 +80,8 @@ def _functions(text: bytes) -> Compiled:
             starts.append(start)
             ends.append(end)
             names.append(behind - len(name))
-    order = np.argsort(np.frombuffer(starts, np.uint64), kind="stable")
-    ordered = [np.frombuffer(column, np.uint64)[order] for column in (starts, ends, names)]
-    last = np.append(np.diff(ordered[0]) > 0, True)[: len(order)]
-    first, behind_last, name = (column[last] for column in ordered)
-    return Compiled(first, behind_last, name, text)
+    columns = np.array([starts, ends, names], np.uint64)
+    columns = columns[:, np.argsort(columns[0], kind="stable")]
+    last = np.append(np.diff(columns[0]) > 0, True)[: columns.shape[1]]
+    kept = columns[:, last]
+    return Compiled(kept[0], kept[1], kept[2], text)

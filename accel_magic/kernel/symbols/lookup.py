@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -102,7 +103,7 @@ def _in_mapping(
     path = mappings.file(mapping)
     known = functions.of_file(path) if path is not None else _vdso() if name == _VDSO else functions.NONE
     offsets = addresses - mappings.starts[mapping] + mappings.offsets[mapping]
-    module = name.removesuffix(DELETED)
+    module = os.fsencode(name.removesuffix(DELETED)).decode(errors="replace")  # a file's name can be any bytes
     if not len(known.segments.addresses):
         return _without_file(addresses, offsets, compiled(), module, frames)
     places = known.addresses(offsets)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import cache
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import fetch, pins, qemu, store
 from accel_magic.lab.image.pins import KERNELS, LEVEL_ZERO
@@ -111,8 +112,9 @@ def find_level_zero() -> Path:
             "the lab has no Level Zero",
             why=f"{store.cache()} lacks {_part_name(LEVEL_ZERO)}",
             fix="python -m accel_magic lab build --level-zero, then start the lab anew",
+            code="lab.no-level-zero",
         )
-    return store.parts() / _part_name(LEVEL_ZERO) / LOADER
+    return store.part(_part_name(LEVEL_ZERO)) / LOADER
 
 
 def find(kernel: str = "6.12") -> Image:
@@ -133,6 +135,7 @@ def find(kernel: str = "6.12") -> Image:
         f"the lab's image with kernel {kernel} is not built",
         why=f"{store.cache()} lacks {', '.join(_part_name(group) for group in _lacking((kernel,)))}",
         fix=f"python -m accel_magic lab build --kernel {kernel}",
+        code="lab.not-built",
     )
 
 
@@ -181,10 +184,14 @@ def _part_name(group: str) -> str:
     return f"{kind}-{pins.digest(group)}"
 
 
-def _image_file(kernel: str) -> Path:
+def _image_name(kernel: str) -> str:
     parts = f"{_part_name(kernel)} {_part_name('busybox')}".encode()
     digest = _digest(parts, _guest_init(), *map(_source, _INITRAMFS_SOURCES))
-    return store.images() / f"{kernel}-{digest}.cpio"
+    return f"{kernel}-{digest}"
+
+
+def _image_file(kernel: str) -> Path | None:
+    return cache.find(store.images(), _image_name(kernel), ".cpio")
 
 
 def _digest(*contents: bytes) -> str:
@@ -217,7 +224,7 @@ def _lacking(kernels: Sequence[str]) -> list[str]:
 
 def _ready(kernel: str) -> Image | None:
     file = _image_file(kernel)
-    if not file.is_file() or _lacking((kernel,)):
+    if file is None or _lacking((kernel,)):
         return None
     return _image(kernel, file)
 
@@ -228,13 +235,13 @@ def _image(kernel: str, file: Path) -> Image:
     }
     own = qemu.system_qemu()
     if "qemu" in manifests or own is None:
-        command, version = qemu.command_in(store.parts() / _part_name("qemu")), manifests["qemu"]["version"]
+        command, version = qemu.command_in(store.part(_part_name("qemu"))), manifests["qemu"]["version"]
     else:
         command, version = (own.path,), own.version
     return Image(
         kernel=kernel,
         release=manifests[kernel]["release"],
-        vmlinuz=store.parts() / _part_name(kernel) / "vmlinuz",
+        vmlinuz=store.part(_part_name(kernel)) / "vmlinuz",
         initramfs=file,
         qemu=command,
         qemu_version=version,
@@ -312,17 +319,17 @@ def _versions(debs: Sequence[Deb]) -> dict[str, str]:
 def _assembled(kernel: str, report: Report) -> Image:
     """Write the initramfs if it is not there, and remove those it replaces."""
     file = _image_file(kernel)
-    if not file.is_file():
+    if file is None:
         from accel_magic.lab.image.assemble import assemble
 
         report(Progress("build", 0, 0, f"the initramfs for {kernel}"))
-        store.images().mkdir(exist_ok=True)
+        store.images().mkdir(mode=0o755, exist_ok=True)
         with store.temporary() as folder, (folder / "new").open("wb") as output:
             manifest = store.manifest(_part_name(kernel)) or {}
-            busybox = store.parts() / _part_name("busybox") / "busybox"
-            assemble(output, store.parts() / _part_name(kernel), manifest, busybox, _guest_init())
+            busybox = store.part(_part_name("busybox")) / "busybox"
+            assemble(output, store.part(_part_name(kernel)), manifest, busybox, _guest_init())
             output.flush()
-            (folder / "new").rename(file)
+            file = cache.keep(folder / "new", store.images(), _image_name(kernel), ".cpio")
         for old in store.images().glob(f"{kernel}-*"):
             if old != file:
                 store.remove(old)

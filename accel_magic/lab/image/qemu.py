@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,14 +69,15 @@ def system_qemu() -> SystemQemu | None:
     try:
         known = json.loads(memory.read_text())
         if known["identity"] == identity:
-            return SystemQemu(**known["qemu"])
+            return SystemQemu(path, str(known["version"]), known["suits"] is True)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     found = _probe(path)
     if memory.parent.is_dir():
         try:
             with store.temporary() as folder:
-                (folder / "new").write_text(json.dumps({"identity": identity, "qemu": asdict(found)}))
+                known = {"identity": identity, "version": found.version, "suits": found.suits}
+                (folder / "new").write_text(json.dumps(known))
                 (folder / "new").replace(memory)
         except OSError:
             pass  # a cache that cannot be written is asked again, nothing else

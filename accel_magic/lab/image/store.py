@@ -1,6 +1,6 @@
-"""The cache folder: parts that are there completely or not at all, and one build at a time.
+"""The lab's part of the cache folder: parts that are there completely or not at all, and one build at a time.
 
-lab/parts/NAME/part.json ...    what was unpacked: a kernel, busybox, QEMU
+lab/parts/NAME/part.json ...    what was unpacked: a kernel, busybox, QEMU; with the checksum of each file
 lab/images/NAME.cpio            initramfs
 lab/debs/, lab/apt/             while a build needs them
 lab/tmp/                        unfinished; emptied by the next build
@@ -15,10 +15,12 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import cache as cache_folder
 from accel_magic.errors import MachineError
 from accel_magic.lab.image.progress import Progress
 
@@ -35,13 +37,8 @@ _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def cache() -> Path:
-    """Return the folder of everything that the lab keeps: $ACCEL_MAGIC_CACHE/lab, else that of the user's caches."""
-    if own := os.environ.get("ACCEL_MAGIC_CACHE"):
-        return Path(own).absolute() / "lab"
-    # The XDG specification has relative paths ignored.
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(shared) if shared.startswith("/") else Path.home() / ".cache"
-    return base / "accel_magic" / "lab"
+    """Return the folder of the lab's parts and images, `lab` in the cache folder. It may be on a read-only share."""
+    return cache_folder.root() / "lab"
 
 
 def parts() -> Path:
@@ -64,7 +61,7 @@ def writing(report: Report) -> Iterator[None]:
     """Hold the cache for writing, after any other build; what interrupted builds left is removed.
 
     Raises:
-        MachineError: The cache cannot be written or the disk is full, here or in the block.
+        MachineError: The cache cannot be written or the disk is full, here or in the block; or others can write to it.
 
     """
     with _disk_errors():
@@ -81,7 +78,7 @@ def writing(report: Report) -> Iterator[None]:
 
 def _make_cache() -> None:
     try:
-        cache().mkdir(parents=True, exist_ok=True)
+        cache_folder.make(cache())
     except OSError as error:
         if error.errno in _NO_SPACE:
             raise
@@ -104,7 +101,8 @@ def _no_right(error: OSError) -> MachineError:
     return MachineError(
         f"the lab's cache {cache()} cannot be written",
         why=str(error),
-        fix="set ACCEL_MAGIC_CACHE to a folder of yours",
+        fix=f"name a folder that only you can write to: export {cache_folder.VARIABLE}=FOLDER",
+        code="cache.not-writable",
     )
 
 
@@ -113,7 +111,8 @@ def no_space(why: str) -> MachineError:
     return MachineError(
         f"no space is left for the lab in {cache()}",
         why=why,
-        fix="free some space, or set ACCEL_MAGIC_CACHE to a folder on another disk",
+        fix=f"free some space, or set {cache_folder.VARIABLE} to a folder on another disk",
+        code="cache.no-space",
     )
 
 
@@ -138,7 +137,7 @@ def new_part(name: str) -> Iterator[Path]:
     with temporary() as folder:
         yield folder
         target = parts() / name
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(mode=0o755, exist_ok=True)
         shutil.rmtree(target, ignore_errors=True)
         folder.rename(target)
 
@@ -147,7 +146,7 @@ def new_part(name: str) -> Iterator[Path]:
 def temporary() -> Iterator[Path]:
     """Give a folder on the cache's disk; what is left in it goes with the block."""
     base = cache() / "tmp"
-    base.mkdir(exist_ok=True)
+    base.mkdir(mode=0o755, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=base))
     folder.chmod(0o755)
     try:
@@ -157,17 +156,57 @@ def temporary() -> Iterator[Path]:
 
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
-    """Write what a part consists of."""
-    (folder / MANIFEST).write_text(json.dumps(content, indent=1))
+    """Write what a part consists of, and make it unwritable for others."""
+    (folder / MANIFEST).write_text(json.dumps({**content, "files": _files(folder)}, indent=1))
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
 def manifest(name: str) -> dict[str, Any] | None:
-    """Return what a part consists of, None if there is no such part."""
+    """Return what a part consists of, None if there is no such part.
+
+    Raises:
+        MachineError: Others can write to it.
+
+    """
+    cache_folder.require_trusted(parts() / name / MANIFEST)
     try:
         found = json.loads((parts() / name / MANIFEST).read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and "files" in found else None
+
+
+def part(name: str) -> Path:
+    """Return the folder of a part that is there, after comparing its files with what was unpacked.
+
+    Raises:
+        MachineError: A file has changed since, is missing or was added; or others can write to it.
+
+    """
+    folder, expected = parts() / name, (manifest(name) or {}).get("files")
+    for path in folder.rglob("*"):
+        cache_folder.require_trusted(path)
+    found = _files(folder)
+    if found != expected:
+        changed = sorted({*found.items()} ^ {*(expected or {}).items()}) or [("", "")]
+        raise MachineError(
+            f"the lab's part {name} is not what was unpacked",
+            why=f"{folder / changed[0][0]} has another checksum, is missing, or was added",
+            fix="python -m accel_magic lab clean, then build again",
+            code="lab.part-changed",
+        )
+    return folder
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Checksums of the files in a part, and where its links lead, by their paths in it."""
+    return {
+        str(path.relative_to(folder)): f"-> {path.readlink()}" if path.is_symlink() else cache_folder.sha256_of(path)
+        for path in folder.rglob("*")
+        if path.is_symlink() or (path.is_file() and path != folder / MANIFEST)
+    }
 
 
 def remove(path: Path) -> int:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING
 
+from accel_magic import terminal
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab.image import cache
 from accel_magic.lab.level_zero import parts
+from accel_magic.lab.npu import program
 from accel_magic.lab.npu.loads import Latency
 from accel_magic.lab.npu.program import compile_program
 
@@ -91,7 +92,7 @@ class ZeLoad:
 
     def __repr__(self) -> str:
         rows = (f"{name:<36} {_results(kinds)}" for name, kinds in self.calls.items())
-        return "\n".join([self._headline(), *(f"{name:<8} {text}" for name, text in self._lines()), *rows])
+        return terminal.page([self._headline(), *(f"{name:<8} {text}" for name, text in self._lines()), *rows])
 
     def _repr_html_(self) -> str:
         facts = "".join(f"<div>{name}: {escape(text)}</div>" for name, text in self._lines())
@@ -177,7 +178,7 @@ def ze_load(
 
 def _program() -> Sequence[str]:
     if "ACCEL_MAGIC_LAB" not in os.environ:
-        return [str(compile_program(parts.LOAD, cache() / "programs"))]
+        return [str(compile_program(parts.LOAD, program.folder()))]
     found = parts.find()
     return [
         str(found.program),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
-from accel_magic.lab.image import cache, find_level_zero
+from accel_magic.lab.image import find_level_zero
+from accel_magic.lab.npu import program
 from accel_magic.lab.npu.program import Program, compile_program
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def find() -> LevelZero:
         MachineError: The loader is not built, or there is no C compiler.
 
     """
-    loader, programs = find_level_zero(), cache() / "programs"
-    return LevelZero(loader, compile_program(DRIVER, programs), compile_program(LOAD, programs))
+    loader, folder = find_level_zero(), program.folder()
+    return LevelZero(loader, compile_program(DRIVER, folder), compile_program(LOAD, folder))
 
 
 def install(folder: Path) -> LevelZero | None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import own_python
+from accel_magic import own_python, terminal
 from accel_magic.errors import MachineError
 from accel_magic.lab.npu.options import Options, parse_fault
 from accel_magic.lab.npu.uapi import CALLS, NODE
@@ -130,7 +130,7 @@ class Load:
 
     def __repr__(self) -> str:
         made = [(name, call) for name, call in self.calls.items() if call["ok"] or call["failed"]]
-        return "\n".join(
+        return terminal.page(
             [
                 self._headline(),
                 *(f"{name:<8} {text}" for name, text in self._lines()),

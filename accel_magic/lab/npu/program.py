@@ -10,12 +10,23 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from accel_magic import cache
 from accel_magic.errors import MachineError
 
 _FOLDER = Path(__file__).parents[1]
 _FLAGS = ("-std=gnu11", "-O2", "-g1", "-Wall", "-Wextra", "-pthread")
 _COMPILERS = ("cc", "gcc", "clang")
 _COMPILER_FIX = "apt install gcc libc6-dev"
+
+
+FOLDER = "ACCEL_MAGIC_LAB_PROGRAMS"
+"""Environment variable with the folder of what is compiled; the lab sets it in its guest to the host's folder."""
+
+
+def folder() -> Path:
+    """Return the folder for what is compiled here. Raises MachineError: there is no place for it."""
+    given = os.environ.get(FOLDER)
+    return Path(given) if given else cache.own("lab", "programs")
 
 
 @dataclass(frozen=True)
@@ -93,19 +104,26 @@ def compile_program(
     found = _compiler(program, compiler)
     flags = (*_FLAGS, *program.flags, *more_flags)
     digest = hashlib.sha256("\0".join((found, *flags, *program.libraries)).encode())
-    for name in (*program.sources, *program.headers):
-        digest.update((_FOLDER / name).read_bytes())
-    target = Path(folder) / f"{program.name}-{digest.hexdigest()[:16]}{program.suffix}"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Built under another name: whoever finds the program finds all of it.
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{program.name}-") as scratch:
-        built = Path(scratch) / program.name
-        sources = (str(_FOLDER / name) for name in program.sources)
-        _run(program, [found, *flags, "-o", str(built), *sources, *program.libraries])
-        built.replace(target)
-    return target
+    for source in (*program.sources, *program.headers):
+        digest.update((_FOLDER / source).read_bytes())
+    name = f"{program.name}-{digest.hexdigest()[:16]}"
+    try:
+        place = cache.make(Path(folder))
+        if kept := cache.find(place, name, program.suffix):
+            return kept
+        # Built under another name: whoever finds the program finds all of it.
+        with tempfile.TemporaryDirectory(dir=place, prefix=f".{program.name}-") as scratch:
+            built = Path(scratch) / program.name
+            sources = (str(_FOLDER / one) for one in program.sources)
+            _run(program, [found, *flags, "-o", str(built), *sources, *program.libraries])
+            return cache.keep(built, place, name, program.suffix)
+    except OSError as error:
+        raise MachineError(
+            f"{program.name} cannot be put into {folder}",
+            why=str(error),
+            fix="free some space, or name a folder that can be written",
+            code="program.not-kept",
+        ) from None
 
 
 def _run(program: Program, command: list[str]) -> None:

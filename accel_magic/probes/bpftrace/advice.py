@@ -389,7 +389,7 @@ def _line(groups: Sequence[_Group], found: _Findings, *, pid: str, lists: bool) 
     if everybody:
         found.notes["without --scope all, only hits of this notebook's processes count"] = None
     if set(_SCHEDULER) <= set(words):
-        found.notes["%%ktrace offcpu measures waits of threads, and says what each was for"] = None
+        found.notes["%%ktrace offcpu measures how long threads wait, and for what"] = None
     if any("intel_vpu:" in word for word in words):
         found.notes["%%ktrace npu traces all that is worth knowing of this driver"] = None
     if any(presets.LOADER in word for word in words):

@@ -148,6 +148,7 @@ _TYPE: Final = re.compile(
 )
 _DEEPEST: Final = 60
 _LONGEST: Final = 200_000
+_LONGEST_HEAD: Final = 5_000
 
 
 class _NotUnderstoodError(Exception):
@@ -194,6 +195,8 @@ def _block(head: str, body: str) -> Block:
 
 def _split_head(head: str) -> tuple[str, str | None]:
     """Split `probe, probe /filter/`; a path in a probe has slashes too, but never a space before one."""
+    if len(head) > _LONGEST_HEAD:
+        return head, None
     found = re.fullmatch(r"(?P<probes>.*?\S)\s+/(?P<test>.*)/", head, re.DOTALL)
     if found is None:  # kprobe:f/pid == 1/
         found = re.fullmatch(r"(?P<probes>.*:[^\s:/]+)/(?P<test>.*[^\w].*)/", head, re.DOTALL)

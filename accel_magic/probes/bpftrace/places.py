@@ -98,7 +98,7 @@ def place_of(text: str) -> Place:
     kind = _SHORT.get(head, head)
     if colon and kind in _PLACES:
         return _PLACES[kind](text, kind, rest)
-    if colon:  # MODULE:FUNCTION, which is a probe of %%ktrace
+    if colon and ":" not in rest:  # MODULE:FUNCTION, which is a probe of %%ktrace
         return _kernel(text, "kprobe", text)
     return _none(text, "it is not a probe of bpftrace that is known here")
 

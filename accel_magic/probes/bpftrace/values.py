@@ -53,7 +53,7 @@ _TEXT_CALLS: Final = {
 
 
 class LackingError(Exception):
-    """Some part has no equivalent; the text says which and what comes closest."""
+    """Some part has no equivalent; the text names it, and what comes closest."""
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from accel_magic.profiles.iaprof.convert import from_profile
 from accel_magic.profiles.iaprof.model import REASONS, IaprofProfile, Kernel
 from accel_magic.profiles.iaprof.parse import read
-from accel_magic.profiles.iaprof.result import IaprofResult, open_profile
 from accel_magic.profiles.iaprof.write import write
 
 __all__ = [
     "REASONS",
     "IaprofProfile",
-    "IaprofResult",
     "Kernel",
     "from_profile",
-    "open_profile",
     "read",
     "write",
 ]

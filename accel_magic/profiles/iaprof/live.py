@@ -19,7 +19,6 @@ from accel_magic.profiles.iaprof import keeper
 from accel_magic.profiles.iaprof.cut import between
 from accel_magic.profiles.iaprof.parse import read
 from accel_magic.profiles.iaprof.requirements import Requirement, program, requirements, unmet
-from accel_magic.profiles.iaprof.result import IaprofResult
 from accel_magic.profiles.model import Lost
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _MATCHED: Final = re.compile(r"matched: (\d+) unmatched: (\d+)")
 
 
 class IaprofRun:
-    """iaprof around a block: `start` and `stop`, or all of it as a context manager; `result` then holds the profile.
+    """iaprof around a block: `start` and `stop`, or all of it as a context manager; then `profile` holds it.
 
     iaprof ends with this process, however that ends.
 
@@ -70,14 +69,16 @@ class IaprofRun:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._started, self._go_ns = "", 0
         self._halt_ns: int | None = None
-        self._result: IaprofResult | None = None
+        self._profile: IaprofProfile | None = None
 
     @property
-    def result(self) -> IaprofResult:
+    def profile(self) -> IaprofProfile:
         """What was recorded. Raises TraceStateError until it was stopped."""
-        if self._result is None:
-            raise TraceStateError("iaprof has no result yet", why="it was not stopped", fix="ask after the block")
-        return self._result
+        if self._profile is None:
+            raise TraceStateError(
+                "iaprof has no profile yet", why="it was not stopped", fix="ask after the block", code="trace.no-result"
+            )
+        return self._profile
 
     def prepare(self) -> Path:
         """Check what iaprof needs, and find it; nothing is started yet.
@@ -111,7 +112,7 @@ class IaprofRun:
             f"--interval={self._interval_ms}",
             f"--eu-stall-subsample={self._subsample}",
         ]
-        self._result = None
+        self._profile = None
         try:
             self._scratch = scratch.make("iaprof")
             self._keeper = self._kept(command, self._scratch)
@@ -135,11 +136,8 @@ class IaprofRun:
         """Let the recording end here: what is sampled from here to `stop` is left out."""
         self._halt_ns = time.monotonic_ns()
 
-    def stop(self, value: object = None) -> IaprofResult:
+    def stop(self) -> IaprofProfile:
         """End the recording and read it.
-
-        Args:
-            value: The profiled code's own value, for the result.
 
         Raises:
             MachineError: Nothing was recorded; with what iaprof said.
@@ -155,8 +153,8 @@ class IaprofRun:
             # What came after its last interval iaprof throws away: let one more end after the last of our work.
             time.sleep(max(2 * self._interval_ms / 1000 - (time.monotonic_ns() - end_ns) / 1e9, 0))
             profile = self._read(self._end(), ended_before=ended_before)
-            self._result = IaprofResult(between(profile, self._go_ns, end_ns), value)
-            return self._result
+            self._profile = between(profile, self._go_ns, end_ns)
+            return self._profile
         finally:
             self.abort()
 

@@ -21,7 +21,7 @@ from accel_magic.profiles.iaprof.model import (
     Runs,
     Stalls,
 )
-from accel_magic.profiles.model import Lost
+from accel_magic.profiles.model import Lost, kind_of_loss
 from accel_magic.traces.packing import pack_numbers, unpack_numbers
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def from_dict(data: dict[str, Any]) -> IaprofProfile:
         metrics=Metrics(**columns["metrics"]),
         dropped=MappingProxyType({_text(reason): _whole(count) for reason, count in data["dropped"].items()}),
         notes=tuple(map(_text, data["notes"])),
-        lost=tuple(Lost(_whole(count), _text(why)) for count, why in data["lost"]),
+        lost=tuple(Lost(_whole(count), _text(why), *map(kind_of_loss, kind)) for count, why, *kind in data["lost"]),
         subsample=_whole(data["subsample"]),
         started=_text(data["started"]),
         machine=MappingProxyType({_text(name): _text(value) for name, value in data["machine"].items()}),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def samples(profile: IaprofProfile) -> pd.DataFrame:
     """One row per `eustall` line.
 
-    Columns: `interval` (its number), `time_s` (when it began, since the profile's start), `kernel` (symbol, category),
+    Columns: `interval` (its number), `time_ns` (when it began, since the profile's start), `kernel` (symbol, category),
     `kernel_id` (row of `kernels` by number), `offset` uint64, `instruction` (category), the ten reasons int64, `total`.
     """
     return _lines(profile, np.arange(len(profile.stalls))).assign(
@@ -44,8 +44,8 @@ def reasons(profile: IaprofProfile) -> pd.DataFrame:
 def intervals(profile: IaprofProfile) -> pd.DataFrame:
     """One row per interval.
 
-    Columns: `interval`, `time_s` and `length_s` (since the profile's start), `end_s` (on CLOCK_MONOTONIC), `samples`,
-    `active` and `stalled` int64, `frequency_MHz` and `busy_percent` Int64, NA where it has no such line.
+    Columns: `interval`, `time_ns` and `length_ns` (since the profile's start), `end_ns` (on CLOCK_MONOTONIC),
+    `samples`, `active` and `stalled` int64, `frequency_MHz` and `busy_percent` Int64, NA where it has no such line.
     """
     found = profile.intervals
     by_reason = np.zeros((len(found.number), len(REASONS)), np.int64)
@@ -53,9 +53,9 @@ def intervals(profile: IaprofProfile) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "interval": found.number,
-            "time_s": found.start_ns / 1e9,
-            "length_s": found.lengths_ns / 1e9,
-            "end_s": found.end_ns / 1e9,
+            "time_ns": found.start_ns,
+            "length_ns": found.lengths_ns,
+            "end_ns": found.end_ns,
             "samples": by_reason.sum(axis=1),
             "active": by_reason[:, 0],
             "stalled": by_reason[:, 1:].sum(axis=1),
@@ -65,12 +65,12 @@ def intervals(profile: IaprofProfile) -> pd.DataFrame:
 
 
 def metrics(profile: IaprofProfile) -> pd.DataFrame:
-    """One row per `metric` line: `interval`, `time_s`, `name` (category), `value` int64."""
+    """One row per `metric` line: `interval`, `time_ns`, `name` (category), `value` int64."""
     rows = profile.metrics.interval
     return pd.DataFrame(
         {
             "interval": profile.intervals.number[rows],
-            "time_s": profile.intervals.start_ns[rows] / 1e9,
+            "time_ns": profile.intervals.start_ns[rows],
             "name": _category(METRICS, profile.metrics.name),
             "value": profile.metrics.value,
         }
@@ -114,7 +114,7 @@ def _lines(profile: IaprofProfile, rows: NDArray[np.intp]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "interval": profile.intervals.number[interval],
-            "time_s": profile.intervals.start_ns[interval] / 1e9,
+            "time_ns": profile.intervals.start_ns[interval],
             "kernel": _category([one.symbol for one in profile.kernels], kernel),
             "kernel_id": kernel,
             "offset": stalls.offset[rows],

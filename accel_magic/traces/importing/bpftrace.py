@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.traces.importing import fields, spoken, units
+from accel_magic.traces.importing import fields, messages, units
 from accel_magic.traces.importing.bpftrace_maps import Maps, counted, read
 from accel_magic.traces.importing.columns import (
     FRACTION,
@@ -23,8 +23,8 @@ from accel_magic.traces.importing.columns import (
 from accel_magic.traces.importing.found import UNKNOWN, Found, Hits
 from accel_magic.traces.importing.lines import text
 from accel_magic.traces.importing.losses import rest_of
+from accel_magic.traces.importing.messages import Messages
 from accel_magic.traces.importing.names import PROBE_TEXT, of_bpftrace
-from accel_magic.traces.importing.spoken import Spoken
 from accel_magic.traces.importing.units import NANOSECONDS, Units
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _DAY_NS: Final = 86_400_000_000_000
 _OVERRIDE: Final = "a header such as TIME(ms), or accel_magic.open(path, units='ms'), gives another unit"
 
 
-def parse(blocks: Iterable[pa.BinaryArray], given: Units = Units()) -> Found:  # noqa: B008 - frozen
+def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
     """Read the text that bpftrace prints; `given` are the units that the user names."""
     rows, others = extract(blocks, LINE)
     maps = read(column(others, "text"))
@@ -99,29 +99,29 @@ def found(
     else:
         about = ()
     hits, notes = _hits(rows, given, clocks) if len(rows) else (None, ())
-    said = _spoken(lines, known) if hits is None and not maps.names_probes else Spoken()
+    printed = _printed(lines, known) if hits is None and not maps.names_probes else Messages()
     rest = rest_of(others, known=known)
-    about = (*about, *notes, *said.notes)
-    hits = hits or said.hits
+    about = (*about, *notes, *printed.notes)
+    hits = hits or printed.hits
     names = () if hits is None else hits.names
     recorded = () if hits is None else np.bincount(hits.name, minlength=len(names))
     lost += rest.lost
-    counts, bars, more = counted(maps, names, recorded, lost, given, others_count=said.rates is not None)
+    counts, bars, more = counted(maps, names, recorded, lost, given, others_count=printed.rates is not None)
     return Found(
         FORMAT,
         hits,
         counts,
         bars,
-        said.rates,
+        printed.rates,
         lost,
-        malformed + max(rest.malformed - understood - said.lines, 0),
+        malformed + max(rest.malformed - understood - printed.lines, 0),
         (*about, *more, *rest.notes),
     )
 
 
-def _spoken(lines: pa.Array, known: str) -> Spoken:
+def _printed(lines: pa.Array, known: str) -> Messages:
     """Read the lines that no map's and no heading's pattern takes."""
-    return spoken.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
+    return messages.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
 
 
 def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> bool:

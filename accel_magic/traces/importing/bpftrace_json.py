@@ -9,7 +9,6 @@ from accel_magic.traces.importing import bpftrace
 from accel_magic.traces.importing.bpftrace_maps import Bar, Maps, read
 from accel_magic.traces.importing.columns import column, extract
 from accel_magic.traces.importing.lines import split
-from accel_magic.traces.importing.units import Units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from accel_magic.traces.importing.found import Found
+    from accel_magic.traces.importing.units import Units
 
 LINE: Final = r'^\s*\{\s*"type"\s*:\s*"[a-z_]+"\s*,.*\}\s*$'
 _TEXT: Final = frozenset({"printf", "time", "cat", "system", "join"})
@@ -24,7 +24,7 @@ _PIECE: Final = 10_000
 _LARGEST: Final = 1 << 62
 
 
-def parse(blocks: Iterable[pa.BinaryArray], given: Units = Units()) -> Found:  # noqa: B008 - frozen
+def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
     """Read the objects; lines of other kinds are counted as not understood. `given` are units that the user names."""
     printed, maps, tally, title = [], Maps(), {"lost": 0, "malformed": 0}, ""
     for lines in blocks:

@@ -35,16 +35,14 @@ _BAR: Final = re.compile(
     r"\s*(?:\[(?P<low>-?\d{1,18}[kKMGTPE]?)(?:, ?(?P<high>-?\d{1,18}[kKMGTPE]?|\.\.\.)[)\]]|\])|\((?:\.\.\.), ?"
     r"(?P<below>-?\d{1,18}[kKMGTPE]?)[)\]])\s+(?P<count>\d{1,18})\s*\|.*"
 )
-_UNITS: Final = {
-    unit: 1 << (10 * power) for power, letters in enumerate(("Kk", "M", "G", "T", "P", "E"), 1) for unit in letters
-}
+_UNITS: Final = {"k": 1 << 10, **{unit: 1 << (10 * power) for power, unit in enumerate("KMGTPE", 1)}}
 _MAP_LINE: Final = r"^(?:@|\s*\[-?\d|\s*\(\.\.\.|\s+\S|\]: \d|, .*\]: \d)"
 
 _DURATION_WORDS: Final = {
     **{word: unit for word, unit in units.WORDS.items() if word != "s"},
     **dict.fromkeys(("latency", "lat", "duration", "dur", "delay", "elapsed", "took", "time"), ""),
 }
-"""Words in a map's name that say its values are durations, and the unit; '' if they name none."""
+"""Words in a map's name that mean its values are durations, and the unit; '' if they name none."""
 
 _COUNTS: Final = frozenset(("call", "calls", "count", "counts", "hit", "hits", "num", "n", "cnt", "events", "freq"))
 """Words in a map's name that say it counts."""
@@ -269,8 +267,8 @@ def _durations(maps: Maps, given: Units) -> tuple[tuple[Bars, ...], list[str]]:
     if unknown:
         shown = ", ".join(dict.fromkeys(unknown))
         notes.append(
-            f"histograms left out, since no name (@ns, @us, @ms) and no title says that they are durations: {shown}; "
-            f"accel_magic.open(path, units={{'{unknown[0]}': 'us'}}) says so"
+            f"histograms left out, because neither a name (@ns, @us, @ms) nor a title gives a unit of time: {shown}; "
+            f"accel_magic.open(path, units={{'{unknown[0]}': 'us'}}) gives one"
         )
     return tuple(bars), list(dict.fromkeys(notes))
 
@@ -282,7 +280,7 @@ def _unit(name: str, title: str, given: Units) -> tuple[str, list[str]]:
     words = [_DURATION_WORDS[word] for word in reversed(_words(name)) if word in _DURATION_WORDS]
     own = next(filter(None, words), "")
     if own:
-        note = f"@{name} is taken as {own}, as its name says; the line above it says {title}"
+        note = f"@{name} is taken as {own} because of its name; the line above it names {title}"
         return own, [note] if title not in ("", own) else []
     if title or not words:
         return title, []

@@ -1,4 +1,4 @@
-"""Units of the times and durations in bpftrace's output: what a file says, what the user says, what is guessed."""
+"""Units of the times and durations in bpftrace's output: named by the file, named by the user, or guessed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ WORDS: Final[Mapping[str, str]] = {word: unit for unit, words in _SPELLINGS.item
 ANY: Final = "|".join(sorted(WORDS, key=len, reverse=True))
 """Regular expression of a unit's spelling, the longest first."""
 
-_UNMISTAKABLE: Final = "|".join(sorted((word for word in WORDS if len(word) > 3), key=len, reverse=True))
+_ALONE: Final = "|".join(
+    sorted((word for word, unit in WORDS.items() if unit != "s" and "sec" in word), key=len, reverse=True)
+)
+"""Spellings that head a column of times by themselves."""
 _CLOCK: Final = "time|timestamp|tstamp|ts|elapsed|uptime|when|clock"
 HEADER: Final = (
     rf"(?i)^\W*(?:(?:{_CLOCK})(?:[ \t]*[(\[][ \t]*(?P<in_brackets>{ANY})[ \t]*[)\]]|_(?P<joined>{ANY}))"
-    rf"|(?P<alone>{_UNMISTAKABLE}))[ \t,;|]+[A-Za-z_][^:]*$"
+    rf"|(?P<alone>{_ALONE}))[ \t,;|]+[A-Za-z_][^:]*$"
 )
 """A line of column names whose first column is a time with its unit: `TIME(ms)  FUNCTION`."""
 
@@ -51,13 +54,13 @@ _HOW: Final = "units='ms', or units={'time': 'ms', '@latency': 'us'}; units are 
 
 @dataclass(frozen=True)
 class Units:
-    """What the user says: `general` where the file names no unit, `named` for the times or for a map in any case."""
+    """Units that the user names: `general` applies if the file names none, `named` overrides what it names."""
 
     general: str = ""
     named: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether anything was said."""
+        """Whether any is named."""
         return bool(self.general or self.named)
 
 
@@ -92,11 +95,11 @@ def of_header(line: str) -> str:
 
 def of_title(line: str) -> str:
     """Unit of the values in the histogram below this line; '' if it names none."""
-    return _found(re.search(TITLE, line))
+    return "" if line.startswith("@") else _found(re.search(TITLE, line))
 
 
 def of_headers(lines: Iterable[str]) -> tuple[str, ...]:
-    """Different units that lines of column names tell for their times."""
+    """Different units that lines of column names give for their times."""
     return tuple(dict.fromkeys(filter(None, map(of_header, lines))))
 
 

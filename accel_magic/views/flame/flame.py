@@ -17,7 +17,7 @@ from bokeh.models.dom import HTML
 from bokeh.models.ui import Pane
 from bokeh.plotting import figure as bokeh_figure
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ProbeError, ResultError
 from accel_magic.profiles.model import Profile, State
 from accel_magic.views.flame import colors
 from accel_magic.views.flame.cells import grid_of
@@ -102,7 +102,8 @@ def flame(
         A Bokeh layout, which also displays itself in a notebook.
 
     Raises:
-        ProbeError: Nothing to draw, or nothing to compare with.
+        ProbeError: No such colours, or no baseline for them.
+        ResultError: Nothing to draw, or nothing to compare with.
 
     """
     _check(profile, baseline, color)
@@ -128,16 +129,20 @@ def flame(
 
 def _check(profile: Profile, baseline: Profile | None, color: str) -> None:
     if color not in COLORS:
-        raise ProbeError(f"no colours by {color!r}", fix=f"choose one of {', '.join(COLORS)}")
+        raise ProbeError(f"no colours by {color!r}", fix=f"choose one of {', '.join(COLORS)}", code="figure.no-colors")
     if color == "change" and baseline is None:
-        raise ProbeError("no change to colour by", fix="give a baseline to compare with")
+        raise ProbeError("no change to colour by", fix="give a baseline to compare with", code="figure.no-baseline")
     if profile.total == 0:
-        raise ProbeError(
-            "nothing to draw a flame graph of", why=f"no sample of the profile weighs anything ({len(profile.samples)})"
+        raise ResultError(
+            "nothing to draw a flame graph of",
+            why=f"no sample of the profile weighs anything ({len(profile.samples)})",
+            code="result.empty-figure",
         )
     if baseline is not None and baseline.unit != profile.unit:
-        raise ProbeError(
-            "these profiles cannot be compared", why=f"one is in {profile.unit}, the other in {baseline.unit}"
+        raise ResultError(
+            "these profiles cannot be compared",
+            why=f"one is in {profile.unit}, the other in {baseline.unit}",
+            code="result.different-units",
         )
 
 

@@ -30,7 +30,7 @@ from bokeh.models.annotations import BoxAnnotation, ColorBar
 from bokeh.models.dom import HTML
 from bokeh.models.ui import Pane
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.profiles.model import NO_TIME, Profile, State, Unit
 from accel_magic.views.flame.cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
 from accel_magic.views.format import BYTES, DURATIONS, bytes_text, count_text, duration_text
@@ -121,15 +121,16 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS, ste
         A Bokeh layout, which also displays itself in a notebook.
 
     Raises:
-        ProbeError: No sample has a time.
+        ResultError: No sample has a time.
 
     """
     grid = grid_of(profile, rows)
     summed = sums(profile, grid)
     if not summed.states:
-        raise ProbeError(
+        raise ResultError(
             "a heatmap needs times",
             why=f"no sample of this profile has one ({profile.origin or 'its origin is not known'})",
+            code="result.no-times",
         )
     scales = {states: _scale(_shown(summed, states), profile.unit, _height(grid)) for states in _choices(summed.states)}
     first = scales[summed.states]

@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.by_stack import combine, where
-from accel_magic.errors import ProbeError
+from accel_magic.analysis.by_stack import STACKS, combine, where
+from accel_magic.errors import ProbeError, ResultError
 from accel_magic.profiles.model import Frame, Kind, Lost, State
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces import stacks
 from accel_magic.traces.recording import Column, Events
-from accel_magic.traces.result import TraceResult
-from accel_magic.views.figures import KINDS
 
 MAIN = Frame("main", Kind.PYTHON, "/home/me/cell.py", 10)
 WORK = Frame("work", Kind.PYTHON, "/home/me/cell.py", 3)
@@ -59,11 +57,11 @@ def test_each_event_has_the_number_of_its_merged_stack(result):
 
 def test_stacks_are_counted_and_measured_the_most_frequent_first(result):
     table = result.stacks
-    assert list(table.columns) == ["stack", "hits", "total", "mean", "p50", "p99", "frames", "where"]
+    assert list(table.columns) == list(STACKS)
     assert table["stack"].tolist() == [0, 1, 2]
     assert table["hits"].tolist() == [3, 2, 1]
-    assert table.loc[0, ["total", "mean", "p50", "p99"]].tolist() == [600, 200, 200, 300]
-    assert table.loc[1, ["total", "mean", "p50", "p99"]].isna().all()
+    assert table.loc[0, ["total_ns", "mean_ns", "p50_ns", "p99_ns"]].tolist() == [600, 200, 200, 300]
+    assert table.loc[1, ["total_ns", "mean_ns", "p50_ns", "p99_ns"]].isna().all()
     assert table["frames"].tolist() == [
         (MAIN, WORK, READ, SYSCALL),
         (MAIN, WORK, SYSCALL),
@@ -80,7 +78,7 @@ def test_functions_are_grouped_apart_and_can_be_chosen(result):
         ("sys_enter_close", 1, 2),
     ]
     assert result.by_stack("sys_enter_cl*")["hits"].tolist() == [2]
-    assert result.by_stack("sys_enter_read")["p50"].tolist() == [200, 7]
+    assert result.by_stack("sys_enter_read")["p50_ns"].tolist() == [200, 7]
     with pytest.raises(ProbeError, match="sys_enter_red was not traced") as caught:
         result.by_stack("sys_enter_red")
     assert "sys_enter_read" in caught.value.fix
@@ -99,8 +97,9 @@ def test_a_trace_without_stacks_says_how_to_get_them(make_recording):
     assert combine(result.recording) is None
     assert result.stacks_lost == 0
     for ask in (lambda: result.stacks, result.by_stack, result.profile):
-        with pytest.raises(ProbeError, match="no stacks") as caught:
+        with pytest.raises(ResultError) as caught:
             ask()
+        assert caught.value.code == "result.no-stacks"
         assert "--stacks" in caught.value.fix
 
 
@@ -133,17 +132,18 @@ def test_durations_that_nobody_measured_are_an_error(make_recording):
     keys = {name: Column(np.zeros(1, np.uint64)) for name in stacks.COLUMNS}
     result = TraceResult(make_recording([CLOSE], [(1, 0)], columns=keys, stacks=TABLE))
     assert result.profile().total == 1
-    with pytest.raises(ProbeError, match="nothing was measured"):
+    with pytest.raises(ResultError) as caught:
         result.profile("duration")
+    assert caught.value.code == "result.not-measured"
 
 
 def test_events_are_drawn_as_a_flame_graph_by_time_where_all_were_measured(result, monkeypatch):
     drawn = []
-    monkeypatch.setattr(ProfileResult, "figure", lambda self, kind: drawn.append((self.unit, self.total, kind)))
-    KINDS["flame"](result)
+    monkeypatch.setattr("accel_magic.views.profile.flame_figure", lambda made: drawn.append((made.unit, made.total)))
+    result.figure("flame")
     measured = replace(result.recording, plan=replace(result.plan, points=result.plan.points[:1]))
-    KINDS["flame"](TraceResult(replace(measured, load_events=lambda: only(result.recording.events, 0))))
-    assert drawn == [("calls", 7, "flame"), ("ns", 657, "flame")]
+    TraceResult(replace(measured, load_events=lambda: only(result.recording.events, 0))).figure("flame")
+    assert drawn == [("calls", 7), ("ns", 657)]
 
 
 def only(events, point):

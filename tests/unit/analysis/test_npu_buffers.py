@@ -23,7 +23,7 @@ def test_a_buffers_life_is_told_from_its_creation_to_its_end(story):
     s.close(9000, 7, A, tid=11)
 
     assert row(buffers(s.trace())) == {
-        "bo": A, "handle": 7, "size": 8192, "flags": 0x20003, "kind": "high memory, mappable, write-combined",
+        "bo": A, "handle": 7, "size_bytes": 8192, "flags": 0x20003, "kind": "high memory, mappable, write-combined",
         "owner": "user", "pid": 10, "file": FILE, "comm": "load", "vpu_addr": 0x1000_0000 + A,
         "created_ns": 1000, "create_ns": 50,
         "bound_ns": 2020, "bind_ns": 10, "last_used_ns": 3020, "pages": 4, "jobs": 2, "closed_ns": 9000,
@@ -53,7 +53,7 @@ def test_an_address_that_is_used_again_is_another_buffer(story):
         s.close(at + 200, 1, A)
 
     table = buffers(s.trace())
-    assert table["size"].tolist() == [4096, 8192, 12288]
+    assert table["size_bytes"].tolist() == [4096, 8192, 12288]
     assert table["pages"].tolist() == [1, 2, 3]
     assert table["freed_ns"].tolist() == [1205, 2205, 3205]
 
@@ -109,7 +109,7 @@ def test_buffers_older_than_the_trace_are_listed_with_what_is_known(story):
     assert table["bo"].tolist() == [A, B, B]
     assert table["jobs"].tolist() == [1, 1, 0]
     assert table["freed_ns"].dropna().to_dict() == {1: 3000}
-    assert table[["created_ns", "size", "pid"]].iloc[:2].isna().all(axis=None)
+    assert table[["created_ns", "size_bytes", "pid"]].iloc[:2].isna().all(axis=None)
 
 
 def test_a_creation_that_failed_has_no_object_and_one_refused_later_no_handle(story):
@@ -181,7 +181,7 @@ def test_a_creation_that_was_missed_shows_when_its_handle_is_made(story):
     table = buffers(s.trace(missed=2))
     assert table["bo"].tolist() == [0x5000, A, A, B, C]
     assert table["owner"].dropna().to_dict() == {1: "user", 2: "user", 3: "user", 4: "driver"}
-    assert table["size"].dropna().to_dict() == dict.fromkeys((1, 2, 3, 4), 8192)
+    assert table["size_bytes"].dropna().to_dict() == dict.fromkeys((1, 2, 3, 4), 8192)
     assert table["jobs"].dropna().to_dict() == {0: 0, 1: 0, 2: 1, 3: 0}
     # What is not in the trace may have been missed: a creation, or an end; an address given again shows the end.
     assert table["state"].tolist() == ["not known", "freed", "not known", "not known", "not known"]
@@ -198,7 +198,18 @@ def test_functions_alone_tell_how_many_buffers_there_were_and_whose(story):
     assert table["owner"].tolist() == ["user", "driver"]
     assert table["created_ns"].tolist() == [1000, 2040]
     assert table["state"].tolist() == ["not known"] * 2
-    unknown = ["bo", "handle", "size", "flags", "pages", "jobs", "create_ns", "bound_ns", "freed_ns", "lifetime_ns"]
+    unknown = [
+        "bo",
+        "handle",
+        "size_bytes",
+        "flags",
+        "pages",
+        "jobs",
+        "create_ns",
+        "bound_ns",
+        "freed_ns",
+        "lifetime_ns",
+    ]
     assert table[unknown].isna().all(axis=None)
 
 
@@ -219,7 +230,7 @@ def test_ioctls_alone_tell_the_users_buffers(story):
     s.buffer(2000, B, retval=-12)
 
     table = buffers(s.trace(without=("ivpu_gem_create_object", "ivpu_gem_bo_open")))
-    assert table["size"].tolist() == [8192]  # whole pages
+    assert table["size_bytes"].tolist() == [8192]  # whole pages
     assert row(table)["handle"] == 7
     assert row(table)["bo"] is None
 

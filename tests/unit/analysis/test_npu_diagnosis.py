@@ -18,7 +18,7 @@ from accel_magic.analysis.npu.messages import messages
 from accel_magic.analysis.npu.polls import polls
 from accel_magic.analysis.npu.rules import RULES
 from accel_magic.analysis.npu.trace import NpuTrace
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.trace import TraceResult
 
 A = 0xFFFF_8881_0000_1000
 US, MS, S = 1000, 1_000_000, 1_000_000_000
@@ -34,7 +34,7 @@ class Npu:
 
     def __init__(self, trace, *, limit_reached=False, machine=None):
         self.trace = trace
-        self.result = SimpleNamespace(recording=SimpleNamespace(limit_reached=limit_reached, machine=machine or {}))
+        self.recording = SimpleNamespace(limit_reached=limit_reached, machine=machine or {})
         self.jobs, self.buffers = jobs(trace), buffers(trace)
         self.polls, self.messages = polls(trace), messages(trace)
 

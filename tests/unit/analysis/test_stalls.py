@@ -9,8 +9,9 @@ from bokeh.models import Plot
 
 from accel_magic.analysis.stall_findings import RULES, findings
 from accel_magic.analysis.stalls import MEANINGS, StallTables, by_instruction, by_kernel, by_reason
-from accel_magic.errors import ProbeError
-from accel_magic.profiles.iaprof import REASONS, IaprofResult, read
+from accel_magic.errors import ResultError
+from accel_magic.profiles.iaprof import REASONS, read
+from accel_magic.results.iaprof import IaprofResult
 
 STACK = "main;launch"
 
@@ -179,8 +180,9 @@ def test_the_figure_of_utilisation_draws_both_metrics_over_time_and_thins_long_o
 
 @pytest.mark.parametrize(("kind", "given"), [("stalls", profile(metrics=[(1, 1)])), ("utilisation", profile(ROWS[0]))])
 def test_a_figure_of_nothing_says_why(kind, given):
-    with pytest.raises(ProbeError, match="to draw"):
+    with pytest.raises(ResultError) as error:
         IaprofResult(given).figure(kind)
+    assert error.value.code == "result.empty-figure"
 
 
 def test_tables_are_made_once():

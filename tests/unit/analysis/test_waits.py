@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_magic.analysis.waits import by_reason, reason, reasons, wait_column
+from accel_magic.analysis.waits import WAITS, reason, reasons, wait_column, waits_table
 from accel_magic.kernel.syscall_numbers import NUMBERS
 from accel_magic.probes.plan import Plan, ProbePoint
 from accel_magic.profiles.model import Frame, Kind
@@ -84,6 +84,7 @@ def recording():
         "time_ns": np.arange(rows, dtype=np.int64),
         "point": np.array(point, np.uint16),
         "pid": np.array(pid, np.int32),
+        "tid": np.array(pid, np.int32),
         "state": np.array(state, np.uint32),
         "syscall": np.array([NUMBERS.get(name, -1) for name in call], np.int32),
         "arg0": np.array(arg0, np.uint64),
@@ -136,13 +137,16 @@ def test_without_stacks_and_without_the_process_what_is_left_is_told(recording):
 
 
 def test_sums_are_those_of_the_waits_the_longest_first(recording):
-    frame = by_reason(recording)
+    table = waits_table(recording, None)
 
+    assert dict(table.dtypes.astype("str")) == WAITS
+    assert set(table["where"]) == {""}  # without stacks
+    frame = table.set_index("reason").drop(columns=["where", "threads"])
     assert frame.index.tolist()[0] == "the GIL"
-    assert frame.loc["the GIL"].to_dict() == {"waits": 2, "total": 150, "mean": 75, "longest": 100}
-    assert frame.loc["lock"].to_dict() == {"waits": 3, "total": 39, "mean": 13, "longest": 24}
-    assert frame["total"].sum() == sum(row[-2] for row in ROWS)
-    assert frame["total"].is_monotonic_decreasing
+    assert frame.loc["the GIL"].to_dict() == {"waits": 2, "total_ns": 150, "mean_ns": 75, "max_ns": 100}
+    assert frame.loc["lock"].to_dict() == {"waits": 3, "total_ns": 39, "mean_ns": 13, "max_ns": 24}
+    assert frame["total_ns"].sum() == sum(row[-2] for row in ROWS)
+    assert frame["total_ns"].is_monotonic_decreasing
 
 
 def test_the_reason_is_a_column_of_the_events(recording):

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.flames.accelerator import busy
 from accel_magic.flames.merge import profile_of
 from accel_magic.profiles.model import Frame, Kind, State
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces import store
 from accel_magic.traces.recording import Column, Events
-from accel_magic.traces.result import TraceResult
 from accel_magic.traces.stacks import PYTHON, table
 
 RECORDING = Path(__file__).parents[3] / "notebooks/recordings/npu_faults_7.2-parallel.parquet"
@@ -76,4 +77,4 @@ def test_each_job_hangs_under_the_line_that_submitted_it(recorded, stacks_of):
 
 
 def samples_by_stack(profile):
-    return {row.frames: row.samples for row in profile.stack_table().itertuples()}
+    return {row.frames: row.hits for row in profile_stacks(profile).itertuples()}

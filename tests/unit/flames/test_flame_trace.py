@@ -11,11 +11,11 @@ from accel_magic import session
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.flames import trace as traces
 from accel_magic.flames.options import FlameOptions, measured
-from accel_magic.flames.result import SampledResult
 from accel_magic.kernel import features
 from accel_magic.probes.plan import Plan
-from accel_magic.profiles.iaprof import IaprofResult, live, read
+from accel_magic.profiles.iaprof import live, read
 from accel_magic.profiles.model import State
+from accel_magic.results.flame import SampledResult
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_without_privilege_a_thread_samples_and_the_result_says_so(no_privilege)
     result = t.result
     assert type(result) is SampledResult
     assert any("tracing needs root (no CAP_BPF)" in note for note in result.profile.notes)
-    assert result.profile.total == result.samples["weight"].sum()
+    assert result.profile.total == result.samples["weight_ns"].sum()
     row = result.threads.set_index("tid").loc[threading.get_native_id()]
     assert row["cpu_ns"] == pytest.approx(150e6, abs=30e6)  # by the thread's own clock
     assert row["off_cpu_ns"] >= 95e6
     ran = result.profile.select(result.profile.samples.state == State.CPU).frame_table()
-    assert ran.loc[ran["name"] == "spin", "total"].sum() == pytest.approx(150e6, abs=40e6)
+    assert ran.loc[ran["name"] == "spin", "total_ns"].sum() == pytest.approx(150e6, abs=40e6)
     assert accel_magic.last is result
 
 
@@ -151,7 +151,7 @@ class Iaprof:
             self.calls.append(name)
             if name == "stop" and self.error is not None:
                 raise self.error
-            return IaprofResult(read(io.BytesIO(b"interval\t0\t5.0\n"))) if name == "stop" else None
+            return read(io.BytesIO(b"interval\t0\t5.0\n")) if name == "stop" else None
 
         return call
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import accel_magic
+from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.flames import launches as watching
 from accel_magic.flames.launches import Launches
 from accel_magic.gpu import standin
@@ -162,7 +163,7 @@ def test_on_a_gpu_a_launch_takes_the_time_between_two_events_around_it(cu):
     short, long = sorted(worked.samples.weight.tolist())
     assert 0.9 * enclosing < long <= enclosing
     assert 0 < short < long / 3
-    paths = [[frame.name for frame in frames] for frames in worked.stack_table()["frames"]]
+    paths = [[frame.name for frame in frames] for frames in profile_stacks(worked)["frames"]]
     assert all(path[-1] == "spin" and path[-2].endswith("<locals>.spin") for path in paths)
     assert any("between two events" in note for note in profile.notes)
     assert "CPU device (simulated)" in profile.banners[0]

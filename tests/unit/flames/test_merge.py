@@ -7,8 +7,8 @@ import pytest
 
 from accel_magic.flames.facts import FlameFacts, Launch
 from accel_magic.flames.merge import profile_of
-from accel_magic.flames.result import FlameResult
 from accel_magic.profiles.model import Frame, Kind, State
+from accel_magic.results.flame import FlameResult
 from accel_magic.traces.recording import Replayed
 from accel_magic.traces.stacks import PYTHON, table
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import accel_magic
-from accel_magic.flames.result import FlameResult, SampledResult
 from accel_magic.profiles.iaprof.model import IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
-from accel_magic.profiles.iaprof.result import IaprofResult
 from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, State
+from accel_magic.results.flame import FlameResult, SampledResult
+from accel_magic.results.iaprof import IaprofResult
 from accel_magic.traces.recording import Replayed
 
 MAIN = (Frame("<module>", Kind.PYTHON, "cell [3]", 2),)
@@ -97,7 +97,7 @@ def test_reopened_profiles_of_the_gpu_compare_as_they_did(maker, tmp_path):
     found = reopened[1].compare(reopened[0])
 
     pd.testing.assert_frame_equal(found.frames, expected.frames)
-    changes = found.frames.set_index("name")["total_change"]
+    changes = found.frames.set_index("name")["total_change_samples"]
     assert changes["sbid"] == pytest.approx(12 * (11 / 12 - 5 / 12))
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import accel_magic
 from accel_magic.flames.facts import FlameFacts, Launch
-from accel_magic.flames.result import FlameResult
 from accel_magic.profiles.model import Frame, Kind
+from accel_magic.results.flame import FlameResult
 
 MS = 1_000_000
 FUTEX, SLEEP = 202, 230
@@ -41,7 +41,7 @@ def test_threads_have_their_time_by_state_and_reason(result):
     assert rows.loc["MainThread", ["tid", "samples", "cpu_ns", "off_cpu_ns", "wall_ns", "accelerator_ns"]].tolist() == [
         *(100, 4, 40 * MS, 70 * MS, 110 * MS, 9 * MS)
     ]
-    assert rows[["sleep", "lock"]].to_numpy().tolist() == [[50 * MS, 20 * MS], [0, 7 * MS]]
+    assert rows[["sleep_ns", "lock_ns"]].to_numpy().tolist() == [[50 * MS, 20 * MS], [0, 7 * MS]]
     assert rows.loc["python", ["samples", "cpu_ns", "off_cpu_ns"]].tolist() == [0, 0, 7 * MS]
 
 
@@ -108,5 +108,5 @@ def test_an_error_and_a_loss_are_alarms_and_what_is_left_out_on_purpose_is_none(
     from accel_magic.views.flame_page import flame_headline
 
     recording = replace(result.recording, outcome="error", missed=2)
-    alarms = {note.text for note in flame_headline(FlameResult(recording)) if note.alarm}
+    alarms = {note.text for note in flame_headline(FlameResult(recording)._tables()) if note.alarm}
     assert alarms == {"2 hits were missed: the kernel could not run the probe", "the profiled code raised"}

@@ -14,8 +14,8 @@ import pytest
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats.recognise import FORMATS, recognise
-from accel_magic.profiles.result import ProfileResult
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.profile import ProfileResult
+from accel_magic.results.trace import TraceResult
 
 BPFTRACE = b"kprobe:m:f\n"
 FTRACE = b"  a-1   [000] .....  1.000001: sched_x: a=1\n"

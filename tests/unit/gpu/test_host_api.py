@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.analysis.gpu import host
-from accel_magic.errors import MachineError, ProbeError
+from accel_magic.analysis.gpu.frames import GpuFrames
+from accel_magic.errors import MachineError, ProbeError, ResultError
 from accel_magic.gpu import store
 from accel_magic.gpu.host_api import trace as host_trace
 from accel_magic.gpu.host_api.matching import matched
@@ -23,7 +24,7 @@ from accel_magic.gpu.host_api.results import NAMES, name_of
 from accel_magic.gpu.host_api.trace import HostTrace
 from accel_magic.gpu.host_api.users import asked_for, outermost
 from accel_magic.gpu.recording import API, LAUNCHES
-from accel_magic.gpu.result import GpuResult
+from accel_magic.results.gpu import GpuResult
 from accel_magic.traces import container
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
@@ -440,7 +441,7 @@ def test_kernels_are_placed_by_their_first_instruction_or_by_the_devices_model(t
             nvrtc.CpuKernel(ptx, "fill")[1, 32](np.zeros(32, np.int32))
 
     result = trace.result
-    spans = host.kernel_spans(result)
+    spans = host.kernel_spans(result.gpu)
 
     assert spans["launch"].tolist() == [0, 1, 2]
     assert (spans["end_ns"] - spans["start_ns"]).tolist() == result.launches["device_ns"].tolist()
@@ -466,7 +467,7 @@ def test_of_a_kernel_whose_end_is_not_known_the_beginning_is_drawn(ran):
 
 def test_on_the_simulated_device_a_kernel_waits_for_the_one_before(result):
     rows = [{"time_ns": 100, "device_ns": 1000}, {"time_ns": 200, "device_ns": 50}, {"time_ns": 5000, "device_ns": 7}]
-    spans = host.kernel_spans(GpuResult(replace(result.recording, launches=launches(*rows))))
+    spans = host.kernel_spans(GpuFrames(replace(result.recording, launches=launches(*rows))))
 
     assert spans[["start_ns", "end_ns"]].to_numpy().tolist() == [[100, 1100], [1100, 1150], [5000, 5007]]
 
@@ -483,8 +484,9 @@ def test_a_timeline_of_very_many_calls_keeps_the_longest_and_says_so(result):
 
 
 def test_a_trace_in_which_nothing_happened_has_no_timeline(result):
-    with pytest.raises(ProbeError, match="nothing to draw"):
+    with pytest.raises(ResultError) as error:
         result.figure("timeline")
+    assert error.value.code == "result.empty-figure"
 
 
 def test_the_option_of_the_magic_is_checked():

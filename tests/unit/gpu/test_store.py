@@ -96,6 +96,31 @@ def test_maps_of_one_name_are_told_apart_by_their_source(recording, tmp_path):
     assert result.maps.keys() == {"kernelcount.kernels", "mine.bpf.c.kernels"}
 
 
+def test_recordings_that_did_not_know_threads_have_none(recording, tmp_path, monkeypatch):
+    older = {name: kind for name, kind in LAUNCHES.items() if name != "tid"}
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "VERSION", 1)
+        path = store.save(replace(recording, launches=recording.launches[list(older)]), tmp_path / "old.parquet")
+
+    launches = accel_magic.open(path).launches
+
+    assert launches["tid"].isna().all()
+    assert launches.dtypes.equals(recording.launches.dtypes)
+    pd.testing.assert_frame_equal(launches[list(older)], recording.launches[list(older)])
+
+
+def test_a_recording_is_played_back_as_a_gpu_result(recording, tmp_path):
+    path = store.save(recording, tmp_path / "t.parquet")
+
+    result = accel_magic.replay(path, speed=10)
+
+    assert type(result) is accel_magic.GpuResult
+    assert accel_magic.last is result
+    assert result.recording.replayed.path == str(path)
+    assert result.launches.equals(recording.launches)
+    assert result.tools["kernelcount"][["warps", "threads"]].values.tolist() == [[7, 200], [1, 32]]
+
+
 def changed(path, target, edit):
     """The same file with another description."""
     table = pq.read_table(path)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.errors import ProbeError, RecordingError
+from accel_magic.errors import RecordingError, ResultError
 from accel_magic.profiles import chrome, folded
 from accel_magic.profiles.model import Frame, Kind, State
 
@@ -101,10 +101,10 @@ def test_slices_of_a_track_nest_in_any_profile(any_profile, tmp_path, build):
 
 
 def test_samples_without_times_cannot_be_drawn_over_time(build, tmp_path):
-    with pytest.raises(ProbeError, match="no times to export") as error:
+    with pytest.raises(ResultError) as error:
         chrome.write(build([((Frame("f"),), 1)], origin="folded stacks"), tmp_path / "p.json")
 
-    assert error.value.why == "folded stacks has samples without times"
+    assert error.value.code == "result.no-times"
     assert not (tmp_path / "p.json").exists()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 
 PERF = """\
 python3  123/456 [001]  5.000001:     250000 cpu-clock:u:
@@ -73,7 +73,7 @@ def shown(path):
         return  # what is left of it is a tracer's text
     json.dumps(result._repr_mimebundle_(), ensure_ascii=False).encode()  # as a notebook is stored
     assert len(result.samples) == len(result.profile.samples)
-    assert result.stacks["weight"].sum() == result.total
+    assert result.samples.filter(like="weight_").sum().item() == result.total
     assert folded.read(result.to_folded(path.with_name("again.folded"))).total == result.total
     again = accel_magic.open(result.to_parquet(path.with_name("again.parquet")))
     assert (type(again), again.total) == (type(result), result.total)

@@ -85,7 +85,7 @@ def test_samples_of_a_clock_weigh_their_period_and_have_times(read):
 def test_what_was_lost_or_not_understood_is_said(read):
     profile = read(MIXED)
 
-    assert profile.lost == ((12, "samples lost, as perf says"),)
+    assert profile.lost == ((12, "samples lost, as perf says", "lost"),)
     assert profile.notes == ("1 samples have no stack: they are the command's own", "1 lines were not understood")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from accel_magic.profiles.model import Frame, Kind
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 
 MS = 1_000_000
 
@@ -24,8 +24,8 @@ def test_what_is_known_of_the_whole(result):
 
 
 def test_samples_are_a_frame(result):
-    assert result.df is result.samples
-    assert result.samples[["time_ns", "tid", "state", "weight"]].to_numpy().tolist() == [
+    assert result.df is result.events is result.samples
+    assert result.samples[["time_ns", "tid", "state", "weight_ns"]].to_numpy().tolist() == [
         [0, 7, "cpu", 10 * MS],
         [5 * MS, 8, "cpu", 10 * MS],
         [10 * MS, 7, "cpu", 10 * MS],
@@ -35,7 +35,7 @@ def test_samples_are_a_frame(result):
 
 
 def test_stacks_are_named_by_their_labels(result):
-    assert result.stacks[["weight", "samples", "text"]].to_numpy().tolist() == [
+    assert result.stacks[["total_ns", "hits", "text"]].to_numpy().tolist() == [
         [20 * MS, 2, "<module> (model.py:3);Net.forward (model.py:12);gemm"],
         [15 * MS, 1, "<module> (model.py:3);Net.forward (model.py:12);futex_wait;lock"],
         [10 * MS, 1, "<module> (model.py:3);ivpu_ioctl [intel_vpu]"],
@@ -46,7 +46,10 @@ def test_stacks_are_named_by_their_labels(result):
 def test_the_top_frames_are_those_with_most_of_their_own(result):
     top = result.top(2)
 
-    assert top[["name", "own", "total"]].to_numpy().tolist() == [["gemm", 20 * MS, 20 * MS], ["lock", 15 * MS, 15 * MS]]
+    assert top[["name", "own_ns", "total_ns"]].to_numpy().tolist() == [
+        ["gemm", 20 * MS, 20 * MS],
+        ["lock", 15 * MS, 15 * MS],
+    ]
     assert top["own_share"].tolist() == [20 / 53, 15 / 53]
 
 
@@ -74,6 +77,10 @@ def test_every_export_gives_the_absolute_path_of_its_file(result, tmp_path, monk
         assert path.stat().st_size
 
 
+def _line(row):
+    return 0 if pd.isna(row["line"]) else row["line"]
+
+
 def test_a_frame_has_the_weight_of_every_sample_that_has_it_once(any_profile):
     @given(any_profile)
     def holds(profile):
@@ -84,10 +91,13 @@ def test_a_frame_has_the_weight_of_every_sample_that_has_it_once(any_profile):
             totals.update(dict.fromkeys(path, weight))
 
         found = {
-            Frame(row.name, Kind[row.kind.upper()], row.module, 0 if pd.isna(row.line) else row.line): row
-            for row in ProfileResult(profile).frames.itertuples(index=False)
+            Frame(
+                row["name"], Kind[row["kind"].upper()], row["module"], 0 if pd.isna(row["line"]) else row["line"]
+            ): row
+            for row in ProfileResult(profile).frames.to_dict("records")
         }
-        assert {frame: row.total for frame, row in found.items()} == +totals
-        assert {frame: row.own for frame, row in found.items() if row.own} == +own
+        unit = profile.unit
+        assert {frame: row[f"total_{unit}"] for frame, row in found.items()} == +totals
+        assert {frame: row[f"own_{unit}"] for frame, row in found.items() if row[f"own_{unit}"]} == +own
 
     holds()

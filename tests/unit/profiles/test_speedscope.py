@@ -69,7 +69,7 @@ def test_frames_that_open_and_close_become_stretches_with_times(tmp_path):
 
     profile = speedscope.read(file_of(tmp_path, evented(events, start=10)))
 
-    rows = profile.sample_table()[["time_ns", "weight"]].to_numpy().tolist()
+    rows = profile.sample_table()[["time_ns", f"weight_{profile.unit}"]].to_numpy().tolist()
     assert rows == [[0, 2e6], [2e6, 3e6], [5e6, 1e6], [6e6, 4e6], [20e6, 1e6]]
     assert dict(line.rsplit(" ", 1) for line in folded.lines(profile)) == {
         "main": "6000000",

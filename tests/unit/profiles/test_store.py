@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import store
-from accel_magic.profiles.model import Frame, Kind, Lost, Profile, Samples
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.profiles.model import LOSSES, Frame, Kind, Lost, Profile, Samples
 from accel_magic.profiles.store import Stored
+from accel_magic.results.profile import ProfileResult
 from accel_magic.traces import container
 from accel_magic.traces.packing import pack_numbers
 
@@ -38,7 +38,9 @@ def test_what_is_saved_is_read_back(any_profile, tmp_path):
             "duration_ns": st.integers(0, 2**62),
             "started": text,
             "machine": st.dictionaries(text, text, max_size=3),
-            "lost": st.lists(st.builds(Lost, st.integers(0, 2**62), text), max_size=3).map(tuple),
+            "lost": st.lists(st.builds(Lost, st.integers(0, 2**62), text, st.sampled_from(LOSSES)), max_size=3).map(
+                tuple
+            ),
             "notes": st.lists(text, max_size=3).map(tuple),
             "banners": st.lists(text, max_size=3).map(tuple),
         }
@@ -54,7 +56,7 @@ def test_what_is_saved_is_read_back(any_profile, tmp_path):
         for table in ("samples", "stacks", "frames"):
             pd.testing.assert_frame_equal(getattr(ours, table), getattr(theirs, table))
         assert (ours.lost, ours.total, ours.machine) == (theirs.lost, theirs.total, theirs.machine)
-        assert theirs.compare(ours).frames["own_change"].abs().sum() == 0
+        assert theirs.compare(ours).frames[f"own_change_{profile.unit}"].abs().sum() == 0
 
     holds()
 

@@ -14,14 +14,13 @@ import pytest
 
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan
-from accel_magic.traces import perfetto
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces.recording import Column, Events, Histograms, Replayed, Samples
-from accel_magic.traces.result import TraceResult
 
 
 def exported(recording, tmp_path):
     """The file's JSON, its fractions kept exactly."""
-    path = perfetto.export(TraceResult(recording), tmp_path / "t.json")
+    path = TraceResult(recording).to_perfetto(tmp_path / "t.json")
     assert path == tmp_path / "t.json"
     return json.loads(path.read_text("ascii"), parse_float=Decimal, parse_constant=pytest.fail)
 
@@ -243,7 +242,7 @@ def test_a_million_events_take_seconds_and_little_memory(traced, tmp_path):
     arrow_before = pool.max_memory()
     tracemalloc.start()
     start = time.perf_counter()
-    path = perfetto.export(TraceResult(recording), tmp_path / "t.json")
+    path = TraceResult(recording).to_perfetto(tmp_path / "t.json")
     took = time.perf_counter() - start
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -259,7 +258,7 @@ def test_an_export_that_fails_leaves_nothing(traced, tmp_path):
         raise RecordingError("events are gone", why="because", fix="none")
 
     with pytest.raises(RecordingError, match="events are gone"):
-        perfetto.export(TraceResult(replace(traced, load_events=fail)), tmp_path / "t.json")
+        TraceResult(replace(traced, load_events=fail)).to_perfetto(tmp_path / "t.json")
     with pytest.raises(RecordingError, match="it is a folder"):
-        perfetto.export(TraceResult(traced), tmp_path)
+        TraceResult(traced).to_perfetto(tmp_path)
     assert list(tmp_path.iterdir()) == []

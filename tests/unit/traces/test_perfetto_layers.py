@@ -10,10 +10,9 @@ import pytest
 
 from accel_magic.analysis.npu.layer_names import LAYERS
 from accel_magic.analysis.npu.layers import COLUMNS
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces import perfetto_layers
-from accel_magic.traces.perfetto import export
 from accel_magic.traces.perfetto_layers import FIRST_PID, JOBS_PID, layers
-from accel_magic.traces.result import TraceResult
 
 PIDS = {name: FIRST_PID + number for number, name in enumerate(LAYERS)}
 
@@ -164,7 +163,7 @@ def test_every_step_is_written_once_whatever_their_number(monkeypatch, count):
 def test_a_trace_of_the_driver_is_exported_with_its_layers_and_another_without(make_recording, tmp_path):
     def pids(probe):
         result = TraceResult(make_recording([probe], events=[(1000, 0, 500)]))
-        written = json.loads(export(result, tmp_path / "t.json").read_text("ascii"))
+        written = json.loads(result.to_perfetto(tmp_path / "t.json").read_text("ascii"))
         return {entry["pid"] for entry in written["traceEvents"] if entry["ph"] == "X"}
 
     assert pids("latency:kprobe:intel_vpu:ivpu_get_param_ioctl") == {100, PIDS["ioctl"]}

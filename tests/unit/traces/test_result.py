@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.trace import TraceResult
 
 
 @pytest.fixture
@@ -27,18 +27,18 @@ def test_latency_counts_all_calls_even_those_whose_event_was_lost(result):
     [row] = result.latency.to_dict("records")
 
     assert row["count"] == 10
-    assert row["mean"] == pytest.approx(5500)
-    assert row["max"] == 10_000
+    assert row["mean_ns"] == pytest.approx(5500)
+    assert row["max_ns"] == 10_000
     assert row["unfinished"] == 0
-    assert row["p50"] == pytest.approx(5000, rel=0.04)
-    assert row["p99"] == pytest.approx(10_000, rel=0.04)
+    assert row["p50_ns"] == pytest.approx(5000, rel=0.04)
+    assert row["p99_ns"] == pytest.approx(10_000, rel=0.04)
     assert row["histogram"].sum() == 10
 
 
 def test_no_quantile_lies_above_the_longest_call(make_recording):
     result = TraceResult(make_recording(["latency:kprobe:m:f"], hits=[1], durations={0: [1025]}))
 
-    assert result.latency[["p50", "p90", "p99"]].max(axis=None) <= 1025
+    assert result.latency[["p50_ns", "p90_ns", "p99_ns"]].max(axis=None) <= 1025
 
 
 def test_a_latency_probe_never_finished_has_no_quantiles_but_its_calls_under_way(make_recording):
@@ -47,7 +47,7 @@ def test_a_latency_probe_never_finished_has_no_quantiles_but_its_calls_under_way
     [row] = result.latency.to_dict("records")
 
     assert (row["count"], row["unfinished"]) == (0, 3)
-    assert np.isnan(row["p50"])
+    assert np.isnan(row["p50_ns"])
 
 
 def test_latency_is_empty_without_latency_probes(make_recording):

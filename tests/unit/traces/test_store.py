@@ -471,7 +471,7 @@ def test_a_file_without_permission_says_so(traced, tmp_path):
     tmp_path.chmod(0o755)
     code = (
         "import os, sys\nfrom accel_magic.traces import store\nfrom accel_magic.errors import RecordingError\n"
-        "import accel_magic.traces.result\n"
+        "import accel_magic.results.trace\n"
         "os.seteuid(65534)\ntry: store.load('t.parquet')\n"
         "except RecordingError as error: print(error)\n"
     )

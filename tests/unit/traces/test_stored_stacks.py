@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.profiles.model import Frame, Kind
-from accel_magic.traces import layout, perfetto, stacks, store
+from accel_magic.results.trace import TraceResult
+from accel_magic.traces import layout, stacks, store
 from accel_magic.traces.recording import Column, Events
-from accel_magic.traces.result import TraceResult
 
 frames = st.builds(
     Frame,
@@ -118,7 +118,7 @@ def test_stacks_that_contradict_themselves_are_refused(traced, change):
 
 
 def test_an_exported_event_has_its_stack_as_one_argument(stacked, tmp_path):
-    path = perfetto.export(TraceResult(stacked), tmp_path / "t.json")
+    path = TraceResult(stacked).to_perfetto(tmp_path / "t.json")
     events = [entry for entry in json.loads(path.read_text())["traceEvents"] if entry["ph"] in "Xi"]
     assert [entry["args"].get("stack") for entry in events] == ["f (cell.py:3);g (cell.py:9)"] * 2 + [None, None]
     assert not any("python_stack" in entry["args"] for entry in events)

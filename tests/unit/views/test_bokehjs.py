@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.trace import TraceResult
 from accel_magic.views import bokehjs
 from accel_magic.views.bokehjs import PLACEHOLDER, figure_html, scripts
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from accel_magic.analysis.findings import Finding, Findings
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.trace import TraceResult
 from accel_magic.views import npu_brief
 from accel_magic.views.npu import families_table, html, phases_table, summary
 from accel_magic.views.npu_brief import brief, sentences
@@ -19,9 +19,9 @@ FINDING = Finding("job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<mean
 def npu(make_recording):
     recording = make_recording(machine={"kernel": "7.2", "emulated": "yes"})
     return SimpleNamespace(
-        result=SimpleNamespace(recording=recording),
+        recording=recording,
         jobs=pd.DataFrame({"status": ["ok", "ok", "aborted"], "latency_ns": pd.array([1e6, 3e6, None], "Int64")}),
-        buffers=pd.DataFrame({"state": ["freed", "freed"], "size": pd.array([65536, 4096], "Int64")}),
+        buffers=pd.DataFrame({"state": ["freed", "freed"], "size_bytes": pd.array([65536, 4096], "Int64")}),
         mappings=pd.DataFrame({"pages": [1024, 16]}),
         messages=pd.DataFrame({"direction": ["from NPU", "to NPU", "from NPU"]}),
         polls=pd.DataFrame({"calls": [2823]}),
@@ -51,7 +51,7 @@ def test_each_sentence_has_its_numbers(npu):
 
 def test_what_was_not_traced_says_nothing(npu):
     npu.jobs = nothing(status="str", latency_ns="Int64")
-    npu.buffers = nothing(state="str", size="Int64")
+    npu.buffers = nothing(state="str", size_bytes="Int64")
     npu.mappings = nothing(pages="Int64")
     npu.messages = nothing(direction="str")
 
@@ -108,14 +108,18 @@ def traced(make_recording, npu):
 def test_the_result_of_a_cell_tells_it_in_brief(traced):
     result = traced("kprobe:intel_vpu:ivpu_open")
 
-    assert brief(result)[:-1] == sentences(result.npu)
-    assert brief(result)[-1] == "diagnose(): 1 problem, 2 rules looked at; problem: 1 of 3 jobs hung"
+    told = brief(result.recording, lambda: result.npu)
+    assert told[:-1] == sentences(result.npu)
+    assert told[-1] == "diagnose(): 1 problem, 2 rules looked at; problem: 1 of 3 jobs hung"
     assert "2 mappings of 1,040 pages" in result.summary()
     assert "2 mappings of 1,040 pages" in result._repr_mimebundle_()["text/html"]
 
 
 def test_other_traces_and_very_large_ones_are_not_analysed_for_it(traced, monkeypatch):
-    assert brief(traced("kprobe:xe:xe_open")) == []
-    assert brief(traced("kprobe:intel_vpu:ivpu_open", ())) == []
+    def told(*arguments):
+        return brief(traced(*arguments).recording, lambda: pytest.fail("taken apart"))
+
+    assert told("kprobe:xe:xe_open") == []
+    assert told("kprobe:intel_vpu:ivpu_open", ()) == []
     monkeypatch.setattr(npu_brief, "EVENTS_AT_ONCE", 1)
-    assert brief(traced("kprobe:intel_vpu:ivpu_open", ((10, 0), (20, 0)))) == []
+    assert told("kprobe:intel_vpu:ivpu_open", ((10, 0), (20, 0))) == []

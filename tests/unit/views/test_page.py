@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from accel_magic.errors import RecordingError
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 from accel_magic.views import bokehjs
 from tests.support.profiles import phases
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ResultError
 from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, State
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 from accel_magic.views import profile as page
 from accel_magic.views.tables import Table
 
@@ -52,6 +52,10 @@ def made(samples, **facts):
     return ProfileResult(builder.build(**facts))
 
 
+def html_of(result, *arguments, **options):
+    return page.profile_html(result.profile, result.frames, *arguments, **options)
+
+
 F, G, WAIT = Frame("f", Kind.PYTHON, "/src/a.py", 3), Frame("g", Kind.NATIVE), Frame("lock", Kind.WAIT)
 
 
@@ -73,7 +77,7 @@ def result():
 
 
 def test_the_headline_says_how_much_of_what_and_what_was_lost_and_why(result):
-    notes = page.profile_headline(result)
+    notes = page.profile_headline(result.profile)
 
     assert [note.text for note in notes] == [
         "100 ms",
@@ -89,13 +93,13 @@ def test_the_headline_says_how_much_of_what_and_what_was_lost_and_why(result):
 
 
 def test_counted_samples_are_told_exactly_and_once():
-    notes = page.profile_headline(made([((G,), 1_234_000), ((F,), 567)], origin="folded stacks"))
+    notes = page.profile_headline(made([((G,), 1_234_000), ((F,), 567)], origin="folded stacks").profile)
 
     assert [note.text for note in notes] == ["1,234,567 samples", "2 stacks", "0 lost", "folded stacks"]
 
 
 def test_bytes_are_told_in_readable_units_with_the_exact_sum():
-    (_, weight, *_) = page.profile_headline(made([((G,), 3 << 20)], unit="bytes"))
+    (_, weight, *_) = page.profile_headline(made([((G,), 3 << 20)], unit="bytes").profile)
 
     assert (weight.text, weight.hint) == ("3 MiB", "exactly 3,145,728 bytes")
 
@@ -108,7 +112,7 @@ def test_text_and_html_show_the_same_frames(result):
     ]
 
     lines = repr(result).splitlines()
-    cells = Reader(page.profile_html(result, figures=False)).cells
+    cells = Reader(html_of(result, figures=False)).cells
 
     assert [re.split(r"  +", line) for line in lines[-3:]] == wanted
     assert [cells[row : row + 6] for row in range(0, 18, 6)] == wanted
@@ -118,36 +122,36 @@ def test_text_and_html_show_the_same_frames(result):
 
 def test_no_text_of_a_profile_becomes_markup(result):
     evil = Frame(EVIL, Kind.PYTHON, f"/{EVIL}.py", 1)
-    source = page.profile_html(made([((evil,), 5)], origin=EVIL, notes=[EVIL], banners=[EVIL]), figures=False)
+    source = html_of(made([((evil,), 5)], origin=EVIL, notes=[EVIL], banners=[EVIL]), figures=False)
 
     assert "script" not in Reader(source).tags
-    assert Reader(page.profile_html(result, figures=False)).alarms == ["2 samples without a stack"]
+    assert Reader(html_of(result, figures=False)).alarms == ["2 samples without a stack"]
 
 
 def test_further_tables_and_another_headline_take_their_places(result):
     tables = [("waits", Table(("reason", "count"), (("GIL", "7"),), 1))]
     head = [page.Note("one of its own")]
 
-    assert "waits\nreason  count\nGIL         7" in page.profile_text(result, head, tables)
-    texts = Reader(page.profile_html(result, head, tables, figures=False)).texts
+    assert "waits\nreason  count\nGIL         7" in page.profile_text(result.profile, result.frames, head, tables)
+    texts = Reader(html_of(result, head, tables, figures=False)).texts
     assert "one of its own" in texts
     assert texts[-5:] == ["waits", "reason", "count", "GIL", "7"]
 
 
 def test_the_graph_is_in_the_page_where_there_is_something_to_draw(result):
-    assert 'data-accel-magic-figure="' in page.profile_html(result)
-    assert "data-accel-magic-figure=" not in page.profile_html(made([]))
+    assert 'data-accel-magic-figure="' in html_of(result)
+    assert "data-accel-magic-figure=" not in html_of(made([]))
     assert "data-accel-magic-figure=" not in result._repr_mimebundle_()["text/html"]  # no notebook here
 
 
 def test_banners_stand_on_the_page_once(result):
-    source = page.profile_html(result)
+    source = html_of(result)
 
     assert source.count('<div class="am-banner">REPLAY:') == 1
     assert r"class=\"banner\"" not in source  # which the graph alone has
 
 
-@pytest.mark.parametrize("kind", page.FIGURES)
+@pytest.mark.parametrize("kind", ["flame", "icicle", "heatmap"])
 def test_figures_are_drawn(result, kind):
     timed = replace(result.profile, samples=replace(result.profile.samples, time_ns=np.arange(3) * 1000 * MS))
 
@@ -164,13 +168,15 @@ def test_a_flame_has_its_root_below_and_an_icicle_above(result, monkeypatch):
 
 
 def test_figures_that_cannot_be_say_why(result):
-    with pytest.raises(ProbeError, match="no figure of kind 'pie'") as error:
-        result.figure("pie")
-    assert error.value.fix == "choose one of flame, icicle, heatmap"
-    with pytest.raises(ProbeError, match="nothing to draw"):
-        made([]).figure()
-    with pytest.raises(ProbeError, match="needs times"):
-        made([((G,), 1)]).figure("heatmap")
+    def code(result, kind):
+        with pytest.raises(ResultError) as error:
+            result.figure(kind)
+        return error.value.code
+
+    assert code(result, "pie") == "result.no-figure"
+    assert result.figures == ("flame", "icicle", "heatmap")
+    assert code(made([]), "flame") == "result.empty-figure"
+    assert code(made([((G,), 1)]), "heatmap") == "result.no-times"
 
 
 def test_a_comparison_says_that_totals_were_made_the_same(result):
@@ -187,7 +193,7 @@ def test_a_comparison_says_that_totals_were_made_the_same(result):
 
 
 def test_a_comparison_of_equal_totals_needs_no_such_note(result):
-    lines = page.comparison_lines(result.compare(result))
+    lines = page.comparison_lines(result.profile, result.profile)
 
     assert lines == ["100 ms beside a baseline of 100 ms"]
 
@@ -199,10 +205,12 @@ def test_different_units_compare_by_shares_only_and_have_no_graph(result, monkey
 
     assert "one counts ns, the other samples: only shares can be compared" in repr(comparison)
     assert "data-accel-magic-figure=" not in comparison._repr_mimebundle_()["text/html"]
-    with pytest.raises(ProbeError):
+    with pytest.raises(ResultError) as error:
         comparison.figure()
-    with pytest.raises(ProbeError, match="nothing to compare"):
+    assert error.value.code == "result.different-units"
+    with pytest.raises(ResultError) as error:
         result.compare(made([])).figure()
+    assert error.value.code == "result.empty-figure"
 
 
 def test_a_comparison_has_html_and_a_differential_graph(result, monkeypatch):

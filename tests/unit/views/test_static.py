@@ -6,12 +6,16 @@ import re
 import pytest
 
 from accel_magic.probes.plan import Skipped
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces.recording import Replayed
-from accel_magic.traces.result import TraceResult
 from accel_magic.views import static
-from accel_magic.views.static import bundle, result_html
+from accel_magic.views.static import result_html
 
 EVIL = "<script>alert('x')</script>"
+
+
+def html_of(result, **options):
+    return result_html(result._tables(), **options)
 
 
 class Reader(html.parser.HTMLParser):
@@ -39,7 +43,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_tables_show_exact_counts_and_latencies(rich_recording):
-    cells = Reader(result_html(TraceResult(rich_recording), figures=False)).cells
+    cells = Reader(html_of(TraceResult(rich_recording), figures=False)).cells
 
     assert cells[:5] == ["tracepoint:syscalls:sys_enter_read", "sys_enter_read", "40", "40/s", "0"]
     assert cells[5:10] == ["latency:uprobe:/usr/lib/libc.so.6:malloc", "malloc", "10", "10/s", "2"]
@@ -47,8 +51,8 @@ def test_tables_show_exact_counts_and_latencies(rich_recording):
 
 
 def test_losses_stand_out_only_when_there_are_any(rich_recording, make_recording):
-    assert "2 lost" in Reader(result_html(TraceResult(rich_recording), figures=False)).alarms
-    clean = result_html(TraceResult(make_recording(events=[(1, 0)])), figures=False)
+    assert "2 lost" in Reader(html_of(TraceResult(rich_recording), figures=False)).alarms
+    clean = html_of(TraceResult(make_recording(events=[(1, 0)])), figures=False)
     assert Reader(clean).alarms == []
     assert "0 lost" in clean
 
@@ -56,7 +60,7 @@ def test_losses_stand_out_only_when_there_are_any(rich_recording, make_recording
 def test_missed_hits_and_an_interrupted_cell_stand_out(make_recording):
     recording = make_recording(missed=2, outcome="interrupted", unpaired=[1])
 
-    alarms = Reader(result_html(TraceResult(recording), figures=False)).alarms
+    alarms = Reader(html_of(TraceResult(recording), figures=False)).alarms
 
     assert alarms == ["2 missed", "1 call not timed", "interrupted"]
 
@@ -65,10 +69,10 @@ def test_missed_hits_and_an_interrupted_cell_stand_out(make_recording):
 def test_a_replay_carries_its_banner(make_recording, figures):
     recording = make_recording(events=[(1, 0)], replayed=Replayed("f", f"Linux 7.2 {EVIL}"))
 
-    source = result_html(TraceResult(recording), figures=figures)
+    source = html_of(TraceResult(recording), figures=figures)
 
     assert "REPLAY: recorded on Linux 7.2 &lt;script&gt;" in source
-    assert "REPLAY" not in result_html(TraceResult(make_recording(events=[(1, 0)])), figures=figures)
+    assert "REPLAY" not in html_of(TraceResult(make_recording(events=[(1, 0)])), figures=figures)
 
 
 def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
@@ -76,7 +80,7 @@ def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
     plan = {"notes": (EVIL,), "skipped": (Skipped(EVIL, EVIL + '"'),)}
     recording = make_recording(points, [(1, 0, 5)], plan=plan, replayed=Replayed(EVIL, EVIL))
 
-    reader = Reader(result_html(TraceResult(recording), figures=False))
+    reader = Reader(html_of(TraceResult(recording), figures=False))
 
     assert "script" not in reader.tags
     assert EVIL in reader.cells
@@ -84,7 +88,7 @@ def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
 
 def test_rows_beyond_15_are_folded_away_and_beyond_500_only_counted(make_recording):
     points = [f"kprobe:m:f{i}" for i in range(600)]
-    source = result_html(TraceResult(make_recording(points, hits=range(1, 601), event_count=0)), figures=False)
+    source = html_of(TraceResult(make_recording(points, hits=range(1, 601), event_count=0)), figures=False)
 
     shown, folded = source.split("<details>")
 
@@ -92,11 +96,11 @@ def test_rows_beyond_15_are_folded_away_and_beyond_500_only_counted(make_recordi
     assert folded.count("<td>") / 2 == 485
     assert "585 more" in folded
     assert "and 100 more in the data frame" in folded
-    assert "<details>" not in result_html(TraceResult(make_recording(points[:15])), figures=False)
+    assert "<details>" not in html_of(TraceResult(make_recording(points[:15])), figures=False)
 
 
 def test_styles_apply_to_nothing_but_the_result(rich_recording):
-    style = re.search(r"<style>(.*?)</style>", result_html(TraceResult(rich_recording)), re.DOTALL)[1]
+    style = re.search(r"<style>(.*?)</style>", html_of(TraceResult(rich_recording)), re.DOTALL)[1]
     selectors = [selector for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
 
     assert len(selectors) > 10
@@ -107,7 +111,7 @@ def test_figures_are_those_that_have_something_to_show(rich_recording, make_reco
     monkeypatch.setattr(static, "scripts", lambda: "")
 
     def figures(recording):
-        return result_html(TraceResult(recording)).count("data-accel-magic-figure=") // 2
+        return html_of(TraceResult(recording)).count("data-accel-magic-figure=") // 2
 
     assert figures(rich_recording) == 3
     assert figures(make_recording(events=[(1, 0)])) == 2
@@ -115,7 +119,7 @@ def test_figures_are_those_that_have_something_to_show(rich_recording, make_reco
 
 
 def test_a_plain_script_gets_text_and_tables_without_figures(rich_recording):
-    shown = bundle(TraceResult(rich_recording))
+    shown = TraceResult(rich_recording)._repr_mimebundle_()
 
     assert shown["text/plain"].startswith("1 s, 50 hits")
     assert "<table>" in shown["text/html"]
@@ -126,6 +130,6 @@ def test_a_notebook_gets_bokehjs_before_its_figures(rich_recording, monkeypatch)
     monkeypatch.setattr(static, "has_kernel", lambda: True)
     monkeypatch.setattr(static, "scripts", lambda: "<script>BOKEHJS</script>")
 
-    source = bundle(TraceResult(rich_recording))["text/html"]
+    source = TraceResult(rich_recording)._repr_mimebundle_()["text/html"]
 
     assert 0 < source.index("BOKEHJS") < source.index("data-accel-magic-figure=")

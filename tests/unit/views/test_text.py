@@ -3,13 +3,12 @@
 import pytest
 
 from accel_magic.probes.plan import Skipped
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces.recording import Replayed
-from accel_magic.traces.result import TraceResult
-from accel_magic.views.text import summary
 
 
 def first_line(recording):
-    return summary(TraceResult(recording)).splitlines()[0]
+    return TraceResult(recording).summary().splitlines()[0]
 
 
 def test_the_headline_says_duration_hits_events_losses_and_scope(rich_recording):
@@ -45,11 +44,11 @@ def test_an_emulated_device_is_announced_live_and_replayed(make_recording):
     played = make_recording(machine=lab, replayed=Replayed("x.parquet", "Linux 6.12"))
 
     assert first_line(live) == "NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's"
-    assert summary(TraceResult(played)).splitlines()[:2] == ["REPLAY: recorded on Linux 6.12", first_line(live)]
+    assert TraceResult(played).summary().splitlines()[:2] == ["REPLAY: recorded on Linux 6.12", first_line(live)]
 
 
 def test_counts_and_latencies_stand_in_aligned_columns(rich_recording):
-    lines = summary(TraceResult(rich_recording)).splitlines()
+    lines = TraceResult(rich_recording).summary().splitlines()
     [read] = [line for line in lines if "sys_enter_read" in line]
     malloc, timed = [line for line in lines if "libc.so.6:malloc" in line]
     heads = [line for line in lines if line.startswith("probe ")]
@@ -63,13 +62,13 @@ def test_counts_and_latencies_stand_in_aligned_columns(rich_recording):
 
 
 def test_the_lost_column_is_left_out_when_nothing_was_lost(make_recording):
-    assert " lost\n" not in summary(TraceResult(make_recording(events=[(1, 0)])))
+    assert " lost\n" not in TraceResult(make_recording(events=[(1, 0)])).summary()
 
 
 def test_only_the_top_20_are_listed_and_the_rest_is_counted(make_recording):
     recording = make_recording([f"kprobe:m:f{i}" for i in range(1025)], hits=list(range(1025)), event_count=0)
 
-    text = summary(TraceResult(recording))
+    text = TraceResult(recording).summary()
 
     assert sum(line.startswith("kprobe:m:") for line in text.splitlines()) == 20
     assert "kprobe:m:f1024" in text
@@ -81,13 +80,13 @@ def test_functions_without_a_hit_are_listed_among_few_and_only_counted_among_man
     few = make_recording([f"kprobe:m:f{i}" for i in range(10)], hits=[3, *[0] * 9], event_count=0)
     many = make_recording([f"kprobe:m:f{i}" for i in range(11)], hits=[3, *[0] * 10], event_count=0)
 
-    assert summary(TraceResult(few)).count("kprobe:m:f") == 10
-    assert summary(TraceResult(many)).count("kprobe:m:f") == 1
-    assert summary(TraceResult(many)).endswith("\nand 10 without a hit")
+    assert TraceResult(few).summary().count("kprobe:m:f") == 10
+    assert TraceResult(many).summary().count("kprobe:m:f") == 1
+    assert TraceResult(many).summary().endswith("\nand 10 without a hit")
     assert len(TraceResult(many).counts) == 11
 
 
 def test_notes_of_the_plan_are_passed_on(make_recording):
     recording = make_recording(plan={"notes": ("2 aliases were merged",)})
 
-    assert "note: 2 aliases were merged" in summary(TraceResult(recording))
+    assert "note: 2 aliases were merged" in TraceResult(recording).summary()

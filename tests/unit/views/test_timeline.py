@@ -13,8 +13,8 @@ from bokeh.models import BoxSelectTool, ColumnDataSource, CustomJS, HoverTool, R
 from accel_magic.analysis.lanes import lanes
 from accel_magic.analysis.npu.layer_names import LAYERS
 from accel_magic.analysis.npu.layers import COLUMNS
-from accel_magic.errors import ProbeError
-from accel_magic.traces.result import TraceResult
+from accel_magic.errors import ResultError
+from accel_magic.results.trace import TraceResult
 from accel_magic.views import timeline_rows
 from accel_magic.views.timeline import COLORS, LAYER_NAMES, timeline
 from accel_magic.views.timeline_rows import DEVICE, drawing
@@ -26,7 +26,7 @@ class Told:
     """Steps and jobs, as the analyses give them, and the trace that they would be of."""
 
     def __init__(self, recording):
-        self.result = TraceResult(recording)
+        self.recording = recording
         self.trace = self
         self.timed = True
         self.rows = []
@@ -297,7 +297,7 @@ def test_what_an_emulated_device_did_says_so(told, make_recording):
     told.a_job(0, 1000)
     assert "NPU LAB" in json.dumps(json_item(timeline(told)))
 
-    told.result = TraceResult(make_recording())
+    told.recording = make_recording()
     assert "NPU LAB" not in json.dumps(json_item(timeline(told)))
 
 
@@ -325,14 +325,14 @@ def test_very_many_steps_stay_a_few_megabytes(told):
     turn = np.repeat(np.arange(25_000), len(one)) * len(one)
     for column in ("parent", "inside", "root"):
         many[column] = np.where(many[column] >= 0, many[column] + turn, -1)
-    item = type("Npu", (), {"calls": many, "jobs": told.jobs, "trace": told, "result": told.result})()
+    item = type("Npu", (), {"calls": many, "jobs": told.jobs, "trace": told, "recording": told.recording})()
 
     assert len(json.dumps(json_item(timeline(item)))) < 3_000_000
 
 
 @pytest.mark.parametrize(
     ("change", "what"),
-    [({"timed": False}, "needs times"), ({"rows": []}, "no steps to draw")],
+    [({"timed": False}, "result.no-times"), ({"rows": []}, "result.empty-figure")],
 )
 def test_nothing_to_draw_is_refused_with_the_reason(told, change, what):
     told.a_job(0, 1000)
@@ -340,8 +340,9 @@ def test_nothing_to_draw_is_refused_with_the_reason(told, change, what):
     for name, value in change.items():
         setattr(told, name, value)
 
-    with pytest.raises(ProbeError, match=what):
+    with pytest.raises(ResultError) as error:
         timeline(told)
+    assert error.value.code == what
 
 
 def test_it_displays_itself_without_bokehs_own_machinery(told):

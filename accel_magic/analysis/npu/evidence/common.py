@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.npu.trace import NpuTrace
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.traces.recording import Recording
 
     Rows = NDArray[np.intp]
 
@@ -37,8 +37,8 @@ class Analysed(Protocol):
         """Events and counts."""
 
     @property
-    def result(self) -> TraceResult:
-        """The whole result."""
+    def recording(self) -> Recording:
+        """The whole recording."""
 
     @property
     def jobs(self) -> pd.DataFrame:

@@ -66,7 +66,7 @@ def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
         return None
     typical = max(float(np.median(took)), float(took[took <= np.quantile(took, 0.75)].mean()))
     stall = stall_ns(npu.trace)
-    if "emulated" in npu.result.recording.machine:
+    if "emulated" in npu.recording.machine:
         stall = max(stall, rule.limits["emulation_ns"])
     slow = (took >= rule.threshold * typical) & (took >= rule.limits["stalls"] * stall)
     if not slow.any():

@@ -20,7 +20,7 @@ CREATE, FREE, MAP = "ivpu_bo_create_ioctl", "ivpu_gem_bo_free", "ivpu_mmu_contex
 
 def pages_remapped(npu: Analysed, rule: Rule) -> Evidence | None:
     """More pages mapped for a buffer than it has."""
-    pages, size = numbers(npu.buffers["pages"]), numbers(npu.buffers["size"])
+    pages, size = numbers(npu.buffers["pages"]), numbers(npu.buffers["size_bytes"])
     own = np.ceil(size / npu.trace.pages)
     again = pages > own * rule.threshold
     if not again.any():

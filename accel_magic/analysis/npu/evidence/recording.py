@@ -29,7 +29,7 @@ def events_lost(npu: Analysed, _: Rule) -> Evidence | None:
 
 def event_limit(npu: Analysed, _: Rule) -> Evidence | None:
     """The limit that the user set, or the default one, was reached."""
-    if not npu.result.recording.limit_reached:
+    if not npu.recording.limit_reached:
         return None
     recorded, total = len(npu.trace.events), int(npu.trace.counts.sum())
     return Evidence({"recorded": recorded, "hits": total, "recorded_share": recorded / max(total, 1)})

@@ -88,7 +88,7 @@ def test_launches_of_kernels_without_programs_are_not_taken_for_others(traced):
 
     assert result.launches["name"].tolist() == ["fill", "add"] * 3
     assert sorted(result.tools["kernelretsnoop"]["launch"].unique()) == [1, 3, 5]
-    blocks = block_spans(result)
+    blocks = block_spans(result.gpu)
     assert blocks.groupby("launch").size().to_dict() == {1: 16, 3: 16, 5: 16}
     starts = blocks.groupby("launch")["start_ns"].min()
     error = result.recording.clock.error_ns

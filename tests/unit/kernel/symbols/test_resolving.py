@@ -4,6 +4,7 @@ import ctypes
 import io
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -280,3 +281,14 @@ def test_a_hundred_thousand_addresses_take_well_under_a_second():
 
     assert time.process_time() - before < 1.0
     assert int(table.starts[-1]) == 100_000
+
+
+def test_a_file_whose_name_is_no_text_can_be_read_and_shown(library, nm, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/named\xff.so")
+    shutil.copy(library, path)
+    base = ctypes.cast(ctypes.CDLL(path).open_one, ctypes.c_void_p).value - nm(library)["open_one"][0]
+    table = resolve(raw((1, USER, [base + nm(library)["hidden"][0]])), None)
+    (frame,) = table.of(0)
+
+    assert frame.name == "hidden"
+    assert frame.module.encode().endswith("/named\ufffd.so".encode())

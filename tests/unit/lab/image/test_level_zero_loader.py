@@ -27,6 +27,18 @@ def test_the_loader_alone_is_taken_out_of_a_package_in_a_folder(package, debs, c
     assert cache in loader.parents
 
 
+def test_a_loader_that_was_replaced_is_not_given_to_anybody(package, debs):
+    loader = image.build_level_zero(debs=debs)
+    loader.write_bytes(b"planted")
+
+    with pytest.raises(MachineError) as caught:
+        image.find_level_zero()
+
+    assert caught.value.code == "lab.part-changed"
+    image.clean()
+    assert image.build_level_zero(debs=debs).read_bytes() == b"loader"
+
+
 def test_it_is_fetched_from_debian_12_and_not_from_the_release_of_the_rest(package, archive, make, debs, cache):
     archive.publish(package, suite="bookworm")
     archive.publish(make.deb(debs, "libze1", "1.20.6-1", {f"{LIBRARY}/libze_loader.so.1.20.6": b"newer"}))

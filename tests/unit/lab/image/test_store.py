@@ -1,5 +1,9 @@
+import os
 import threading
 
+import pytest
+
+from accel_magic.errors import MachineError
 from accel_magic.lab.image import store
 
 
@@ -39,3 +43,66 @@ def test_removing_tells_the_bytes_and_what_is_not_there_has_none(tmp_path):
     (tmp_path / "a" / "x").write_bytes(bytes(1000))
     assert store.remove(tmp_path / "a") == 1000
     assert store.remove(tmp_path / "a") == 0
+
+
+@pytest.fixture
+def part(cache):
+    """A part with a file in a folder, and a link."""
+    with store.writing(lambda _: None), store.new_part("some-part") as folder:
+        (folder / "lib").mkdir()
+        (folder / "lib" / "loader.so").write_bytes(b"loader")
+        (folder / "lib" / "loader").symlink_to("loader.so")
+        store.write_manifest(folder, {"release": "1"})
+    return cache / "parts" / "some-part"
+
+
+def test_a_part_is_used_as_it_was_unpacked(part):
+    assert store.part("some-part") == part
+    assert store.manifest("some-part")["release"] == "1"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: (part / "lib" / "loader.so").write_bytes(b"planted"),
+        lambda part: (part / "lib" / "loader.so").unlink(),
+        lambda part: (part / "lib" / "other.so").write_bytes(b"planted"),
+        lambda part: (part / "planted").symlink_to("/bin/sh"),
+        lambda part: ((part / "lib" / "loader").unlink(), (part / "lib" / "loader").symlink_to("/bin/sh")),
+        lambda part: ((part / "lib" / "loader.so").unlink(), (part / "lib" / "loader.so").symlink_to("/bin/sh")),
+    ],
+)
+def test_a_part_that_has_changed_is_refused(part, change):
+    store.part("some-part")  # what was seen once is looked at again
+    change(part)
+
+    with pytest.raises(MachineError) as caught:
+        store.part("some-part")
+    assert caught.value.code == "lab.part-changed"
+
+
+@pytest.mark.parametrize("place", ["", "lib", "lib/loader.so", "part.json"])
+def test_a_part_that_others_can_write_to_is_refused(part, place):
+    (part / place).chmod(0o777)
+
+    with pytest.raises(MachineError) as caught:
+        store.part("some-part")
+    assert caught.value.code == "cache.untrusted"
+
+
+def test_nothing_of_a_part_can_be_written_by_others_whatever_the_umask(cache):
+    before = os.umask(0)
+    try:
+        with store.writing(lambda _: None), store.new_part("some-part") as folder:
+            (folder / "lib").mkdir()
+            (folder / "lib" / "loader.so").write_bytes(b"loader")
+            store.write_manifest(folder, {})
+        assert store.part("some-part") == cache / "parts" / "some-part"
+    finally:
+        os.umask(before)
+    assert not [path for path in cache.rglob("*") if path.name != "lock" and path.stat().st_mode & 0o022]
+
+
+def test_a_part_without_checksums_counts_as_missing(part):
+    (part / "part.json").write_text('{"release": "1"}')
+    assert store.manifest("some-part") is None

@@ -132,3 +132,40 @@ def test_all_of_bpftraces_own_tools_are_understood():
 def test_any_text_is_read_without_an_error(text):
     read(text)
     advise(text)
+
+
+PROBES = [
+    "kprobe:m:f",
+    "kretprobe:f*",
+    "tracepoint:syscalls:sys_enter_read",
+    "uprobe:libc:malloc",
+    "BEGIN",
+]
+TESTS = ["", "/pid == 3/", "/arg0 > 1 && comm == \"a 'b'\"/", "/@s[tid]/", "/!(cpu % 2) || tid/", "/-arg1 < 2/"]
+BODIES = [
+    "@ = count();",
+    "@[comm, probe] = count();",
+    "@s[tid] = nsecs;",
+    "@ = hist(nsecs - @s[tid]);",
+    'printf("%s %d", str(arg0), *(int16 *)(arg1 + 4));',
+    "@x[kstack] = sum(args.count / 8);",
+    "$d = (nsecs - @s[tid]) / 1000; if ($d > 9) { @[$d] = count(); }",
+    "@m = lhist(retval, 0, 10, 1); delete(@s[tid]);",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(*map(st.sampled_from, (PROBES, TESTS, BODIES))), min_size=1, max_size=4))
+def test_every_line_that_is_shown_is_one_that_this_project_understands(blocks):
+    from accel_magic.magics.options import parse as parse_line
+    from accel_magic.probes import captures, grammar
+    from accel_magic.probes.filters import _parse
+
+    line = advise("\n".join(f"{probe} {test} {{ {body} }}" for probe, test, body in blocks)).line
+
+    if line:
+        chosen = parse_line(line.removeprefix("%%ktrace"))
+        grammar.parse_all(chosen.probes)
+        captures.parse(chosen.given.get("args", ""))
+        if "filter" in chosen.given:
+            _parse(chosen.given["filter"])

@@ -7,9 +7,10 @@ import pytest
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded
-from accel_magic.profiles.iaprof import REASONS, IaprofResult, from_profile, open_profile, read, write
+from accel_magic.profiles.iaprof import REASONS, from_profile, read, write
 from accel_magic.profiles.iaprof.cut import between
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, ProfileBuilder, State
+from accel_magic.results.iaprof import IaprofResult, open_profile
 
 SECOND = 1_000_000_000
 

@@ -16,6 +16,7 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.profiles.iaprof import live, requirements
 from accel_magic.profiles.iaprof.live import IaprofRun
 from accel_magic.profiles.iaprof.requirements import Requirement
+from accel_magic.results.iaprof import IaprofResult
 
 STAND_IN = """\
 #!{python}
@@ -106,8 +107,8 @@ def test_what_iaprof_samples_while_the_block_runs_is_the_result(stand_in, tmp_pa
 
     assert arguments == ["--interval=100", "--eu-stall-subsample=50"]
     assert not alive(pid)
-    result = iaprof.result
-    ends = result.intervals["end_s"]
+    result = IaprofResult(iaprof.profile)
+    ends = result.intervals["end_ns"] / 1e9
     assert len(ends) >= 3
     assert before < ends.iloc[0]
     assert ends.iloc[-2] < after
@@ -128,7 +129,7 @@ def test_an_error_in_the_block_is_raised_and_what_was_recorded_is_kept(stand_in)
     with pytest.raises(ZeroDivisionError), iaprof:
         1 / 0  # noqa: B018
 
-    assert iaprof.result.total > 0
+    assert iaprof.profile.total > 0
     assert not alive(stand_in()[0])
 
 
@@ -172,9 +173,9 @@ def test_iaprof_that_dies_leaves_what_it_wrote_and_a_note(stand_in, monkeypatch)
     time.sleep(0.3)
     iaprof.stop()
 
-    assert iaprof.result.total == 9
-    assert iaprof.result.iaprof.dropped == {"cut off": 1}
-    assert any("ended before" in note and "errno 5" in note for note in iaprof.result.profile.notes)
+    assert iaprof.profile.total == 9
+    assert iaprof.profile.dropped == {"cut off": 1}
+    assert any("ended before" in note and "errno 5" in note for note in iaprof.profile.notes)
 
 
 def test_iaprof_that_does_not_end_is_killed_and_the_result_says_so(stand_in, monkeypatch):
@@ -188,7 +189,7 @@ def test_iaprof_that_does_not_end_is_killed_and_the_result_says_so(stand_in, mon
 
     assert time.monotonic() - began < 30
     assert not alive(stand_in()[0])
-    assert any("was killed" in note for note in iaprof.result.profile.notes)
+    assert any("was killed" in note for note in iaprof.profile.notes)
 
 
 def test_iaprof_ends_with_a_notebook_that_is_killed_while_its_child_lives_on(stand_in, tmp_path):
@@ -239,7 +240,7 @@ def test_iaprof_ends_with_its_keeper(stand_in, tmp_path):
     with pytest.raises(TraceStateError):
         iaprof.stop()
     with pytest.raises(TraceStateError):
-        _ = iaprof.result
+        _ = iaprof.profile
 
 
 def test_what_is_missing_is_all_named_before_anything_starts(stand_in):

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import store
-from accel_magic.profiles.iaprof import IaprofResult, Kernel, read, stored
+from accel_magic.profiles.iaprof import Kernel, read, stored
 from accel_magic.profiles.model import Lost
+from accel_magic.results.iaprof import IaprofResult
 from accel_magic.traces import container, packing
 
 LINES = (
@@ -51,7 +52,7 @@ def assert_same(ours, theirs):
     assert (ours.machine, ours.lost, ours.profile.lost) == (theirs.machine, theirs.lost, theirs.profile.lost)
     assert ours.profile.banners == theirs.profile.banners
     assert ours.summary() == theirs.summary()
-    assert repr(ours.findings) == repr(theirs.findings)
+    assert repr(ours.diagnose()) == repr(theirs.diagnose())
 
 
 @given(
@@ -99,7 +100,7 @@ def test_reopened_results_compare_as_they_did(result, tmp_path, sample):
     found = now.compare(before)
     pd.testing.assert_frame_equal(found.frames, expected.frames)
     pd.testing.assert_frame_equal(found.stacks, expected.stacks)
-    assert found.frames["own_change"].abs().sum() > 0
+    assert found.frames["own_change_samples"].abs().sum() > 0
     assert now.figure("stalls") is not None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.opening import read_recording
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.trace import TraceResult
 
 SAMPLES = Path(__file__).parent / "samples"
 

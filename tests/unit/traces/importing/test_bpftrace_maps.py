@@ -96,9 +96,9 @@ def test_a_histogram_of_durations_is_read_at_the_ends_of_its_buckets(imported, n
     result = imported(f"@ns[kprobe:m:f]: \n[512, 1K)  29 {BAR}\n[1K, 2K)  0 {BAR}\n[2K, 4K)  1 {BAR}\n")
     latency = result.latency.loc[("kprobe:m:f", "f")]
 
-    assert (latency["count"], latency["max"]) == (30, 4095)
-    assert 1023 * 0.968 <= latency["p50"] <= 1023 * 1.032
-    assert latency["mean"] == pytest.approx((29 * 1023 + 4095) / 30)
+    assert (latency["count"], latency["max_ns"]) == (30, 4095)
+    assert 1023 * 0.968 <= latency["p50_ns"] <= 1023 * 1.032
+    assert latency["mean_ns"] == pytest.approx((29 * 1023 + 4095) / 30)
     assert result.hits == 30
     assert "up to twice too long, never too short" in notes(result)
 
@@ -107,7 +107,7 @@ def test_a_histogram_of_durations_is_read_at_the_ends_of_its_buckets(imported, n
 def test_the_name_of_a_histogram_tells_its_unit(imported, name, scale):
     latency = imported(f"@{name}: \n[8, 16)  1 {BAR}\n").latency
 
-    assert latency["max"].item() == 16 * scale - 1
+    assert latency["max_ns"].item() == 16 * scale - 1
 
 
 def test_a_linear_histogram_is_as_exact_as_its_steps(imported, notes):
@@ -115,7 +115,7 @@ def test_a_linear_histogram_is_as_exact_as_its_steps(imported, notes):
     result = imported(text)
 
     assert result.latency["count"].item() == 8
-    assert result.latency["max"].item() == 200
+    assert result.latency["max_ns"].item() == 200
     assert "at most 100 ns too long" in notes(result)
     assert "1 are longer than the last bucket tells" in notes(result)
     assert "negative values of @ns are left out" in notes(result)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
 from accel_magic.opening import read_recording
-from accel_magic.traces.result import TraceResult
+from accel_magic.results.trace import TraceResult
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 LINES = [line for path in SAMPLES for line in path.read_bytes().splitlines(keepends=True)]

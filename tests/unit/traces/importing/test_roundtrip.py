@@ -114,7 +114,7 @@ def test_the_first_line_says_that_it_is_an_import_and_what_it_lacks(sample):
 def test_the_html_carries_the_same_banner_and_draws_no_rates(sample, monkeypatch):
     from accel_magic.views import static
 
-    html = static.result_html(accel_magic.open(sample("bpftrace_untimed.txt")))
+    html = static.result_html(accel_magic.open(sample("bpftrace_untimed.txt"))._tables())
 
     assert '<div class="am-banner">IMPORTED from bpftrace output, no times: order and counts only</div>' in html
     assert "Hits per function" in html
@@ -168,7 +168,7 @@ def test_a_comparison_with_an_import_without_times_compares_no_rates(sample):
 
 
 def test_recordings_of_before_are_no_imports(make_recording, tmp_path):
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.results.trace import TraceResult
     from accel_magic.traces.store import load, save
 
     plain = make_recording(events=[(1, 0)])

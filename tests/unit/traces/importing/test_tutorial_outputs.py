@@ -62,6 +62,11 @@ def test_headers_name_units_in_many_ways(imported, header, unit):
     assert result.events["time_ns"].tolist() == [0, 7 * unit]
 
 
+@pytest.mark.parametrize("line", ["second try", "Micro benchmark", "time to go", "Time is over (ms)"])
+def test_prose_is_not_a_header(imported, line):
+    assert imported(f"{line}\n7000000000 kprobe:m:f\n7000000009 kprobe:m:g\n").recording.duration_ns == 9
+
+
 def test_fractions_are_of_the_headers_unit_too(imported):
     result = imported("TIME(ms) FUNCTION\n100.25 kprobe:m:f\n107.5 kprobe:m:g\n")
 

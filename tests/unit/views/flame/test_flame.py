@@ -12,7 +12,7 @@ from bokeh.embed import json_item
 from bokeh.models import CustomJS, HoverTool, Plot
 from bokeh.models.dom import HTML
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ProbeError, ResultError
 from accel_magic.profiles.model import Kind, Profile, ProfileBuilder, Samples
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.flame import BOX, ROW, ROWS
@@ -106,19 +106,21 @@ def test_banners_and_titles_stand_above_and_are_no_html():
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"color": "rainbow"}, "no colours by 'rainbow'"),
-        ({"color": "change"}, "no change to colour by"),
-        ({"baseline": phases(THREE, unit="samples")}, "cannot be compared"),
+        ({"color": "rainbow"}, "figure.no-colors"),
+        ({"color": "change"}, "figure.no-baseline"),
+        ({"baseline": phases(THREE, unit="samples")}, "result.different-units"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_the_reason(options, what):
-    with pytest.raises(ProbeError, match=what):
+    with pytest.raises((ProbeError, ResultError)) as error:
         flame(phases(THREE), **options)
+    assert error.value.code == what
 
 
 def test_a_profile_without_weight_is_refused():
-    with pytest.raises(ProbeError, match="nothing to draw"):
+    with pytest.raises(ResultError) as error:
         flame(ProfileBuilder().build())
+    assert error.value.code == "result.empty-figure"
 
 
 def large(samples, seconds, longest_ns):

@@ -1,31 +1,47 @@
-"""FlameResult: a profiled cell, with everything that was recorded of it."""
+"""FlameResult and SampledResult: a profiled cell, with everything that was recorded of it."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 from accel_magic.flames import tables
+from accel_magic.flames.accelerator import NPU_DRIVER
 from accel_magic.flames.merge import facts_of, merged, profile_of
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.iaprof import IaprofResult
+from accel_magic.results.profile import ProfileResult
+from accel_magic.results.trace import TraceResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import pandas as pd
 
+    from accel_magic.analysis.findings import Findings
     from accel_magic.flames.facts import FlameFacts
     from accel_magic.probes.plan import Plan
     from accel_magic.profiles.iaprof.model import IaprofProfile
-    from accel_magic.profiles.iaprof.result import IaprofResult
     from accel_magic.profiles.model import Profile
     from accel_magic.profiles.store import Stored
     from accel_magic.traces.recording import Recording
-    from accel_magic.traces.result import TraceResult
+    from accel_magic.views.flame_page import FlameTables
 
 
 class SampledResult(ProfileResult):
-    """What `%%flame` returns where the thread sampler made the profile: there are no events of the kernel's."""
+    """What `%%flame` returns if the thread sampler made the profile: there are no events of the kernel's."""
+
+    KIND = "a profile of the thread sampler"
+    LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            **ProfileResult.LACKS,
+            "plan": (
+                "the thread sampler reads this process's own threads and attaches no probes",
+                "profile where BPF is allowed: run `python -m accel_magic doctor`",
+            ),
+        }
+    )
 
     def __init__(self, profile: Profile, value: object = None, iaprof: IaprofProfile | None = None) -> None:
         super().__init__(profile, value)
@@ -49,17 +65,32 @@ class SampledResult(ProfileResult):
 
         return Stored(self.profile, "thread sampler", self._iaprof)
 
+    def diagnose(self) -> Findings:
+        """What iaprof's samples show, worst first.
+
+        Raises:
+            ResultError: There are no samples of iaprof.
+
+        """
+        return self.xe.diagnose() if self.xe is not None else super().diagnose()
+
+    def _tables(self) -> FlameTables:
+        """What the text and the HTML show."""
+        from accel_magic.views.flame_page import FlameTables
+
+        return FlameTables(self.profile, self.frames, self.threads, xe_samples=_samples_of(self.xe))
+
     def summary(self) -> str:
         """Plain-text result: headline, frames with most weight, threads."""
         from accel_magic.views.flame_page import flame_text
 
-        return flame_text(self)
+        return flame_text(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
         from accel_magic.views.flame_page import bundle
 
-        return bundle(self)
+        return bundle(self._tables())
 
 
 class FlameResult(ProfileResult):
@@ -70,6 +101,8 @@ class FlameResult(ProfileResult):
         value: The profiled cell's own last value.
 
     """
+
+    KIND = "a flame trace"
 
     def __init__(self, recording: Recording, value: object = None) -> None:
         self._merged = merged(recording)
@@ -94,8 +127,6 @@ class FlameResult(ProfileResult):
     @cached_property
     def trace(self) -> TraceResult:
         """The same recording as `%%ktrace` shows it: counts, latencies, events, `npu`."""
-        from accel_magic.traces.result import TraceResult
-
         return TraceResult(self.recording, self.value)
 
     @property
@@ -103,12 +134,17 @@ class FlameResult(ProfileResult):
         """One row per sample, wait and measured call, as `TraceResult.events` has it."""
         return self.trace.events
 
+    @property
+    def counts(self) -> pd.DataFrame:
+        """Exact counts from the kernel, one row per probe point, as `TraceResult.counts` has them."""
+        return self.trace.counts
+
     @cached_property
     def threads(self) -> pd.DataFrame:
         """One row per thread, the busiest first.
 
         Columns: `tid`, `name`, `pid`, `samples`, `cpu_ns`, `off_cpu_ns`, `wall_ns` (their sum), `accelerator_ns`; then
-        how long it waited for each reason, ns, one column named by the reason each.
+        how long it waited for each reason, one column each, named by the reason: `lock_ns`.
         """
         return tables.threads(self.recording, self._merged)
 
@@ -116,8 +152,8 @@ class FlameResult(ProfileResult):
     def waits(self) -> pd.DataFrame:
         """One row per reason of waiting and place in the code, most time first.
 
-        Columns: `reason`, `where` (innermost line of the user's own code; without one, the innermost frame), `waits`
-        (how many), `total_ns`, `mean_ns`, `max_ns`, `threads` (how many).
+        Columns: `reason`, `where` (the innermost line of the user's own code, else the innermost frame), `waits`,
+        `total_ns`, `mean_ns`, `max_ns`, `threads` (how many). Every kind of result has these columns.
         """
         return tables.waits(self.recording, self._merged)
 
@@ -140,22 +176,50 @@ class FlameResult(ProfileResult):
 
         return save(self.recording, path)
 
+    def diagnose(self) -> Findings:
+        """What is wrong or worth knowing, worst first: of iaprof's samples, else of the NPU driver that was traced.
+
+        Raises:
+            ResultError: Neither was recorded.
+
+        """
+        if self.xe is not None:
+            return self.xe.diagnose()
+        if any(point.target == NPU_DRIVER for point in self.plan.points):
+            return self.trace.diagnose()
+        return super().diagnose()
+
+    def _tables(self) -> FlameTables:
+        """What the text and the HTML show."""
+        from accel_magic.views.flame_page import FlameTables
+
+        return FlameTables(
+            self.profile,
+            self.frames,
+            self.threads,
+            self.waits,
+            self.spans,
+            recording=self.recording,
+            facts=self.facts,
+            xe_samples=_samples_of(self.xe),
+        )
+
     def summary(self) -> str:
         """Plain-text result: headline, frames with most weight, waits, measured calls, threads."""
         from accel_magic.views.flame_page import flame_text
 
-        return flame_text(self)
+        return flame_text(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
         from accel_magic.views.flame_page import bundle
 
-        return bundle(self)
+        return bundle(self._tables())
 
 
 def _result_of_iaprof(result: FlameResult | SampledResult, iaprof: IaprofProfile | None) -> IaprofResult | None:
-    if iaprof is None:
-        return None
-    from accel_magic.profiles.iaprof.result import IaprofResult
+    return None if iaprof is None else IaprofResult(iaprof, result.value, result.profile.banners)
 
-    return IaprofResult(iaprof, result.value, result.profile.banners)
+
+def _samples_of(xe: IaprofResult | None) -> int | None:
+    return None if xe is None else xe.total

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from accel_magic.profiles.iaprof.parse import read
 from accel_magic.profiles.iaprof.write import write
-from accel_magic.profiles.result import ProfileResult
+from accel_magic.results.profile import ProfileResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -33,6 +34,8 @@ class IaprofResult(ProfileResult):
 
     """
 
+    KIND = "an iaprof profile"
+
     def __init__(self, iaprof: IaprofProfile, value: object = None, banners: tuple[str, ...] = ()) -> None:
         super().__init__(replace(iaprof.profile(), banners=banners), value)
         self.iaprof = iaprof
@@ -44,19 +47,22 @@ class IaprofResult(ProfileResult):
 
         return StallTables(self.iaprof)
 
-    @property
-    def findings(self) -> Findings:
-        """What the profile shows, worst first."""
+    def diagnose(self) -> Findings:
+        """What the stalls show, worst first."""
         return self.stalls.findings
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
-        """One row per interval: `interval`, `time_s`, `length_s`, `end_s`, `samples`, `active`, `stalled`, metrics."""
+        """One row per interval.
+
+        Columns: `interval`, `time_ns` and `length_ns` since the start, `end_ns` on CLOCK_MONOTONIC, `samples`,
+        `active`, `stalled`, `frequency_MHz`, `busy_percent`.
+        """
         return self.iaprof.interval_table
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per `metric` line: `interval`, `time_s`, `name`, `value`."""
+        """One row per `metric` line: `interval`, `time_ns`, `name` (which ends in its unit), `value`."""
         return self.iaprof.metric_table
 
     @cached_property
@@ -64,19 +70,15 @@ class IaprofResult(ProfileResult):
         """One row per kernel and launching stack, the most samples first."""
         return self.iaprof.kernel_table
 
-    def figure(self, kind: str = "flame") -> Model:
-        """Build a Bokeh figure.
-
-        Args:
-            kind: As for every profile, or `"stalls"`: reasons by kernel; `"utilisation"`: busy share and frequency.
-
-        Raises:
-            ProbeError: No such kind, or nothing of it was recorded.
-
-        """
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """As for every profile, `stalls` (reasons by kernel) and `utilisation` (busy share and frequency) besides."""
         from accel_magic.views import stalls
 
-        return stalls.figure(self, kind) if kind in stalls.FIGURES else super().figure(kind)
+        return {
+            **super()._figures(),
+            "stalls": lambda: stalls.stalls_figure(self.stalls.by_kernel),
+            "utilisation": lambda: stalls.utilisation_figure(self.intervals, self.profile.duration_ns),
+        }
 
     def _stored(self) -> Stored:
         from accel_magic.profiles.store import Stored
@@ -91,13 +93,13 @@ class IaprofResult(ProfileResult):
         """Plain-text result: headline, notes, frames, reasons and kernels with most samples, findings."""
         from accel_magic.views.stalls import result_text
 
-        return result_text(self)
+        return result_text(self.profile, self.frames, self.stalls)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle."""
         from accel_magic.views.stalls import bundle
 
-        return bundle(self)
+        return bundle(self.profile, self.frames, self.stalls)
 
 
 def open_profile(path: str | Path, errors: Errors = "strict") -> IaprofResult:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
-from accel_magic.errors import ProbeError
-from accel_magic.traces import buckets
-from accel_magic.traces.frames import events_frame
+from accel_magic.errors import ProbeError, ResultError
+from accel_magic.profiles.model import Lost
+from accel_magic.results.base import Result
+from accel_magic.traces.frames import counts_frame, events_frame, latency_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    import numpy as np
+    import pandas as pd
     from bokeh.model import Model
     from numpy.typing import NDArray
 
@@ -23,21 +24,23 @@ if TYPE_CHECKING:
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
-    from accel_magic.profiles.result import ProfileResult
-    from accel_magic.traces.compare import Comparison
+    from accel_magic.results.comparison import TraceComparison
+    from accel_magic.results.profile import ProfileResult
     from accel_magic.traces.recording import Recording
+    from accel_magic.views.tables import TraceTables
 
 
-class TraceResult:
+class TraceResult(Result):
     """What a traced cell or block returns.
 
     Everything is computed from one immutable `Recording`; frames are built on first use and kept.
     """
 
+    KIND = "a trace"
+
     def __init__(self, recording: Recording, value: object = None) -> None:
+        super().__init__(value)
         self.recording = recording
-        self.value = value
-        """The traced cell's own last value."""
 
     @property
     def plan(self) -> Plan:
@@ -50,8 +53,13 @@ class TraceResult:
         return self.recording.machine
 
     @property
+    def started(self) -> str:
+        """Wall-clock start, ISO 8601 with time zone; '' if not known."""
+        return self.recording.started
+
+    @property
     def duration_s(self) -> float:
-        """Length of the traced stretch in seconds; NaN where the trace was imported and has no times."""
+        """Length of the traced stretch in seconds; NaN if the trace was imported and has no times."""
         return self.recording.duration_ns / 1e9 if self.recording.timed else math.nan
 
     @cached_property
@@ -72,75 +80,36 @@ class TraceResult:
 
         return combine(self.recording)
 
-    @property
-    def df(self) -> pd.DataFrame:
-        """Same as `events`."""
-        return self.events
-
     @cached_property
     def counts(self) -> pd.DataFrame:
         """Exact counts from the kernel, one row per probe point, most hits first.
 
-        Index (`probe`, `function`); columns `hits`, `lost`, `rate` (hits/s; NaN where an import has no times).
+        Index (`probe`, `function`); columns `hits`, `lost`, `rate` (hits/s; NaN if an import has no times).
         """
-        recording = self.recording
-        frame = pd.DataFrame(
-            {
-                "probe": [point.probe for point in self.plan.points],
-                "function": [point.function for point in self.plan.points],
-                "hits": recording.hits.astype(np.int64),
-                "lost": recording.lost.astype(np.int64),
-                "rate": recording.hits / max(recording.duration_ns / 1e9, 1e-9),
-            }
-        )
-        # A USDT probe has a point for each place it was compiled into.
-        summed = frame.groupby(["probe", "function"], sort=False).sum()
-        if not recording.timed:
-            summed["rate"] = np.nan
-        return summed.sort_values("hits", ascending=False, kind="stable")
+        return counts_frame(self.recording)
 
     @cached_property
     def latency(self) -> pd.DataFrame:
-        """One row per latency point: `count`, `mean`, `p50`, `p90`, `p99`, `max` in ns, `unfinished`, `histogram`.
+        """One row per latency point, indexed by `probe` and `function`.
+
+        Columns: `count` (calls), `mean_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `unfinished`, `histogram`.
 
         Counted in the kernel, so complete even when events were lost; quantiles are within 3.2 %. `histogram` is a
         Series of counts by the bucket's lower edge in ns, empty buckets left out.
         """
-        recording = self.recording
-        rows: list[dict[str, Any]] = []
-        for row, point in enumerate(self.plan.latency_points):
-            counts = recording.histograms.counts[row]
-            total = int(counts.sum())
-            largest = int(recording.histograms.max_ns[row])
-            filled = np.flatnonzero(counts)
-            rows.append(
-                {
-                    "probe": point.probe,
-                    "function": point.function,
-                    "count": total,
-                    "mean": float(recording.histograms.total_ns[row]) / total if total else np.nan,
-                    **{
-                        name: min(buckets.quantile(counts, q), largest) if total else np.nan
-                        for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-                    },
-                    "max": float(largest) if total else np.nan,
-                    "unfinished": max(int(recording.hits[point.id]) - int(recording.unpaired[point.id]) - total, 0),
-                    "histogram": pd.Series(counts[filled].astype(np.int64), index=buckets.EDGES[filled]),
-                }
-            )
-        names = ["probe", "function", "count", "mean", "p50", "p90", "p99", "max", "unfinished", "histogram"]
-        return pd.DataFrame(rows, columns=names).set_index(["probe", "function"])
+        return latency_frame(self.recording)
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """Why threads waited, from the events of an `offcpu` probe: one row per reason, the longest total first.
+        """Why threads waited, from the events of an `offcpu` probe: a row per reason and place, most time first.
 
-        Index `wait`; columns `waits`, `total`, `mean`, `longest` (ns). Without stacks page faults are among `in the
-        kernel`, and storage is known by the system call alone.
+        Columns: `reason`, `where` (the innermost line of the user's own code, else the innermost frame; '' without
+        stacks), `waits`, `total_ns`, `mean_ns`, `max_ns`, `threads` (how many). Without stacks page faults are among
+        `in the kernel`, and storage is known by the system call alone.
         """
-        from accel_magic.analysis.waits import by_reason
+        from accel_magic.analysis.waits import waits_table
 
-        return by_reason(self.recording)
+        return waits_table(self.recording, self.combined_stacks)
 
     @property
     def hits(self) -> int:
@@ -154,19 +123,33 @@ class TraceResult:
 
     @property
     def lost(self) -> int:
-        """Hits whose event could not be stored: the ring buffer was full, or the tool it came from says so."""
-        imported = self.recording.imported
-        return int(self.recording.lost.sum()) + (imported.lost if imported is not None else 0)
+        """Events that did not fit into the ring buffer, or that another tool says it lost; exact."""
+        return self.recording.events_lost
+
+    def _losses(self) -> Iterator[Lost]:
+        recording = self.recording
+        unfinished = int(self.latency["unfinished"].sum())
+        kept = self.recorded + int(recording.lost.sum()) + int(recording.unpaired.sum()) + unfinished
+        yield Lost(int(recording.lost.sum()), "events did not fit into the ring buffer")
+        if recording.imported is not None:
+            yield Lost(recording.imported.lost, f"events are missing, as the {recording.imported.format} says")
+        yield Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed")
+        yield Lost(int(recording.unpaired.sum()), "calls could not be timed: their end was not seen", "missed")
+        yield Lost(unfinished, "calls had not ended when the trace did", "missed")
+        yield Lost(self.stacks_lost, "events have no stack: the table of stacks was full", "incomplete")
+        if recording.limit_reached:
+            yield Lost(max(self.hits - kept, 0), "hits came after the limit of events", "left out")
 
     @property
     def stacks(self) -> pd.DataFrame:
         """One row per different stack of the events, the most frequent first; `events.stack` says which is whose.
 
-        Columns: `stack`, `hits`, with latency probes `total`, `mean`, `p50`, `p99` (ns), `frames` (tuple of `Frame`,
-        outermost first: Python, native, kernel), `where` (the innermost line of the user's own code).
+        Columns: `stack`, `hits`, `share`, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns` (of latency probes), `total_bytes`,
+        `where` (the innermost line of the user's own code), `text`, `frames` (tuple of `Frame`, outermost first:
+        Python, native, kernel). Every kind of result has these columns.
 
         Raises:
-            ProbeError: The trace took no stacks.
+            ResultError: The trace took no stacks.
 
         """
         from accel_magic.analysis.by_stack import stack_table
@@ -179,7 +162,8 @@ class TraceResult:
         Columns: `function`, then those of `stacks`.
 
         Raises:
-            ProbeError: The trace took no stacks, or no such function was traced.
+            ResultError: The trace took no stacks.
+            ProbeError: No such function was traced.
 
         """
         from accel_magic.analysis.by_stack import grouped
@@ -191,32 +175,34 @@ class TraceResult:
         names = [point.function for point in self.plan.points]
         chosen = set(filter(matcher(function), names))
         if not chosen:
-            raise ProbeError(f"{function} was not traced", fix=suggestion(function, names))
+            raise ProbeError(f"{function} was not traced", fix=suggestion(function, names), code="result.no-function")
         return table[table["function"].isin(chosen)].reset_index(drop=True)
 
     @property
     def stacks_lost(self) -> int:
-        """Events whose stack found no room in the kernel's table of stacks."""
+        """Events whose stack did not fit into the kernel's table of stacks."""
         return self.combined_stacks.lost if self.combined_stacks is not None else 0
 
     def profile(self, weight: str = "hits") -> ProfileResult:
         """Make a profile of the events, for a flame graph of them: by `"hits"`, or by `"duration"` of measured calls.
 
         Raises:
-            ProbeError: The trace took no stacks, or measured nothing, or there is no such weight.
+            ResultError: The trace took no stacks, or measured nothing.
+            ProbeError: There is no such weight.
 
         """
         from accel_magic.analysis.stack_profile import profile
-        from accel_magic.profiles.result import ProfileResult
+        from accel_magic.results.profile import ProfileResult
 
         return ProfileResult(profile(self.recording, self._need_stacks(), weight))
 
     def _need_stacks(self) -> CombinedStacks:
         if self.combined_stacks is None:
-            raise ProbeError(
+            raise ResultError(
                 "this trace has no stacks",
-                why="stacks are taken where they are asked for",
+                why="stacks are taken only on request",
                 fix="trace again with --stacks (in Python: stacks=True)",
+                code="result.no-stacks",
             )
         return self.combined_stacks
 
@@ -243,30 +229,40 @@ class TraceResult:
         """The trace of an NPU driver taken apart: families, phases, polls, buffers, jobs, API calls, timeline."""
         from accel_magic.analysis.npu import Npu
 
-        return Npu(self)
+        return Npu(self.recording, self.events)
 
     def diagnose(self) -> Findings:
         """Look for what is wrong or worth knowing in a trace of the NPU driver: findings with evidence and advice."""
         return self.npu.findings
 
-    def figure(self, kind: str = "hits") -> Model:
-        """Build a Bokeh figure: `"hits"` per function, `"latency"` histograms, `"rate"` over time.
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """`hits` per function, `latency` histograms, `rate` over time, a `flame` graph, an NPU's `timeline`."""
+        from accel_magic.views import figures
+        from accel_magic.views.timeline import timeline
 
-        Of a trace with stacks `"flame"`, a flame graph of its events; of an NPU's `"timeline"`.
+        return {
+            "hits": lambda: figures.hits(self.recording),
+            "latency": lambda: figures.latency(self.recording),
+            "rate": lambda: figures.rate(self.recording),
+            "timeline": lambda: timeline(self.npu),
+            "flame": lambda: self.profile(self._weight()).figure("flame"),
+        }
+
+    def _weight(self) -> str:
+        """What a flame graph shows: time if every event was measured, else hits."""
+        points = self.plan.points
+        return "duration" if points and all(point.latency for point in points) else "hits"
+
+    def compare(self, other: Result) -> TraceComparison:
+        """Set this trace beside `other` (the baseline): hits, rates and latencies per function.
 
         Raises:
-            ProbeError: No such kind, or nothing of that kind was recorded.
+            ResultError: `other` is not a trace.
 
         """
-        from accel_magic.views.figures import figure
+        from accel_magic.results.comparison import compare_traces
 
-        return figure(self, kind)
-
-    def compare(self, other: TraceResult) -> Comparison:
-        """Set this trace beside `other` (the baseline): hits, rates and latencies per function."""
-        from accel_magic.traces.compare import compare
-
-        return compare(self, other)
+        return compare_traces(self.recording, self._check_kind(other, TraceResult).recording)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
@@ -275,23 +271,42 @@ class TraceResult:
         return save(self.recording, path)
 
     def to_perfetto(self, path: str | Path) -> Path:
-        """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev."""
-        from accel_magic.traces.perfetto import export
+        """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev.
 
-        return export(self, path)
+        Raises:
+            ResultError: The trace was imported and has no times.
+
+        """
+        from accel_magic.traces.perfetto import export, has_layers
+
+        npu = self.npu if has_layers(self.recording) else None
+        return export(self.recording, path, self.combined_stacks, npu)
+
+    def _title(self) -> str:
+        return f"trace of {', '.join(dict.fromkeys(point.probe for point in self.plan.points))}"
+
+    def _tables(self) -> TraceTables:
+        """What the text and the HTML show."""
+        from accel_magic.views.tables import TraceTables
+
+        return TraceTables(
+            self.recording,
+            counts=self.counts,
+            latency=self.latency,
+            waits=self.waits,
+            stacks=self.stacks if self.combined_stacks is not None else None,
+            stacks_lost=self.stacks_lost,
+            npu=lambda: self.npu,
+        )
 
     def summary(self) -> str:
         """Plain-text result: headline, counts, latencies."""
         from accel_magic.views.text import summary
 
-        return summary(self)
-
-    def __repr__(self) -> str:
-        """Same text as a terminal shows."""
-        return self.summary()
+        return summary(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
         from accel_magic.views.static import bundle
 
-        return bundle(self)
+        return bundle(self._tables())

@@ -42,8 +42,8 @@ _NO_TEXT: Final = pa.scalar(b"", pa.binary())
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """What such lines say; `lines` counts those that were understood."""
+class Messages:
+    """Events and rates in such lines; `lines` counts those that were understood."""
 
     hits: Hits | None = None
     rates: Rates | None = None
@@ -51,7 +51,7 @@ class Spoken:
     notes: tuple[str, ...] = ()
 
 
-def read(lines: pa.Array) -> Spoken:
+def read(lines: pa.Array) -> Messages:
     """Read lines, (lines,) binary, in their order."""
     is_rate, rate = groups_of(lines, _RATE)
     took, call = groups_of(lines, _TOOK)
@@ -64,7 +64,7 @@ def read(lines: pa.Array) -> Spoken:
     notes = ("a rate per second is taken to be printed once a second: one line for each second",) if rates else ()
     if left_out:
         notes = (*notes, fields.about_left_out(left_out))
-    return Spoken(hits, rates, int((took | tagged).sum()) + (int(is_rate.sum()) if rates else 0), notes)
+    return Messages(hits, rates, int((took | tagged).sum()) + (int(is_rate.sum()) if rates else 0), notes)
 
 
 def _rates(what: pa.Array, counts: pa.Array) -> Rates | None:
@@ -91,11 +91,11 @@ def _hits(
     if not len(rows):
         return None, ()
     place = pa.array(rows)
-    tags, said, text = (pc.fill_null(tag[name].take(place), b"") for name in ("tag", "what", "text"))
+    tags, what, text = (pc.fill_null(tag[name].take(place), b"") for name in ("tag", "what", "text"))
     called, whole, part, spelled = (pc.fill_null(call[name].take(place), b"") for name in call)
     measured = took[rows]
     is_call = pa.array(measured)
-    numbered = pc.replace_substring_regex(said, _NUMBER, "#")
+    numbered = pc.replace_substring_regex(what, _NUMBER, "#")
     keys = pc.binary_join_element_wise(
         pc.if_else(is_call, _NO_TEXT, tags), pc.if_else(is_call, called, numbered), pa.scalar(b"\0", pa.binary())
     )

@@ -1,0 +1,110 @@
+"""A GPU recording as data frames: what analyses and views of it take."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from accel_magic.gpu import map_views, processes
+from accel_magic.gpu.recording import API, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.gpu.recording import GpuRecording
+
+
+class GpuFrames:
+    """Frames of one GPU recording, or of one process's part of it; built on first use and kept."""
+
+    def __init__(self, recording: GpuRecording) -> None:
+        self.recording = recording
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """As `GpuResult.kernels`."""
+        return self.recording.kernels
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """As `GpuResult.launches`."""
+        return self.recording.launches
+
+    @cached_property
+    def api(self) -> pd.DataFrame:
+        """As `GpuResult.api`."""
+        if self.recording.api is None:
+            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in API.items()})
+        return self.recording.api
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """As `GpuResult.sites`."""
+        return self.recording.sites
+
+    @cached_property
+    def maps(self) -> dict[str, pd.DataFrame]:
+        """As `GpuResult.maps`."""
+        declared = list(dict.fromkeys((content.source, content.spec.name) for content in self.recording.maps))
+        return {
+            title: self.maps_of(source)[name]
+            for title, (source, name) in zip(names_of(declared), declared, strict=True)
+        }
+
+    def maps_of(self, source: str) -> dict[str, pd.DataFrame]:
+        """Give the maps of one tool or file, by their names in it."""
+        return self._frames[source]
+
+    @cached_property
+    def _frames(self) -> dict[str, dict[str, pd.DataFrame]]:
+        found: dict[str, dict[str, pd.DataFrame]] = {source: {} for source in self.recording.sources}
+        parts: dict[tuple[str, str], dict[int, pd.DataFrame]] = {}
+        for content in processes.chosen(self.recording):
+            frame = map_views.frame(content.spec, content.raw, self.recording.threads)
+            parts.setdefault((content.source, content.spec.name), {})[content.pid] = frame
+        for (source, name), frames in parts.items():
+            found[source][name] = processes.together(frames)
+        return found
+
+    @cached_property
+    def by_process(self) -> dict[int, GpuFrames]:
+        """The part of each process in whose kernels programs ran, by its number; of one process all of this."""
+        parts = processes.apart(self.recording)
+        return {pid: self if part is self.recording else GpuFrames(part) for pid, part in parts.items()}
+
+    @cached_property
+    def tools(self) -> dict[str, pd.DataFrame]:
+        """As `GpuResult.tools`."""
+        from accel_magic.analysis.gpu import tables
+
+        return tables(self)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """As `GpuResult.events`."""
+        from accel_magic.analysis.gpu.host import events
+
+        return events(self)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is wrong or worth knowing, worst first."""
+        from accel_magic.analysis.gpu import diagnose
+
+        return diagnose(self)
+
+    def lost_by_programs(self) -> Iterator[tuple[str, int]]:
+        """What programs count themselves in a variable `lost`: their tool or file, and the count."""
+        for source in self.recording.sources:
+            for name, frame in self.maps_of(source).items():
+                if name.startswith(".bss") and "lost" in frame:
+                    yield source, int(frame["lost"].sum())
+
+    @cached_property
+    def lost(self) -> int:
+        """As `GpuResult.lost`."""
+        counted = sum(count for _, count in self.lost_by_programs())
+        return self.recording.lost + self.recording.api_lost + counted

@@ -1,0 +1,258 @@
+"""Two results of one kind side by side: what `compare` returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.banners import banners_of
+from accel_magic.errors import ResultError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.profiles.model import Profile
+    from accel_magic.traces.recording import Recording
+
+
+class Comparison(ABC):
+    """A result beside its baseline; a ratio is this result over the baseline, above 1 for more."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Plain-text tables."""
+
+    @abstractmethod
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Text and static HTML in one bundle."""
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        return {}
+
+    def figure(self, kind: str = "") -> Model:
+        """Build a Bokeh figure of what changed; '' for the first kind that there is.
+
+        Raises:
+            ResultError: No such kind, or there is nothing to draw.
+
+        """
+        drawn = self._figures()
+        if not drawn:
+            raise ResultError(
+                "this comparison has no figure",
+                why="only profiles are compared in a figure",
+                fix="look at its tables, or draw both results: result.figure()",
+                code="result.no-figure",
+            )
+        if kind and kind not in drawn:
+            raise ResultError(
+                f"no figure of kind {kind!r}", fix=f"choose one of {', '.join(drawn)}", code="result.no-figure"
+            )
+        return drawn[kind or next(iter(drawn))]()
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write what a notebook shows as one interactive HTML file, which needs no network.
+
+        Raises:
+            RecordingError: The file cannot be written.
+
+        """
+        from accel_magic.views.page import save
+
+        return save(lambda: self._repr_mimebundle_()["text/html"], path, "comparison", self._machine())
+
+    @abstractmethod
+    def _machine(self) -> Mapping[str, str]:
+        """Where the result was recorded."""
+
+
+@dataclass(frozen=True, repr=False)
+class TraceComparison(Comparison):
+    """A trace beside its baseline.
+
+    Attributes:
+        table: One row per (`probe`, `function`) of either trace, most hits first. `hits`, `baseline_hits` (Int64, NA
+            where that trace had no such probe point), `rate` (hits/s), `p50_ns`, `p99_ns` (NaN where not measured),
+            each with its `baseline_…`; `rate_ratio`, `p50_ratio` and `p99_ratio`. Of each ratio `…_ratio_low` and
+            `…_ratio_high`, limits of what other runs of the same would give, at 99 %; and `…_confident`, whether they
+            exclude 1. `confident`: whether any of the row's do. A function that one of the traces lacks, or that was
+            not measured, is never.
+        families: The same of hits and rates, and `share` of all hits, per family of the NPU driver's functions, indexed
+            by `family`, most hits first; without a row where neither trace has any.
+        duration_s: Length of the trace.
+        baseline_duration_s: Length of the baseline.
+        recordings: Both, the trace first.
+
+    """
+
+    table: pd.DataFrame
+    families: pd.DataFrame
+    duration_s: float
+    baseline_duration_s: float
+    recordings: tuple[Recording, Recording]
+
+    @property
+    def banners(self) -> tuple[str, ...]:
+        """Banners of both traces, each once."""
+        return tuple(dict.fromkeys(banner for recording in self.recordings for banner in banners_of(recording)))
+
+    def _machine(self) -> Mapping[str, str]:
+        return self.recordings[0].machine
+
+    def summary(self) -> str:
+        """Both traces' lengths, then the tables of changes."""
+        from accel_magic.views.text import comparison_text
+
+        return comparison_text(self.table, self.families, (self.duration_s, self.baseline_duration_s), self.banners)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from accel_magic.views.static import comparison_html
+
+        lengths = (self.duration_s, self.baseline_duration_s)
+        html = comparison_html(self.table, self.families, lengths, self.banners)
+        return {"text/plain": self.summary(), "text/html": html}
+
+
+def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison:
+    """Set a recording beside its baseline."""
+    from accel_magic.traces.compare import compare
+
+    table, families = compare(recording, baseline)
+    ours, theirs = (each.duration_ns / 1e9 if each.timed else np.nan for each in (recording, baseline))
+    return TraceComparison(table, families, ours, theirs, (recording, baseline))
+
+
+@dataclass(frozen=True, repr=False)
+class ProfileComparison(Comparison):
+    """A profile beside its baseline.
+
+    Attributes:
+        frames: One row per function of either, the largest change of its own weight first. `name`, `kind`, `module`;
+            `own_UNIT` and `total_UNIT` (int64), named by the profile's unit, and `baseline_own_UNIT`,
+            `baseline_total_UNIT`, by the baseline's; each as a share of all weights: `own_share`, `total_share`,
+            `baseline_own_share`, `baseline_total_share`; `own_change_UNIT` and `total_change_UNIT`: this share less
+            the baseline's, times this profile's total (float64, in its unit).
+        stacks: The same per stack, `frames` (tuple, the root first) and `text` instead of the name: `weight_UNIT`,
+            `baseline_weight_UNIT`, `weight_share`, `baseline_weight_share`, `weight_change_UNIT`.
+        profile: This one, with the frames and stacks that both have.
+        baseline: The other, with the same.
+
+    Functions are compared, not lines: which line was under way differs between any two runs. Ids of threads and
+    processes are left out for the same reason.
+    """
+
+    frames: pd.DataFrame
+    stacks: pd.DataFrame
+    profile: Profile
+    baseline: Profile
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Same as `frames`."""
+        return self.frames
+
+    @property
+    def scale(self) -> float:
+        """What baseline weights are multiplied by to have this profile's total; NaN if the baseline is empty."""
+        return self.profile.total / self.baseline.total if self.baseline.total else np.nan
+
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """The differential graph, `flame` or `icicle`: this profile's widths, red where it grew."""
+        from accel_magic.views import profile
+
+        return {
+            "flame": lambda: profile.comparison_figure(self.profile, self.baseline),
+            "icicle": lambda: profile.comparison_figure(self.profile, self.baseline, invert=True),
+        }
+
+    def _machine(self) -> Mapping[str, str]:
+        return self.profile.machine
+
+    def summary(self) -> str:
+        """What is compared, and the functions that changed most."""
+        from accel_magic.views.profile import comparison_text
+
+        return comparison_text(self.frames, self.profile, self.baseline)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from accel_magic.views.profile import comparison_bundle
+
+        return comparison_bundle(self.frames, self.profile, self.baseline)
+
+
+def compare_profiles(profile: Profile, baseline: Profile) -> ProfileComparison:
+    """Set a profile beside its baseline."""
+    from accel_magic.profiles.compare import aligned, frames, stacks
+
+    ours, theirs = aligned(profile, baseline)
+    return ProfileComparison(frames(ours, theirs), stacks(ours, theirs), ours, theirs)
+
+
+@dataclass(frozen=True, repr=False)
+class GpuComparison(Comparison):
+    """A GPU trace beside its baseline.
+
+    Attributes:
+        table: One row per kernel of either, by name, most launches first: `launches`, `host_ns` (mean time of the
+            launching call), `device_ns` (mean time on the device; NaN where it does not tell), each with its
+            `baseline_…` and `…_ratio`.
+        tools: Of each tool that both were traced with its table summed up by kernel, or by line where it knows lines:
+            every number with its `baseline_…` and `…_ratio`.
+        api: The driver's calls by name: `calls`, `total_ns`, `mean_ns`, `longest_ns`, `bytes`, `failed`, each with its
+            `baseline_…` and `…_ratio`; without a row where neither trace recorded them.
+        banners: Of both traces.
+        devices: What each ran on, in words.
+        machine: Where the trace was recorded.
+
+    """
+
+    table: pd.DataFrame
+    tools: dict[str, pd.DataFrame]
+    api: pd.DataFrame
+    banners: tuple[str, ...]
+    devices: tuple[str, str]
+    machine: Mapping[str, str]
+
+    def _machine(self) -> Mapping[str, str]:
+        return self.machine
+
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        return {"kernels": self.table, **self.tools, **({"host calls": self.api} if len(self.api) else {})}
+
+    def summary(self) -> str:
+        """What is compared, and each table."""
+        from accel_magic.views.gpu import comparison_text
+
+        return comparison_text(self._tables(), self.devices, self.banners)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from accel_magic.views.gpu import comparison_html
+
+        html = comparison_html(self._tables(), self.devices, self.banners)
+        return {"text/plain": self.summary(), "text/html": html}
+
+
+def compare_gpu(ours: GpuFrames, baseline: GpuFrames) -> GpuComparison:
+    """Set a GPU trace beside its baseline."""
+    from accel_magic.analysis.gpu.compare import api, kernels, tools
+
+    recordings = (ours.recording, baseline.recording)
+    return GpuComparison(
+        table=kernels(ours, baseline),
+        tools=tools(ours, baseline),
+        api=api(ours, baseline),
+        banners=tuple(dict.fromkeys(banner for recording in recordings for banner in banners_of(recording))),
+        devices=(ours.recording.device, baseline.recording.device),
+        machine=ours.recording.machine,
+    )

@@ -1,0 +1,196 @@
+"""ProfileResult: pandas views of a profile, and what can be asked of it."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+import pandas as pd
+
+from accel_magic.results.base import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from bokeh.model import Model
+
+    from accel_magic.profiles.model import Lost, Profile, Unit
+    from accel_magic.profiles.store import Stored
+    from accel_magic.results.comparison import ProfileComparison
+
+
+class ProfileResult(Result):
+    """What `accel_magic.open` gives for a profile, and what results of profilers derive from.
+
+    Everything is computed from one immutable `Profile`; frames are built on first use and kept.
+    """
+
+    KIND = "a profile"
+    LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "plan": (
+                "a profile holds stacks, not the probes that they were taken with",
+                "profile a cell with %%flame: its result has the plan",
+            ),
+            "diagnose": (
+                "rules are known for iaprof's stalls and for traces of an NPU or a GPU, not for stacks",
+                "look at result.frames, or compare two profiles: result.compare(baseline)",
+            ),
+        }
+    )
+
+    def __init__(self, profile: Profile, value: object = None) -> None:
+        super().__init__(value)
+        self.profile = profile
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Where it was recorded; empty for other tools' profiles."""
+        return self.profile.machine
+
+    @property
+    def started(self) -> str:
+        """Wall-clock start, ISO 8601; '' if not known."""
+        return self.profile.started
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the profiled stretch in seconds; NaN if not known."""
+        return self.profile.duration_ns / 1e9 if self.profile.duration_ns else math.nan
+
+    @property
+    def unit(self) -> Unit:
+        """What weights are: `samples`, `ns`, `bytes` or `calls`."""
+        return self.profile.unit
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights, exact."""
+        return self.profile.total
+
+    def _losses(self) -> tuple[Lost, ...]:
+        return self.profile.lost
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """Same as `samples`."""
+        return self.samples
+
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        """One row per sample, in order of time.
+
+        Columns: `time_ns` Int64 since the start (of a wait, when it began), `tid` Int32, `state` (`cpu`, `off-cpu` or
+        `accelerator`), `weight_UNIT` int64, named by `unit` (`weight_ns`, `weight_samples`), `stack` int32 (as in
+        `stacks`).
+        """
+        return self.profile.sample_table()
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """How many samples there are of each state: index `state`, columns `hits` (samples) and `total_UNIT`."""
+        weight = f"weight_{self.unit}"
+        groups = self.profile.sample_table().groupby("state", observed=True)[weight]
+        table = pd.DataFrame({"hits": groups.size(), f"total_{self.unit}": groups.sum()})
+        return table.sort_values("hits", ascending=False, kind="stable")
+
+    @cached_property
+    def stacks(self) -> pd.DataFrame:
+        """One row per different stack, the heaviest first.
+
+        Columns: `stack` (number), `hits` (samples), `share` of all weight, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns`
+        (NaN in profiles without times), `total_bytes` (in profiles of bytes), `where` (the innermost line of the user's
+        own code), `text` (labels of the frames, `;` between), `frames` (tuple of `Frame`, the root first). Every kind
+        of result has these columns.
+        """
+        from accel_magic.analysis.by_stack import profile_stacks
+
+        return profile_stacks(self.profile)
+
+    @cached_property
+    def frames(self) -> pd.DataFrame:
+        """One row per frame, the most weight of its own first.
+
+        Columns: `name`, `kind`, `module`, `line`, `own_UNIT` and `total_UNIT` int64, named by `unit` (`own_ns`,
+        `own_samples`), `own_share` and `total_share` of all weights. A sample counts once in a frame's total, however
+        often the frame recurs in its stack.
+        """
+        return self.profile.frame_table()
+
+    def top(self, n: int = 10) -> pd.DataFrame:
+        """Give the `n` frames with most weight of their own."""
+        return self.frames.head(n)
+
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """`flame` (root below), `icicle` (root on top), `heatmap` (when it happened)."""
+        from accel_magic.views import profile
+
+        return {
+            "flame": lambda: profile.flame_figure(self.profile),
+            "icicle": lambda: profile.flame_figure(self.profile, invert=True),
+            "heatmap": lambda: profile.heatmap_figure(self.profile),
+        }
+
+    def compare(self, other: Result) -> ProfileComparison:
+        """Set this profile beside `other` (the baseline): weights and shares per function and stack.
+
+        Raises:
+            ResultError: `other` is not a profile.
+
+        """
+        from accel_magic.results.comparison import compare_profiles
+
+        return compare_profiles(self.profile, self._check_kind(other, ProfileResult).profile)
+
+    def to_folded(self, path: str | Path) -> Path:
+        """Write folded stacks, one line each: for flame graph tools."""
+        from accel_magic.profiles import folded
+
+        return folded.write(self.profile, path)
+
+    def to_speedscope(self, path: str | Path) -> Path:
+        """Write speedscope's JSON, a profile per thread: for www.speedscope.app."""
+        from accel_magic.profiles import speedscope
+
+        return speedscope.write(self.profile, path)
+
+    def to_perfetto(self, path: str | Path) -> Path:
+        """Write Chrome/Perfetto trace JSON, the stacks as slices per thread: for ui.perfetto.dev.
+
+        Raises:
+            ResultError: The samples have no times.
+
+        """
+        from accel_magic.profiles import chrome
+
+        return chrome.write(self.profile, path)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write everything needed to show this profile again into one Parquet file; `accel_magic.open` reads it."""
+        from accel_magic.profiles import store
+
+        return store.save(self._stored(), path)
+
+    def _stored(self) -> Stored:
+        """What `to_parquet` writes; results that hold more than a profile add it here."""
+        from accel_magic.profiles.store import Stored
+
+        return Stored(self.profile)
+
+    def _title(self) -> str:
+        return self.profile.origin or "profile"
+
+    def summary(self) -> str:
+        """Plain-text result: headline, notes, frames with most weight."""
+        from accel_magic.views.profile import profile_text
+
+        return profile_text(self.profile, self.frames)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
+        from accel_magic.views.profile import bundle
+
+        return bundle(self.profile, self.frames)

@@ -1,0 +1,92 @@
+"""One result of each kind, made without a kernel's help, or from the recordings of the notebooks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel_magic
+from accel_magic.kernel.compiler import ProgramMap
+from accel_magic.kernel.map_reading import HASH, RINGBUF, MapContent
+from accel_magic.profiles.model import Lost
+from accel_magic.results.flame import SampledResult
+from accel_magic.results.profile import ProfileResult
+from accel_magic.results.program import ProgramResult
+from accel_magic.traces.program_recording import ProgramRecording
+from tests.support.profiles import phases
+
+RECORDINGS = Path(__file__).parents[3] / "notebooks/recordings"
+RECORDED = {
+    "trace": "quickstart.parquet",
+    "npu": "npu_tutorial_7.2-api.parquet",
+    "flame": "flame-contended.parquet",
+    "launches": "flame-launches.parquet",
+    "iaprof": "made_up_iaprof.txt",
+}
+KERNELS = r"""
+extern "C" __global__ void add(const float *a, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i * 2] + 1;
+}
+__device__ __noinline__ int mixed(int v) { for (int k = 0; k < 5; k++) v = v * 1664525 + 1013904223; return v; }
+extern "C" __global__ void thirds(int *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i % 3 == 0) out[i] = mixed(i);
+}
+"""
+TOOLS = (
+    *("threadhist", "kernelretsnoop", "launchlate", "memtrace", "blocktime", "warpmap", "kernelcount", "funclat"),
+    "branchdiv",
+)
+
+
+def traced_gpu(launches=2, tools=TOOLS):
+    nvrtc = pytest.importorskip("accel_magic.gpu.adapters.nvrtc")
+    ptx = nvrtc.compile(KERNELS)
+    with accel_magic.gputrace(*tools, device="cpu", host_api="off") as trace:
+        for _ in range(launches):
+            nvrtc.CpuKernel(ptx, "add")[4, 64](np.zeros(512, np.float32), np.zeros(256, np.float32), 250)
+        nvrtc.CpuKernel(ptx, "thirds")[2, 128](np.zeros(256, np.int32))
+    return trace.result
+
+
+def program(*rings):
+    """A user's program that counted something, with these ring buffers: (name, fields, bytes) each."""
+    described = ProgramMap("sizes", HASH, -1, 16, 4, 8, "unsigned int", "unsigned long long", ())
+    keys = np.array([[7, 0, 0, 0]], np.uint8)
+    values = np.array([[[3, 0, 0, 0, 0, 0, 0, 0]]], np.uint8)
+    return ProgramResult(
+        ProgramRecording(
+            program="sizes.c",
+            machine={"kernel": "6.18"},
+            started="2026-01-02T03:04:05+00:00",
+            places=(),
+            duration_ns=1_000_000_000,
+            maps=((described, MapContent(keys, values)),),
+            rings=tuple(
+                (ProgramMap(name, RINGBUF, -1, 4096, 0, 0, "", "", fields), data) for name, fields, data in rings
+            ),
+            histograms=frozenset(),
+            log2=False,
+            missed=2,
+            outcome="ok",
+            notes=(),
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    return traced_gpu()
+
+
+@pytest.fixture(scope="session")
+def results():
+    """Results by name; a GPU trace is a fixture of its own, because it needs a compiler."""
+    found = {name: accel_magic.open(RECORDINGS / file) for name, file in RECORDED.items()}
+    for unit in ("ns", "samples", "bytes", "calls"):
+        losses = [Lost(2, "samples were lost"), Lost(5, "samples were left out", "left out"), Lost(0, "never")]
+        found[f"profile in {unit}"] = ProfileResult(phases(unit=unit, lost=losses))
+    found["sampled"] = SampledResult(phases())
+    found["program"] = program()
+    return found

@@ -1,0 +1,132 @@
+"""Every column of every table that holds a time, a duration or a size says its unit in its name."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from accel_magic.errors import MachineError, ResultError
+from accel_magic.traces.frames import LEADING
+from tests.unit.results.conftest import traced_gpu
+
+UNITS = re.compile(r"(^|_)(ns|bytes|cycles|samples|calls|percent|MHz|per_s|per_job)$")
+WITHOUT = {
+    # How many of something, or how often.
+    *("hits", "lost", "count", "rate", "unfinished", "waits", "threads", "runs", "launches", "sites", "warps", "lanes"),
+    *("requests", "sectors", "passes", "fewest", "split", "taken", "functions", "stretches", "processes", "repeats"),
+    *("pages", "created", "freed", "left", "outlived", "kept", "single_use", "jobs", "ioctls", "failed", "intervals"),
+    *("in_flight", "in_flight_mean", "in_flight_max", "submitted", "done", "jobs_lost", "refused", "buffer_count"),
+    *("completions", "wait_timeouts", "active", "stalled", "control", "pipestall", "send", "dist_acc", "sbid", "sync"),
+    *("inst_fetch", "other", "tdr", "total", "blocks", "exits", "mean_lanes", "priority", "per_request", "value"),
+    *("recorded", "most_in_flight"),
+    # Numbers that name something: ids, places, addresses, lines.
+    *(
+        "pid",
+        "pids",
+        "tid",
+        "cpu",
+        "stack",
+        "line",
+        "kernel",
+        "launch",
+        "thread",
+        "block",
+        "warp",
+        "lane",
+        "sm",
+        "slot",
+    ),
+    *("site", "stream", "module", "device_launch", "interval", "kernel_id", "offset", "address", "row", "id", "parent"),
+    *("inside", "root", "job", "bo", "handle", "flags", "vpu_addr", "file", "context", "seqno", "job_id", "ctx_id"),
+    *("engine", "cmdq_id", "code", "first_row", "last_row", "msg_type", "request_id", "instrumented", "in_poll"),
+    *("begun_before", "confident", "retval"),
+    *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
+    # Parts of a whole, and how many times the baseline.
+    *("share", "ratio"),
+}
+"""Numbers with no unit. A new name goes here only if it counts or names something, or is a share or a ratio."""
+NEUTRAL = re.compile(r"(^|_)(share|ratio|ratio_low|ratio_high|confident|registers|occupancy)(_before|_after)?$")
+USERS = ("maps", "history", "rings")
+"""Tables whose columns a user's program decides."""
+
+
+def tables_of(thing, path=(), seen=None):
+    """Every data frame that can be reached from a result by public names, with its path."""
+    seen = set() if seen is None else seen
+    if isinstance(thing, pd.DataFrame):
+        yield path, thing
+    elif isinstance(thing, dict):
+        for name, part in thing.items():
+            yield from tables_of(part, (*path, str(name)), seen)
+    elif type(thing).__module__.startswith(("accel_magic.results", "accel_magic.analysis")) and id(thing) not in seen:
+        seen.add(id(thing))
+        for name in dir(type(thing)):
+            if not name.startswith("_") and name not in USERS and not callable(getattr(type(thing), name)):
+                try:
+                    part = getattr(thing, name)
+                except (ResultError, MachineError):  # what a kind lacks, and what this machine lacks
+                    continue
+                yield from tables_of(part, (*path, name), seen)
+
+
+def without_unit(path, table, users):
+    """Columns, and levels of the index, that hold numbers and have neither a unit nor a name that needs none."""
+    columns = {str(name): table[name] for name in table.columns}
+    columns |= {str(name): table.index.get_level_values(name).to_series() for name in table.index.names if name}
+    for name, values in columns.items():
+        numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+        plain = name.removeprefix("baseline_")
+        if not numeric or UNITS.search(plain) or NEUTRAL.search(plain) or plain in WITHOUT:
+            continue
+        if path[-1] in ("events", "df", "samples") and name in users:
+            continue
+        yield name
+
+
+def unnamed(result, *more):
+    recording = getattr(result, "recording", None)
+    events = getattr(recording, "events", None)
+    users = set(events.columns) - set(LEADING) if events is not None else set()
+    found = dict(tables_of(result))
+    for name, part in more:
+        found |= dict(tables_of(part, (name,)))
+    assert found
+    return {path: names for path, table in found.items() if (names := list(without_unit(path, table, users)))}
+
+
+def test_the_walk_finds_the_tables_and_the_rule_a_column_without_its_unit(results):
+    paths = {path for path, _ in tables_of(results["npu"])}
+
+    assert {("events",), ("latency",), ("waits",), ("losses",), ("npu", "jobs"), ("npu", "api")} <= paths
+    table = pd.DataFrame({"mean": [1.0], "size": [1], "time_s": [0.1], "p50_ns": [1], "rate_ratio": [1.0]})
+    assert list(without_unit(("x",), table, set())) == ["mean", "size", "time_s"]
+
+
+@pytest.mark.parametrize("name", ["trace", "npu", "flame", "launches", "sampled", "iaprof", "profile in bytes"])
+def test_columns_of_a_result_say_their_unit(results, name):
+    result = results[name]
+    more = [("compare", result.compare(result))]
+    if name == "flame":
+        more += [("by_stack", result.trace.by_stack()), ("stacks", result.trace.stacks)]
+    if name == "npu":
+        more.append(("throughput", result.npu.throughput()))
+
+    assert unnamed(result, *more) == {}
+
+
+def test_columns_of_a_gpu_trace_say_their_unit(gpu):
+    assert unnamed(gpu, ("compare", gpu.compare(gpu))) == {}
+    assert unnamed(gpu, ("compare", gpu.compare(traced_gpu(3, ("kernelcount",))))) == {}
+
+
+def test_durations_of_the_recorded_flame_are_in_columns_that_say_so(results):
+    """The rule again, by values: what is as long as the trace is a time."""
+    flame = results["flame"]
+    whole, checked = flame.recording.duration_ns, 0
+    for path, table in tables_of(flame):
+        for name in table.select_dtypes("number").columns:
+            largest = table[name].abs().max()
+            if path[-1] not in ("events", "df") and not pd.isna(largest) and whole / 10 < largest < whole * 10:
+                assert UNITS.search(str(name)), (path, name)
+                checked += 1
+    assert checked > 10

@@ -1,0 +1,180 @@
+"""Every result speaks the same words; one that a kind lacks is an error that says why and what to do instead."""
+
+import json
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import accel_magic
+from accel_magic.analysis.by_stack import STACKS
+from accel_magic.analysis.waits import WAITS
+from accel_magic.errors import ResultError
+from accel_magic.results.base import WORDS, Result
+from accel_magic.results.trace import TraceResult
+from tests.unit.results.conftest import program
+
+FILES = ("to_parquet", "to_perfetto", "to_html")
+LACKED = {
+    "trace": set(),
+    "npu": set(),
+    "flame": {"diagnose"},
+    "launches": {"diagnose"},
+    "iaprof": {"plan"},
+    "profile in ns": {"plan", "diagnose"},
+    "sampled": {"plan", "diagnose"},
+    "program": {"events", "counts", "plan", "figure", "compare", "diagnose", "to_parquet", "to_perfetto"},
+    "gpu": {"plan"},
+}
+"""What each kind cannot say, and why: nobody but its author knows what a program's maps mean."""
+
+
+def said(result, word, folder):
+    """What a result answers to a word."""
+    if word in FILES:
+        return getattr(result, word)(folder / word)
+    if word == "compare":
+        return result.compare(result)
+    found = getattr(result, word)
+    return found() if callable(found) else found
+
+
+def lacking(result, folder):
+    missing, errors = set(), []
+    for word in WORDS:
+        try:
+            assert said(result, word, folder) is not None
+        except ResultError as error:
+            errors.append(error)
+            missing.add(word)
+    for error in errors:
+        assert error.code.startswith("result.no-")
+        assert error.why
+        assert error.fix
+    return missing
+
+
+@pytest.mark.parametrize("name", [name for name in LACKED if name != "gpu"])
+def test_each_kind_has_every_word_or_says_why_not(results, name, tmp_path):
+    assert lacking(results[name], tmp_path) == LACKED[name]
+
+
+def test_a_gpu_trace_has_all_words_but_the_plan(gpu, tmp_path):
+    assert lacking(gpu, tmp_path) == LACKED["gpu"]
+    assert [path.stat().st_size > 0 for path in tmp_path.iterdir()] == [True] * 3
+
+
+def test_every_public_result_is_a_result():
+    public = [getattr(accel_magic, name) for name in accel_magic.__all__ if name.endswith("Result")]
+
+    assert len(public) == 8
+    assert all(issubclass(one, Result) for one in public)
+
+
+def test_events_are_a_frame_and_lost_is_an_exact_number_everywhere(results, gpu):
+    for name, result in {**results, "gpu": gpu}.items():
+        if name != "program":
+            assert isinstance(result.events, pd.DataFrame), name
+            assert result.df is result.events, name
+            assert result.counts["hits"].is_monotonic_decreasing, name
+        table = result.losses
+        assert list(table.columns) == ["kind", "count", "why"]
+        assert type(result.lost) is int
+        assert result.lost == table.loc[table["kind"] == "lost", "count"].sum(), name
+
+
+def test_losses_say_what_is_lost_and_what_was_left_out_on_request(results):
+    assert results["profile in ns"].losses.to_dict("list") == {
+        "kind": ["lost", "left out"],
+        "count": [2, 5],
+        "why": ["samples were lost", "samples were left out"],
+    }
+    assert results["profile in ns"].lost == 2
+
+
+def test_losses_of_a_trace_account_for_every_hit(make_recording):
+    probe = "latency:kprobe:m:f"
+    recording = make_recording(
+        [probe], [(10, 0, 5), (20, 0, 6)], hits=[20], lost=[4], unpaired=[3], missed=7, limit_reached=True,
+        durations={0: [5] * 15},
+    )  # fmt: skip
+    result = TraceResult(recording)
+
+    losses = result.losses.set_index("kind")["count"]
+    assert losses["lost"] == result.lost == 4
+    assert losses["missed"].tolist() == [7, 3, 2]
+    assert losses["left out"] == 9
+    # All but those that the kernel could not count at all.
+    assert result.recorded + losses.sum() - 7 == result.hits
+
+
+def test_waits_and_stacks_have_the_same_columns_wherever_they_appear(results):
+    flame = results["flame"]
+    trace = TraceResult(flame.recording)
+
+    for name, result in results.items():
+        if name not in ("trace", "npu", "program"):  # which took no stacks
+            assert tuple(result.stacks.columns) == STACKS, name
+    for waits in (flame.waits, trace.waits, results["trace"].waits):
+        assert dict(waits.dtypes.astype("str")) == WAITS
+    assert tuple(trace.stacks.columns) == STACKS
+    # The two tell the same waits; a flame trace leaves out those of the notebook's own threads.
+    assert set(flame.waits["reason"]) <= set(trace.waits["reason"])
+
+
+def test_results_of_different_kinds_cannot_be_compared(results, gpu):
+    pairs = [("trace", "flame"), ("flame", "trace"), ("program", "trace"), ("iaprof", "npu")]
+    for ours, theirs in [(results[a], results[b]) for a, b in pairs] + [(gpu, results["trace"]), (gpu, 7)]:
+        with pytest.raises(ResultError) as error:
+            ours.compare(theirs)
+        assert error.value.code == "result.different-kinds"
+
+
+def test_profiles_of_different_makers_can_be_compared(results):
+    assert len(results["flame"].compare(results["iaprof"]).table)
+
+
+def test_figures_are_named_and_the_first_is_the_default(results, gpu):
+    for result in (*results.values(), gpu):
+        for kind in ("pie", "Hits"):
+            with pytest.raises(ResultError) as error:
+                result.figure(kind)
+            assert error.value.code == "result.no-figure"
+    assert gpu.figures == (*gpu.recording.sources, "timeline")
+    assert gpu.figure()
+
+
+def test_a_trace_becomes_a_page_of_its_own(results, gpu, tmp_path):
+    for number, result in enumerate((results["trace"], gpu)):
+        source = result.to_html(tmp_path / f"{number}.html").read_text("utf-8")
+        assert source.startswith("<!doctype html>")
+        assert source.count("accel-magic-figure") > 2
+        assert result.machine.get("host", "?") not in source.partition("</header>")[0]
+
+
+def test_records_of_all_rings_are_one_frame_and_numbers_stay_exact():
+    large = 2**63 + 1
+    first = ("calls", (("pid", "u32"), ("sum", "u64")), struct.pack("<IIIIQ", 16, 0, 5, 0, large))
+    second = ("ends", (("pid", "u32"),), struct.pack("<IIII", 4, 0, 6, 0))
+    result = program(*((name, fields, np.frombuffer(data, np.uint8)) for name, fields, data in (first, second)))
+
+    assert result.events["ring"].tolist() == ["calls", "ends"]
+    assert result.events["pid"].tolist() == [5, 6]
+    assert result.events["sum"].iloc[0] == large
+    assert result.events["sum"].isna().tolist() == [False, True]
+    assert {name: len(frame) for name, frame in result.rings.items()} == {"calls": 1, "ends": 1}
+    with pytest.raises(ResultError) as error:
+        result.losses  # noqa: B018
+    assert error.value.code == "result.no-losses"
+
+
+def test_a_replayed_gpu_trace_says_so_in_perfetto(gpu, tmp_path):
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.traces.recording import Replayed
+
+    played = GpuResult(replace(gpu.recording, replayed=Replayed("x", "a GPU")))
+
+    about = json.loads(played.to_perfetto(tmp_path / "t.json").read_text())["otherData"]
+    assert about["replay"] == "recorded on a GPU"

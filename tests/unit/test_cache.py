@@ -1,0 +1,283 @@
+"""The cache folder: nothing is used that others could have put there, or that is no longer what was put there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import pytest
+
+from accel_magic import cache
+from accel_magic.errors import MachineError
+from accel_magic.gpu import clang
+from accel_magic.gpu.native import build as native
+from accel_magic.gpu.standin import build as standin
+from accel_magic.lab import runs
+from accel_magic.lab.npu import program
+
+SOMEBODY = 54321
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+PROGRAM = "int f(void) { return 0; }\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The cache folder that the environment names; it is not made yet."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(cache.OWNER, raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter, unlike pytest's."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def refused(path):
+    with pytest.raises(MachineError) as caught:
+        cache.require_trusted(path)
+    assert caught.value.code == "cache.untrusted"
+    return caught.value
+
+
+def test_a_folder_that_is_made_is_this_users_alone_whatever_the_umask(folder):
+    before = os.umask(0)
+    try:
+        made = cache.own("gpu", "deeper")
+    finally:
+        os.umask(before)
+
+    assert made == folder / "gpu" / "deeper"
+    assert {path: path.stat().st_mode & 0o777 for path in (folder, folder / "gpu", made)} == dict.fromkeys(
+        (folder, folder / "gpu", made), 0o700
+    )
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o722, 0o1777])
+def test_a_folder_that_others_can_write_to_is_refused(folder, mode):
+    folder.mkdir()
+    folder.chmod(mode)
+
+    assert f"{folder} can be written by others (mode {mode:o})" in refused(folder).why
+    with pytest.raises(MachineError) as caught:
+        cache.own()
+    assert caught.value.code == "cache.untrusted"
+
+
+def test_a_parent_that_others_can_write_to_is_refused_unless_it_is_sticky(folder):
+    (folder / "inner").mkdir(parents=True)
+    folder.chmod(0o777)
+    assert f"{folder} can be written" in refused(folder / "inner").why
+    assert f"{folder} can be written" in refused(folder / "inner" / "nothing there").why
+
+    folder.chmod(0o1777)
+    cache.require_trusted(folder / "inner")
+
+
+@as_root
+@pytest.mark.parametrize("what", ["folder", "parent", "file", "link"])
+def test_what_belongs_to_somebody_else_is_refused_unless_that_user_is_trusted(folder, what, monkeypatch):
+    inner = folder / "inner"
+    inner.mkdir(parents=True)
+    file = inner / "file"
+    file.write_text("")
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    theirs = {"folder": inner, "parent": folder, "file": file, "link": link}[what]
+    os.chown(theirs, SOMEBODY, SOMEBODY, follow_symlinks=False)
+    path = (link if what == "link" else folder) / "inner" / "file"
+
+    error = refused(path)
+
+    assert f"{theirs} belongs to user {SOMEBODY}" in error.why
+    assert f"{cache.OWNER}={SOMEBODY}" in error.fix
+    monkeypatch.setenv(cache.OWNER, str(SOMEBODY))
+    cache.require_trusted(path)
+
+
+def test_links_are_followed_to_where_they_lead(folder):
+    real = folder.parent / "real"
+    real.mkdir()
+    (folder.parent / "one").symlink_to("./two/../two")
+    (folder.parent / "two").symlink_to(real.absolute())
+    cache.require_trusted(folder.parent / "one")
+
+    real.chmod(0o777)
+    assert f"{real} can be written" in refused(folder.parent / "one").why
+
+    (folder.parent / "circle").symlink_to("circle")
+    refused(folder.parent / "circle")
+
+
+@as_root
+def test_a_group_may_write_only_if_it_is_this_users_alone(folder, monkeypatch):
+    folder.mkdir()
+    folder.chmod(0o770)
+    cache.require_trusted(folder)  # root's own group
+
+    os.chown(folder, 0, SOMEBODY)
+    refused(folder)
+
+    os.chown(folder, 0, 0)
+    if shutil.which("setfacl"):
+        subprocess.run(["setfacl", "-m", f"u:{SOMEBODY}:rwx", folder], check=True)
+        refused(folder)
+
+
+NAME = "native-0123"
+
+
+@as_root
+def test_planted_code_with_the_right_name_does_not_run(folder, tmp_path):
+    """Somebody who knows the sources computes the name, and the checksum of the code that is to run as root."""
+    expected = native.library()
+    shutil.rmtree(folder)
+    theirs = folder / "gpu"
+    theirs.mkdir(parents=True)
+    (tmp_path / "planted").write_text("not the library")
+    planted = cache.keep(tmp_path / "planted", theirs, expected.name.rsplit("-", 1)[0], ".so")
+    for path in (planted, theirs, folder):
+        os.chown(path, SOMEBODY, SOMEBODY)
+
+    with pytest.raises(MachineError) as caught:
+        native.library()
+
+    assert planted.name[:20] == expected.name[:20]
+    assert caught.value.code == "cache.untrusted"
+
+
+@as_root
+@pytest.mark.parametrize(
+    "build", [native.library, standin.library, lambda: clang.compile_program(PROGRAM), lambda: cache.own("lab", "runs")]
+)
+def test_nobody_builds_in_a_folder_of_somebody_else(folder, build):
+    folder.mkdir()
+    os.chown(folder, SOMEBODY, SOMEBODY)
+
+    with pytest.raises(MachineError) as caught:
+        build()
+
+    assert caught.value.code == "cache.untrusted"
+    assert list(folder.rglob("*.*")) == []
+
+
+@pytest.mark.parametrize("build", [native.library, standin.library, program.folder])
+def test_what_was_damaged_is_built_again(folder, build):
+    if build is program.folder:
+        build = lambda: program.compile_load(program.folder())  # noqa: E731
+    first = build()
+    content = first.read_bytes()
+    first.write_bytes(content[:-1] + b"?")
+
+    second = build()
+
+    assert second.read_bytes() == content
+    assert second == build()
+
+
+def test_a_compiled_program_that_was_damaged_is_compiled_again(folder):
+    first = clang.compile_program(PROGRAM)
+    (kept,) = (folder / "gpu").glob("*.o")
+    kept.write_bytes(b"other code")
+
+    assert clang.compile_program(PROGRAM) == first
+
+
+def test_a_file_is_read_once_for_its_checksum_until_it_changes(tmp_path, monkeypatch):
+    reads = []
+    digest = cache.hashlib.file_digest
+    monkeypatch.setattr(cache.hashlib, "file_digest", lambda file, name: reads.append(1) or digest(file, name))
+    file = tmp_path / "file"
+    file.write_text("one")
+    first = cache.sha256_of(file)
+
+    assert cache.sha256_of(file) == first
+    assert len(reads) == 1
+    file.write_text("other")
+    assert cache.sha256_of(file) != first
+    told = subprocess.run(["sha256sum"], input="one", capture_output=True, text=True, check=True).stdout
+    assert first == told.split()[0]
+
+
+def as_user(function):
+    """Call a function in a child that is another user; returns what it returned, as JSON has it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setresgid(SOMEBODY, SOMEBODY, SOMEBODY)
+            os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY)
+            os.write(writing, json.dumps(function()).encode())
+        except BaseException:  # noqa: BLE001 - the parent sees no answer
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+@as_root
+def test_what_is_made_goes_to_the_users_own_cache_where_the_share_is_read_only(open_folder, monkeypatch):
+    share, home = open_folder / "share", open_folder / "home"
+    (share / "lab").mkdir(parents=True)
+    home.mkdir()
+    os.chown(home, SOMEBODY, SOMEBODY)
+    monkeypatch.setenv(cache.VARIABLE, str(share))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+
+    logs, gpu = as_user(lambda: [str(runs.new_folder()), str(cache.own("gpu"))])
+
+    assert Path(logs).parent == home / "accel_magic" / "lab" / "runs"
+    assert Path(gpu) == home / "accel_magic" / "gpu"
+    assert list(share.rglob("*")) == [share / "lab"]
+
+
+@as_root
+def test_what_is_made_is_temporary_where_the_users_own_cache_is_not_safe_or_missing(open_folder, monkeypatch):
+    monkeypatch.delenv(cache.VARIABLE, raising=False)
+    home = open_folder / "home"
+    home.mkdir()
+    for mode, owner in ((0o777, SOMEBODY), (0o755, 0)):
+        home.chmod(mode)
+        os.chown(home, owner, owner)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+
+        path, kept = as_user(lambda: [str(cache.own("gpu")), cache.own("gpu").stat().st_mode & 0o777])
+
+        assert not path.startswith(str(home))
+        assert list(home.iterdir()) == []
+        assert kept == 0o700
+        shutil.rmtree(Path(path).parent)
+
+
+def test_temporary_folders_go_with_their_process(tmp_path):
+    script = "import tempfile; from accel_magic import cache; print(cache.own('gpu'))"
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "open"), "TMPDIR": str(tmp_path)}
+    environment.pop(cache.VARIABLE, None)
+
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+
+    made = Path(done.stdout.strip())
+    assert made.parent.parent == tmp_path
+    assert not made.parent.exists()
+
+
+def test_a_file_in_the_place_of_the_cache_folder_is_told(folder):
+    folder.write_text("")
+    with pytest.raises(MachineError) as caught:
+        cache.own("gpu")
+    assert caught.value.code == "cache.not-writable"
