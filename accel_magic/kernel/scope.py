@@ -79,8 +79,8 @@ def _parents() -> dict[int, int]:
         if entry.name.isdigit():
             try:
                 stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue  # it ended meanwhile
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue  # it ended meanwhile, or /proc hides it
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return parents
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic import errors, own_python
 from accel_magic.api import Options, finish
 from accel_magic.lab.connection import Completed
-from accel_magic.traces import handover
+from accel_magic.traces import files, handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,8 +47,11 @@ def trace(
         ProbeError: A probe or option that cannot be understood, or that matches nothing in the guest.
         MachineError: The guest cannot trace, the command cannot be run, or the guest ended meanwhile.
         ProgramError: The guest's kernel refuses a program.
+        RecordingError: The result cannot be written to `save`; that is checked before the command runs.
 
     """
+    if save is not None:
+        files.check(save)
     request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
     with tempfile.TemporaryDirectory(dir=lab.exchange) as folder:
         target = Path(folder, "recording")
