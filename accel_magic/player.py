@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.recording import GpuRecording
     from accel_magic.results.base import Result
     from accel_magic.session import Kind
-    from accel_magic.traces.recording import Imported, Recording, Replayed
+    from accel_magic.traces.recording import Recording, Replayed
 
 RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
 ResultT = TypeVar("ResultT", bound="Result")
@@ -32,10 +32,14 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
         super().__init__(kind)
         self.recording = recording
         self.replayed = replayed
-        self.machine = recording.machine
-        self.imported: Imported | None = recording.imported
+        self.imported = recording.imported
         self._speed = speed
         self._start_ns = 0
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """The machine that was traced."""
+        return self.recording.machine
 
     @property
     def length_s(self) -> float:

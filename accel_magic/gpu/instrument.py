@@ -10,8 +10,8 @@ from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.compiled import compile_probes
 from accel_magic.gpu.ptx import inject
 from accel_magic.gpu.ptx.report import KernelReport
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work, thread_id
-from accel_magic.session import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.profiles_made import phases
 
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.gpu import store as gpu_store
 from accel_magic.profiles import store as profile_store
 from accel_magic.traces import bounds, container, packing, pages, store
+from tests.support.profiles import phases
 
 MIB = 1 << 20
 MOST = 40 * MIB
