@@ -31,7 +31,7 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
     def __init__(self, recording: RecordingT, replayed: Replayed, speed: float, kind: Kind) -> None:
         super().__init__(kind)
         self.recording = recording
-        self.replayed = replayed
+        self.replayed: Replayed = replayed
         self.imported = recording.imported
         self._speed = speed
         self._start_ns = 0
