@@ -166,12 +166,20 @@ def _about(kernel: str, direction: str, size: Any, code: str) -> str:
 
 
 def _launches(gpu: GpuFrames) -> pd.DataFrame:
-    """Draw launches that an adapter saw and no call of the driver made, as on the simulated device."""
+    """Draw launches that an adapter saw and no call of the driver made, as on the simulated device.
+
+    Those of several threads, which overlap, have a row for each of the threads that launched most.
+    """
     own = unseen_launches(gpu)
+    busiest = own["tid"].value_counts().index[:MOST_THREADS]
+    threads = set(busiest) if len(busiest) > 1 else set()
     return _bars(
         own["time_ns"],
         own["time_ns"] + own["host_ns"],
-        row=[f"launches, {name}" for name in own["framework"]],
+        row=[
+            f"{name}, thread {tid}" if tid in threads else f"launches, {name}"
+            for name, tid in zip(own["framework"], own["tid"], strict=True)
+        ],
         kind="launch",
         what=[readable(name) for name in own["name"]],
         about=[f"launch {number}" for number in own.index],

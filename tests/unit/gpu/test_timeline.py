@@ -22,7 +22,10 @@ START = 5_000_000_000
 
 def launches(*rows):
     """Launches of (tid, time_ns, host_ns)."""
-    usual = {name: {"str": "", "bool": False}.get(kind, 1) for name, kind in LAUNCHES.items()} | {"name": "k"}
+    usual = {name: {"str": "", "bool": False}.get(kind, 1) for name, kind in LAUNCHES.items()} | {
+        "name": "k",
+        "framework": "add-on",
+    }
     made = [usual | {"tid": tid, "time_ns": time_ns, "host_ns": host_ns} for tid, time_ns, host_ns in rows]
     return frame_of(made, LAUNCHES)
 
@@ -132,7 +135,13 @@ def test_the_figure_has_a_row_for_each_thread_of_the_other_trace(gpu, traced):
     plot = gpu().figure("timeline", beside=traced)
 
     rows = list(plot.yaxis[0].major_label_overrides.values())
-    assert rows[:2] == ["ktrace, thread 100", "ktrace, thread 101"]
+    assert rows == [
+        "ktrace, thread 100",
+        "ktrace, thread 101",
+        "add-on, thread 100",
+        "add-on, thread 101",
+        "launches, add-on",
+    ]
     (item,) = [item for item in plot.legend[0].items if item.label.value == "ktrace"]
     data = item.renderers[0].data_source.data
     assert sorted(data["left"]) == pytest.approx([0.0019, 0.002, 0.002499, 0.0025, 0.00255, 0.006])
