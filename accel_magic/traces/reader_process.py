@@ -115,7 +115,8 @@ class Trace:
             count = self.source.drain(ring, file)
             self.recorded[ring] += count
             moved += count
-        if self.max_events is not None and not self.limit_reached and sum(self.recorded) >= self.max_events:
+        enough = self.max_events is not None and sum(self.recorded) >= self.max_events
+        if not self.limit_reached and (enough or self.source.full):
             self.source.stop_recording()
             self.limit_reached = True
         return moved
