@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import resource
+import select
 import signal
 import socket
 import struct
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.errors import MachineError
+from accel_magic.errors import MachineError, too_many_files, typed_shortage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,8 +91,9 @@ def start_process(
         MachineError: It cannot be started.
 
     """
-    ours, theirs = socket.socketpair()
-    errors = FileIO(os.memfd_create(f"errors of the {what}"), "r+")
+    with typed_shortage():
+        ours, theirs = socket.socketpair()
+        errors = FileIO(os.memfd_create(f"errors of the {what}"), "r+")
     with theirs:
         try:
             process = subprocess.Popen(
@@ -104,12 +108,17 @@ def start_process(
         except OSError as error:
             ours.close()
             errors.close()
+            if error.errno == errno.EMFILE:
+                raise too_many_files() from None
             raise MachineError(
                 f"the {what} process cannot be started",
                 why=f"{command[0]}: {error.strerror}",
                 fix="make sure that this user may run it, and that no limit on processes is reached (ulimit -u)",
                 code="helper.not-started",
             ) from None
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError):  # it holds descriptors of all traces, whatever this process allows itself
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (most, most))
     return Helper(process, ours, errors)
 
 
@@ -143,14 +152,10 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
     Raises:
         ConnectionError: The other side is gone.
-        OSError: EMFILE, where this process may not have all of the descriptors; the stream is then out of step.
+        OSError: EMFILE, where this process may not have all of the descriptors; it then has none of them.
 
     """
     head, descriptors, flags, _ = socket.recv_fds(connection, 4, _MOST_DESCRIPTORS)
-    if flags & socket.MSG_CTRUNC:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        raise OSError(errno.EMFILE, "this process may not open the files that were sent to it")
     if len(head) < 4:
         raise ConnectionError("the other process has ended")
     (size,) = struct.unpack("<I", head)
@@ -160,4 +165,15 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not part:
             raise ConnectionError("the other process has ended")
         data += part
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return json.loads(data), list(descriptors)
+
+
+def readable(connection: socket.socket, wait_s: float) -> bool:
+    """Whether there is something to receive, or comes within so many seconds."""
+    waiting = select.poll()  # select(2) knows descriptors up to 1,023 only
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(wait_s * 1000))

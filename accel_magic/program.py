@@ -200,7 +200,7 @@ def _prepare_reader(rings: tuple[ProgramMap, ...]) -> Prepared:
     message = {
         "source": "program",
         "ring_sizes": [ring.entries for ring in rings],
-        "max_bytes": MOST_RING_BYTES,
+        "most_bytes": MOST_RING_BYTES,
         "live": False,
         "max_events": None,
         "duration_ns": None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from accel_magic import machine
+from accel_magic import free_memory, machine
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.kernel import clock, compiler, own_process, own_threads, scope, syscalls, waits
@@ -46,6 +46,10 @@ _MORE: Final[dict[Kind, str]] = {
 """What to do instead of a second trace of a kind."""
 _running: set[Kind] = set()
 _claiming = threading.Lock()
+
+
+_SHARE: Final = 3
+"""Records may take one part in so many of the memory that is free: decoding takes as much again, and a table half."""
 
 
 def warm_up() -> None:
@@ -171,6 +175,7 @@ class LiveSession:
             "ring_sizes": attachment.ring_sizes,
             "live": feed is not None,
             "max_events": plan.max_events,
+            "most_bytes": free_memory.available_bytes() // _SHARE,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
         prepared = shared.prepare(message, descriptors)
@@ -264,6 +269,8 @@ class LiveSession:
             rings, recorded = read.rings, 0
         else:
             rings, recorded = read.rings, sum(read.recorded)
+            if read.limit_reached and (plan.max_events is None or recorded < plan.max_events):
+                notes = (*notes, _about_memory(recorded, sum(len(ring) for ring in rings)))
             if not read.limit_reached:
                 rings, unfinished = waits.completed(attachment, rings, (read.end_ns or self._end_ns) - shift.ns)
                 recorded += unfinished
@@ -315,6 +322,14 @@ def _all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) ->
     for row, point in enumerate(plan.latency_points):
         events[point.id] = histograms.counts[row].sum()
     return events
+
+
+def _about_memory(events: int, size: int) -> str:
+    return (
+        f"recording stopped after {events:,} events, whose records take {size / (1 << 30):,.2f} GiB: with the tables "
+        "that are made of them, all memory that was free; hits went on being counted (free some memory, or record "
+        "less: --max-events, --filter, --mode count)"
+    )
 
 
 def _about_unread(error: MachineError, *, records: bool) -> str:

@@ -24,6 +24,7 @@ def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[L
         left_out: Samples and waits of the notebook's own threads.
 
     """
+    why = "nothing was read of the buffer" if recording.unread else "the buffer was full"
     found = [
         Lost(not_taken, "samples and waits had a stack that the full table of stacks did not take"),
         Lost(left_out, LEFT_OUT, "left out"),
@@ -32,7 +33,7 @@ def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[L
     for point in recording.plan.points:
         if point.kind in _WHAT:
             what = _WHAT[point.kind]
-            found.append(Lost(int(recording.lost[point.id]), f"{what} were lost: the buffer was full"))
+            found.append(Lost(int(recording.lost[point.id]), f"{what} were lost: {why}"))
             found.append(Lost(int(recording.unpaired[point.id]), f"{what} {_UNTIMED}", "missed"))
             found.append(Lost(_not_kept(recording, point.id), *_not_kept_why(recording, point.id, what)))
     return tuple(lost for lost in found if lost.count > 0)

@@ -311,8 +311,10 @@ def serve(connection: socket.socket, package: str, parent: int, *, own: bool, sl
         send(connection, {"error": str(error), "code": "compiler.no-sandbox"}, [])
         return
     send(connection, {"ready": True}, [])
+    waiting = select.poll()  # select(2) knows descriptors up to 1,023 only
+    waiting.register(connection, select.POLLIN)
     while parent in (0, os.getppid()):
-        if not select.select([connection], [], [], 1.0)[0]:
+        if not waiting.poll(1000):
             continue
         head = receive(connection, 4)
         if head is None:

@@ -113,7 +113,9 @@ def tracefs() -> Tracefs:
                 next(entries, None)
         except PermissionError:
             return Tracefs(path, readable=False)
-        except OSError:
+        except OSError as error:
+            if error.errno in syscalls.SHORTAGES:
+                raise
             continue
         return Tracefs(path, readable=True)
     return Tracefs(None, readable=False)
@@ -333,9 +335,12 @@ def _refusal_error(call: str, refusal: int) -> MachineError:
 
 
 def _read(path: Path) -> str:
+    """Read what tells about a feature; '' where it does not. Raises OSError for lack of descriptors or memory."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except OSError as error:
+        if error.errno in syscalls.SHORTAGES:
+            raise
         return ""
 
 

@@ -126,7 +126,7 @@ def prog_load(
     types: int = 0,
     functions: Sequence[tuple[int, int]] = (),
 ) -> int:
-    """Load a program. Raises VerifierError with the verifier's log when it is refused.
+    """Load a program. Raises VerifierError with the verifier's log when it is refused, OSError for lack of something.
 
     `functions` are the first instruction of each of its functions, and their types in the BTF of descriptor `types`.
     """
@@ -157,7 +157,9 @@ def prog_load(
 
     try:
         return _bpf(_PROG_LOAD, attributes(None))
-    except OSError:
+    except OSError as error:
+        if error.errno in SHORTAGES:
+            raise  # not the verifier's verdict
         # The log is asked for only after a refusal: writing it makes loading several times slower.
         log = ctypes.create_string_buffer(1 << 20)
         try:

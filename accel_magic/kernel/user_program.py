@@ -63,7 +63,13 @@ class UserProgram:
         return tuple(self._linker.skipped.values()) if self._linker else ()
 
     def load(self) -> None:
-        """Load every function. Raises ProgramError when the verifier refuses one."""
+        """Load every function.
+
+        Raises:
+            ProgramError: The verifier refuses one.
+            MachineError: The kernel refuses altogether.
+
+        """
         self._linker = Linker(self.compiled.functions, dict(self.compiled.map_fds))
         try:
             for place in self.places:
@@ -75,6 +81,8 @@ class UserProgram:
                 fix="the last lines of the verifier's log above name the instruction and the rule it breaks; most "
                 "often a pointer from a map or a context is used without the check for NULL or for its bounds",
             ) from None
+        except OSError as error:
+            raise attach_error(error) from None
 
     def attach(self) -> None:
         """Attach what `load` loaded.

@@ -62,7 +62,7 @@ def find(root: Path = _ROOT) -> Path:
                 return events.parent
         except PermissionError:
             denied = events
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
     if denied:
         raise MachineError(

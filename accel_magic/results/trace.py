@@ -130,7 +130,9 @@ class TraceResult(Result):
         recording = self.recording
         unfinished = int(self.latency["unfinished"].sum())
         kept = self.recorded + int(recording.lost.sum()) + int(recording.unpaired.sum()) + unfinished
-        yield Lost(int(recording.lost.sum()), "events did not fit into the ring buffer")
+        unread = "events were lost: nothing was read of the ring buffer"
+        why = unread if recording.unread else "events did not fit into the ring buffer"
+        yield Lost(int(recording.lost.sum()), why)
         if recording.imported is not None:
             yield Lost(recording.imported.lost, f"events are missing, as the {recording.imported.format} says")
         yield Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed")

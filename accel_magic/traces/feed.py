@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -60,7 +59,7 @@ class LiveFeed:
                 return
 
     def _has_more(self) -> bool:
-        return bool(select.select([self._ours], [], [], 0)[0])
+        return channel.readable(self._ours, 0)
 
     def _receive(self) -> LiveSample:
         message = channel.receive_packet(self._ours)

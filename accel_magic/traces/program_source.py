@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
 
 class ProgramSource:
-    """The ring buffers of a user's program; past `max_bytes` they are left full, so that the program's output fails."""
+    """The ring buffers of a user's program; past `most_bytes` they are left full, and its output fails."""
 
     def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
         self._descriptors = descriptors
         self._rings = [MixedRing(fd, size) for fd, size in zip(descriptors, message["ring_sizes"], strict=True)]
-        self._room: int = message["max_bytes"]
+        self._room: int = message["most_bytes"]
         self.ring_count = len(self._rings)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many bytes of records are kept as may be."""
+        return self._room <= 0
 
     def go(self, start_ns: int) -> None:
         """The program is at work already: it decides itself what it records."""
@@ -34,7 +39,7 @@ class ProgramSource:
 
     def drain(self, ring: int, file: int) -> int:
         """Append a ring's complete records to a file, while there is room; returns how many."""
-        if self._room <= 0:
+        if self.full:
             return 0
         before = os.fstat(file).st_size
         count = self._rings[ring].drain(file)

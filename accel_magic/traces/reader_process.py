@@ -7,8 +7,8 @@ A trace is `prepare` (with descriptors), `go`, `stop`, and has a number that tel
 
 from __future__ import annotations
 
+import errno
 import os
-import select
 import signal
 import socket
 import sys
@@ -67,8 +67,16 @@ class Trace:
             self.live.setblocking(False)
         self.max_events: int | None = message["max_events"]
         self.duration_ns: int | None = message["duration_ns"]
-        self.source = _SOURCES[message["source"]](message, descriptors)
-        self.table, *self.files = [os.memfd_create(f"records-{ring}") for ring in range(-1, self.source.ring_count)]
+        self.files: list[int] = []
+        try:
+            self.source = _SOURCES[message["source"]](message, descriptors)
+            for ring in range(-1, self.source.ring_count):
+                self.files.append(os.memfd_create(f"records-{ring}"))
+        except OSError:
+            for descriptor in (*descriptors, *self.files):
+                os.close(descriptor)
+            raise
+        self.table = self.files.pop(0)
         self.recorded = [0] * len(self.files)
         self.samples = _Samples()
         self.start_ns = 0
@@ -107,7 +115,8 @@ class Trace:
             count = self.source.drain(ring, file)
             self.recorded[ring] += count
             moved += count
-        if self.max_events is not None and not self.limit_reached and sum(self.recorded) >= self.max_events:
+        enough = self.max_events is not None and sum(self.recorded) >= self.max_events
+        if not self.limit_reached and (enough or self.source.full):
             self.source.stop_recording()
             self.limit_reached = True
         return moved
@@ -170,24 +179,39 @@ def serve(connection: socket.socket, parent: int) -> None:
         return time.monotonic() + min((trace.poll() for trace in traces.values()), default=1.0)
 
     while os.getppid() == parent:
-        if not select.select([connection], [], [], max(due - time.monotonic(), 0.0))[0]:
+        if not channel.readable(connection, max(due - time.monotonic(), 0.0)):
             due = poll()
             continue
         try:
             message, descriptors = channel.receive(connection)
+            _serve_one(traces, message, descriptors, connection, poll)
         except ConnectionError:
             return
-        number = message["trace"]
-        if message["do"] == "prepare":
-            traces[number] = Trace(message, descriptors)
-            channel.send(connection, {"ready": True})
-        elif message["do"] == "go" and number in traces:
-            traces[number].go(message["start_ns"])
-        elif message["do"] == "stop" and number in traces:
-            _hand_over(traces.pop(number), connection, message["end_ns"], poll)
-        elif message["do"] == "drop" and number in traces:
-            traces.pop(number).close()
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            channel.send(connection, {"shortage": True})  # of a `prepare`: nothing else opens anything
         due = time.monotonic()
+
+
+def _serve_one(
+    traces: dict[int, Trace],
+    message: dict[str, Any],
+    descriptors: list[int],
+    connection: socket.socket,
+    meanwhile: Callable[[], object],
+) -> None:
+    """Do what a message says. Raises OSError, EMFILE where this process may not open what a trace needs."""
+    number = message["trace"]
+    if message["do"] == "prepare":
+        traces[number] = Trace(message, descriptors)
+        channel.send(connection, {"ready": True})
+    elif message["do"] == "go" and number in traces:
+        traces[number].go(message["start_ns"])
+    elif message["do"] == "stop" and number in traces:
+        _hand_over(traces.pop(number), connection, message["end_ns"], meanwhile)
+    elif message["do"] == "drop" and number in traces:
+        traces.pop(number).close()
 
 
 def _hand_over(trace: Trace, connection: socket.socket, end_ns: int, meanwhile: Callable[[], object]) -> None:

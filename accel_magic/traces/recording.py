@@ -135,7 +135,7 @@ class Recording:
         missed: Hits the kernel could not run our program for (re-entered on the same CPU), over all points.
         histograms: Of the latency points.
         samples: Counters over time.
-        limit_reached: Events stopped being kept at `max_events`; hits went on being counted.
+        limit_reached: Events stopped being kept, at `max_events` or for lack of memory; hits went on being counted.
         outcome: How the traced code ended.
         stacks: Of the events; None where they have none.
         flame: Set when a flame trace made it.
@@ -174,6 +174,17 @@ class Recording:
     def timed(self) -> bool:
         """Whether times, durations and rates mean anything: not where another tool's output held no times."""
         return self.imported is None or self.imported.timed
+
+    @property
+    def unread(self) -> bool:
+        """Whether nothing came of the events: the reader process died, or its answer could not be taken."""
+        return self.imported is None and not self.event_count and bool(self.lost.any())
+
+    @property
+    def memory_full(self) -> bool:
+        """Whether events stopped being kept for lack of memory, before there were `max_events` of them."""
+        limit = self.plan.max_events
+        return self.limit_reached and (limit is None or self.event_count < limit)
 
     @property
     def events_lost(self) -> int:

@@ -32,6 +32,10 @@ class Source(Protocol):
 
     ring_count: int
 
+    @property
+    def full(self) -> bool:
+        """Whether as many bytes of records are kept as may be."""
+
     def go(self, start_ns: int) -> None:
         """The traced code starts."""
 
@@ -91,6 +95,7 @@ class KernelSource:
         self.latencies = message["latencies"]
         self.ring_count = len(rings)
         self._descriptors = descriptors
+        self._room: int = message["most_bytes"]
         self._control = map_value(control, layout.control, writable=True)
         self._counters = map_value(counters, layout.counters)
         self._histograms = map_value(histograms, layout.histograms) if self.latencies else None
@@ -109,7 +114,13 @@ class KernelSource:
         return BUSY_S if filling else self._quiet_s
 
     def drain(self, ring: int, file: int) -> int:
-        return self._rings[ring].drain(file)
+        count = self._rings[ring].drain(file)
+        self._room -= count * self._rings[ring].record.itemsize
+        return count
+
+    @property
+    def full(self) -> bool:
+        return self._room <= 0
 
     def hits(self) -> NDArray[np.uint64]:
         total: NDArray[np.uint64] = self._counters["hits"][0].sum(axis=0)
@@ -187,6 +198,10 @@ class ReplaySource:
 
     def pause_s(self) -> float:
         return BUSY_S
+
+    @property
+    def full(self) -> bool:
+        return False
 
     def drain(self, ring: int, file: int) -> int:
         start = self._position[ring]

@@ -36,7 +36,8 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
     notes = [Note(duration_text(recording.duration_ns))] if recording.timed else []
     notes.append(Note(_plural(int(recording.hits.sum()), "hit"), hint=counted))
     if plan.records_events or lost:
-        why = f"the {imported.format} says so" if imported else "the ring buffer was full: raise --buffer"
+        full = "nothing was read of the ring buffer" if recording.unread else "the ring buffer was full: raise --buffer"
+        why = f"the {imported.format} says so" if imported else full
         alarm = Note(f"{exact_text(lost)} lost", alarm=True, hint=why)
         notes += [Note(_plural(recording.event_count, "event")), alarm if lost else Note("0 lost")]
     else:
@@ -50,7 +51,9 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
         hint = "the kernel's table of stacks was full: these events have none"
         notes.append(Note(f"{_plural(stacks_lost, 'stack')} lost", alarm=True, hint=hint))
     if recording.limit_reached:
-        notes.append(Note(f"event limit{limit} reached", hint="later hits were counted but not recorded"))
+        what = "memory" if recording.memory_full else f"event limit{limit}"
+        hint = "later hits were counted but not recorded"
+        notes.append(Note(f"{what} {'full' if recording.memory_full else 'reached'}", hint=hint))
     if unpaired:
         hint = "too many were under way at once, or their end was not seen: their durations are not in the latencies"
         notes.append(Note(f"{_plural(unpaired, 'call')} not timed", alarm=True, hint=hint))

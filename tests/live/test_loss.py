@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from accel_magic import trace
+from accel_magic import free_memory, trace
 
 pytestmark = pytest.mark.live
 
@@ -70,6 +70,26 @@ def test_max_events_keeps_exactly_the_first_n_while_counts_go_on(build, run, mod
     assert (result.events["pid"].iloc[:500] == os.getpid()).all()
     assert (result.events["comm"].iloc[500:] == "calls").all()
     assert result.lost == 0
+
+
+@pytest.mark.parametrize("mode", ["auto", "events"])
+def test_events_take_no_more_than_a_part_of_the_free_memory_and_the_result_says_so(build, run, mode, monkeypatch):
+    free = 8 << 20
+    monkeypatch.setattr(free_memory, "available_bytes", lambda: free)
+    buffer = 0.125  # what is read of the ring at once may come on top
+
+    with trace(GETPPID, mode=mode, buffer=buffer) as t:
+        told = run(build("calls"), 2, 200_000)
+
+    result = t.result
+    size = sum(len(ring) for ring in result.recording.load_events.rings)
+    assert result.hits == told["getppid"] == 400_000
+    assert free / 3 <= size <= free / 3 + 2 * buffer * (1 << 20)
+    assert result.recording.limit_reached
+    assert len(result.events) == result.recorded > 20_000
+    (note,) = [note for note in result.plan.notes if "memory" in note]
+    assert f"{result.recorded:,} events" in note
+    assert "memory full" in repr(result)
 
 
 def test_a_limit_that_is_not_reached_keeps_everything():

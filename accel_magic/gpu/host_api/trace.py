@@ -199,9 +199,10 @@ def _calls(recording: Recording, own: Stretches, shim: str) -> HostCalls:
     untimed = int(recording.unpaired.sum())
     waiting = hits - int(recording.histograms.counts.sum()) - untimed
     if recording.limit_reached:
-        notes.append(f"of {hits:,} host calls the first {MOST_CALLS:,} were recorded")
+        notes.append(f"of {hits:,} host calls the first {recording.event_count:,} were recorded")
     if lost:
-        notes.append(f"host calls whose records were lost, for the ring buffer was full: {lost:,}")
+        why = "nothing was read of the ring buffer" if recording.unread else "the ring buffer was full"
+        notes.append(f"host calls whose records were lost, for {why}: {lost:,}")
     if untimed:
         notes.append(f"host calls that could not be timed, for too many were under way at once: {untimed:,}")
     if waiting > 0:

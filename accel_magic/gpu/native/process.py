@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import struct
 import threading
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic import channel
 from accel_magic.errors import AccelMagicError, MachineError, ProgramError
 from accel_magic.gpu.adapters import KernelSource, Launch
 from accel_magic.gpu.adapters.entries import architecture
@@ -207,7 +207,7 @@ class Process:
 
     def _hear(self, wait_s: float) -> bool:
         """Answer all messages that have come; False when the process is gone."""
-        while select.select([self.connection], [], [], wait_s)[0]:
+        while channel.readable(self.connection, wait_s):
             message = wire.receive(self.connection)
             if message is None:
                 return False

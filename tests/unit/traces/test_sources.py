@@ -48,7 +48,7 @@ def kernel():
 
 def test_a_ring_that_fills_is_drained_again_soon(monkeypatch, kernel):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "ring_sizes": [SIZE]}
+    message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "most_bytes": 1 << 40, "ring_sizes": [SIZE]}
 
     def pause(stacks, waiting):
         os.pwrite(kernel[3], struct.pack("<Q", waiting), PAGE)  # the producer's position

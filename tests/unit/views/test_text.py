@@ -20,7 +20,8 @@ def test_the_headline_says_duration_hits_events_losses_and_scope(rich_recording)
     [
         ({"missed": 3}, "3 missed"),
         ({"unpaired": [1]}, "1 call not timed"),
-        ({"limit_reached": True, "plan": {"max_events": 1000}}, "event limit 1,000 reached"),
+        ({"limit_reached": True, "plan": {"max_events": 1000}, "event_count": 1000}, "event limit 1,000 reached"),
+        ({"limit_reached": True, "plan": {"max_events": 1000}, "event_count": 999}, "memory full"),
         ({"plan": {"skipped": (Skipped("f.cold", "a clone"),)}}, "1 skipped"),
         ({"plan": {"mode": "count"}}, "counts only"),
         ({"outcome": "error"}, "the traced code failed"),
