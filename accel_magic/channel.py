@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -142,9 +143,14 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
     Raises:
         ConnectionError: The other side is gone.
+        OSError: EMFILE, where this process may not have all of the descriptors; the stream is then out of step.
 
     """
-    head, descriptors, _, _ = socket.recv_fds(connection, 4, _MOST_DESCRIPTORS)
+    head, descriptors, flags, _ = socket.recv_fds(connection, 4, _MOST_DESCRIPTORS)
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise OSError(errno.EMFILE, "this process may not open the files that were sent to it")
     if len(head) < 4:
         raise ConnectionError("the other process has ended")
     (size,) = struct.unpack("<I", head)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from accel_magic import terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class AccelMagicError(Exception):
@@ -35,7 +42,7 @@ class AccelMagicError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
         code = f" [{self.code}]" if self.code else ""
-        return [f"{type(self).__name__}{code}: {self}"]
+        return [f"{type(self).__name__}{code}: {self}", *getattr(self, "__notes__", ())]
 
 
 class ProbeError(AccelMagicError):
@@ -60,3 +67,24 @@ class TraceStateError(AccelMagicError):
 
 class ResultError(AccelMagicError):
     """Something that a result does not have: a table, a figure or a format that its kind lacks, or that is empty."""
+
+
+def too_many_files() -> MachineError:
+    """Error for a process that may not open another file."""
+    return MachineError(
+        "too many open files",
+        why="this process has as many as it may have, and tracing needs some: one per tracepoint, some 30 besides",
+        fix="raise the limit before Jupyter or Python is started: ulimit -n 65536; or match fewer tracepoints",
+        code="machine.too-many-files",
+    )
+
+
+@contextmanager
+def typed_shortage() -> Iterator[None]:
+    """Turn the OSError of a process that may not open another file into a MachineError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise too_many_files() from error
+        raise

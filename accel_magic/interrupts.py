@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
+T = TypeVar("T")
 _SIGNALS: Final = tuple(int(number) for number in signal.valid_signals() if number < signal.SIGRTMIN)
 """Real-time signals are for those who send them: programs that do have handlers for them that do not raise."""
 
@@ -50,6 +51,41 @@ def uninterrupted() -> Iterator[list[int]]:
         _put_back(list(handlers.items()), put_off)
         over = True
         _run([(number, handlers[number]) for number in dict.fromkeys(came)])
+
+
+def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T]) -> T:
+    """Do work that an interrupt may end, although interrupts are put off.
+
+    An interrupt at any moment of the work is answered here, and besides comes at the end of the block that puts
+    interrupts off.
+
+    Args:
+        work: What to do.
+        otherwise: What to do instead once an interrupt has come; another one does not end it.
+
+    """
+    put_off = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(put_off):
+        return work()
+    armed = True
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal armed
+        put_off(number, frame)
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    try:
+        try:
+            signal.signal(signal.SIGINT, interrupt)
+            return work()
+        finally:
+            armed = False
+    except KeyboardInterrupt:
+        return otherwise()
+    finally:
+        signal.signal(signal.SIGINT, put_off)
 
 
 def _handlers() -> dict[int, Handler]:

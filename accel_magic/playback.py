@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.api import result_of
-from accel_magic.block import keep
-from accel_magic.errors import RecordingError
+from accel_magic.errors import MachineError, RecordingError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.opening import read_recording
 from accel_magic.player import Player
-from accel_magic.session import Kind, Show, uninterrupted
 from accel_magic.traces import buckets, container, reader
 from accel_magic.traces.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.traces.feed import LiveFeed
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.gpu import GpuResult
     from accel_magic.results.trace import TraceResult
+    from accel_magic.session import Kind, Show
     from accel_magic.traces.reader import Prepared
 
 _PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
@@ -68,31 +68,28 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         kind: Kind = "ktrace" if recording.flame is None else "flame"
         super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
         self._prepared: Prepared | None = None
+        self._feed: LiveFeed | None = None
 
     def prepare(self) -> Plan:
         """What was traced when this was recorded."""
         return self.recording.plan
 
-    def attach(self, show: Show | None = None) -> None:
-        """Hand the recording to the reader."""
-        self._claim()
-        try:
-            with uninterrupted() as pending:
-                self._attach(show)
-            if pending:
-                raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
-        except BaseException:
-            self.abort()
-            raise
-
     def _attach(self, show: Show | None) -> None:
+        self._feed = None
+        with uninterrupted():
+            if show is not None:
+                self._feed = LiveFeed(self.recording.plan, show)
+                self._undo.callback(self._feed.stop)
+                self._feed.start()
+            self._prepared = self._handed_over(self._feed)
+            self._undo.callback(self._prepared.drop)
+
+    def _handed_over(self, feed: LiveFeed | None) -> Prepared:
         recording = self.recording
         samples = recording.samples
         files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
         descriptors = list(files)
-        if show is not None:
-            self._feed = feed = LiveFeed(recording.plan, show)
-            feed.start()
+        if feed is not None:
             descriptors.append(feed.theirs.fileno())
         message: dict[str, Any] = {
             "source": "replay",
@@ -104,12 +101,12 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             "lost": recording.lost.tolist(),
             "recorded_duration_ns": recording.duration_ns,
             "speed": self._speed,
-            "live": self._feed is not None,
+            "live": feed is not None,
             "max_events": None,
             "duration_ns": None,
         }
         try:
-            self._prepared = reader.shared().prepare(message, descriptors)
+            return reader.shared().prepare(message, descriptors)
         finally:
             for fd in files:
                 os.close(fd)
@@ -117,37 +114,25 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     def go(self) -> None:
         """Start playing."""
         super().go()
-        assert self._prepared is not None  # noqa: S101 - go follows attach
-        self._prepared.go(self._start_ns)
+        assert self._prepared is not None  # noqa: S101 - after attach
+        with uninterrupted():  # half a message would end the reader process
+            self._prepared.go(self._start_ns)
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> TraceResult | FlameResult:
-        """Stop playing; what the reader delivered is the result."""
+    def _finish(self, outcome: Outcome, value: object) -> TraceResult | FlameResult:
+        assert self._prepared is not None  # noqa: S101 - after attach
+        end_ns = time.monotonic_ns()
+        played_ns = int((end_ns - self._start_ns) * self._speed)
+        if self._feed is not None:
+            self._feed.stop()
         try:
-            with uninterrupted() as pending:
-                end_ns = time.monotonic_ns()
-                if self._feed is not None:
-                    self._feed.stop()
-                    self._feed = None
-                prepared, self._prepared = self._prepared, None
-                assert prepared is not None  # noqa: S101 - stop follows attach
-                read = prepared.stop(self._start_ns, end_ns)
-                played_ns = int((end_ns - self._start_ns) * self._speed)
-                rows = read.rings[0].view(_LAYOUT.record(0))["payload"]
-                rows = np.ascontiguousarray(rows).view(np.uint64).reshape(-1, 2)[:, 1]
-        finally:
-            self.abort()
-        result = result_of(self._played(rows, played_ns, outcome), value)
-        keep(result)
-        if pending:
-            raise KeyboardInterrupt
-        return result
-
-    def abort(self) -> None:
-        """Stop without a result; harmless when nothing is playing."""
-        super().abort()
-        if self._prepared is not None:
-            self._prepared.drop()
-            self._prepared = None
+            read = self._prepared.stop(self._start_ns, end_ns)
+        except MachineError:  # it has died; nothing is lost, for the recording is here
+            released_ns, records = _transport(self.recording)
+            records = records[released_ns <= played_ns]
+        else:
+            records = read.rings[0].view(_LAYOUT.record(0))
+        rows = np.ascontiguousarray(records["payload"]).view(np.uint64).reshape(-1, 2)[:, 1]
+        return result_of(self._played(rows, played_ns, outcome), value)
 
     def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
         whole = self.recording
@@ -197,9 +182,12 @@ def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult
     with at_work():
         playing = player(path, speed=speed)
         playing.prepare()
-        playing.attach()
-        playing.go()
-        result: TraceResult | FlameResult | GpuResult = playing.wait()
+        try:
+            playing.attach()
+            playing.go()
+            result: TraceResult | FlameResult | GpuResult = playing.wait()
+        finally:
+            playing.abort()
     return result
 
 

@@ -9,9 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import machine, session
+import numpy as np
+
+from accel_magic import machine
 from accel_magic.block import Block
-from accel_magic.errors import MachineError, ProbeError, TraceStateError
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features, map_reading, places, user_program
 from accel_magic.traces import reader
 from accel_magic.traces.program_recording import ProgramRecording
@@ -19,7 +22,6 @@ from accel_magic.traces.program_recording import ProgramRecording
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from accel_magic.kernel.compiler import ProgramMap
@@ -61,14 +63,9 @@ class ProgramTrace(Block["ProgramResult"]):
         self._given = bindings
         self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
-        self._attached = False
         self._reading: Prepared | None = None
         self._start_ns = self._end_ns = 0
         self._started = ""
-
-    @property
-    def _running(self) -> bool:
-        return self._attached
 
     def again(self) -> ProgramTrace:
         """Make another trace of the same."""
@@ -85,7 +82,10 @@ class ProgramTrace(Block["ProgramResult"]):
         """
         user_program.read_source(self.path)  # a wrong name is told before anything is missed on the machine
         features.require_tracing()
-        self._program = user_program.compile_program(self.path, self._bindings)
+        with uninterrupted():
+            self._undo.close()  # what an earlier call has prepared
+            self._program = program = user_program.compile_program(self.path, self._bindings)
+            self._undo.callback(program.close)
 
     def dry_run(self) -> ProgramDryRun:
         """What would be attached; raises as `prepare` does."""
@@ -97,36 +97,23 @@ class ProgramTrace(Block["ProgramResult"]):
         self.abort()
         return ProgramDryRun(program.name, program.places, program.compiled.maps, program.notes)
 
-    def attach(self, show: Show | None = None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
+    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
         """Load and attach what was prepared: from its last line on the program runs.
 
         Raises:
             ProgramError: The kernel's verifier refuses a function.
             ProbeError: None of a function's places can be probed.
             MachineError: The kernel refuses altogether.
-            TraceStateError: Another trace is running.
 
         """
         program = self._program
         assert program is not None  # noqa: S101 - after prepare
-        self._result = None
-        try:
-            session.claim("ktrace")
-        except TraceStateError:
-            self.abort()
-            raise
-        self._attached = True
-        try:
-            with session.uninterrupted() as pending:
-                program.load()
-                if program.rings:
-                    self._reading = _prepare_reader(program.rings)
-                program.attach()
-            if pending:
-                raise KeyboardInterrupt  # noqa: TRY301 - undone below like any failure
-        except BaseException:
-            self.abort()
-            raise
+        with uninterrupted():
+            program.load()
+            if program.rings:
+                self._reading = _prepare_reader(program.rings)
+                self._undo.callback(self._reading.drop)
+            program.attach()
 
     def go(self) -> None:
         """The traced code starts here; only the result's duration counts from this."""
@@ -134,42 +121,28 @@ class ProgramTrace(Block["ProgramResult"]):
         self._start_ns, self._end_ns = time.monotonic_ns(), 0
 
     def halt(self) -> None:
-        """Note the end; the program runs until `stop` detaches it."""
+        """Note the end; the program runs until it is detached."""
         self._end_ns = self._end_ns or time.monotonic_ns()
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> ProgramResult:
-        """Detach, read everything and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
-        self.halt()
+    def _finish(self, outcome: Outcome, value: object) -> ProgramResult:
         program = self._program
         assert program is not None  # noqa: S101 - after attach
-        try:
-            with session.uninterrupted() as pending:
-                program.detach()
-                recording = self._read(program, self._end_ns, outcome)
-        finally:
-            self.abort()
+        program.detach()
+        recording = self._read(program, self._end_ns, outcome)
         from accel_magic.results.program import ProgramResult  # importing it earlier would be traced
 
-        return self._end(ProgramResult(recording, value), interrupted=bool(pending))
-
-    def abort(self) -> None:
-        """Detach and give everything back, without a result; again is harmless."""
-        program, self._program = self._program, None
-        if program is not None:
-            program.close()
-        if self._reading is not None:
-            self._reading.drop()
-            self._reading = None
-        if self._attached:
-            self._attached = False
-            session.release("ktrace")
+        return ProgramResult(recording, value)
 
     def _read(self, program: UserProgram, end_ns: int, outcome: Outcome) -> ProgramRecording:
         rings: tuple[NDArray[np.uint8], ...] = ()
         notes = list(program.notes)
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            rings = reading.stop(self._start_ns, end_ns).rings
+        if program.rings:
+            assert self._reading is not None  # noqa: S101 - after attach
+            try:
+                rings = self._reading.stop(self._start_ns, end_ns).rings
+            except MachineError as error:
+                rings = tuple(np.empty(0, np.uint8) for _ in program.rings)
+                notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are whole")
             if sum(len(ring) for ring in rings) >= MOST_RING_BYTES:
                 notes.append(
                     f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: what the program sent later is not here"

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from accel_magic import machine
-from accel_magic.errors import TraceStateError
+from accel_magic.errors import MachineError, TraceStateError
+from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.kernel import clock, compiler, own_process, own_threads, scope, syscalls, waits
 from accel_magic.kernel.attach import KernelEngine
 from accel_magic.traces import buckets, reader
 from accel_magic.traces.decode import RawEvents
 from accel_magic.traces.feed import LiveFeed
 from accel_magic.traces.mapped import map_value
-from accel_magic.traces.recording import Histograms, Outcome, Recording
+from accel_magic.traces.reader import Read
+from accel_magic.traces.recording import Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from accel_magic.kernel.stack_watch import StackWatch
     from accel_magic.probes.plan import Plan
-    from accel_magic.traces.attachment import Attachment
+    from accel_magic.traces.attachment import Attachment, Layout
     from accel_magic.traces.live import LiveSample
     from accel_magic.traces.reader import Prepared
 
-T = TypeVar("T")
 Show = Callable[[list["LiveSample"]], None]
 Kind = Literal["ktrace", "gputrace", "flame"]
 """What traces are told apart by: one of each kind may run at a time."""
@@ -52,58 +54,6 @@ def warm_up() -> None:
     reader.shared()
 
 
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[list[bool]]:
-    """Put interrupts off until the block is done: a half-finished attach or detach helps nobody.
-
-    Yields a list that is non-empty once an interrupt has come; raising it is the caller's business.
-    """
-    pending: list[bool] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield pending  # Python delivers interrupts to the main thread only
-        return
-    previous = signal.signal(signal.SIGINT, lambda *_: pending.append(True))
-    try:
-        yield pending
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T], pending: list[bool]) -> T:
-    """Do work that an interrupt may end, although interrupts are put off.
-
-    An interrupt at any moment of the work is answered, and never raised.
-
-    Args:
-        work: What to do.
-        otherwise: What to do instead once an interrupt has come; a second one does not end it.
-        pending: As `uninterrupted` yields it: becomes non-empty when an interrupt comes.
-
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return work()  # Python delivers interrupts to the main thread only
-    armed = True
-
-    def interrupt(*_: object) -> None:
-        nonlocal armed
-        pending.append(True)
-        if armed:
-            armed = False
-            raise KeyboardInterrupt
-
-    previous = signal.getsignal(signal.SIGINT)
-    try:
-        try:
-            signal.signal(signal.SIGINT, interrupt)
-            return work()
-        finally:
-            armed = False
-    except KeyboardInterrupt:
-        return otherwise()
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
 def _forget_in_child() -> None:
     """A forked child has no trace running, whatever its parent was doing."""
     global _claiming  # noqa: PLW0603 - the lock's owner may not be in this process
@@ -117,10 +67,14 @@ os.register_at_fork(after_in_child=_forget_in_child)
 def claim(kind: Kind) -> None:
     """Make this the one running trace of its kind. Raises TraceStateError when there is another."""
     with _claiming:
-        if kind not in _running:
-            _running.add(kind)
-            return
-    raise TraceStateError(
+        if kind in _running:
+            raise already_running(kind)
+        _running.add(kind)
+
+
+def already_running(kind: Kind) -> TraceStateError:
+    """Error for a second trace of a kind."""
+    return TraceStateError(
         f"a %%{kind} trace is already running in this process",
         why="traces nest if their kinds differ; of each kind one runs at a time",
         fix=f"{_MORE[kind]}, or run the inner trace in a cell of its own",
@@ -134,96 +88,95 @@ def release(kind: Kind) -> None:
         _running.discard(kind)
 
 
+@dataclass(frozen=True)
+class _Attached:
+    """What a session has while its probes are attached: the maps are mapped, so that their end can be read for sure."""
+
+    attachment: Attachment
+    prepared: Prepared
+    control: NDArray[np.void]
+    counters: NDArray[np.void]
+    histograms: NDArray[np.void] | None
+    feed: LiveFeed | None
+    watch: StackWatch | None
+
+
 class LiveSession:
     """A trace on the running kernel: `start`, then `go` right before the traced code, then `stop`.
 
     Args:
         plan: What to trace.
         show: Receives live samples from a thread, at most 5 times a second; None for no live display.
-        kind: Be the one running trace of this kind; None for a part of a trace that is.
         each_look: Called some five times a second while a trace with stacks runs, in a thread that is not traced.
 
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        show: Show | None = None,
-        *,
-        kind: Kind | None = "ktrace",
-        each_look: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, show: Show | None = None, *, each_look: Callable[[], None] | None = None) -> None:
         self.plan = plan
         self._show = show
-        self._kind = kind
-        self._claimed = False
         self._each_look = each_look
-        self._attachment: Attachment | None = None
-        self._feed: LiveFeed | None = None
-        self._watch: StackWatch | None = None
-        self._marks: own_threads.Marks | None = None
-        self._prepared: Prepared | None = None
-        self._owner = os.getpid()
+        self._undo = contextlib.ExitStack()
+        self._attached: _Attached | None = None
         self._start_ns = 0
         self._end_ns = 0
         self._missed = 0
         self._started = ""
-        self.interrupted = False
-        """An interrupt came while `stop` was at work; the recording was kept, the caller raises it."""
 
     def start(self) -> None:
         """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
-        if self._kind is not None:
-            claim(self._kind)
-            self._claimed = True
         try:
-            with own_threads.at_work(), uninterrupted() as pending:
-                self._attach()
-            if pending:
-                raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
+            with own_threads.at_work(), uninterrupted():
+                self._attached = self._attach()
         except BaseException:
-            self._release()
+            self.abort()
             raise
 
-    def _attach(self) -> None:
+    def _attach(self) -> _Attached:
         warm_up()
-        self._reader = shared = reader.shared()
+        shared = reader.shared()
         attachment = KernelEngine((shared.pid,)).attach(self.plan)
-        self._attachment = attachment
-        self.plan = attachment.plan
-        self._control = map_value(attachment.control_fd, attachment.layout.control, writable=True)
+        self._undo.callback(attachment.close)
+        self.plan = plan = attachment.plan
+        layout = attachment.layout
+        control = map_value(attachment.control_fd, layout.control, writable=True)
+        counters = map_value(attachment.counters_fd, layout.counters)
         threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
-        follows = any(point.scope.name != "all" for point in self.plan.points)
-        self._marks = own_threads.Marks(self._control, threads, follows=follows)
-        descriptors = [attachment.control_fd, attachment.counters_fd]
+        follows = any(point.scope.name != "all" for point in plan.points)
+        self._undo.callback(own_threads.Marks(control, threads, follows=follows).close)
         has_latency = attachment.histograms_fd >= 0
+        histograms = map_value(attachment.histograms_fd, layout.histograms) if has_latency else None
+        descriptors = [attachment.control_fd, attachment.counters_fd]
         descriptors.append(attachment.histograms_fd if has_latency else attachment.control_fd)
         descriptors += attachment.ring_fds
+        feed, watch = None, None
         if self._show is not None:
-            self._feed = LiveFeed(self.plan, self._show)
-            descriptors.append(self._feed.theirs.fileno())
-            self._feed.start()
+            feed = LiveFeed(plan, self._show)
+            self._undo.callback(feed.stop)
+            descriptors.append(feed.theirs.fileno())
+            feed.start()
         if attachment.stacks_fd >= 0:
             from accel_magic.kernel.stack_watch import StackWatch  # which brings what reads ELF files
 
-            python = "python" in self.plan.stacks
-            frames = attachment.layout.stack_frames
-            self._watch = StackWatch(attachment.stacks_fd, frames, python=python, each_look=self._each_look)
-            self._watch.start()
-        duration = self.plan.duration_s
+            python = "python" in plan.stacks
+            watch = StackWatch(attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look)
+            self._undo.callback(watch.stop)
+            watch.start()
+        duration = plan.duration_s
         message: dict[str, Any] = {
             "source": "kernel",
-            "layout": asdict(attachment.layout),
-            "points": len(self.plan.points),
-            "latencies": len(self.plan.latency_points),
-            "stacks": self.plan.stacks if self.plan.records_events else (),
+            "layout": asdict(layout),
+            "points": len(plan.points),
+            "latencies": len(plan.latency_points),
+            "stacks": plan.stacks if plan.records_events else (),
             "ring_sizes": attachment.ring_sizes,
-            "live": self._feed is not None,
-            "max_events": self.plan.max_events,
+            "live": feed is not None,
+            "max_events": plan.max_events,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
-        self._prepared = shared.prepare(message, descriptors)
-        self._control["recording"] = int(self.plan.records_events)
+        prepared = shared.prepare(message, descriptors)
+        self._undo.callback(prepared.drop)
+        control["recording"] = int(plan.records_events)
+        return _Attached(attachment, prepared, control, counters, histograms, feed, watch)
 
     @property
     def start_ns(self) -> int:
@@ -232,133 +185,140 @@ class LiveSession:
 
     def go(self) -> None:
         """Count from here."""
-        assert self._attachment is not None  # noqa: S101 - go follows start
-        assert self._prepared is not None  # noqa: S101 - likewise
-        with own_threads.at_work(), uninterrupted() as pending:  # half a message would end the reader for all traces
+        attached = self._attached
+        assert attached is not None  # noqa: S101 - go follows start
+        with own_threads.at_work(), uninterrupted():  # half a message would end the reader process for all traces
             self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-            self._prepared.go(time.monotonic_ns())
-            self._missed = self._attachment.misses()  # programs run, and are missed, since they were attached
+            attached.prepared.go(time.monotonic_ns())
+            self._missed = attached.attachment.misses()  # programs run, and are missed, since they were attached
             self._start_ns = time.monotonic_ns()
-            self._control["enabled"] = 1
-        if pending:
-            raise KeyboardInterrupt
+            attached.control["enabled"] = 1
 
     def halt(self) -> None:
         """Stop counting; again is harmless. What is attached stays so until `stop`."""
-        if not self._end_ns and self._attachment is not None and os.getpid() == self._owner:
-            self._control["enabled"] = 0
+        if self._attached is not None and not self._end_ns:
+            control, duration_s = self._attached.control, self.plan.duration_s
+            over = duration_s is not None and not control["enabled"][0]  # the reader process has ended it
+            control["enabled"] = 0
             self._end_ns = time.monotonic_ns()
+            self._start_ns = self._start_ns or self._end_ns  # `go` was interrupted
+            if over and duration_s is not None:
+                self._end_ns = min(self._end_ns, self._start_ns + int(duration_s * 1e9))
 
     def stop(self, outcome: Outcome = "ok") -> Recording:
         """Stop counting, detach everything and hand over what was recorded.
 
-        Raises:
-            TraceStateError: In a forked child, whose parent goes on tracing.
-            MachineError: The reader process has died.
-
+        Where the reader process has died, the recording has the counts and no events, and says so.
         """
-        if os.getpid() != self._owner:
-            raise TraceStateError(
-                "this trace belongs to the parent of this process",
-                why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
-                fix="end the child inside the block, with os._exit()",
-            )
-        watch = self._watch
-        with own_threads.at_work(), uninterrupted() as pending:
+        with own_threads.at_work(), uninterrupted():
+            watch = self._attached.watch if self._attached is not None else None
             try:
                 self.halt()
-                recording = self._finish(self._end_ns, outcome)
+                recording = self._finish(outcome)
             finally:
-                self._release()
+                self.abort()
             if watch is not None:
-                stacks, notes = until_interrupted(watch.resolved, watch.unresolved, pending)
+                stacks, notes = until_interrupted(watch.resolved, watch.unresolved)
                 plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
                 recording = replace(recording, plan=plan, stacks=stacks)
-        self.interrupted = bool(pending)
         return recording
 
     @property
     def reader_pid(self) -> int:
-        """Process id of what empties the ring buffers, as this process sees it."""
-        return self._reader.pid
+        """Process id of what empties the ring buffers, as this process sees it; 0 when nothing is attached."""
+        return 0 if self._attached is None else self._attached.prepared.reader.pid
 
     def programs_ns(self) -> int:
         """CPU time of the programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""
-        return 0 if self._attachment is None else self._attachment.run_ns()
+        return 0 if self._attached is None else self._attached.attachment.run_ns()
 
     def abort(self) -> None:
-        """Detach without a recording."""
-        self._release()
+        """Detach without a recording; again is harmless."""
+        with uninterrupted(), own_threads.at_work():
+            self._attached = None
+            self._undo.close()  # all of it, whatever one step raises
 
-    def _finish(self, end_ns: int, outcome: Outcome) -> Recording:
-        attachment = self._attachment
-        assert attachment is not None  # noqa: S101 - stop follows start
+    def _finish(self, outcome: Outcome) -> Recording:
+        attached = self._attached
+        assert attached is not None  # noqa: S101 - stop follows start
+        attachment, plan, start_ns = attached.attachment, self.plan, self._start_ns
         missed = attachment.misses() - self._missed
         attachment.detach()
         syscalls.wait_for_programs()  # one may be between its count and its record
-        if self._feed is not None:
-            self._feed.stop()
-            self._feed = None
-        prepared, self._prepared = self._prepared, None
-        assert prepared is not None  # noqa: S101 - stop follows start
-        read = prepared.stop(self._start_ns, end_ns)
-        layout, points = attachment.layout, len(self.plan.points)
-        counters = map_value(attachment.counters_fd, layout.counters)[0]
+        if attached.feed is not None:
+            attached.feed.stop()
+        layout, points = attachment.layout, len(plan.points)
         hits, lost, unpaired, totals = (
-            counters[name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
+            attached.counters[0][name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
         )
-        rings, limit, start_ns = read.rings, self.plan.max_events, self._start_ns
+        histograms = _histograms(attached.histograms, len(plan.latency_points))
         shift = clock.shift()
-        recorded = sum(read.recorded)
-        if not read.limit_reached:
-            rings, unfinished = waits.completed(attachment, rings, (read.end_ns or end_ns) - shift.ns)
-            recorded += unfinished
-        if self._watch is not None:
-            self._watch.collect()
+        notes = (*attachment.notes(), *shift.notes)
+        try:
+            read = attached.prepared.stop(start_ns, self._end_ns)
+        except MachineError as error:
+            read = _unread(layout, hits, self._end_ns - start_ns)
+            if plan.records_events:
+                lost = _all_events(plan, hits, histograms)
+            notes = (*notes, _about_unread(error, records=plan.records_events))
+            rings, recorded = read.rings, 0
+        else:
+            rings, recorded = read.rings, sum(read.recorded)
+            if not read.limit_reached:
+                rings, unfinished = waits.completed(attachment, rings, (read.end_ns or self._end_ns) - shift.ns)
+                recorded += unfinished
+        if attached.watch is not None:
+            attached.watch.collect()
         return Recording(
-            plan=replace(self.plan, notes=(*self.plan.notes, *attachment.notes(), *shift.notes)),
+            plan=replace(plan, notes=(*plan.notes, *notes)),
             machine=machine.describe(),
             started=self._started,
             start_ns=start_ns,
-            duration_ns=(read.end_ns or end_ns) - start_ns,
+            duration_ns=(read.end_ns or self._end_ns) - start_ns,
             hits=hits,
             lost=lost,
             unpaired=unpaired,
             totals=totals,
             missed=missed,
-            histograms=_histograms(attachment, len(self.plan.latency_points)),
+            histograms=histograms,
             samples=read.samples,
-            event_count=recorded if limit is None else min(recorded, limit),
+            event_count=recorded if plan.max_events is None else min(recorded, plan.max_events),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, rings, start_ns - shift.ns, limit),
+            load_events=RawEvents(layout, rings, start_ns - shift.ns, plan.max_events),
             outcome=outcome,
             process=own_process.describe() if attachment.waits_fd >= 0 else None,
         )
 
-    def _release(self) -> None:
-        with own_threads.at_work():
-            if self._feed is not None:
-                self._feed.stop()
-                self._feed = None
-            if self._watch is not None:
-                self._watch.stop()
-                self._watch = None
-            if self._marks is not None:
-                self._marks.close()
-                self._marks = None
-            if self._attachment is not None:
-                self._attachment.close()
-                self._attachment = None
-            if self._prepared is not None:
-                self._prepared.drop()
-                self._prepared = None
-            if self._kind is not None and self._claimed:
-                self._claimed = False
-                release(self._kind)
 
-
-def _histograms(attachment: Attachment, rows: int) -> Histograms:
-    if not rows:
+def _histograms(mapped: NDArray[np.void] | None, rows: int) -> Histograms:
+    if mapped is None:
         return Histograms(np.zeros((0, buckets.COUNT), np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
-    value = map_value(attachment.histograms_fd, attachment.layout.histograms)[0]
+    value = mapped[0]
     return Histograms(value["counts"][:rows].copy(), value["total"][:rows].copy(), value["max"][:rows].copy())
+
+
+def _unread(layout: Layout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
+    """Give what there is where nothing came from the reader process: no event, and the counters at the end."""
+    times = np.array([0, duration_ns], np.int64)
+    return Read(
+        rings=tuple(np.empty(0, np.uint8) for _ in layout.record_sizes),
+        recorded=(0,) * len(layout.record_sizes),
+        samples=Samples(times, np.stack([np.zeros_like(hits), hits])),
+        end_ns=0,
+        limit_reached=False,
+    )
+
+
+def _all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) -> NDArray[np.uint64]:
+    """Events that there would have been by point: a hit each, of a measured call at its end."""
+    events = hits.copy()
+    for row, point in enumerate(plan.latency_points):
+        events[point.id] = histograms.counts[row].sum()
+    return events
+
+
+def _about_unread(error: MachineError, *, records: bool) -> str:
+    why = f"{error.what} ({error.why})" if error.why else error.what
+    if not records:
+        return f"{why}: how the counts grew over time is not known; the counts themselves are exact"
+    return f"{why}: all events are lost, and counted as lost; counts and latencies are exact"

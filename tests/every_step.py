@@ -23,39 +23,61 @@ def interrupt_at(step, files, run, number=signal.SIGINT):
     """
     left, raised = [step], []
 
-    def take(frame, event, _):
-        if event == "line" and _leaves_with(frame):
-            return take
+    def take(frame, event):
         if left[0] == 0:
             sys.settrace(None)
-            left[0] = -1
             raised.append(f"{frame.f_code.co_qualname}:{frame.f_lineno} {event}")
             signal.raise_signal(number)
         left[0] -= 1
-        return take
+
+    return raised, _traced(files, take, run)
+
+
+def steps_that_raise(files, run):
+    """Call `run` and give the steps at which an interrupt raises, at each place in the code with its callers once."""
+    found, places, step = [], set(), -1
+
+    def take(frame, event):
+        nonlocal step
+        step += 1
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            return
+        place, caller = [event], frame
+        while caller is not None:
+            if caller.f_code.co_filename.endswith(files):
+                place.append((caller.f_code, caller.f_lineno))
+            caller = caller.f_back
+        if (key := tuple(place)) not in places:
+            places.add(key)
+            found.append(step)
+
+    _traced(files, take, run)()
+    return found
+
+
+def _traced(files, take, run):
+    def within(frame, event, _):
+        if event != "line" or frame.f_lasti not in _exits(frame.f_code):
+            take(frame, event)
+        return within
 
     def entered(frame, event, argument):
-        return take(frame, event, argument) if frame.f_code.co_filename.endswith(files) else None
+        return within(frame, event, argument) if frame.f_code.co_filename.endswith(files) else None
 
-    return raised, lambda: _traced(entered, run)
+    def call():
+        before = sys.gettrace()
+        sys.settrace(entered)
+        try:
+            return run()
+        finally:
+            sys.settrace(before)
 
-
-def _traced(entered, run):
-    before = sys.gettrace()
-    sys.settrace(entered)
-    try:
-        return run()
-    finally:
-        sys.settrace(before)
-
-
-def _leaves_with(frame):
-    """Whether a line event is the one right before `__exit__` is called: Python itself never interrupts there."""
-    return frame.f_lasti in _exits(frame.f_code)
+    return call
 
 
 @cache
 def _exits(code):
+    """Where lines begin right before `__exit__` is called at the end of a block: Python never interrupts there."""
     instructions = list(dis.get_instructions(code))
     nothing = [one.opname == "LOAD_CONST" and one.argval is None for one in instructions]
     return {one.offset for at, one in enumerate(instructions) if nothing[at : at + 3] == [True] * 3}

@@ -129,9 +129,10 @@ class Launches:
         """Remember what could not be watched, and why."""
         self._skipped[name] = reason
 
-    def wait(self) -> bool:
-        """Wait for the device; False where an interrupt came first: what still runs has no duration."""
-        return self._memory is None or not self._seen or self._memory.wait()
+    def wait(self) -> None:
+        """Wait for the device, or for an interrupt: what still runs then has no duration."""
+        if self._memory is not None and self._seen:
+            self._memory.wait()
 
     def seen(self, start_ns: int, table: StackTable | None) -> Watched:
         """Give what was launched, and a table of stacks that has those of the launches too.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic import session
 from accel_magic.banners import banners
 from accel_magic.flames.accelerator import untold
 from accel_magic.flames.folding import folded
@@ -34,13 +33,7 @@ class ThreadEngine:
     def __init__(self, options: FlameOptions) -> None:
         self._sampler = ThreadSampler(options.rate, threads=True)
         self._running = False
-        self._claimed = False
         self.start_ns = 0
-
-    def attach(self) -> None:
-        """Be the one flame trace of this process. Raises TraceStateError where there is another."""
-        session.claim("flame")
-        self._claimed = True
 
     def go(self) -> None:
         """Begin."""
@@ -54,12 +47,9 @@ class ThreadEngine:
         return self._sampler.stop()
 
     def abort(self) -> None:
-        """End without a profile, and let the next trace begin; harmless when that has been done."""
+        """End without a profile; harmless when that has been done."""
         if self._running:
             self.stop()
-        if self._claimed:
-            self._claimed = False
-            session.release("flame")
 
 
 def shown(

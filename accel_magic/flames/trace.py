@@ -8,14 +8,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import session
 from accel_magic.block import Block
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.flames import cells
 from accel_magic.flames.cost import Cost
 from accel_magic.flames.facts import NOT_KNOWN, FlameFacts, Watched
 from accel_magic.flames.options import FlameOptions
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features, scope
+from accel_magic.session import LiveSession
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.profiles.iaprof.model import IaprofProfile
     from accel_magic.profiles.model import Profile
     from accel_magic.results.flame import FlameResult, SampledResult
-    from accel_magic.session import LiveSession, Show
+    from accel_magic.session import Show
     from accel_magic.traces.recording import Outcome, Recording
     from accel_magic.traces.stacks import StackTable
 
@@ -49,11 +50,10 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._threads: ThreadEngine | None = None
         self._launches: Launches | None = None
         self._iaprof: IaprofRun | None = None
-        self._undo = contextlib.ExitStack()
         self._cost = Cost()
+        self._spent: dict[str, int] | None = None
         self._notes: tuple[str, ...] = ()
         self._cpu_ns = 0
-        self._spent: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
     @property
@@ -68,10 +68,6 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
     def notes(self) -> tuple[str, ...]:
         """What the user must know of what `prepare` found."""
         return self._notes
-
-    @property
-    def _running(self) -> bool:
-        return self._session is not None or self._threads is not None
 
     def again(self) -> FlameTrace:
         """Make another trace of the same."""
@@ -118,26 +114,23 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._plan = None
         self._notes = (f"sampled from a thread of this process, for the kernel cannot be asked: {error.what}{why}",)
 
-    def attach(self, show: Show | None = None) -> None:
-        """Attach everything, ready to sample; `show` receives live samples from a thread."""
-        self._result = None
-        try:
-            if self._iaprof is not None:
-                self._undo.callback(self._iaprof.abort)
-                self._iaprof.start()
+    def _attach(self, show: Show | None) -> None:
+        self._session = self._threads = None
+        if self._iaprof is not None:
+            self._undo.callback(self._iaprof.abort)
+            self._iaprof.start()
+        with uninterrupted():
             if self._launches is not None:
                 self._undo.callback(self._launches.close)
                 self._launches.attach()
             if self._plan is not None:
-                self._attach(self._plan, show)
+                self._attach_kernel(self._plan, show)
             if self._plan is None:
                 self._attach_thread()
-        except BaseException:
-            self.abort()
-            raise
 
-    def _attach(self, plan: Plan, show: Show | None) -> None:
-        live = session.LiveSession(plan, show, kind="flame", each_look=self._learn_names)
+    def _attach_kernel(self, plan: Plan, show: Show | None) -> None:
+        live = LiveSession(plan, show, each_look=self._learn_names)
+        self._undo.callback(live.abort)
         try:
             live.start()
         except MachineError as error:  # of BCC, or of what only the kernel itself knows
@@ -153,14 +146,12 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
     def _attach_thread(self) -> None:
         from accel_magic.flames.sampled import ThreadEngine
 
-        engine = ThreadEngine(self.options)
-        self._undo.callback(engine.abort)
-        engine.attach()
-        self._threads = engine
+        self._threads = ThreadEngine(self.options)
+        self._undo.callback(self._threads.abort)
 
     def go(self) -> None:
         """Sample from here."""
-        self._names, self._spent = names_of_threads(), {}
+        self._names, self._spent = names_of_threads(), None
         if self._launches is not None:
             self._launches.go()
         if self._iaprof is not None:
@@ -174,34 +165,25 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._session.go()
 
     def halt(self) -> None:
-        """Stop sampling in the kernel."""
-        if self._session is not None and not self._spent:
-            self._spent = self._costs(self._session)
-            self._session.halt()
+        """Stop sampling in the kernel, and let the recording of iaprof end here."""
+        if self._spent is None:
+            self._spent = self._costs(self._session) if self._session is not None else {}
+            if self._iaprof is not None:
+                self._iaprof.halt()
+            if self._session is not None:
+                self._session.halt()
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> FlameResult | SampledResult:
-        """Detach, keep the result, save it where that was asked for. Raises KeyboardInterrupt if one came meanwhile."""
-        self.halt()
-        live, engine, cost = self._session, self._threads, self._spent
-        try:
-            with session.uninterrupted() as early:
-                if self._iaprof is not None:
-                    self._iaprof.halt()
-                self._session = None
-                profile = engine.stop() if engine is not None else None
-                recording = live.stop(outcome) if live is not None else None
-            ended = self._launches is None or self._launches.wait()
-            with session.uninterrupted() as pending:
-                iaprof = self._stopped_iaprof()
-                if engine is not None and profile is not None:
-                    result = self._sampled(engine, profile, iaprof, value)
-                else:
-                    assert recording is not None  # noqa: S101 - after attach
-                    result = self._recorded(self._completed(recording, cost, iaprof), value)
-        finally:
-            self.abort()
-        interrupted = bool(early or pending or not ended or (live is not None and live.interrupted))
-        return self._end(result, result.to_parquet, interrupted=interrupted)
+    def _finish(self, outcome: Outcome, value: object) -> FlameResult | SampledResult:
+        live, engine = self._session, self._threads
+        profile = engine.stop() if engine is not None else None
+        recording = live.stop(outcome) if live is not None else None
+        if self._launches is not None:
+            self._launches.wait()
+        iaprof = self._stopped_iaprof()
+        if engine is not None and profile is not None:
+            return self._sampled(engine, profile, iaprof, value)
+        assert recording is not None  # noqa: S101 - after attach
+        return self._recorded(self._completed(recording, self._spent or {}, iaprof), value)
 
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
         """Give the result of the kernel's samples."""
@@ -262,15 +244,6 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:
         return Watched(stacks=stacks) if self._launches is None else self._launches.seen(start_ns, stacks)
-
-    def abort(self) -> None:
-        """Detach without a result; harmless when nothing is attached."""
-        live, self._session, self._threads = self._session, None, None
-        try:
-            if live is not None:
-                live.abort()
-        finally:
-            self._undo.close()
 
 
 def names_of_threads() -> dict[int, str]:

@@ -129,7 +129,8 @@ class Feed:
     def stop(self) -> None:
         """End; nothing is shown from then on."""
         self._ended.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._ended.wait(EVERY_S):

@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_magic.block import keep
 from accel_magic.gpu import store
 from accel_magic.gpu.live import Feed, GpuSample
+from accel_magic.interrupts import uninterrupted
 from accel_magic.player import Player
 from accel_magic.traces.recording import Replayed
 
@@ -42,22 +42,19 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
         """What was recorded."""
         return self.recording
 
-    def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
-        """Be the one running trace, and show samples from a thread."""
-        self._claim()
+    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
         self._start_ns = time.monotonic_ns()
         if show is not None:
-            self._feed = feed = Feed(self._sample, show)
-            feed.start()
+            with uninterrupted():
+                feed = Feed(self._sample, show)
+                self._undo.callback(feed.stop)
+                feed.start()
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:  # noqa: ARG002 - the recording's stays
-        """Stop playing; the result is the recording, also when it was not played to its end: maps have no past."""
+    def _finish(self, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
+        """Give the recording, also when it was not played to its end: maps have no past."""
         from accel_magic.results.gpu import GpuResult
 
-        self.abort()
-        result = GpuResult(replace(self.recording, replayed=self.replayed), value)
-        keep(result)
-        return result
+        return GpuResult(replace(self.recording, replayed=self.replayed), value)
 
     def _sample(self) -> GpuSample:
         recording = self.recording

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import session
 from accel_magic.block import Block
 from accel_magic.demangle import means
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
@@ -27,6 +25,7 @@ from accel_magic.gpu.live_maps import LiveMaps
 from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
 from accel_magic.gpu.targets import opened, target
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.kernel.places import parse_bindings
 
@@ -127,10 +126,8 @@ class GpuTrace(Block["GpuResult"]):
         self._host = HostTrace(options.host_api)
         self._on_cpu = HostPrograms()
         self._natives: Natives | None = None
-        self._undo = ExitStack()
         self._started = ""
-        self._start_ns = 0
-        self._end_ns = 0
+        self._start_ns = self._end_ns = 0
         self._clock = Clock()
 
     @property
@@ -145,10 +142,6 @@ class GpuTrace(Block["GpuResult"]):
     def device(self) -> Target:
         """What the kernels run on. Raises MachineError where a GPU was asked for and there is none."""
         return target(self.options.device, self.options.gpu)
-
-    @property
-    def _running(self) -> bool:
-        return self._instrumenter is not None
 
     def again(self) -> GpuTrace:
         """Make another trace of the same."""
@@ -180,21 +173,13 @@ class GpuTrace(Block["GpuResult"]):
         check_bindings(self._bindings, sources)
         return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
 
-    def attach(self, show: Callable[[list[GpuSample]], None] | None = None) -> None:
-        """Put the maps on the device and watch the frameworks from now on; `show` receives samples from a thread."""
-        session.claim("gputrace")
-        self._undo.callback(session.release, "gputrace")
-        self._result = None
-        try:
-            with session.uninterrupted() as pending:
-                self._attach(show)
-            if pending:
-                raise KeyboardInterrupt  # noqa: TRY301 - undone like any other failure
-        except BaseException:
-            self.abort()
-            raise
-
     def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
+        """Put the maps on the device and watch the frameworks from now on."""
+        with uninterrupted():
+            self._undo.callback(self._forget)
+            self._attach_all(show)
+
+    def _attach_all(self, show: Callable[[list[GpuSample]], None] | None) -> None:
         memory, device = self._undo.enter_context(opened(self.device))
         natives = self.device.kind == "cuda"
         self._memory = memory = self._host.start(memory, simulated=self.device.simulated, shim=natives)
@@ -286,49 +271,40 @@ class GpuTrace(Block["GpuResult"]):
             self._live.go()
 
     def halt(self) -> None:
-        """Record no more host calls. Kernels that run count until they end: `stop` waits for them."""
-        if self._end_ns == 0:
+        """Record no more host calls. Kernels that still run count until they end, which is waited for."""
+        if not self._end_ns:
             self._end_ns = time.monotonic_ns()
             self._host.halt()
 
-    def stop(self, outcome: Outcome = "ok", value: object = None) -> GpuResult:
-        """Take everything out, read the maps and keep the result. Raises KeyboardInterrupt if one came meanwhile."""
+    def _finish(self, outcome: Outcome, value: object) -> GpuResult:
         from accel_magic.results.gpu import GpuResult
 
-        self.halt()
         instrumenter, memory, live = self._instrumenter, self._memory, self._live
         assert instrumenter is not None  # noqa: S101 - after attach
         assert live is not None  # noqa: S101 - after attach
         assert memory is not None  # noqa: S101 - after attach
-        try:
-            with session.uninterrupted() as early:
-                calls = self._host.stop(outcome)  # before this tool waits for the device itself
-            ended = memory.wait()
-            with session.uninterrupted() as pending:
-                self._on_cpu.detach()
-                processes = self._natives.finish() if self._natives is not None else ()
-                live.stop()
-                recording = recording_of(
-                    instrumenter.seen,
-                    self._shared,
-                    live,
-                    self._on_cpu,
-                    memory,
-                    started=self._started,
-                    start_ns=self._start_ns,
-                    end_ns=self._end_ns,
-                    outcome=outcome,
-                    calls=calls,
-                    machine=self.machine,
-                    clock=self._compared(memory, ended=ended),
-                    notes=self._about_the_device(ended=ended),
-                    processes=processes,
-                )
-        finally:
-            self.abort()
-        result = GpuResult(recording, value)
-        interrupted = bool(early or pending or self._host.interrupted or not ended)
-        return self._end(result, result.to_parquet, interrupted=interrupted)
+        calls = self._host.stop(outcome)  # before this tool waits for the device itself
+        ended = memory.wait()
+        self._on_cpu.detach()
+        processes = self._natives.finish() if self._natives is not None else ()
+        live.stop()
+        recording = recording_of(
+            instrumenter.seen,
+            self._shared,
+            live,
+            self._on_cpu,
+            memory,
+            started=self._started,
+            start_ns=self._start_ns,
+            end_ns=self._end_ns,
+            outcome=outcome,
+            calls=calls,
+            machine=self.machine,
+            clock=self._compared(memory, ended=ended),
+            notes=self._about_the_device(ended=ended),
+            processes=processes,
+        )
+        return GpuResult(recording, value)
 
     def _compared(self, memory: Memory, *, ended: bool) -> Clock:
         """Compare the clocks again; where the device does not answer any more, the first comparison has to do."""
@@ -343,9 +319,7 @@ class GpuTrace(Block["GpuResult"]):
         running = "kernels were still running when the maps were read; their memory is kept until this process ends"
         return [*([] if ended else [running]), *([self.device.note] if self.device.note else [])]
 
-    def abort(self) -> None:
-        """Take everything out without a result; harmless when nothing is attached."""
-        self._undo.close()
+    def _forget(self) -> None:
         self._natives = None
         self._instrumenter = None
         self._shared = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic import demangle
-from accel_magic.errors import AccelMagicError, MachineError, ProbeError
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, too_many_files
 from accel_magic.kernel import btf, compiler, features, link, own_threads, scope, stack_maps, syscalls, waits
 from accel_magic.kernel.linker import Descriptors, Linker
 from accel_magic.kernel.maps import create_value, power_of_two
@@ -255,11 +255,7 @@ def attach_error(error: OSError) -> AccelMagicError:
             fix="run `python -m accel_magic doctor` to see which privilege is missing",
         )
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return MachineError(
-            "too many open files",
-            why="each tracepoint needs a descriptor while it is attached",
-            fix="raise the limit (ulimit -n 65536) or match fewer tracepoints",
-        )
+        return too_many_files()
     if error.errno == errno.ENOMEM:
         return MachineError(
             "the kernel has no memory for the buffers",

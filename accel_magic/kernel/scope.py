@@ -45,6 +45,14 @@ def kernel_tid() -> int:
     return threading.get_native_id() if in_initial_namespace() else _ask_kernel(_CALL + _EXIT)
 
 
+_learned: dict[int, int] = {}
+
+
+def learn(pid: int, kernel_pid: int) -> None:
+    """Remember what BPF programs see as the id of another process, which that process has asked for itself."""
+    _learned[pid] = kernel_pid
+
+
 def kernel_pid(pid: int) -> int:
     """Return a process id as BPF programs see it.
 
@@ -54,6 +62,8 @@ def kernel_pid(pid: int) -> int:
     """
     if in_initial_namespace():
         return pid
+    if pid in _learned:
+        return _learned[pid]
     if pid == os.getpid():
         return _ask_kernel(_CALL + _SHIFT + _EXIT)
     raise MachineError(
@@ -69,8 +79,8 @@ def _parents() -> dict[int, int]:
         if entry.name.isdigit():
             try:
                 stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue  # it ended meanwhile
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue  # it ended meanwhile, or /proc hides it
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return parents
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic import errors, own_python
 from accel_magic.api import Options, finish
 from accel_magic.lab.connection import Completed
-from accel_magic.traces import handover
+from accel_magic.traces import files, handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,8 +47,11 @@ def trace(
         ProbeError: A probe or option that cannot be understood, or that matches nothing in the guest.
         MachineError: The guest cannot trace, the command cannot be run, or the guest ended meanwhile.
         ProgramError: The guest's kernel refuses a program.
+        RecordingError: The result cannot be written to `save`; that is checked before the command runs.
 
     """
+    if save is not None:
+        files.check(save)
     request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
     with tempfile.TemporaryDirectory(dir=lab.exchange) as folder:
         target = Path(folder, "recording")
@@ -64,7 +67,15 @@ def trace(
             )
         told = json.loads(answer.read_text())
         if "error" in told:
-            kind = getattr(errors, told.pop("error"))
-            raise kind(told["what"], why=told["why"], fix=told["fix"], code=told["code"])
+            raise _error(told)
         recording = handover.read(target)
     return finish(recording, Completed(tuple(command), told["status"], done.stdout, done.stderr), save)
+
+
+def _error(told: dict[str, Any]) -> errors.AccelMagicError:
+    """Make an error of what the guest told: any text, and one of our types."""
+    kind = getattr(errors, str(told["error"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.AccelMagicError)):
+        kind = errors.MachineError
+    words = {name: str(told.get(name, "")) for name in ("why", "fix", "code")}
+    return kind(str(told.get("what", "")), **words)

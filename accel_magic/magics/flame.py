@@ -15,8 +15,8 @@ from accel_magic.session import warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.block import Steps
     from accel_magic.flames.trace import FlameTrace
-    from accel_magic.magics.traced import Steps
     from accel_magic.probes.plan import Plan
     from accel_magic.views.row import Row
 
@@ -43,7 +43,7 @@ class Flame(TracedCells):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: FlameLine) -> tuple[Steps, Callable[[], object]]:
+    def tracer(self, chosen: FlameLine) -> tuple[Steps[Any], Callable[[], object]]:
         """See `TracedCells.tracer`."""
         from accel_magic.flames.options import FlameOptions
         from accel_magic.flames.trace import FlameTrace
@@ -55,7 +55,7 @@ class Flame(TracedCells):
         trace = FlameTrace(options, save=chosen.common.save)
         return trace, lambda: _dry_run(trace)
 
-    def rows(self, steps: Steps) -> Callable[[Plan | None], Row]:
+    def rows(self, steps: Steps[Any]) -> Callable[[Plan | None], Row]:
         """See `TracedCells.rows`."""
         from accel_magic.views.live_flame import FlameRow, waiting_row
 

@@ -14,7 +14,7 @@ from accel_magic.magics.traced import TracedCells
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.magics.traced import Steps
+    from accel_magic.block import Steps
 
 
 @magics_class
@@ -37,7 +37,7 @@ class GpuTrace(TracedCells):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: GpuLine) -> tuple[Steps, Callable[[], object]]:
+    def tracer(self, chosen: GpuLine) -> tuple[Steps[Any], Callable[[], object]]:
         """See `TracedCells.tracer`."""
         from accel_magic.gpu import trace as gpu
 
@@ -46,7 +46,7 @@ class GpuTrace(TracedCells):
         trace = gpu.GpuTrace(chosen.programs, gpu.GpuOptions(**given), save=chosen.common.save)
         return trace, trace.examine
 
-    def rows(self, steps: Steps) -> Callable[[object], Any]:
+    def rows(self, steps: Steps[Any]) -> Callable[[object], Any]:
         """See `TracedCells.rows`."""
         from accel_magic.views.live_gpu import GpuRow
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from traitlets import CaselessStrEnum, Float, Int, Unicode
@@ -19,7 +19,7 @@ from accel_magic.session import warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.magics.traced import Steps
+    from accel_magic.block import Steps
     from accel_magic.probes.plan import Plan
     from accel_magic.views.live import LiveRow
 
@@ -56,7 +56,7 @@ class KTrace(TracedCells):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: Line) -> tuple[Steps, Callable[[], object]]:
+    def tracer(self, chosen: Line) -> tuple[Steps[Any], Callable[[], object]]:
         """See `TracedCells.tracer`."""
         common = chosen.common
         if not common.dry_run:
@@ -70,7 +70,7 @@ class KTrace(TracedCells):
         trace = Trace(chosen.probes, self._options(chosen), save=common.save)
         return trace, lambda: _dry_run(trace)
 
-    def rows(self, steps: Steps) -> Callable[[Plan], LiveRow] | None:
+    def rows(self, steps: Steps[Any]) -> Callable[[Plan], LiveRow] | None:
         """See `TracedCells.rows`."""
         from accel_magic.views.live import LiveRow
 

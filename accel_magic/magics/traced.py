@@ -6,18 +6,19 @@ Several lines may stand over one cell, of different magics: all of them trace it
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from IPython.core.magic import Magics
 from IPython.display import display
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from accel_magic.block import keep, newest, outcome_of
-from accel_magic.errors import ProbeError
+from accel_magic.block import add_note, keep
+from accel_magic.errors import ProbeError, typed_shortage
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.magics.cell import compile_cell
 from accel_magic.magics.line import HelpRequested
@@ -25,14 +26,12 @@ from accel_magic.player import Player
 from accel_magic.views import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from accel_magic.block import Block
+    from accel_magic.block import Steps
     from accel_magic.magics.cell import Cell
-    from accel_magic.magics.line import Common
+    from accel_magic.options import Common
     from accel_magic.results.base import Result
-
-    Steps: TypeAlias = Block[Any] | Player[Any, Any]
 
 _NEXT_LINE: Final = re.compile(r"(?:[ \t]*\n)*%%(\w+)(?:[ \t]+([^\n]*))?(?:\n|\Z)")
 
@@ -55,19 +54,18 @@ class Part:
     """
 
     common: Common
-    steps: Steps
+    steps: Steps[Any]
     examine: Callable[[], object] | None
     make_row: Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a cell went: what it gave and raised, and of each part the result, or None, and what its end raised."""
+    """How a cell went: its value, what it raised, and what came or failed while its traces were ended."""
 
     value: object
     error: BaseException | None
-    results: tuple[Result | None, ...]
-    failures: tuple[BaseException, ...]
+    came: tuple[BaseException, ...]
 
 
 class TracedCells(Magics, Configurable):
@@ -87,11 +85,11 @@ class TracedCells(Magics, Configurable):
         """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
 
     @abstractmethod
-    def tracer(self, chosen: Any) -> tuple[Steps, Callable[[], object]]:
+    def tracer(self, chosen: Any) -> tuple[Steps[Any], Callable[[], object]]:
         """Give what traces as a parsed line asks for, and what its `--dry-run` shows; nothing is attached yet."""
 
     @abstractmethod
-    def rows(self, steps: Steps) -> Callable[[Any], Any] | None:
+    def rows(self, steps: Steps[Any]) -> Callable[[Any], Any] | None:
         """Give what makes the live row of a trace or playback; None where it has none."""
 
     def run(self, line: str, cell: str | None) -> object:
@@ -121,7 +119,8 @@ class TracedCells(Magics, Configurable):
                 display(shown)
             return last
         compiled = compile_cell(self.shell, head, code) if _runs(parts) else None
-        with attached(parts):
+        with contextlib.ExitStack() as undo:
+            self._attach(parts, undo)
             ran = run_cell(compiled, self.shell.user_ns, [part.steps for part in parts])
         return self._hand_over(parts, ran, code)
 
@@ -165,26 +164,51 @@ class TracedCells(Magics, Configurable):
         found = getattr(self.shell.magics_manager.magics["cell"].get(magic), "__self__", None)
         return found if isinstance(found, TracedCells) else None
 
+    def _attach(self, parts: Sequence[Part], undo: contextlib.ExitStack) -> None:
+        """Attach traces, with live rows where they are wanted; `undo` takes the rows away.
+
+        A result is assigned to the variable that a line names before an interrupt can come.
+        """
+        with at_work():
+            for part in parts:
+                undo.callback(part.steps.abort)  # an interrupt may come between attaching and the cell
+                name = part.common.output
+                part.steps.on_result = functools.partial(self._assign, name) if name is not None else None
+            with typed_shortage():
+                plans = [part.steps.prepare() for part in parts]
+                for part in parts:
+                    part.steps.check()
+            ahead.wait()  # imports during the trace would be traced
+            for part, plan in zip(parts, plans, strict=True):
+                if part.make_row is None:
+                    part.steps.attach()
+                    continue
+                row = part.make_row(plan)
+                undo.callback(row.close)
+                row.open()
+                part.steps.attach(_updating(row))
+
+    def _assign(self, name: str, result: Result) -> None:
+        self.shell.user_ns[name] = result
+
     def _hand_over(self, parts: Sequence[Part], ran: Ran, code: str) -> object:
         """Show the cell's own value and the results, or the partial ones and raise."""
         __tracebackhide__ = True
-        for part, result in zip(parts, ran.results, strict=True):
-            if result is not None and part.common.output is not None:
-                self.shell.user_ns[part.common.output] = result
-        results = [result for result in ran.results if result is not None]
+        results = [part.steps.result for part in parts if part.steps.has_result]
         if results:
             keep(results[-1])
+        errors = [error for error in (ran.error, *ran.came) if error is not None]
+        first = errors[0] if errors else None
+        shown = [*([] if ran.value is None else [ran.value]), *(results[:-1] if first is None else results)]
         quiet = self.shell.displayhook.semicolon_at_end_of_expression(code)
-        errors = [error for error in (ran.error, *ran.failures) if error is not None]
-        shown = results if errors else [*([] if ran.value is None else [ran.value]), *results[:-1]]
         for each in () if quiet else shown:
             display(each)
-        if errors:
-            for error in errors[1:]:
-                if not isinstance(error, KeyboardInterrupt):
-                    self.shell.showtraceback((type(error), error, error.__traceback__))
-            raise errors[0]
-        return results[-1]
+        if first is None:
+            return results[-1]
+        for other in errors[1:]:
+            if isinstance(other, Exception):
+                add_note(first, other)
+        raise first
 
 
 def _runs(parts: Sequence[Part]) -> bool:
@@ -202,30 +226,11 @@ def _runs(parts: Sequence[Part]) -> bool:
     return not playing
 
 
-@contextlib.contextmanager
-def attached(parts: Sequence[Part]) -> Iterator[None]:
-    """Attach traces, with live rows where they are wanted; the rows are gone at the end, whatever happens."""
-    with contextlib.ExitStack() as undo:
-        with at_work():
-            plans = [part.steps.prepare() for part in parts]
-            ahead.wait()  # imports during the trace would be traced
-            for part, plan in zip(parts, plans, strict=True):
-                undo.callback(part.steps.abort)  # an interrupt may come between attaching and the cell
-                if part.make_row is None:
-                    part.steps.attach(None)
-                    continue
-                row = part.make_row(plan)
-                undo.callback(row.close)
-                row.open()
-                part.steps.attach(_updating(row))
-        yield
-
-
 def _updating(row: Any) -> Callable[[list[Any]], None]:
     return lambda samples: row.update(*samples)
 
 
-def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps]) -> Ran:
+def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any]]) -> Ran:
     """Run a cell, or where there is none play to the end, between `go` and `stop` of all traces."""
     __tracebackhide__ = True
     value, error, gone = None, None, 0
@@ -242,21 +247,16 @@ def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Step
         error = raised
         if error.__traceback__ is not None:  # this frame is not the user's
             error.__traceback__ = error.__traceback__.tb_next
-    results: list[Result | None] = [None] * len(traces)
-    failures = []
-    with at_work():
-        for steps in traces[:gone]:
-            steps.halt()
-        for place in reversed(range(gone)):
-            results[place], failed = _stopped(traces[place], error, value)
-            failures += [] if failed is None else [failed]
-    return Ran(value, error, tuple(results), tuple(failures))
-
-
-def _stopped(steps: Steps, error: BaseException | None, value: object) -> tuple[Result | None, BaseException | None]:
-    """Stop a trace; its result, and what that raised: after an interrupt there may be both."""
-    before = newest()
     try:
-        return steps.stop(outcome_of(error), value), None
-    except BaseException as raised:  # noqa: BLE001 - the other traces have to be stopped first
-        return (newest() if newest() is not before else None), raised
+        return Ran(value, error, _ended(traces[:gone], error, value))
+    except BaseException as early:  # noqa: BLE001 - an interrupt that came before the end of a trace had begun
+        return Ran(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
+
+
+def _ended(traces: Sequence[Steps[Any]], error: BaseException | None, value: object) -> tuple[BaseException, ...]:
+    """End the traces that are running, the last one first; gives what came or failed meanwhile."""
+    with at_work():
+        for steps in traces:
+            steps.halt()
+        ended = [steps.end(error, value) for steps in reversed(traces) if steps.running]
+    return tuple(came for came in ended if came is not None)

@@ -84,7 +84,7 @@ def mapped_files(pid: int) -> list[Path]:
             why="it belongs to another user",
             fix="run as that user or as root, or give the library's path",
         ) from error
-    except OSError as error:
+    except (FileNotFoundError, ProcessLookupError) as error:
         raise ProbeError(f"there is no process {pid}", why=error.strerror or "") from error
     paths = dict.fromkeys(_MAPPED.findall(text))
     return [_as_seen_here(path, pid) for path in paths if not path.endswith(_DELETED)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
@@ -40,9 +41,10 @@ class LiveFeed:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; samples it has not shown yet are dropped."""
+        """End the thread; samples it has not shown yet are dropped. Again is harmless."""
         self.theirs.close()
-        self._ours.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # stopped before
+            self._ours.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join(timeout=5)
         self._ours.close()

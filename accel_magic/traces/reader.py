@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import itertools
 import os
 import signal
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic import channel, own_python
-from accel_magic.errors import MachineError
+from accel_magic.errors import MachineError, too_many_files, typed_shortage
 from accel_magic.traces.mapped import map_file
 from accel_magic.traces.recording import Samples
 
@@ -65,7 +66,9 @@ class Reader:
     def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> Prepared:
         """Hand over an attachment or a recording; returns when it is mapped."""
         number = next(self._numbers)
-        self.ask({"do": "prepare", "trace": number, **message}, descriptors)
+        answer, _ = self.ask({"do": "prepare", "trace": number, **message}, descriptors)
+        if "shortage" in answer:
+            raise too_many_files()
         return Prepared(self, number)
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -94,7 +97,9 @@ class Reader:
         with self._asking:
             try:
                 yield
-            except OSError:
+            except OSError as error:
+                if error.errno == errno.EMFILE:  # of this process, while it took an answer: the reader goes on
+                    raise too_many_files() from None
                 why, killed = self._helper.last_words(), self._helper.process.returncode == -signal.SIGKILL
                 self.end()
                 raise MachineError(
@@ -126,7 +131,8 @@ class Prepared:
         """Take everything that was read. Times are CLOCK_MONOTONIC ns."""
         answer, descriptors = self.reader.ask({"do": "stop", "trace": self.number, "end_ns": end_ns})
         try:
-            table, *rings = [map_file(fd) for fd in descriptors]
+            with typed_shortage():
+                table, *rings = [map_file(fd) for fd in descriptors]
         finally:
             for fd in descriptors:
                 os.close(fd)
@@ -142,9 +148,10 @@ class Prepared:
         )
 
     def drop(self) -> None:
-        """Let go of a trace that will not be stopped: its maps would live on in the reader."""
-        with contextlib.suppress(MachineError):  # it has ended, and the maps with it
-            self.reader.tell({"do": "drop", "trace": self.number})
+        """Let go of a trace that will not be stopped: its maps would live on in the reader. Again is harmless."""
+        if self.reader.alive:
+            with contextlib.suppress(MachineError):  # it has ended just now, and the maps with it
+                self.reader.tell({"do": "drop", "trace": self.number})
 
 
 def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:

@@ -68,7 +68,7 @@ class Trace:
         self.max_events: int | None = message["max_events"]
         self.duration_ns: int | None = message["duration_ns"]
         self.source = _SOURCES[message["source"]](message, descriptors)
-        self.files = [os.memfd_create(f"records-{ring}") for ring in range(self.source.ring_count)]
+        self.table, *self.files = [os.memfd_create(f"records-{ring}") for ring in range(-1, self.source.ring_count)]
         self.recorded = [0] * len(self.files)
         self.samples = _Samples()
         self.start_ns = 0
@@ -140,11 +140,9 @@ class Trace:
         self.drain()
         hits = self.source.hits()
         self.samples.add(self.end_ns or end_ns, hits)
-        samples = os.memfd_create("samples")
-        with os.fdopen(os.dup(samples), "wb") as file:
+        with open(self.table, "wb", closefd=False) as file:
             file.write(np.array(self.samples.times, np.int64).tobytes())
             file.write(np.array(self.samples.hits, np.uint64).tobytes())
-        self.files.insert(0, samples)  # closed with the others
         answer = {
             "recorded": self.recorded,
             "samples": len(self.samples.times),
@@ -152,13 +150,13 @@ class Trace:
             "end_ns": self.end_ns,
             "limit_reached": self.limit_reached,
         }
-        return answer, self.files
+        return answer, [self.table, *self.files]
 
     def close(self) -> None:
         """Give everything back."""
         if self.live is not None:
             self.live.close()
-        for file in self.files:
+        for file in (self.table, *self.files):
             os.close(file)
         self.source.close()
 

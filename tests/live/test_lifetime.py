@@ -133,21 +133,6 @@ def test_a_killed_holder_leaves_nothing_in_the_kernel_and_no_helper_processes(in
     assert left_behind() == set()
 
 
-def test_a_killed_reader_gives_a_typed_error_and_the_next_trace_works(left_behind):
-    from accel_magic import MachineError
-    from accel_magic.traces import reader
-
-    with pytest.raises(MachineError, match="reader") as caught, trace(GETPPID):
-        os.kill(reader.shared().pid, signal.SIGKILL)
-        time.sleep(0.1)
-    assert caught.value.fix
-    del caught  # its frames hold the mapped counters
-    assert left_behind() == set()
-    with trace(GETPPID) as t:
-        os.getppid()
-    assert t.result.hits == 1
-
-
 def test_a_killed_compiler_is_started_again():
     from accel_magic.kernel import compiler
 
@@ -301,8 +286,9 @@ def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path
         with t:
             os.getppid()
 
-    def descriptors():
-        return sorted(str(entry.readlink()) for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
+    def held():
+        names = [str(entry.readlink()) for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir()]
+        return [name for name in names if "bpf" in name or "memfd:re" in name or "memfd:samples" in name]
 
     saved = tmp_path / "t.parquet"
     traced(trace(GETPPID, save=saved))
@@ -313,13 +299,14 @@ def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path
         lambda: accel_magic.replay(saved, speed=1000),
         failing,
     )
-    before = descriptors()
     for _ in range(6):
         for kind in kinds:
             kind()
 
-    traced(trace(GETPPID))  # by then it has dealt with the one before
-    assert descriptors() == before
+    end = time.monotonic() + 20
+    while held() and time.monotonic() < end:  # it answers before it lets go
+        time.sleep(0.01)
+    assert held() == []
 
 
 BESIDE = """

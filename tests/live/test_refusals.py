@@ -89,20 +89,65 @@ def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypat
     assert ("NPU lab" in caught.value.fix) == (probe == "intel_vpu:ivpu_*")
 
 
-def test_too_few_descriptors_is_a_typed_error(python):
-    script = """
-import resource, accel_magic
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-try:
-    with accel_magic.trace("t:sched:*", "t:irq:*", "t:timer:*", "t:kmem:*", "t:ext4:*", scope="self"): pass
-except accel_magic.AccelMagicError as error:
-    print(type(error).__name__, bool(error.fix))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-import os
-with accel_magic.trace("t:syscalls:sys_enter_getppid") as t: os.getppid()
-print(t.result.hits)
+FEW_DESCRIPTORS = """
+import collections, os, resource, sys
+import accel_magic
+from accel_magic.kernel import compiler
+from accel_magic.traces import reader
+
+def limit(descriptors):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+ENOUGH = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+kinds = {
+    "trace": lambda: accel_magic.trace("t:syscalls:sys_enter_getppid", "uprobe:libc:atoi"),
+    "stacks": lambda: accel_magic.trace("t:syscalls:sys_enter_getppid", stacks=True),
+    "many": lambda: accel_magic.trace("t:syscalls:sys_enter_getppid", "t:sched:*", "t:irq:*", "t:kmem:*", scope="self"),
+    "program": lambda: accel_magic.trace_program(sys.argv[1]),
+}
+for name, make in kinds.items():
+    limit(ENOUGH)
+    with make() as t:  # what is imported or started once is by now
+        os.getppid()
+    seen = collections.Counter()
+    for more in range(1, 40):
+        if more % 13 == 0:  # the helpers have to be started again
+            reader.end()
+            compiler.stop()
+        limit(len(os.listdir("/proc/self/fd")) - 1 + more)
+        try:
+            with make() as t:
+                os.getppid()
+        except accel_magic.AccelMagicError as error:
+            seen[error.code] += 1
+        else:
+            if name != "program":
+                assert t.result.counts["hits"].droplevel("probe")["sys_enter_getppid"] == 1, t.result
+            seen["traced"] += 1
+        limit(ENOUGH)
+        with accel_magic.trace("t:syscalls:sys_enter_getppid") as t:
+            os.getppid()
+        assert t.result.hits == 1
+        del t
+    print(name, *sorted(seen))
 """
-    assert python(script).split() == ["MachineError", "True", "1"]
+
+
+def test_too_few_descriptors_is_a_typed_error_with_the_fix_and_no_count_is_wrong(python, tmp_path):
+    program = tmp_path / "count.bpf.c"
+    program.write_text(
+        "BPF_HASH(counts, u32, u64);\nBPF_RINGBUF_OUTPUT(out, 8);\n"
+        "TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u32 key = 0; counts.increment(key); u64 v = 1;"
+        " out.ringbuf_output(&v, sizeof(v), 0); return 0; }\n"
+    )
+    printed = python(FEW_DESCRIPTORS, program, timeout=280)
+
+    assert printed.splitlines() == [
+        "trace machine.too-many-files traced",
+        "stacks machine.too-many-files traced",
+        "many machine.too-many-files",
+        "program machine.too-many-files traced",
+    ]
 
 
 def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from accel_magic.interrupts import uninterrupted
+from accel_magic.interrupts import uninterrupted, until_interrupted
 from tests.every_step import interrupt_at
 
 FILES = ("accel_magic/interrupts.py", "/contextlib.py")
@@ -141,3 +141,64 @@ def test_a_signal_at_any_step_leaves_the_handlers_as_they_were_and_is_never_lost
         assert inside in ([], ["begun", "ended"]), raised  # never half of the block
 
     assert step > 100
+
+
+class TestWorkThatAnInterruptMayEnd:
+    """`until_interrupted`: the one thing that does not wait although interrupts are put off."""
+
+    def test_what_no_interrupt_ends_is_done(self):
+        with uninterrupted():
+            assert until_interrupted(lambda: "all", lambda: "some") == "all"
+
+    def test_an_interrupt_ends_the_work_and_the_rest_cannot_be_interrupted(self):
+        done = []
+
+        def work():
+            done.append("begun")
+            signal.raise_signal(signal.SIGINT)
+            done.append("not reached")
+
+        def otherwise():
+            signal.raise_signal(signal.SIGINT)
+            done.append("kept")
+            return "some"
+
+        with pytest.raises(KeyboardInterrupt), uninterrupted():
+            assert until_interrupted(work, otherwise) == "some"
+            signal.raise_signal(signal.SIGINT)
+            done.append("after")
+        assert done == ["begun", "kept", "after"]
+
+    def test_an_interrupt_at_any_step_is_answered_and_comes_at_the_end(self):
+        found = []
+
+        def block():
+            found.clear()
+            with uninterrupted():
+                found.append(until_interrupted(lambda: "all", lambda: "some"))
+
+        for step in itertools.count():
+            raised, run = interrupt_at(step, FILES, block)
+            with contextlib.suppress(KeyboardInterrupt):
+                run()
+                assert not raised, f"the signal was lost at {raised}"
+                break
+            assert found in ([], ["all"], ["some"]), raised
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_an_ignored_interrupt_and_other_threads_end_nothing(self):
+        found = []
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            found.append(until_interrupted(lambda: signal.raise_signal(signal.SIGINT) or 1, lambda: 2))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        thread = threading.Thread(target=lambda: found.append(until_interrupted(lambda: 1, lambda: 2)))
+        thread.start()
+        thread.join()
+
+        assert found == [1, 1]
+
+    def test_an_error_of_the_work_is_raised(self):
+        with uninterrupted(), pytest.raises(ZeroDivisionError):
+            until_interrupted(lambda: 1 / 0, lambda: 0)

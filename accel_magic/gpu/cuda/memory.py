@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import signal
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from accel_magic.gpu.cuda import driver as cuda
 from accel_magic.gpu.cuda import gpus
 from accel_magic.gpu.cuda.clock import BYTES, ROUNDS, ClockKernel
 from accel_magic.gpu.cuda.driver import DriverError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
@@ -301,14 +303,16 @@ class CudaMemory:
                 self._driver.call("cuStreamSynchronize", handle)
 
     def wait(self) -> bool:
-        """Wait for all kernels of the context; False where an interrupt came first, and they may still run."""
+        """Wait for all kernels of the context; False where an interrupt came first, and they may still run.
+
+        The interrupt itself is raised at the end: where interrupts are put off, at the end of that.
+        """
         ended = threading.Event()  # an interrupt of Thread.join would make a thread that runs look dead
         waiting = own_threads.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end")
-        try:
+        with uninterrupted() as came:
             waiting.start()
-            while not ended.wait(_WAIT_S):
+            while not ended.wait(_WAIT_S) and signal.SIGINT not in came:
                 pass
-        except KeyboardInterrupt:
             self.given_up = not ended.is_set()
         return not self.given_up
 

@@ -113,8 +113,6 @@ class HostTrace:
 
     def __init__(self, mode: HostApiMode) -> None:
         self.off = ""
-        self.interrupted = False
-        """An interrupt came while `stop` was at work; the caller raises it."""
         self._mode = mode
         self._session: LiveSession | None = None
         self._own = Stretches()
@@ -144,7 +142,7 @@ class HostTrace:
             files = libraries(stand_in=simulated)
             features.require_tracing()
             self._shim = _shim() if shim else ""
-            session = LiveSession(plan_for(files, self._shim), kind=None)
+            session = LiveSession(plan_for(files, self._shim))
             session.start()
         except AccelMagicError as error:
             if self._mode == "on":
@@ -176,7 +174,6 @@ class HostTrace:
         except AccelMagicError as error:
             self.off = _reason(error)
             return HostCalls(notes=(f"the host calls are lost: {self.off}",), off=self.off)
-        self.interrupted = session.interrupted
         return _calls(recording, self._own, self._shim)
 
     def abort(self) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from accel_magic.api import Options
 from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.session import LiveSession, warm_up
 from accel_magic.traces import handover
 
@@ -32,8 +33,8 @@ def record(request: dict[str, Any], target: Path) -> int:
     except BaseException:
         session.abort()
         raise
-    recording = session.stop("error" if status else "ok")
-    handover.write(recording, target)
+    with uninterrupted():
+        handover.write(session.stop("error" if status else "ok"), target)
     return status
 
 

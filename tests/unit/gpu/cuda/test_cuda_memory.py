@@ -13,6 +13,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.gpu.cuda.memory import CudaMemory
+from accel_magic.interrupts import uninterrupted
 
 
 @pytest.fixture
@@ -302,7 +303,8 @@ class TestWaiting:
         held = books.held()
         threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
 
-        assert not memory.wait()
+        with pytest.raises(KeyboardInterrupt), uninterrupted():
+            assert not memory.wait()
         seen = weakref.ref(memory)
         memory.free(address)
         memory.close()

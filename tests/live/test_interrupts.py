@@ -1,0 +1,188 @@
+"""An interrupt at any step of a trace: nothing stays attached, and what was traced has a result."""
+
+import contextlib
+import gc
+import os
+import signal
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+import accel_magic
+from accel_magic import load_ipython_extension, trace, unload_ipython_extension
+from accel_magic.gpu.playback import GpuReplay
+from accel_magic.playback import Replay
+from tests.every_step import interrupt_at, steps_that_raise
+
+pytestmark = pytest.mark.live
+
+GETPPID = "t:syscalls:sys_enter_getppid"
+ATTEMPTS = 20
+THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
+STEPS = tuple(
+    f"accel_magic/{name}.py"
+    for name in (
+        "api", "block", "channel", "flames/trace", "gpu/playback", "gpu/trace", "interrupts", "kernel/attach",
+        "kernel/linker", "kernel/stack_watch", "magics/traced", "playback", "player", "program", "session",
+        "traces/feed", "traces/reader",
+    )
+)  # fmt: skip
+COUNT = """
+BPF_RINGBUF_OUTPUT(out, 8);
+TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u64 v = 1; out.ringbuf_output(&v, sizeof(v), 0); return 0; }
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Recordings to play: of a trace and of a GPU trace."""
+    folder = tmp_path_factory.mktemp("saved")
+    with trace(GETPPID, save=folder / "Replay.parquet"):
+        os.getppid()
+    with accel_magic.gputrace("threadhist", device="cpu", save=folder / "GpuReplay.parquet"):
+        pass
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shell():
+    ipython = InteractiveShell.instance(colors="nocolor")
+    load_ipython_extension(ipython)
+    yield ipython
+    unload_ipython_extension(ipython)
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def interrupted(left_behind):
+    """Interrupt `use()` at its steps, each in a run of its own, and check what is left.
+
+    `use` adds to the list it is given once the traced code has begun. But in a thorough run a part of the steps has to
+    do; tests/unit/test_block.py tries all of those that every kind of trace shares.
+    """
+
+    def check(use):
+        entered = []
+        use(entered)
+        steps = steps_that_raise(STEPS, lambda: use(entered))
+        assert len(steps) > ATTEMPTS
+        for step in steps if THOROUGH else steps[:: len(steps) // ATTEMPTS]:
+            entered.clear()
+            before = accel_magic.last
+            raised, run = interrupt_at(step, STEPS, lambda: use(entered))
+            with contextlib.suppress(KeyboardInterrupt):
+                run()
+                assert not raised, f"the interrupt was lost at {raised}"
+            gc.collect()
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            assert not entered or accel_magic.last is not before, f"no result after {raised}"
+            assert left_behind("program", "link") == set(), raised
+            with trace(GETPPID, mode="count"):  # nothing claims to be running
+                pass
+        use(entered)
+        gc.collect()
+        assert left_behind() == set()
+
+    return check
+
+
+@pytest.mark.parametrize("kind", ["trace", "flame", "gputrace", "program"])
+def test_of_a_with_statement_of_any_kind(interrupted, tmp_path, kind):
+    program = tmp_path / "count.bpf.c"
+    program.write_text(COUNT)
+    make = {
+        "trace": lambda: trace(GETPPID),
+        "flame": lambda: accel_magic.flame(rate=199, off_cpu=True),
+        "gputrace": lambda: accel_magic.gputrace("threadhist", device="cpu"),
+        "program": lambda: accel_magic.trace_program(program),
+    }[kind]
+
+    def use(entered):
+        with make():
+            entered.append(kind)
+
+    interrupted(use)
+
+
+@pytest.mark.parametrize("play", [Replay, GpuReplay])
+def test_of_a_playback_of_any_kind(interrupted, saved, play):
+    def use(_):  # nothing is lost where no code was traced: the recording is a file
+        player = play(saved / f"{play.__name__}.parquet", speed=1000)
+        player.prepare()
+        try:
+            player.attach()
+            player.go()
+            player.wait()
+        finally:
+            player.abort()
+
+    interrupted(use)
+
+
+@pytest.mark.parametrize("line", [f"ktrace {GETPPID} -o t", "flame -o t", "gputrace threadhist --device cpu -o t"])
+def test_of_a_cell(interrupted, shell, line):
+    magic, _, rest = line.partition(" ")
+
+    def use(entered):
+        shell.user_ns.update(entered=entered, t=None)
+        with capture_output(display=False):
+            shell.run_cell_magic(magic, rest, "entered.append(1);")
+        assert shell.user_ns["t"] is accel_magic.last
+
+    interrupted(use)
+
+
+PRESSED = """
+import contextlib, os, random, signal, sys, threading, time
+import accel_magic
+from accel_magic import trace
+GETPPID = "t:syscalls:sys_enter_getppid"
+rounds, most_s = int(sys.argv[1]), float(sys.argv[2])
+random.seed(int(sys.argv[3]))
+with trace(GETPPID):
+    pass
+pressing, over = threading.Event(), threading.Event()
+def press():  # real signals, at moments that have nothing to do with what runs
+    while not over.is_set():
+        pressing.wait()
+        time.sleep(random.uniform(0, most_s))
+        if pressing.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=press, daemon=True).start()
+ended = interrupted = 0
+for _ in range(rounds):
+    entered = False
+    before = accel_magic.last
+    try:
+        try:
+            pressing.set()
+            with trace(GETPPID, stacks=bool(random.getrandbits(1))):
+                entered = True
+                time.sleep(random.uniform(0, 0.02))
+            pressing.clear()
+            ended += 1
+        finally:
+            pressing.clear()
+    except KeyboardInterrupt:
+        interrupted += 1
+    for _ in range(20):  # what is on its way
+        with contextlib.suppress(KeyboardInterrupt):
+            pressing.clear()
+            time.sleep(0.002)
+    assert not entered or accel_magic.last is not before, "a block without a result"
+over.set()
+with trace(GETPPID) as t:
+    os.getppid()
+assert t.result.hits == 1
+print(ended, interrupted)
+"""
+
+
+@pytest.mark.parametrize("most_s", [0.3, 0.01])
+def test_real_interrupts_at_any_moment(python, left_behind, most_s):
+    rounds = 400 if THOROUGH else 40
+    _, interrupted = map(int, python(PRESSED, rounds, most_s, 1, timeout=280).split())
+
+    assert interrupted > rounds / 10
+    assert left_behind() == set()
