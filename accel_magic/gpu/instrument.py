@@ -88,13 +88,10 @@ class Instrumenter:
     def rewrite(self, kernel: KernelSource) -> str:
         """Give the PTX with the programs in it; the same text where nothing was put in.
 
-        Raises KeyboardInterrupt where one came meanwhile: LLVM would not survive one in the middle of its work.
+        An interrupt is raised at the end: LLVM would not survive one in the middle of its work.
         """
-        with self._lock, at_work(), uninterrupted() as pending:
-            text = self._rewritten(kernel)
-        if pending:
-            raise KeyboardInterrupt
-        return text
+        with self._lock, at_work(), uninterrupted():
+            return self._rewritten(kernel)
 
     def _rewritten(self, kernel: KernelSource) -> str:
         try:
