@@ -50,8 +50,18 @@ class Options:
     buffer: float = 64
     stacks: Asked = False
 
-    def plan(self, probes: tuple[str, ...]) -> Plan:
-        """Match the probes against this machine. Raises ProbeError or MachineError; nothing is attached."""
+    def plan(self, probes: tuple[str, ...], pid: int | None = None) -> Plan:
+        """Match the probes against this machine; nothing is attached.
+
+        Args:
+            probes: As on the `%%ktrace` line.
+            pid: The process that the scope `self` means; None for this one.
+
+        Raises:
+            ProbeError: A probe or option that cannot be understood, or that matches nothing.
+            MachineError: Something is missing here.
+
+        """
         limit = self.max_events
         if limit is None and self.mode == "auto":
             limit = DEFAULT_MAX_EVENTS
@@ -64,27 +74,39 @@ class Options:
             max_events=limit,
             duration_s=self.duration,
             buffer_mib=self.buffer,
+            pid=pid,
         )
         return with_stacks(plan, self.stacks)
 
 
 class Trace(Block["TraceResult"]):
-    """One or more probes around a block or a function."""
+    """One or more probes around a block or a function.
 
-    def __init__(self, probes: tuple[str, ...], options: Options, *, save: str | Path | None = None) -> None:
+    Args:
+        probes: As on the `%%ktrace` line.
+        options: What is asked for besides.
+        save: Write the result to this Parquet file.
+        pid: The process that the scope `self` means; None for this one.
+
+    """
+
+    def __init__(
+        self, probes: tuple[str, ...], options: Options, *, save: str | Path | None = None, pid: int | None = None
+    ) -> None:
         super().__init__(save)
         self.probes = probes
         self.options = options
+        self._pid = pid
         self._plan: Plan | None = None
         self._session: LiveSession | None = None
 
     def again(self) -> Trace:
         """Make another trace of the same."""
-        return Trace(self.probes, self.options, save=self._save)
+        return Trace(self.probes, self.options, save=self._save, pid=self._pid)
 
     def prepare(self) -> Plan:
         """Match the probes. Raises ProbeError or MachineError; nothing is attached yet."""
-        self._plan = self.options.plan(self.probes)
+        self._plan = self.options.plan(self.probes, self._pid)
         return self._plan
 
     def _attach(self, show: Show | None) -> None:

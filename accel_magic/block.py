@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from accel_magic.results.base import Result
-    from accel_magic.traces.recording import Outcome
+    from accel_magic.traces.recording import Imported, Outcome, Replayed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,6 +78,14 @@ class Steps(ABC, Generic[ResultT]):
         self._owner = os.getpid()
         self._running = False
         self._result: ResultT | None = None
+
+    replayed: Replayed | None = None
+    imported: Imported | None = None
+
+    @property
+    @abstractmethod
+    def machine(self) -> dict[str, str]:
+        """`accel_magic.machine.describe()` of the machine that is or was traced."""
 
     @property
     def result(self) -> ResultT:
@@ -244,8 +252,6 @@ class Block(Steps[ResultT]):
     """
 
     KIND: ClassVar[session.Kind] = "ktrace"
-    replayed: None = None
-    imported: None = None
 
     def __init__(self, save: str | Path | None = None) -> None:
         super().__init__(self.KIND)

@@ -121,19 +121,23 @@ def make(folder: Path) -> Path:
     return folder
 
 
-def require_trusted(path: Path) -> None:
+def require_trusted(path: Path, *, whole: bool = False) -> None:
     """Check that nobody but root and this user could have put there what is there.
 
     Args:
         path: A file or folder. A missing one is fine.
+        whole: Look at everything in the folder too.
 
     Raises:
         MachineError: It, a folder on the way to it, or a link on that way belongs to somebody else, or others can write
             to it.
 
     """
-    found = _untrusted(path)
-    if found is None:
+    try:
+        found = _untrusted(path) or (whole and next(filter(None, map(_wrong, path.rglob("*"))), None))
+    except OSError as error:
+        found = path, f"cannot be looked at: {error.strerror}", None
+    if not found:
         return
     place, why, owner = found
     trusting = f"; if you trust user {owner}: export {OWNER}={owner}" if owner is not None else ""
@@ -147,22 +151,27 @@ def require_trusted(path: Path) -> None:
 
 def _untrusted(path: Path) -> tuple[Path, str, int | None] | None:
     """Return what makes a path unsafe: a place on the way, what is wrong with it, and its owner if that is what is."""
-    found: list[tuple[Path, os.stat_result]] = []
+    way: list[Path] = []
+    missing = False
     try:
-        found += ((place, place.lstat()) for place in _way(path))
-        parents = found[:-1]
+        for place in _way(path):
+            place.lstat()
+            way.append(place)
     except (FileNotFoundError, NotADirectoryError):
-        parents = found
-    except OSError as error:
-        return path, f"cannot be looked at: {error.strerror}", None
+        missing = True
+    last = len(way) - (0 if missing else 1)
+    return next(filter(None, (_wrong(place, on_the_way=at < last) for at, place in enumerate(way))), None)
+
+
+def _wrong(place: Path, *, on_the_way: bool = False) -> tuple[Path, str, int | None] | None:
+    """Return what is wrong with one place; a folder that is only passed through may be sticky, like /tmp."""
+    status = place.lstat()
     owners = {0, os.geteuid(), *_chosen_owner()}
-    for place, status in found:
-        on_the_way = (place, status) in parents
-        if status.st_uid not in owners and not (on_the_way and status.st_uid in _unmapped_owner()):
-            return place, f"belongs to user {status.st_uid}", status.st_uid
-        # In a sticky folder, like /tmp, others can neither remove nor rename what is there.
-        if _others_write(place, status) and not (on_the_way and status.st_mode & stat.S_ISVTX):
-            return place, f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})", None
+    if status.st_uid not in owners and not (on_the_way and status.st_uid in _unmapped_owner()):
+        return place, f"belongs to user {status.st_uid}", status.st_uid
+    # In a sticky folder others can neither remove nor rename what is there.
+    if _others_write(place, status) and not (on_the_way and status.st_mode & stat.S_ISVTX):
+        return place, f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})", None
     return None
 
 

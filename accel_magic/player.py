@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.recording import GpuRecording
     from accel_magic.results.base import Result
     from accel_magic.session import Kind
-    from accel_magic.traces.recording import Imported, Recording, Replayed
+    from accel_magic.traces.recording import Recording, Replayed
 
 RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
 ResultT = TypeVar("ResultT", bound="Result")
@@ -31,11 +31,20 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
     def __init__(self, recording: RecordingT, replayed: Replayed, speed: float, kind: Kind) -> None:
         super().__init__(kind)
         self.recording = recording
-        self.replayed = replayed
-        self.machine = recording.machine
-        self.imported: Imported | None = recording.imported
+        self.replayed: Replayed = replayed
+        self.imported = recording.imported
         self._speed = speed
         self._start_ns = 0
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """The machine that was traced."""
+        return self.recording.machine
+
+    @property
+    def length_s(self) -> float:
+        """How long it plays, in seconds."""
+        return self.recording.duration_ns / self._speed / 1e9
 
     def go(self) -> None:
         """Start playing."""
@@ -43,7 +52,7 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
 
     def rest(self) -> None:
         """Wait until the recording's end."""
-        end_ns = self._start_ns + int(self.recording.duration_ns / self._speed)
+        end_ns = self._start_ns + int(self.length_s * 1e9)
         while (left := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(left / 1e9, 0.1))
 

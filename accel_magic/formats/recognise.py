@@ -223,8 +223,8 @@ def _key(path: Path) -> bytes:
         RecordingError: There is no such file, it is damaged, or a Parquet file of something else.
 
     """
-    with container.opened(path, store.KIND) as file:
-        keys = frozenset(file.metadata.metadata or {})
+    with container.opened(path, store.KIND) as opened:
+        keys = frozenset(opened.file.metadata.metadata or {})
     found = next((key for key in _OWN if key in keys), None)
     if found is None:
         raise _unknown(path, "it is a Parquet file of something else")

@@ -10,8 +10,8 @@ from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.compiled import compile_probes
 from accel_magic.gpu.ptx import inject
 from accel_magic.gpu.ptx.report import KernelReport
+from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work, thread_id
-from accel_magic.session import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,13 +88,10 @@ class Instrumenter:
     def rewrite(self, kernel: KernelSource) -> str:
         """Give the PTX with the programs in it; the same text where nothing was put in.
 
-        Raises KeyboardInterrupt where one came meanwhile: LLVM would not survive one in the middle of its work.
+        An interrupt is raised at the end: LLVM would not survive one in the middle of its work.
         """
-        with self._lock, at_work(), uninterrupted() as pending:
-            text = self._rewritten(kernel)
-        if pending:
-            raise KeyboardInterrupt
-        return text
+        with self._lock, at_work(), uninterrupted():
+            return self._rewritten(kernel)
 
     def _rewritten(self, kernel: KernelSource) -> str:
         try:

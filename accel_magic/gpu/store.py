@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +44,15 @@ _TEXTS = ("device", "started", "outcome")
 _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")
 _BEFORE_API: Final = {"recorded": False, "lost": 0, "off": "an older accel_magic made the recording"}
+_HEADER, _COMPRESSION = 2, 3  # members of Message and RecordBatch
+_PLAIN: Final = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+)
+"""Types of columns in tables: none takes more memory than its buffers."""
 _OUTCOMES = ("ok", "error", "interrupted")
 _LATER: Final[Mapping[str, Any]] = {"pid": 0, "tid": pd.NA}
 """Columns that the first recordings did not have."""
@@ -86,7 +96,7 @@ def load(path: str | Path) -> GpuRecording:
         RecordingError: There is no such file, it is damaged or no GPU recording, or a later version wrote it.
 
     """
-    return container.read(path, KIND, VERSION, _recording)
+    return container.read(path, KIND, VERSION, ("kind", "name", "content"), _recording)
 
 
 def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
@@ -134,12 +144,47 @@ def _table_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
+    for message in pa.ipc.MessageReader.open_stream(data):
+        _check_plain(message)
     with pa.ipc.open_stream(data) as reader:
-        frame: pd.DataFrame = reader.read_all().to_pandas()
+        for field in reader.schema:
+            if not any(is_kind(field.type) for is_kind in _PLAIN):
+                raise ValueError(f"a table has a column of {field.type}")
+        table = reader.read_all()
+    table.validate(full=True)
+    frame: pd.DataFrame = table.to_pandas()
     frame = frame.assign(**{name: value for name, value in _LATER.items() if name in columns and name not in frame})
     if sorted(map(str, frame.columns)) != sorted(columns):
         raise ValueError(f"a table has the columns {', '.join(map(str, frame.columns))}")
     return frame[list(columns)].astype(dict(columns))
+
+
+def _check_plain(message: pa.Message) -> None:
+    """Raise ValueError unless a message of Arrow's stream format is a schema or rows whose buffers are not compressed.
+
+    Compressed buffers can unpack to any size. The metadata is a flatbuffer, `Message` in Arrow's format/Message.fbs.
+    """
+    if message.type == "schema":
+        return
+    data = message.metadata.to_pybytes()
+
+    def member(table: int, number: int) -> int:
+        """Place of a table's member, 0 if it is absent."""
+        members = table - struct.unpack_from("<i", data, table)[0]
+        (size,) = struct.unpack_from("<H", data, members)
+        at = 4 + 2 * number
+        offset = struct.unpack_from("<H", data, members + at)[0] if at < size else 0
+        return table + offset if offset else 0
+
+    def table_at(place: int) -> int:
+        return place + int(struct.unpack_from("<I", data, place)[0])
+
+    try:
+        if message.type == "record batch" and not member(table_at(member(table_at(0), _HEADER)), _COMPRESSION):
+            return
+    except struct.error:
+        pass
+    raise ValueError("a table holds something else than plain rows")
 
 
 def _map_description(content: MapContent) -> dict[str, Any]:

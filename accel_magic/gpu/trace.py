@@ -26,6 +26,7 @@ from accel_magic.gpu.recorded import recording_of
 from accel_magic.gpu.shared_memory import allocate_all
 from accel_magic.gpu.targets import opened, target
 from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel.own_threads import at_work
 from accel_magic.kernel.places import parse_bindings
 
 if TYPE_CHECKING:
@@ -232,7 +233,8 @@ class GpuTrace(Block["GpuResult"]):
 
     def _launched(self, launch: Launch, number: int) -> None:
         if self._history is not None:
-            self._history.launched(number, launch.stream)
+            with at_work():
+                self._history.launched(number, launch.stream)
 
     def _sample(self) -> GpuSample:
         instrumenter, live = self._instrumenter, self._live

@@ -116,6 +116,7 @@ class Compiler:
 
     def __init__(self, package: str, *, own: bool) -> None:
         self.own = own
+        self.package = package
         self.sandbox = beside("sandbox")
         self.own_text = beside("own_text")
         # Whatever the C++ side prints on stderr lands in this file, to be handed on as text.
@@ -137,7 +138,7 @@ class Compiler:
             os.chdir(TEMPLATES)
             os.environ.clear()
             self.sandbox.drop_capabilities()
-            self.sandbox.restrict_files([str(HEADERS), str(TEMPLATES), os.path.dirname(os.__file__)])  # noqa: PTH120
+            self.sandbox.restrict_files([str(HEADERS), str(TEMPLATES), self.package, str(Path(os.__file__).parent)])
         self.sandbox.restrict_calls(self.sandbox.Needs(forks=True, maps=not self.own, locks=locks))
 
     def confine_child(self) -> None:

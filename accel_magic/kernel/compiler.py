@@ -26,7 +26,8 @@ _SERVER = Path(__file__).with_name("bcc_server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
 _OWN, _USERS = "own", "users"
 """Whose texts a compiler takes."""
-_START_TIMEOUT_S = 20.0
+_CONNECT_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 60.0  # importing BCC takes half a minute under emulation
 _COMPILE_TIMEOUT_S = 60.0
 _TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n")
 
@@ -123,8 +124,13 @@ class _Server:
         else:
             self.process.forget()
 
-    def last_words(self) -> str:
-        return "it closed the connection" if self.process is None else self.process.last_words()
+    def failure(self, error: OSError) -> MachineError:
+        """Make an error of one on the stream."""
+        if isinstance(error, TimeoutError):
+            why = f"it was silent for {self.connection.gettimeout():g} s: this machine may be very busy"
+            return MachineError("the BCC compiler does not answer", why=why, fix="try again", code="compiler.no-answer")
+        why = f"{self.where} closed the connection" if self.process is None else self.process.last_words()
+        return MachineError("the BCC compiler process ended unexpectedly", why=why, fix=self.fix, code="compiler.ended")
 
 
 def _here(texts: str) -> _Server:
@@ -157,7 +163,7 @@ def command_for_others(slots: Path) -> list[str]:
 def _elsewhere(address: str) -> _Server:
     host, _, port = address.rpartition(":")
     try:
-        connection = socket.create_connection((host, int(port)), timeout=_START_TIMEOUT_S)
+        connection = socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S)
     except (OSError, ValueError) as error:
         raise MachineError(
             f"the BCC compiler at {address} cannot be reached",
@@ -221,12 +227,10 @@ def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]
             return server.ask(request)
         except BaseException as error:
             # An interrupt in the middle of an answer would leave the stream out of step.
-            why = server.last_words() if isinstance(error, OSError) else ""
+            failure = server.failure(error) if isinstance(error, OSError) else None
             _stop(which)
-            if isinstance(error, OSError):
-                raise MachineError(
-                    "the BCC compiler process ended unexpectedly", why=why, fix=server.fix, code="compiler.ended"
-                ) from None
+            if failure is not None:
+                raise failure from None
             raise
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-LONGEST = 8 << 20
-"""Characters of a text: every tracepoint of a kernel with a filter of its own is about half of it."""
+LONGEST = 4 << 20
+"""Characters of a text. That of all 2,305 tracepoints of Linux 6.18, with a filter, has 80,000."""
 
 _NAME = r"(?:AM|am)_[A-Za-z0-9_]+"
 _REGISTERS = "di si dx cx ax bx bp sp ip r8 r9 r10 r11 r12 r13 r14 r15"

@@ -45,6 +45,14 @@ def kernel_tid() -> int:
     return threading.get_native_id() if in_initial_namespace() else _ask_kernel(_CALL + _EXIT)
 
 
+_learned: dict[int, int] = {}
+
+
+def learn(pid: int, kernel_pid: int) -> None:
+    """Remember what BPF programs see as the id of another process, which that process has asked for itself."""
+    _learned[pid] = kernel_pid
+
+
 def kernel_pid(pid: int) -> int:
     """Return a process id as BPF programs see it.
 
@@ -54,6 +62,8 @@ def kernel_pid(pid: int) -> int:
     """
     if in_initial_namespace():
         return pid
+    if pid in _learned:
+        return _learned[pid]
     if pid == os.getpid():
         return _ask_kernel(_CALL + _SHIFT + _EXIT)
     raise MachineError(

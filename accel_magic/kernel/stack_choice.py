@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -63,11 +64,12 @@ def _require_python(plan: Plan) -> None:
     """Raise MachineError where there cannot be stacks of Python."""
     from accel_magic.kernel import python_layout
 
-    scopes = {point.scope.name for point in plan.points}
-    if scopes == {"pid"}:
+    scopes = {point.scope for point in plan.points}
+    if all(one.name == "pid" or one.pid not in (0, os.getpid()) for one in scopes):
         raise MachineError(
             "Python's frames are found in this process alone",
-            why=f"the scope is {plan.scope_text()}, whose Python may be another",
+            why="the scope is another process, whose Python may be another",
             fix="--stacks=kernel,user",
+            code="stacks.python-elsewhere",
         )
     python_layout.layout()

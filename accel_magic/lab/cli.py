@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel_magic import cache, terminal
-from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.errors import MachineError
 from accel_magic.lab.commands import add_run, add_shell, add_trace
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ def add(commands: Commands) -> None:
     inner = lab.add_subparsers(metavar="COMMAND", required=True)
     for add_one in COMMANDS:
         add_one(inner)
-    for parser in inner.choices.values():
-        parser.set_defaults(run=_guarded(parser.get_default("run")))
 
 
 def _add_build(commands: Commands) -> None:
@@ -66,13 +64,13 @@ def _add_build(commands: Commands) -> None:
         action="store_true",
         help="also the Level Zero loader, for ze_load and traces of Level Zero calls",
     )
-    build.set_defaults(run=_build)
+    build.set_defaults(handler=_build)
 
 
 def _add_status(commands: Commands) -> None:
     status = commands.add_parser("status", help="what of the lab is built, and where")
     status.add_argument("--json", action="store_true", help="print it as JSON")
-    status.set_defaults(run=_status)
+    status.set_defaults(handler=_status)
 
 
 def _add_clean(commands: Commands) -> None:
@@ -80,27 +78,11 @@ def _add_clean(commands: Commands) -> None:
 
     clean = commands.add_parser("clean", help="remove the lab's images and logs from the cache")
     clean.add_argument("--kernel", choices=KERNELS, help="only this kernel's (default: everything)")
-    clean.set_defaults(run=_clean)
+    clean.set_defaults(handler=_clean)
 
 
 COMMANDS: list[Callable[[Commands], None]] = [_add_build, _add_status, _add_clean, add_run, add_shell, add_trace]
-"""One function per command of the lab: it adds its parser, whose default `run` returns the exit status."""
-
-
-def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Print what goes wrong on this machine instead of a traceback; the exit status is 1 then, 130 if interrupted."""
-
-    def run(options: argparse.Namespace) -> int:
-        try:
-            return command(options)
-        except AccelMagicError as error:
-            print(error, file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return 130
-
-    return run
+"""One function per command of the lab: it adds its parser, whose default `handler` returns the exit status."""
 
 
 def _build(options: argparse.Namespace) -> int:

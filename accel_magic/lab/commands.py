@@ -18,6 +18,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.lab.connection import Completed, GuestGoneError
 from accel_magic.lab.settings import Settings
 from accel_magic.lab.vm import THE_GUESTS_OWN, Lab
+from accel_magic.options import TRACE_OPTIONS, add_trace_options, given_of
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
 _PIECE = 1 << 16
+_TRACE_OPTIONS = tuple(name for name in TRACE_OPTIONS if name != "stacks")
+"""Stacks are not handed over by the guest."""
 
 
 def add_run(commands: Commands) -> None:
@@ -40,14 +43,14 @@ def add_run(commands: Commands) -> None:
         "the shared folders, the working folder among them. npu_load is there to give the NPU work.",
     )
     _add_settings(run)
-    run.set_defaults(run=_run, takes_command=True)
+    run.set_defaults(handler=_run, takes_command=True)
 
 
 def add_shell(commands: Commands) -> None:
     """Add `shell`."""
     shell = commands.add_parser("shell", help="boot the lab and work in it by hand", usage="%(prog)s [options]")
     _add_settings(shell)
-    shell.set_defaults(run=_shell)
+    shell.set_defaults(handler=_shell)
 
 
 def add_trace(commands: Commands) -> None:
@@ -60,13 +63,9 @@ def add_trace(commands: Commands) -> None:
     )
     trace.add_argument("probes", nargs="+", metavar="PROBE", help="what to trace, e.g. 'intel_vpu:ivpu_*'")
     trace.add_argument("--save", metavar="FILE.parquet", help="write the result to a file; accel_magic.open reads it")
-    trace.add_argument("--mode", choices=("auto", "count", "events"), default="auto", help="as for %%ktrace")
-    trace.add_argument("--scope", metavar="self|all|PID", help="as for %%ktrace")
-    trace.add_argument("--filter", metavar="EXPR", default="", help="as for %%ktrace")
-    trace.add_argument("--args", metavar="COLUMNS", default="", help="as for %%ktrace")
-    trace.add_argument("--max-events", type=int, metavar="N", help="as for %%ktrace")
+    add_trace_options(trace, traced="the command", own="the command's processes", names=_TRACE_OPTIONS)
     _add_settings(trace)
-    trace.set_defaults(run=_trace, takes_command=True)
+    trace.set_defaults(handler=_trace, takes_command=True)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -238,7 +237,7 @@ def _trace(options: argparse.Namespace) -> int:
     from accel_magic.lab.tracing import trace
 
     command = _command(options)
-    given = {name: getattr(options, name) for name in ("mode", "scope", "filter", "args", "max_events")}
+    given = given_of(options, _TRACE_OPTIONS)
     with _booted(options) as lab:
         result = trace(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
         print(result)

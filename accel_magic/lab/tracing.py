@@ -67,7 +67,15 @@ def trace(
             )
         told = json.loads(answer.read_text())
         if "error" in told:
-            kind = getattr(errors, told.pop("error"))
-            raise kind(told["what"], why=told["why"], fix=told["fix"], code=told["code"])
+            raise _error(told)
         recording = handover.read(target)
     return finish(recording, Completed(tuple(command), told["status"], done.stdout, done.stderr), save)
+
+
+def _error(told: dict[str, Any]) -> errors.AccelMagicError:
+    """Make an error of what the guest told: any text, and one of our types."""
+    kind = getattr(errors, str(told["error"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.AccelMagicError)):
+        kind = errors.MachineError
+    words = {name: str(told.get(name, "")) for name in ("why", "fix", "code")}
+    return kind(str(told.get("what", "")), **words)

@@ -6,12 +6,14 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+from accel_magic import options
 from accel_magic.errors import ProbeError
 from accel_magic.flames.options import Sampler
 from accel_magic.magics import line as lines
 
 if TYPE_CHECKING:
-    from accel_magic.magics.line import Common, Parser
+    from accel_magic.magics.line import Parser
+    from accel_magic.options import Common
 
 EPILOG = """\
 examples
@@ -49,29 +51,25 @@ def parser() -> Parser:
     add("--device", choices=("auto", "cuda", "cpu"), help="with --gpu: cpu is the CPU device (simulated)")
     add("--xe", action="store_true", default=None, help="run iaprof around the cell too, for Intel's Xe GPUs")
     add("--interval", type=_milliseconds, metavar="MS", help="with --xe: length of iaprof's intervals (10)")
-    add("--eu-stall-subsample", type=lines.count, metavar="N", help="with --xe: iaprof keeps one of N samples (100)")
+    add("--eu-stall-subsample", type=options.count, metavar="N", help="with --xe: iaprof keeps one of N samples (100)")
     add("--sampler", choices=get_args(Sampler), help="bpf: in the kernel; thread: needs no privilege (auto)")
     add("--all-frames", action="store_true", default=None, help="keep the notebook's own frames below the cell")
-    add("--max-events", type=lines.count, metavar="N", help="keep no more than N samples, waits and calls")
-    add("--buffer", type=_mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
-    lines.add_common_options(result, "show what would be traced and the generated C; attach and run nothing")
+    add("--max-events", type=options.count, metavar="N", help="keep no more than N samples, waits and calls")
+    add("--buffer", type=options.mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
+    options.add_common_options(result, "show what would be traced and the generated C; attach and run nothing")
     return result
 
 
 def _rate(text: str) -> int:
-    return int(lines.positive(text, int, "a whole number of samples per second"))
+    return int(options.positive(text, int, "a whole number of samples per second"))
 
 
 def _milliseconds(text: str) -> int:
-    return int(lines.positive(text, int, "a whole number of milliseconds"))
+    return int(options.positive(text, int, "a whole number of milliseconds"))
 
 
 def _microseconds(text: str) -> float:
-    return float(lines.positive(text, float, "a positive number of microseconds"))
-
-
-def _mebibytes(text: str) -> float:
-    return float(lines.positive(text, float, "a positive number of MiB"))
+    return float(options.positive(text, float, "a positive number of microseconds"))
 
 
 OPTION_NAMES = lines.option_names(parser())
@@ -98,11 +96,11 @@ def parse(line: str) -> FlameLine:
 
     """
     values = parser().parse_intermixed_args(lines.words_of("flame", line))
-    given = lines.given_of(values, _NAMES)
+    given = options.given_of(values, _NAMES)
     probes = (*values.probes, *(values.more or ()))
     if probes:
         given["probes"] = probes
-    common = lines.common_of("flame", values, (given,))
+    common = options.common_of("%%flame", values, (given,))
     if "device" in given and not given.get("gpu") and common.replay is None:
         raise ProbeError("--device belongs to --gpu", fix="add --gpu")
     return FlameLine(given=given, common=common)

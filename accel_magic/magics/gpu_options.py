@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import options
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.magics import line as lines
 
 if TYPE_CHECKING:
-    from accel_magic.magics.line import Common, Parser
+    from accel_magic.magics.line import Parser
+    from accel_magic.options import Common
 
 EPILOG = "\n".join(
     [
@@ -48,16 +50,12 @@ def parser() -> Parser:
         help="cuda: an NVIDIA GPU; cpu: the CPU device (simulated); auto: a GPU where there is one (auto)",
     )
     add("--gpu", type=int, metavar="N", help="which GPU, as its driver counts (that of the current context)")
-    add("--threads", type=lines.count, metavar="N", help="threads of a grid that per-thread maps have room for")
+    add("--threads", type=options.count, metavar="N", help="threads of a grid that per-thread maps have room for")
     add("--host-api", choices=("auto", "on", "off"), help="record the driver's calls too (auto: of a GPU's)")
-    add("--every", type=_seconds, metavar="SECONDS", help="read small maps so often while kernels run: t.history")
+    add("--every", type=options.seconds, metavar="S", help="read small maps so often while kernels run: t.history")
     add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what each added")
-    lines.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
+    options.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
     return result
-
-
-def _seconds(text: str) -> float:
-    return float(lines.positive(text, float, "a positive number of seconds"))
 
 
 OPTION_NAMES = lines.option_names(parser())
@@ -83,8 +81,8 @@ def parse(line: str) -> GpuLine:
     values = parser().parse_intermixed_args(lines.words_of("gputrace", line))
     programs = (*values.programs, *(values.program or ()))
     names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
-    given = lines.given_of(values, names)
-    common = lines.common_of("gputrace", values, (programs, given))
+    given = options.given_of(values, names)
+    common = options.common_of("%%gputrace", values, (programs, given))
     if common.replay is None and not programs:
         raise ProbeError(
             "%%gputrace: no tool or program given",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from accel_magic.block import Steps
     from accel_magic.magics.cell import Cell
-    from accel_magic.magics.line import Common
+    from accel_magic.options import Common
     from accel_magic.results.base import Result
 
 _NEXT_LINE: Final = re.compile(r"(?:[ \t]*\n)*%%(\w+)(?:[ \t]+([^\n]*))?(?:\n|\Z)")
@@ -197,14 +197,15 @@ class TracedCells(Magics, Configurable):
         results = [part.steps.result for part in parts if part.steps.has_result]
         if results:
             keep(results[-1])
-        first, *others = [error for error in (ran.error, *ran.came) if error is not None] or [None]
+        errors = [error for error in (ran.error, *ran.came) if error is not None]
+        first = errors[0] if errors else None
         shown = [*([] if ran.value is None else [ran.value]), *(results[:-1] if first is None else results)]
         quiet = self.shell.displayhook.semicolon_at_end_of_expression(code)
         for each in () if quiet else shown:
             display(each)
         if first is None:
             return results[-1]
-        for other in others:
+        for other in errors[1:]:
             if isinstance(other, Exception):
                 add_note(first, other)
         raise first

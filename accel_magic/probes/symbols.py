@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.elf import Elf, Section
+
+
+_MOST_TEXT: Final = 1 << 28
+"""Characters of all names of a table."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,24 @@ def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
     # Section 0 is "undefined": the symbol lives in another library.
     wanted = np.isin(kind, FUNCTIONS) & (table["section"] != 0) & loaded
     wanted &= table["name"] < len(strings)
-    names = [name_at(strings, at) for at in table["name"][wanted].tolist()]
+    names = _names(strings, table["name"][wanted].tolist())
     return [
         (name.partition("@")[0], offset, ifunc)
         for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == IFUNC).tolist(), strict=True)
         if name
     ]
+
+
+def _names(strings: bytes, starts: list[int]) -> list[str]:
+    """Read names; those of a damaged table can overlap, and be larger together than the table."""
+    names, size = [], 0
+    for start in starts:
+        name = name_at(strings, start)
+        names.append(name)
+        size += len(name)
+        if size > _MOST_TEXT:
+            raise ValueError(f"its names have more than {_MOST_TEXT} characters")
+    return names
 
 
 def _plainness(name: str) -> tuple[int, int, str]:

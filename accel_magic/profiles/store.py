@@ -86,7 +86,7 @@ def load(path: str | Path) -> Stored:
         RecordingError: There is no such file, it is damaged or no profile, or a later version wrote it.
 
     """
-    return container.read(path, KIND, VERSION, _stored)
+    return container.read(path, KIND, VERSION, tuple(_COLUMNS), _stored)
 
 
 def is_profile(path: Path) -> bool:

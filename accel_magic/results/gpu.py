@@ -302,7 +302,7 @@ def _beside(other: Result) -> Beside:
     if not isinstance(recording, Recording):
         raise ResultError(
             f"{type(other).__name__} has no events to put beside launches",
-            why="only results of %%ktrace and %%flame have events with times",
+            why="only %%ktrace and %%flame record events with times, and %%flame not with its thread sampler",
             fix="pass such a result of the same cell",
             code="result.no-events",
         )

@@ -9,16 +9,18 @@ import json
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
+from accel_magic.traces import bounds, pages
 from accel_magic.traces.files import destination, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
 
 T = TypeVar("T")
 
@@ -47,6 +49,27 @@ class Kind:
     again: str
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A Parquet file that is open: the parsed file, and the source that it reads from."""
+
+    file: pq.ParquetFile
+    source: pa.NativeFile
+
+    def close(self) -> None:
+        """Close it; again is harmless."""
+        self.file.close()
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
 def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options: Any) -> Path:
     """Write a table and its description `text`, and return the file's absolute path.
 
@@ -64,27 +87,43 @@ def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options:
     return target
 
 
-def read(path: str | Path, kind: Kind, version: int, build: Callable[[pa.Table, dict[str, Any]], T]) -> T:
-    """Read a file whose description is JSON with a `version`: `build` makes a value of the table and the description.
+def read(
+    path: str | Path,
+    kind: Kind,
+    version: int,
+    columns: Sequence[str],
+    build: Callable[[pa.Table, dict[str, Any]], T],
+) -> T:
+    """Read a file whose description is JSON with a `version`.
+
+    Args:
+        path: The file.
+        kind: What it must be.
+        version: The latest version of the description that can be read.
+        columns: Of the table, those that are needed.
+        build: Makes a value of the table and the description.
 
     Raises:
-        RecordingError: As for `opened`; or it is of another kind, of a later version than `version`, or contradicts
-            itself: `build` may raise ValueError, LookupError, TypeError and the like.
+        RecordingError: As for `opened`; or it is of another kind, of a later version than `version`, needs more memory
+            than allowed, or contradicts itself: `build` may raise ValueError, LookupError, TypeError and the like.
 
     """
-    with opened(path, kind) as file:
+    with opened(path, kind) as file, bounds.bounded():
         text = description(file, path, kind)
         try:
+            bounds.spend(len(text) * bounds.JSON_COST)
             described = json.loads(text)
             if described["version"] > version:
                 raise newer(path, f"its format is {described['version']}, this version reads {version}")
             check(file, kind)
-            return build(file.read(), described)
+            return build(pages.read(file.file, file.source, columns), described)
+        except bounds.TooLargeError as error:
+            raise too_large(path, error) from error
         except (OSError, pa.ArrowException, *_WRONG) as error:
             raise damaged(path, kind, error) from error
 
 
-def opened(path: str | Path, kind: Kind) -> pq.ParquetFile:
+def opened(path: str | Path, kind: Kind) -> Opened:
     """Open a file for reading; its pages are checked as they are read.
 
     Raises:
@@ -134,14 +173,14 @@ def opened(path: str | Path, kind: Kind) -> pq.ParquetFile:
         ) from error
 
 
-def description(file: pq.ParquetFile, path: str | Path, kind: Kind) -> bytes:
+def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
     """Text that describes what the file holds; `check` tells whether it is as it was written.
 
     Raises:
         RecordingError: It is a file of another kind.
 
     """
-    text: bytes | None = (file.metadata.metadata or {}).get(kind.key)
+    text: bytes | None = (file.file.metadata.metadata or {}).get(kind.key)
     if text is None:
         raise RecordingError(
             f"{path} is not a {kind.what}",
@@ -152,9 +191,9 @@ def description(file: pq.ParquetFile, path: str | Path, kind: Kind) -> bytes:
     return text
 
 
-def check(file: pq.ParquetFile, kind: Kind) -> None:
+def check(file: Opened, kind: Kind) -> None:
     """Raise ValueError unless the description is as it was written."""
-    metadata: Mapping[bytes, bytes] = file.metadata.metadata or {}
+    metadata: Mapping[bytes, bytes] = file.file.metadata.metadata or {}
     if metadata.get(kind.key + _CHECKSUM) != checksum(metadata[kind.key]):
         raise ValueError("its description does not match its checksum")
 
@@ -171,7 +210,7 @@ def keys(place: Path) -> frozenset[bytes]:
         if not is_parquet(place):
             return frozenset()
         with _file(place) as file:
-            return frozenset(file.metadata.metadata or {})
+            return frozenset(file.file.metadata.metadata or {})
     except (OSError, RuntimeError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
         return frozenset()
 
@@ -192,6 +231,16 @@ def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
     )
 
 
+def too_large(path: str | Path, error: bounds.TooLargeError) -> RecordingError:
+    """Error for a file that needs more memory than allowed."""
+    return RecordingError(
+        f"{path} is too large to open",
+        why=f"{error}; a small file that is damaged or forged can ask for any amount",
+        fix=f"if you trust the file, allow more MiB: %env {bounds.VARIABLE}={2 * error.needed >> 20} (or export it)",
+        code="recording.too-large",
+    )
+
+
 def newer(path: str | Path, why: str) -> RecordingError:
     """Error for a file of a later version's."""
     return RecordingError(
@@ -202,7 +251,11 @@ def newer(path: str | Path, why: str) -> RecordingError:
     )
 
 
-def _file(place: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(
-        str(place.resolve()), page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT
-    )
+def _file(place: Path) -> Opened:
+    source = pa.OSFile(str(place.resolve()))
+    try:
+        file = pq.ParquetFile(source, page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT)
+    except BaseException:
+        source.close()
+        raise
+    return Opened(file, source)

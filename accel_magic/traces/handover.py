@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import RecordingError
+from accel_magic.traces import bounds
 from accel_magic.traces import layout as description
 from accel_magic.traces.attachment import Layout
 from accel_magic.traces.decode import RawEvents
@@ -70,7 +71,8 @@ def _read(path: Path) -> Recording:
     if [len(part) for part in parts] != sizes:
         raise ValueError("its end is missing")
     text, shape, *rings = parts
-    recording, _ = description.decode(text)
+    with bounds.bounded():
+        recording, _ = description.decode(text)
     fields = json.loads(shape)
     limit, start_ns = fields.pop("limit"), fields.pop("start_ns")
     if type(start_ns) is not int or start_ns.bit_length() > 63:

@@ -19,7 +19,7 @@ from accel_magic.flames.facts import FlameFacts
 from accel_magic.probes.plan import Plan
 from accel_magic.profiles.iaprof import stored
 from accel_magic.profiles.model import Frame, Kind
-from accel_magic.traces import buckets
+from accel_magic.traces import bounds, buckets
 from accel_magic.traces.packing import pack, unpack
 from accel_magic.traces.recording import Events, Histograms, Imported, Outcome, OwnProcess, Recording, Replayed, Samples
 from accel_magic.traces.stacks import StackTable
@@ -123,6 +123,7 @@ def decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
 
     Raises:
         NewerVersionError: A later version wrote it.
+        TooLargeError: It needs more memory than may be spent (`accel_magic.traces.bounds`).
         ValueError: It is damaged or contradicts itself.
 
     """
@@ -133,6 +134,7 @@ def decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
 
 
 def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
+    bounds.spend(len(text) * bounds.JSON_COST)
     data = _parse(text)
     if data["format"] != FORMAT:
         raise ValueError(f"its format is {data['format']!r}")
@@ -149,9 +151,10 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         }
     )
     _check_type(header, _Header, "")
-    body = _parse(unpack(header.body, _BODY_LIMIT))
+    body = _parse(unpack(header.body, _BODY_LIMIT, bounds.JSON_COST))
     plan = Plan.from_dict(body["plan"])
     _check_type(plan, Plan, "plan")
+    bounds.spend(len(plan.latency_points) * buckets.COUNT * 8)
     columns = tuple(
         StoredColumn(**{**column, "categories": _texts(column["categories"])}) for column in body["columns"]
     )

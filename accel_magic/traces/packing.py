@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accel_magic.traces import bounds
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
@@ -20,18 +22,27 @@ def pack(raw: bytes) -> str:
     return base64.b64encode(zlib.compress(raw)).decode("ascii")
 
 
-def unpack(text: str, limit: int) -> bytes:
+def unpack(text: str, limit: int, cost: int = 1) -> bytes:
     """Undo `pack`; `limit` bytes at most, so that a few kilobytes cannot fill the memory.
+
+    Args:
+        text: What `pack` returned.
+        limit: Bytes.
+        cost: Bytes of memory that the caller will make of each byte, for `bounds`.
 
     Raises:
         ValueError: It is damaged, incomplete or longer.
+        TooLargeError: It needs more memory than may be spent.
 
     """
     inflate = zlib.decompressobj()
+    room = bounds.left()
+    most = limit if room is None else min(limit, room // cost)
     try:
-        raw = inflate.decompress(base64.b64decode(text, validate=True), limit + 1)
+        raw = inflate.decompress(base64.b64decode(text, validate=True), most + 1)
     except zlib.error as error:
         raise ValueError(f"compressed data is damaged: {error}") from error
+    bounds.spend(len(raw) * cost)
     if len(raw) > limit or not inflate.eof or inflate.unused_data:
         raise ValueError("compressed data is incomplete or longer than it may be")
     return raw
@@ -57,6 +68,7 @@ def unpack_numbers(text: str, dtype: DTypeLike, count: int) -> NDArray[Any]:
     size = count * stored.itemsize
     if not 0 <= size <= _DENSEST * len(text):
         raise ValueError(f"{count} numbers are not there")
+    bounds.spend(size)  # for the array; unpacking spends its own
     raw = unpack(text, size)
     if len(raw) != size:
         raise ValueError(f"{count} numbers are not there")

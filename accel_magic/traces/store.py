@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
-from accel_magic.traces import container
+from accel_magic.traces import bounds, container, pages
 from accel_magic.traces.layout import NewerVersionError, StoredColumn, decode, encode
 from accel_magic.traces.recording import Column, Events
 
@@ -79,20 +79,24 @@ def load(path: str | Path) -> Recording:
     The file is held open until then, so removing or replacing it meanwhile changes nothing.
 
     Raises:
-        RecordingError: There is no such file, it is damaged or no recording, or a later version wrote it. `events` may
-            raise it too, where the damage is in the events.
+        RecordingError: There is no such file, it is damaged or no recording, needs more memory than allowed, or a later
+            version wrote it. `events` may raise it too, if the damage is in the events.
 
     """
     place = Path(path)
     file = container.opened(place, KIND)
     text = container.description(file, place, KIND)
     try:
-        recording, columns = decode(text)
-        container.check(file, KIND)
-        _check_columns(columns)
-        _check_table(file, columns, recording.event_count)
+        with bounds.bounded():
+            recording, columns = decode(text)
+            container.check(file, KIND)
+            _check_columns(columns)
+            _check_table(file.file, columns, recording.event_count)
+            pages.declare(file.file, [column.stored for column in columns])
     except NewerVersionError as error:
         raise container.newer(place, str(error)) from error
+    except bounds.TooLargeError as error:
+        raise container.too_large(place, error) from error
     except ValueError as error:
         raise container.damaged(place, KIND, error) from error
     return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
@@ -101,7 +105,7 @@ def load(path: str | Path) -> Recording:
 class _StoredEvents:
     """The events of an open file, read once on the first call; the file is closed then."""
 
-    def __init__(self, file: pq.ParquetFile, path: Path, columns: tuple[StoredColumn, ...], points: int) -> None:
+    def __init__(self, file: container.Opened, path: Path, columns: tuple[StoredColumn, ...], points: int) -> None:
         self._file = file
         self._path = path
         self._columns = columns
@@ -111,14 +115,17 @@ class _StoredEvents:
     def __call__(self) -> Events:
         if self._events is None:
             try:
-                self._events = self._read()
+                with bounds.bounded():
+                    self._events = self._read()
+            except bounds.TooLargeError as error:
+                raise container.too_large(self._path, error) from error
             except (ValueError, OSError, OverflowError, MemoryError, pa.ArrowException) as error:
                 raise container.damaged(self._path, KIND, error) from error
             self._file.close()
         return self._events
 
     def _read(self) -> Events:
-        table = self._file.read(columns=[column.stored for column in self._columns])
+        table = pages.read(self._file.file, self._file.source, [column.stored for column in self._columns])
         columns = {column.name: _column(table.column(column.stored), column) for column in self._columns}
         points = columns["point"].values
         if len(points) and int(np.max(points)) >= self._points:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.views.tables import Table
 
 TOP = 10
-_OUTCOMES = {"error": "the traced code raised", "interrupted": "interrupted"}
+_OUTCOMES = {"error": "the traced code failed", "interrupted": "interrupted"}
 
 
 def gpu_headline(gpu: GpuFrames) -> tuple[Note, ...]:

@@ -59,9 +59,9 @@ def timeline(gpu: GpuFrames, beside: Beside | None = None) -> Any:
         ResultError: Nothing was called, launched or run; the other trace ran at another time.
 
     """
-    others = [] if beside is None else [_beside(gpu, beside)]
-    parts = (*others, _calls(gpu), _launches(gpu), _kernels(gpu), _blocks(gpu))
-    bars = pd.concat([part for part in parts if len(part)] or [parts[0]], ignore_index=True)
+    others, thinned = (pd.DataFrame(columns=_COLUMNS), "") if beside is None else _beside(gpu, beside)
+    parts = (others, _calls(gpu), _launches(gpu), _kernels(gpu), _blocks(gpu))
+    bars = pd.concat([part for part in parts if len(part)] or [others], ignore_index=True)
     if not len(bars):
         raise ResultError(
             "there is nothing to draw over time",
@@ -77,7 +77,7 @@ def timeline(gpu: GpuFrames, beside: Beside | None = None) -> Any:
     margin = 0.01 * (end - start)
     title = f"Timeline, {gpu.recording.device}"
     plot = new_plot(
-        title + (f" (without the {exact_text(left_out)} shortest bars)" if left_out > 0 else ""),
+        title + thinned + (f" (without the {exact_text(left_out)} shortest bars)" if left_out > 0 else ""),
         x_range=Range1d(start=start - margin, end=end + margin, bounds=(start - margin, end + margin)),
         y_range=(max(len(rows), 4) - 0.4, -0.6),
         x_axis_label="ms since the start of the trace (Ctrl and wheel: zoom)",
@@ -126,23 +126,23 @@ def _bars(left: Any, right: Any, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**times, **columns})[list(_COLUMNS)]
 
 
-def _beside(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
-    """Draw what another trace recorded of each thread, those with most events apart."""
+def _beside(gpu: GpuFrames, other: Beside) -> tuple[pd.DataFrame, str]:
+    """Draw what another trace recorded of each thread, those with most events apart; and say what is left out."""
     whole = together(gpu, other)
     events = whole[whole["trace"] != "gputrace"]
     step = max(-(-len(events) // (MOST_BARS // 2)), 1)  # a hit has no length by which some could be left out
     threads = events["tid"].value_counts().index[:MOST_THREADS]
     events = events.iloc[::step]
-    shown = f" (1 in {step})" if step > 1 else ""
-    rows = {tid: f"{trace}, thread {tid}{shown}" for tid, trace in zip(events["tid"], events["trace"], strict=True)}
-    return _bars(
+    rows = {tid: f"{trace}, thread {tid}" for tid, trace in zip(events["tid"], events["trace"], strict=True)}
+    bars = _bars(
         events["time_ns"],
         events["time_ns"] + events["duration_ns"].fillna(0),
-        row=[rows[tid] if tid in threads else f"other threads{shown}" for tid in events["tid"]],
+        row=[rows[tid] if tid in threads else "other threads" for tid in events["tid"]],
         kind=list(events["trace"]),
         what=[readable(str(name)) for name in events["name"]],
         about=["" if launch is pd.NA else f"during launch {launch}" for launch in events["launch"]],
     )
+    return bars, f" (1 in {step} events of the other trace)" if step > 1 else ""
 
 
 def _calls(gpu: GpuFrames) -> pd.DataFrame:
@@ -166,12 +166,20 @@ def _about(kernel: str, direction: str, size: Any, code: str) -> str:
 
 
 def _launches(gpu: GpuFrames) -> pd.DataFrame:
-    """Draw launches that an adapter saw and no call of the driver made, as on the simulated device."""
+    """Draw launches that an adapter saw and no call of the driver made, as on the simulated device.
+
+    Those of several threads, which overlap, have a row for each of the threads that launched most.
+    """
     own = unseen_launches(gpu)
+    busiest = own["tid"].value_counts().index[:MOST_THREADS]
+    threads = set(busiest) if len(busiest) > 1 else set()
     return _bars(
         own["time_ns"],
         own["time_ns"] + own["host_ns"],
-        row=[f"launches, {name}" for name in own["framework"]],
+        row=[
+            f"{name}, thread {tid}" if tid in threads else f"launches, {name}"
+            for name, tid in zip(own["framework"], own["tid"], strict=True)
+        ],
         kind="launch",
         what=[readable(name) for name in own["name"]],
         about=[f"launch {number}" for number in own.index],

@@ -48,7 +48,7 @@ def program_headline(shown: ProgramTables) -> tuple[Note, ...]:
     """Items of the first line."""
     recording = shown.recording
     places = sum(len(place.names) for place in recording.places)
-    outcomes = {"error": "the traced code raised", "interrupted": "interrupted"}
+    outcomes = {"error": "the traced code failed", "interrupted": "interrupted"}
     notes = [
         Note(recording.program),
         Note(duration_text(recording.duration_ns)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from accel_magic import terminal
 from accel_magic.errors import MachineError
 from accel_magic.gpu.cuda import gpus
 
@@ -16,9 +17,9 @@ def main() -> int:
     try:
         found = [gpus.chosen(number) for number in range(len(gpus.found()))]
     except MachineError as error:
-        print(error.what, error.fix, sep="\n", file=sys.stderr)
+        print(terminal.block(f"{error.what}\n{error.fix}"), file=sys.stderr)
         return 1
-    print(*(f"{gpu.number}: {gpu.name}, {gpu.architecture}" for gpu in found), sep="\n")
+    print(terminal.page(f"{gpu.number}: {gpu.name}, {gpu.architecture}" for gpu in found))
     return 0
 
 

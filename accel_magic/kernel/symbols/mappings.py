@@ -25,6 +25,8 @@ DELETED: Final = " (deleted)"
 _MAPPED_FILES: Final = "map_files"
 OWN: Final = 0
 """Stands for this process, whose id BPF programs may see as another."""
+_MOST_TEXT: Final = 1 << 25
+"""Characters of a process's mappings that are read: 65,530 of them, the most by default, have some 7 million."""
 _OFFSET: Final = 3
 """`read` has the columns of a mapping in this order: start, end, offset in the file."""
 
@@ -73,7 +75,8 @@ def is_link(path: Path) -> bool:
 def read(pid: int) -> Mappings | None:
     """Read the mappings of a process; None where it has gone, or may not be looked at."""
     try:
-        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        with Path(f"/proc/{pid}/maps").open(errors="surrogateescape") as maps:
+            text = maps.read(_MOST_TEXT).rpartition("\n")[0]
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return None

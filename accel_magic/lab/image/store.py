@@ -186,8 +186,7 @@ def part(name: str) -> Path:
 
     """
     folder, expected = parts() / name, (manifest(name) or {}).get("files")
-    for path in folder.rglob("*"):
-        cache_folder.require_trusted(path)
+    cache_folder.require_trusted(folder, whole=True)
     found = _files(folder)
     if found != expected:
         changed = sorted({*found.items()} ^ {*(expected or {}).items()}) or [("", "")]

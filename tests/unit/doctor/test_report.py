@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from accel_magic import __version__
-from accel_magic.__main__ import main
+from accel_magic.command_line import main
 from accel_magic.doctor import Check, Report
 
 LIMITED = Report(
@@ -122,7 +122,7 @@ def test_json_holds_every_check_and_the_verdict():
 
 @pytest.mark.parametrize("report", [LIMITED, BROKEN])
 def test_the_command_prints_the_report_and_returns_its_status(report, monkeypatch, capsys):
-    monkeypatch.setattr("accel_magic.__main__.report", lambda **_: report)
+    monkeypatch.setattr("accel_magic.command_line.doctor.report", lambda **_: report)
 
     assert main(["doctor"]) == report.exit_status
     assert capsys.readouterr().out == report.text + "\n"

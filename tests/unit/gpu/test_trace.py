@@ -1,6 +1,9 @@
 """GPU programs around kernels on the simulated device: counts against what the kernels were told to do."""
 
 import itertools
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -489,6 +492,51 @@ def test_traces_do_not_nest(kernel):
         kernel("cube")[1, 32](np.zeros(32, np.int32))
 
     assert outer.result.tools["kernelcount"]["threads"].tolist() == [32]
+
+
+def test_an_interrupt_waits_until_a_kernel_is_instrumented(kernel, monkeypatch):
+    """LLVM, stopped in the middle of its work, would take the process with it."""
+    from accel_magic.gpu import instrument
+
+    compiled, compile_probes = [], instrument.compile_probes
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        compiled.append(compile_probes(*arguments))
+        return compiled[-1]
+
+    monkeypatch.setattr(instrument, "compile_probes", interrupted)
+    trace = accel_magic.gputrace("kernelcount")
+    with pytest.raises(KeyboardInterrupt), trace:
+        kernel("cube")[1, 32](np.zeros(32, np.int32))
+    monkeypatch.undo()
+
+    assert len(compiled) == 1
+    assert trace.result.recording.outcome == "interrupted"
+    result = traced("kernelcount", device="cpu", run=lambda: kernel("cube")[1, 32](np.zeros(32, np.int32)))
+    assert result.tools["kernelcount"]["threads"].tolist() == [32]
+
+
+def test_threads_that_launch_one_kernel_at_the_same_time_instrument_it_once(kernel):
+    together = threading.Barrier(4)
+
+    def launch():
+        together.wait()
+        kernel("cube")[1, 32](np.zeros(32, np.int32))
+
+    def run():
+        threads = [threading.Thread(target=launch) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    result = traced("kernelcount", run=run)
+
+    kernels = result.kernels[result.kernels["name"] == "cube"]
+    assert kernels[["instrumented", "launches"]].to_numpy().tolist() == [[True, 4]]
+    assert result.tools["kernelcount"][["launches", "threads"]].to_numpy().tolist() == [[4, 4 * 32]]
+    assert result.launches["tid"].nunique() == 4
 
 
 def test_after_a_trace_kernels_run_without_programs(kernel):

@@ -345,6 +345,47 @@ def test_what_the_server_refuses_is_a_typed_error(fresh):
     assert "am_nothing" in caught.value.why
 
 
+NO_FILTERS = """
+import ctypes, importlib.util, os, struct, sys
+spec = importlib.util.spec_from_file_location("sandbox", sys.argv[1])
+sandbox = sys.modules["sandbox"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sandbox)
+refused = [sandbox._on(number, sandbox._result(sandbox._REFUSE | 22)) for number in (317, 157)]
+code = ctypes.create_string_buffer(b"".join([sandbox._load(0), *refused, sandbox._result(sandbox._ALLOW)]))
+program = struct.pack("<HxxxxxxQ", (len(code) - 1) // 8, ctypes.addressof(code))
+sandbox._libc.prctl(38, 1, 0, 0, 0)
+sandbox._call(317, 1, 0, program)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_a_kernel_that_cannot_confine_the_compiler_is_a_typed_error(fresh, monkeypatch):
+    start = compiler.channel.start_process
+    before = [sys.executable, "-I", "-c", NO_FILTERS, str(SERVER.with_name("sandbox.py"))]
+    monkeypatch.setattr(
+        compiler.channel, "start_process", lambda command, *rest, what: start([*before, *command], *rest, what=what)
+    )
+
+    with pytest.raises(MachineError) as caught:
+        compiler.compile_own(text())
+
+    assert caught.value.code == "compiler.no-sandbox"
+    assert "Invalid argument" in caught.value.why
+
+
+def test_a_compiler_that_is_silent_is_a_typed_error(fresh, monkeypatch):
+    monkeypatch.setattr(compiler, "_START_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(compiler, "find_bcc", lambda: SimpleNamespace(interpreter="python3", package="nowhere"))
+    start = compiler.channel.start_process
+    silent = ["/bin/sh", "-c", "exec sleep 60"]
+    monkeypatch.setattr(compiler.channel, "start_process", lambda *_, what: start(silent, what=what))
+
+    with pytest.raises(MachineError) as caught:
+        compiler.compile_own(text())
+
+    assert caught.value.code == "compiler.no-answer"
+
+
 def test_a_compiler_that_dies_is_a_typed_error_with_its_last_words(fresh, monkeypatch):
     words = "import sys; sys.exit('the words before its end')"
     monkeypatch.setattr(compiler, "find_bcc", lambda: SimpleNamespace(interpreter=sys.executable, package="nowhere"))

@@ -9,8 +9,8 @@ from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.views.dry_run import DryRun
 
 
-def plan(mode="auto", scope="self"):
-    return Plan((ProbePoint(0, "uprobe:libc:f", "uprobe", "/lib/libc.so.6", "f", scope=Scope(scope)),), mode=mode)
+def plan(mode="auto", scope="self", pid=0):
+    return Plan((ProbePoint(0, "uprobe:libc:f", "uprobe", "/lib/libc.so.6", "f", scope=Scope(scope, pid)),), mode=mode)
 
 
 @pytest.fixture
@@ -49,10 +49,12 @@ def test_a_python_that_cannot_be_walked_is_a_note_unless_it_was_named(unknown_py
         with_stacks(plan(), "python")
 
 
-def test_another_processs_python_is_not_walked(known_python):
-    assert with_stacks(plan(scope="pid"), True).stacks == ("kernel", "user")
-    with pytest.raises(MachineError, match="this process alone"):
-        with_stacks(plan(scope="pid"), ("python",))
+@pytest.mark.parametrize("elsewhere", [plan(scope="pid", pid=1), plan(scope="self", pid=1)])
+def test_another_processs_python_is_not_walked(known_python, elsewhere):
+    assert with_stacks(elsewhere, True).stacks == ("kernel", "user")
+    with pytest.raises(MachineError) as caught:
+        with_stacks(elsewhere, ("python",))
+    assert caught.value.code == "stacks.python-elsewhere"
 
 
 def test_unknown_kinds_and_plans_without_events_are_refused():

@@ -36,7 +36,7 @@ def test_a_kernel_that_verifies_every_step_takes_fewer(limit, monkeypatch):
 
 
 @pytest.mark.parametrize("frames", [2, 127, 255, 256, 257, 1024, 4096])
-def test_a_stack_fits_with_room_for_pythons_and_the_table_stays_within_its_memory(frames):
+def test_native_stacks_and_pythons_fit_and_the_table_stays_within_its_memory(frames):
     defined = dict(re.findall(r"#define (\w+) (\d+)", "\n".join(stack_maps.defines(frames))))
     words = int(defined["AM_STACK_WORDS"])
     assert int(defined["AM_STACK_FRAMES"]) == frames <= words

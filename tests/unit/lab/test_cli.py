@@ -1,20 +1,17 @@
-import argparse
 import io
 import json
 
 import pytest
 
+from accel_magic.command_line import main
 from accel_magic.errors import MachineError
 from accel_magic.lab import cli, image, level_zero
 from accel_magic.lab.image import Image, Progress
 
 
 def run(*arguments):
-    """Run a command as `python -m accel_magic` does; returns the exit status."""
-    parser = argparse.ArgumentParser()
-    cli.add(parser.add_subparsers(required=True))
-    options = parser.parse_args(["lab", *arguments])
-    return options.run(options)
+    """Run a command of the lab; returns the exit status."""
+    return main(["lab", *arguments])
 
 
 @pytest.fixture(autouse=True)

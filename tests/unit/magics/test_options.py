@@ -3,8 +3,9 @@
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.line import Common, HelpRequested
+from accel_magic.magics.line import HelpRequested
 from accel_magic.magics.options import OPTION_NAMES, parse
+from accel_magic.options import Common
 
 
 def test_probes_and_options_may_stand_in_any_order():

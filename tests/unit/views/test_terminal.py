@@ -7,10 +7,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from accel_magic.gpu.result import GpuResult
-from accel_magic.profiles.iaprof.result import IaprofResult
-from accel_magic.profiles.result import ProfileResult
-from accel_magic.traces.result import TraceResult
 
 from accel_magic import errors, terminal
 from accel_magic.analysis.findings import Finding, Findings
@@ -27,8 +23,13 @@ from accel_magic.lab.image.progress import Progress
 from accel_magic.probes.plan import Plan, Skipped
 from accel_magic.profiles.iaprof.parse import read
 from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder
-from accel_magic.program import ProgramRecording, ProgramResult
+from accel_magic.results.gpu import GpuResult
+from accel_magic.results.iaprof import IaprofResult
+from accel_magic.results.profile import ProfileResult
+from accel_magic.results.program import ProgramResult
+from accel_magic.results.trace import TraceResult
 from accel_magic.traces import stacks
+from accel_magic.traces.program_recording import ProgramRecording
 from accel_magic.traces.recording import Column, Replayed
 from accel_magic.views.dry_run import DryRun
 from accel_magic.views.flame_page import ThreadDryRun
@@ -151,6 +152,8 @@ def program_result(*_):
             missed=0,
             outcome="ok",
             notes=(EVIL,),
+            machine={},
+            started="",
         )
     )
 

@@ -24,7 +24,7 @@ def test_the_headline_says_duration_hits_events_losses_and_scope(rich_recording)
         ({"limit_reached": True, "plan": {"max_events": 1000}, "event_count": 999}, "memory full"),
         ({"plan": {"skipped": (Skipped("f.cold", "a clone"),)}}, "1 skipped"),
         ({"plan": {"mode": "count"}}, "counts only"),
-        ({"outcome": "error"}, "the traced code raised"),
+        ({"outcome": "error"}, "the traced code failed"),
         ({"outcome": "interrupted"}, "interrupted"),
     ],
 )

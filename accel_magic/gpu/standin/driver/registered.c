@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ACCESS (PROT_READ | PROT_WRITE)
@@ -80,6 +81,14 @@ static int is_same(int file, struct pages what)
 	return same;
 }
 
+/* Whether a file in memory reaches so far: what is mapped behind its end cannot be read. */
+static int reaches(int file, size_t size)
+{
+	struct stat status;
+
+	return !fstat(file, &status) && status.st_size >= (off_t)size;
+}
+
 /* The descriptor of the file that is mapped there from its beginning, -1 for none. */
 static int file_of(struct pages what)
 {
@@ -90,11 +99,13 @@ static int file_of(struct pages what)
 
 	while (files && found < 0 && (entry = readdir(files))) {
 		ssize_t length = readlinkat(dirfd(files), entry->d_name, target, sizeof(target) - 1);
+		int file = atoi(entry->d_name);
 
 		target[length < 0 ? 0 : length] = 0;
-		if ((!strncmp(target, "anon_inode:bpf-map", 18) || !strncmp(target, "/memfd:", 7)) &&
-		    is_same(atoi(entry->d_name), what))
-			found = atoi(entry->d_name);
+		if ((!strncmp(target, "anon_inode:bpf-map", 18) ||
+		     (!strncmp(target, "/memfd:", 7) && reaches(file, what.size))) &&
+		    is_same(file, what))
+			found = file;
 	}
 	if (files)
 		closedir(files);

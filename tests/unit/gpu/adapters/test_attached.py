@@ -6,7 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from accel_magic.gpu.adapters import FRAMEWORKS, adapter_for, attached
+from accel_magic.errors import ProbeError
+from accel_magic.gpu.adapters import FRAMEWORKS, adapter_for, attached, hearing, nvrtc
 
 
 @pytest.fixture
@@ -65,3 +66,53 @@ def test_every_adapter_says_that_its_framework_is_not_imported(alone, module):
     adapter = adapter_for(module)
     assert adapter.missing().endswith("is not imported")
     assert adapter.name
+
+
+@pytest.fixture
+def kernel():
+    numpy = pytest.importorskip("numpy")
+    ptx = nvrtc.compile('extern "C" __global__ void fill(int *x) { x[threadIdx.x] = 5; }')
+    data = numpy.zeros(4, numpy.int32)
+    return lambda: nvrtc.CpuKernel(ptx)[1, 4](data)
+
+
+def test_a_trace_around_hears_of_launches_and_changes_no_kernel_meanwhile(alone, kernel, recorder, device):
+    inner, again = type(recorder)(), type(recorder)()
+    with attached(recorder, device):
+        kernel()
+        with attached(inner, type(device)()):
+            kernel()
+            with hearing(again, type(device)()):
+                kernel()
+        kernel()
+
+    assert [len(one.launches) for one in (recorder, inner, again)] == [4, 2, 1]
+    # The outer one's adapters were taken out, and put back: what they had compiled is compiled anew.
+    assert [len(one.sources) for one in (recorder, inner, again)] == [2, 1, 0]
+    kernel()
+    assert len(recorder.launches) == 4
+
+
+def test_one_that_only_hears_installs_adapters_where_nobody_else_has(alone, kernel, recorder, device):
+    with hearing(recorder, device):
+        kernel()
+
+    assert (len(recorder.launches), len(recorder.sources)) == (1, 1)
+
+
+def test_an_error_within_puts_the_outer_ones_adapters_back(alone, kernel, recorder, device):
+    inner = type(recorder)()
+    with attached(recorder, device):
+        with pytest.raises(ZeroDivisionError), attached(inner, type(device)()):
+            raise ZeroDivisionError
+        kernel()
+
+    assert (len(recorder.launches), len(inner.launches)) == (1, 0)
+
+
+def test_kernels_of_one_cell_run_on_one_kind_of_device(alone, recorder, device):
+    for outer, inner in ((device, None), (None, device)):
+        for enter in (attached, hearing):
+            with attached(recorder, outer), pytest.raises(ProbeError) as caught, enter(type(recorder)(), inner):
+                pytest.fail("the block must not run")
+            assert caught.value.code == "device.differs"

@@ -513,6 +513,7 @@ print(set(whole[:100]), set(whole[100 + size // 4 :]), whole[100])
 def test_shared_memory_is_registered_as_the_file_that_it_is(machine):
     out = machine().run(f"""
 import mmap
+shorter = os.memfd_create("what another part of the process keeps in memory")
 decoy, file = os.memfd_create("decoy"), os.memfd_create("file")
 size = 8192
 for one in (decoy, file):

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions
+from accel_magic.probes import symbols
 
 
 def names_at(known, addresses):
@@ -143,8 +145,8 @@ def read_apart(path):
 
 
 def test_a_file_made_for_these_tests_is_read(elf_file, function_symbols):
-    symbols = function_symbols((1, 0x2000), (5, 0x3000))
-    path = elf_file(symtab=(SYMTAB, symbols, 2), strtab=(STRTAB, b"\0one\0two\0", 0))
+    table = function_symbols((1, 0x2000), (5, 0x3000))
+    path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0one\0two\0", 0))
     assert names_at(functions.of_file(path), [0x2000, 0x300F, 0x3010]) == ["one", "two", None]
 
 
@@ -205,15 +207,24 @@ def test_a_damaged_packed_table_leaves_the_exported_names(content, elf_file, fun
 
 
 def test_names_without_an_end_take_no_memory_each(elf_file, function_symbols):
-    symbols = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
-    count, grown = read_apart(elf_file(symtab=(SYMTAB, symbols, 2), strtab=(STRTAB, b"\0" + b"A" * (4 << 20), 0)))
+    table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
+    count, grown = read_apart(elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * (4 << 20), 0)))
     assert count == 500
     assert grown < 100
 
 
+def test_names_that_overlap_do_not_fill_the_memory_of_who_lists_them(elf_file, function_symbols, monkeypatch):
+    table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
+    path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * 2000, 0))
+    monkeypatch.setattr(symbols, "_MOST_TEXT", 100_000)
+    with pytest.raises(ProbeError) as caught:
+        symbols.functions(path)
+    assert caught.value.code == "probe.not-elf"
+
+
 def test_a_table_that_many_sections_name_is_read_once(elf_file, function_symbols):
-    symbols = function_symbols(*((1, 0x2000 + 16 * at) for at in range(20_000)))
-    tables = {f"s{at}": (SYMTAB, symbols, 1) for at in range(100)}
+    table = function_symbols(*((1, 0x2000 + 16 * at) for at in range(20_000)))
+    tables = {f"s{at}": (SYMTAB, table, 1) for at in range(100)}
     count, grown = read_apart(elf_file(strtab=(STRTAB, b"\0" + b"A" * 20 + b"\0", 0), **tables))
     assert count == 20_000
     assert grown < 100

@@ -66,6 +66,14 @@ def test_a_map_is_believed_when_it_belongs_to_the_process_user_or_to_root(place,
     assert names(tmp_path, owner=OTHER) == ["one", None]
 
 
+def test_of_a_process_with_very_many_mappings_the_first_are_read(monkeypatch):
+    known = mappings.read(os.getpid())
+    monkeypatch.setattr(mappings, "_MOST_TEXT", 2000)
+    names = mappings.read(os.getpid()).names
+    assert 0 < len(names) < len(known.names)
+    assert names == known.names[: len(names)]
+
+
 def test_a_process_is_read_with_its_user():
     assert mappings.read(os.getpid()).owner == ME
 

@@ -1,0 +1,26 @@
+"""`accel-magic doctor`: what works on this machine, and what fixes the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel_magic.doctor import report
+
+if TYPE_CHECKING:
+    import argparse
+
+    from accel_magic.command_line import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("doctor", help="what works on this machine, and what would fix the rest")
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+    parser.add_argument("--xe", action="store_true", help="check too what iaprof needs, for Intel's Xe GPUs")
+    parser.set_defaults(handler=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    found = report(xe=options.xe)
+    print(found.to_json() if options.json else found.text)
+    return found.exit_status

@@ -1,0 +1,142 @@
+"""A command that stands still before its first instruction until it is let go, so that probes can be attached first."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Final, Self
+
+from accel_magic.errors import MachineError
+from accel_magic.kernel import scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+_TRACEME: Final = 0
+_CONTINUE: Final = 7
+_DETACH: Final = 17
+_SET_OPTIONS: Final = 0x4200
+_EXIT_KILL: Final = 1 << 20
+"""Requests and an option of ptrace(2)."""
+
+
+class StoppedCommand:
+    """A child process, stopped by the kernel when its program has been loaded: nothing of it has run yet.
+
+    The kernel stops a traced process right after `execve`; detaching from it lets it run. As a context manager it kills
+    a command that was never let go. Start it, let it go and wait for it in one thread: the kernel takes no others for
+    its tracer.
+
+    Args:
+        words: Program and arguments; the program is looked for on PATH.
+        blocked: The signals that it is to find blocked.
+
+    Raises:
+        MachineError: It cannot be run, or this process may not trace its own children.
+
+    """
+
+    def __init__(self, words: Sequence[str], blocked: Iterable[signal.Signals] = ()) -> None:
+        self._name = words[0]
+        self._stopped = True
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._ptrace = libc.ptrace
+        self._ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+        self._ptrace.restype = ctypes.c_long
+        blocked = tuple(blocked)
+        ids, told = os.pipe()
+
+        def before_it() -> None:
+            """Run in the child before its program is loaded."""
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            os.write(told, str(scope.kernel_pid(os.getpid())).encode())
+            self._request(_TRACEME)
+
+        try:
+            self._process = subprocess.Popen(list(words), preexec_fn=before_it)  # noqa: PLW1509 - no threads yet
+            os.close(told)
+            told = -1
+            scope.learn(self.pid, int(os.read(ids, 32)))
+        except (OSError, subprocess.SubprocessError) as error:
+            raise self._failed(error) from None
+        finally:
+            os.close(ids)
+            if told >= 0:
+                os.close(told)
+        try:
+            self._wait_for_program()
+        except OSError as error:
+            self.close()
+            raise self._failed(error) from None
+
+    @property
+    def pid(self) -> int:
+        """Process id, as this process sees it."""
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, or minus the number of the signal that ended it; None while it runs."""
+        return self._process.poll()
+
+    def go(self) -> None:
+        """Let it run."""
+        self._stopped = False
+        with contextlib.suppress(ProcessLookupError):  # it was killed while it stood
+            self._request(_DETACH)
+
+    def send(self, number: int) -> None:
+        """Send it a signal; harmless when it has ended."""
+        self._process.send_signal(number)
+
+    def close(self) -> None:
+        """Kill it, if it was never let go."""
+        if self._stopped:
+            self._stopped = False
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait_for_program(self) -> None:
+        """Wait until it stands right after `execve`; signals that come before are passed on."""
+        while True:
+            _, status = os.waitpid(self.pid, 0)
+            if not os.WIFSTOPPED(status):
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._stopped = False
+                raise ProcessLookupError(0, f"it ended with status {self._process.returncode} before it began")
+            if os.WSTOPSIG(status) == signal.SIGTRAP:
+                # Should this process be killed, the command must not run untraced.
+                self._request(_SET_OPTIONS, _EXIT_KILL)
+                return
+            self._request(_CONTINUE, os.WSTOPSIG(status))
+
+    def _request(self, request: int, value: int = 0) -> None:
+        pid = 0 if request == _TRACEME else self.pid
+        if self._ptrace(request, pid, None, value) == -1:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def _failed(self, error: Exception) -> MachineError:
+        if isinstance(error, subprocess.SubprocessError):
+            return MachineError(
+                "the command cannot be stopped before its first instruction",
+                why="this process may not trace its own children (ptrace is refused)",
+                fix="start the command in another terminal, and trace it with --scope PID",
+                code="command.ptrace",
+            )
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return MachineError(
+            f"{self._name} cannot be run", why=why, fix="give a program that can be executed", code="command.cannot-run"
+        )

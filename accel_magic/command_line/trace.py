@@ -1,0 +1,264 @@
+"""`accel-magic trace PROBE... [-- COMMAND]`: a trace around a command, or of programs in other terminals."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from accel_magic import options
+from accel_magic.command_line import FAILED, print_error, say
+from accel_magic.command_line.signals import HeldSignals
+from accel_magic.errors import AccelMagicError, ProbeError, TraceStateError
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterator
+
+    from accel_magic.api import Trace
+    from accel_magic.command_line import Commands
+    from accel_magic.command_line.stopped import StoppedCommand
+    from accel_magic.options import Common
+    from accel_magic.player import Player
+    from accel_magic.probes.plan import Plan
+    from accel_magic.program import ProgramTrace
+    from accel_magic.traces.recording import Outcome
+
+    Steps: TypeAlias = Trace | ProgramTrace | Player[Any, Any]
+
+_NAME: Final = "accel-magic trace"
+_EXAMPLES: Final = """\
+examples
+  accel-magic trace tracepoint:syscalls:sys_enter_openat -- ls
+  accel-magic trace latency:uprobe:libc:malloc --save run.parquet -- python3 train.py
+  accel-magic trace 'intel_vpu:ivpu_*' --duration 10
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "trace",
+        help="trace a command, or what programs in other terminals do",
+        usage="%(prog)s [options] PROBE [PROBE ...] [-- COMMAND [ARGUMENT ...]]",
+        description="Traces COMMAND from its first instruction to its end, and exits with its status; without one "
+        "traces until Ctrl-C, or for --duration seconds. Prints counts, latencies and losses.",
+        epilog=f"{options.PROBES}\n{_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
+    options.add_trace_options(parser, traced="the command", own="the command and its children")
+    options.add_program_option(parser)
+    options.add_common_options(parser, "show matched probes and the generated C; attach and run nothing", "the command")
+    parser.add_argument("--no-print", action="store_true", help="print no result, only --save it")
+    parser.set_defaults(handler=_run, takes_command=True)
+
+
+def _run(values: argparse.Namespace) -> int:
+    common = options.common_of(_NAME, values, (values.probes, options.given_of(values), values.program))
+    _check(values, common)
+    with HeldSignals() as signals:  # before any thread starts, so that all inherit the mask
+        if common.dry_run:
+            print(_dry_run(_steps(values, common, None)))
+            return 0
+        if common.save is not None:
+            from accel_magic.traces.files import destination
+
+            destination(common.save)  # a wrong path is an error now, not when the trace has ended
+        from accel_magic.kernel.own_threads import at_work
+
+        with at_work():  # what this process does counts for nobody, whatever the scope
+            return _traced(values, common, signals)
+
+
+def _check(values: argparse.Namespace, common: Common) -> None:
+    """Check what goes together. Raises ProbeError."""
+    if common.replay is None and not values.probes and values.program is None:
+        raise ProbeError(
+            "no probe given", fix=f"e.g. {_NAME} tracepoint:syscalls:sys_enter_openat -- ls", code="probe.none-given"
+        )
+    if values.command is not None and not values.command:
+        raise ProbeError("there is no command after --", fix=f"{_NAME} PROBE -- ls", code="command.none-given")
+    if common.replay is not None and common.run is (values.command is None):
+        raise ProbeError(
+            "with --replay a command runs only with --run, which needs one",
+            fix=f"{_NAME} --replay FILE.parquet, or {_NAME} --replay FILE.parquet --run -- COMMAND",
+            code="option.replay-command",
+        )
+    if values.no_print and common.save is None:
+        raise ProbeError("--no-print without --save leaves nothing", fix="add --save FILE", code="option.needs-save")
+
+
+def _steps(values: argparse.Namespace, common: Common, pid: int | None) -> Steps:
+    """Make what traces, or plays back; `pid` is the process that the scope `self` means."""
+    if common.replay is not None:
+        from accel_magic.playback import player
+
+        return player(common.replay, speed=common.speed)
+    given = options.given_of(values)
+    if values.program is not None:
+        from accel_magic.program import ProgramTrace
+
+        more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
+        return ProgramTrace(values.program, tuple(values.probes), {**given, **more})
+    from accel_magic.api import Options, Trace
+
+    return Trace(tuple(values.probes), Options(**given), save=common.save, pid=pid)
+
+
+def _dry_run(steps: Steps) -> object:
+    from accel_magic.program import ProgramTrace
+
+    if isinstance(steps, ProgramTrace):
+        return steps.dry_run()
+    from accel_magic.views.dry_run import DryRun
+
+    plan: Any = steps.prepare()
+    return DryRun.of(plan)
+
+
+def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) -> int:
+    """Trace; give the exit status."""
+    with _stopped(values.command, signals) as command:
+        if common.replay is None:
+            from accel_magic.session import warm_up
+
+            warm_up()  # the helper processes come up while the probes are matched
+        steps = _steps(values, common, None if command is None else command.pid)
+        plan: Any = steps.prepare()
+        alone = command is None and common.replay is None
+        if alone:
+            _refuse_own_scope(plan)
+        with _attached(steps, plan, common):
+            came = signals.come()
+            if came is not None:
+                return 128 + came.si_signo  # nothing was traced, and the command has not run
+            steps.go()
+            if command is not None:
+                command.go()
+            if alone:
+                _announce(values, plan)
+            came = signals.wait(_end_of(command), _length(steps, plan) if command is None else None)
+            if came is not None and command is not None:
+                _pass_on(came, command)
+            result, failure = _stop(steps, _outcome(command, came))
+        if result is not None and not values.no_print:
+            _print(result)
+        if failure is not None:
+            print_error(failure)
+        status = 0 if command is None else _status(command, signals)
+        return FAILED if failure is not None else status
+
+
+@contextlib.contextmanager
+def _stopped(words: list[str] | None, signals: HeldSignals) -> Iterator[StoppedCommand | None]:
+    """Start the command, where there is one; it stands still, and is killed should it never be let go."""
+    if words is None:
+        yield None
+        return
+    from accel_magic.command_line.stopped import StoppedCommand
+
+    with StoppedCommand(words, signals.before) as command:
+        yield command
+
+
+def _refuse_own_scope(plan: Plan | None) -> None:
+    """Refuse to trace nothing but this process. Raises ProbeError."""
+    own = [] if plan is None else [point for point in plan.points if point.scope.name == "self"]
+    if own:
+        raise ProbeError(
+            f"{own[0].probe}: the scope `self` means a command, and there is none",
+            why="system calls and functions of libraries count for `self` where no scope is given",
+            fix=f"write the command after --, or add --scope all or --scope PID: {_NAME} ... --scope all",
+            code="scope.no-command",
+        )
+
+
+@contextlib.contextmanager
+def _attached(steps: Steps, plan: Plan | None, common: Common) -> Iterator[None]:
+    """Attach, with a live line on a terminal; whatever happens nothing stays attached, and no line."""
+    with contextlib.ExitStack() as undo:
+        undo.callback(steps.abort)
+        from accel_magic.probes.plan import Plan
+
+        if not isinstance(plan, Plan) or common.live is False or not sys.stderr.isatty():
+            steps.attach(None)
+        else:
+            from accel_magic.banners import banners_of
+            from accel_magic.views.live_line import LiveLine
+
+            line = LiveLine(plan, banners_of(steps), sys.stderr)
+            undo.callback(line.close)
+            steps.attach(lambda samples: line.update(*samples))
+        yield
+
+
+def _announce(values: argparse.Namespace, plan: Plan | None) -> None:
+    """Say that the trace has begun, since no command shows it, and how it ends."""
+    what = values.program
+    if plan is not None:
+        count = len(plan.points)
+        what = f"{count:,} probe point{'s' * (count != 1)}, scope {plan.scope_text()}"
+    end = "Ctrl-C ends it" if values.duration is None else f"it ends after {values.duration:g} s, or with Ctrl-C"
+    say(f"tracing {what}; {end}")
+
+
+def _end_of(command: StoppedCommand | None) -> Any:
+    return lambda: command is not None and command.status is not None
+
+
+def _length(steps: Steps, plan: Plan | None) -> float | None:
+    """How long there is to trace or to play without a command, in seconds; None until a signal comes."""
+    from accel_magic.player import Player
+
+    if isinstance(steps, Player):
+        return steps.length_s
+    return None if plan is None else plan.duration_s
+
+
+def _pass_on(came: signal.struct_siginfo, command: StoppedCommand) -> None:
+    """Send a signal on that came to this process alone; what a terminal sends, the command gets by itself."""
+    if came.si_code <= 0:  # from kill() and its like
+        command.send(came.si_signo)
+
+
+def _outcome(command: StoppedCommand | None, came: signal.struct_siginfo | None) -> Outcome:
+    """How the traced command ended; to be interrupted is the normal end where there is none."""
+    if command is None:
+        return "ok"
+    if came is not None:
+        return "interrupted"
+    return "error" if command.status else "ok"
+
+
+def _stop(steps: Steps, outcome: Outcome) -> tuple[object, AccelMagicError | None]:
+    """Detach and save; give the result, None without one, and what went wrong: one may fail to be saved."""
+    from accel_magic.block import Block
+
+    try:
+        return steps.stop(outcome), None
+    except AccelMagicError as error:
+        if isinstance(steps, Block):
+            with contextlib.suppress(TraceStateError):
+                return steps.result, error
+        return None, error
+
+
+def _print(result: object) -> None:
+    try:
+        print(result, flush=True)
+    except OSError:  # nobody reads it any more, e.g. the terminal is gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _status(command: StoppedCommand, signals: HeldSignals) -> int:
+    """Wait for the command, which may go on after the trace; a second signal leaves it alone."""
+    came = signals.wait(_end_of(command))
+    if came is not None:
+        _pass_on(came, command)
+        say(f"process {command.pid} goes on, untraced")
+        return 128 + came.si_signo
+    assert command.status is not None  # noqa: S101 - waited for
+    return 128 - command.status if command.status < 0 else command.status

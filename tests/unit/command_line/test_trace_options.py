@@ -1,0 +1,88 @@
+"""The options of `accel-magic trace`: those of `%%ktrace`, with the same meaning, and what does not go together."""
+
+import argparse
+
+import pytest
+
+from accel_magic import options
+from accel_magic.command_line import Parser, main, trace
+from accel_magic.lab import cli
+from accel_magic.magics import options as magic
+
+
+def parser_of(add, *path):
+    """The parser that a command adds, by the names that lead to it."""
+    parser = Parser()
+    commands = parser.add_subparsers()
+    add(commands)
+    for name in path:
+        found = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+        parser = found.choices[name]
+    return parser
+
+
+def table(parser):
+    """What each option takes, by its name."""
+    return {
+        action.option_strings[-1]: (action.nargs, action.type, action.choices and tuple(action.choices), action.metavar)
+        for action in parser._actions
+        if action.option_strings
+    }
+
+
+def test_the_command_has_the_options_of_the_magic():
+    ours, theirs = table(parser_of(trace.add, "trace")), table(magic.parser())
+
+    assert set(ours) == set(theirs) - {"--output"} | {"--no-print"}
+    assert {name: ours[name] for name in theirs if name != "--output"} == {
+        name: value for name, value in theirs.items() if name != "--output"
+    }
+
+
+def test_tracing_in_the_lab_takes_the_same_options():
+    lab, magics = table(parser_of(cli.add, "lab", "trace")), table(magic.parser())
+
+    shared = [f"--{name.replace('_', '-')}" for name in options.TRACE_OPTIONS if name != "stacks"]
+    assert [name for name in shared if lab.get(name) != magics[name]] == []
+
+
+def test_probes_and_options_stand_in_any_order():
+    words = "t:a:b --mode count uprobe:libc:f --max-events 7 !uprobe:libc:g --no-live --buffer 0.5 --stacks t:c:d"
+    values = parser_of(trace.add, "trace").parse_args(options.with_kinds(words.split()))
+
+    assert values.probes == ["t:a:b", "uprobe:libc:f", "!uprobe:libc:g", "t:c:d"]
+    given = {"mode": "count", "max_events": 7, "buffer": 0.5, "stacks": "auto"}
+    assert options.given_of(values) == given
+    assert magic.parse(words).given == given
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--mode", "count"], "probe.none-given"),
+        (["t:a:b", "--"], "command.none-given"),
+        (["t:a:b", "--speed", "2"], "option.needs-replay"),
+        (["t:a:b", "--run"], "option.needs-replay"),
+        (["t:a:b", "--replay", "x.parquet"], "option.replay-traces-nothing"),
+        (["--replay", "x.parquet", "--mode", "count"], "option.replay-traces-nothing"),
+        (["--replay", "x.parquet", "--", "ls"], "option.replay-command"),
+        (["--replay", "x.parquet", "--run"], "option.replay-command"),
+        (["t:a:b", "--no-print"], "option.needs-save"),
+    ],
+)
+def test_what_does_not_go_together_is_a_mistake_with_a_fix(words, code, capsys):
+    assert main(["trace", *words]) == 2
+
+    said = capsys.readouterr().err
+    assert f"  code: {code}\n" in said
+    assert "  fix: " in said
+
+
+@pytest.mark.parametrize(
+    "words", [["t:a:b", "--max-events", "0"], ["t:a:b", "--duration", "nan"], ["t:a:b", "-o", "t"]]
+)
+def test_bad_values_and_unknown_options_end_with_usage_and_status_2(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["trace", *words])
+    assert left.value.code == 2
+    assert "usage: accel-magic" in capsys.readouterr().err
