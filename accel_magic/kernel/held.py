@@ -1,8 +1,8 @@
 """Links that outlive their detaching, because another process holds them open as well.
 
-A child that Python forks closes its copies (`Descriptors.close_in_child`), and exec closes them in every child. One that
-a C library forks, and that goes on without exec, keeps them until it ends: the kernel has no call that detaches links of
-these kinds, and none that closes another process's descriptors.
+A child that Python forks closes its copies (`Descriptors.close_in_child`), and exec closes them in every child. One
+that a C library forks, and that goes on without exec, keeps them until it ends: the kernel has no call that detaches
+links of these kinds, and none that closes another process's descriptors.
 """
 
 from __future__ import annotations
