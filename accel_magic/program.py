@@ -127,15 +127,15 @@ class ProgramTrace(Block["ProgramResult"]):
     def _finish(self, outcome: Outcome, value: object) -> ProgramResult:
         program = self._program
         assert program is not None  # noqa: S101 - after attach
-        program.detach()
-        recording = self._read(program, self._end_ns, outcome)
+        left = program.detach()
+        recording = self._read(program, self._end_ns, outcome, left)
         from accel_magic.results.program import ProgramResult  # importing it earlier would be traced
 
         return ProgramResult(recording, value)
 
-    def _read(self, program: UserProgram, end_ns: int, outcome: Outcome) -> ProgramRecording:
+    def _read(self, program: UserProgram, end_ns: int, outcome: Outcome, left: tuple[str, ...]) -> ProgramRecording:
         rings: tuple[NDArray[np.uint8], ...] = ()
-        notes = list(program.notes)
+        notes = [*program.notes, *left]
         if program.rings:
             assert self._reading is not None  # noqa: S101 - after attach
             try:

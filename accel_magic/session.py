@@ -248,7 +248,7 @@ class LiveSession:
         assert attached is not None  # noqa: S101 - stop follows start
         attachment, plan, start_ns = attached.attachment, self.plan, self._start_ns
         missed = attachment.misses() - self._missed
-        attachment.detach()
+        left = attachment.detach()
         syscalls.wait_for_programs()  # one may be between its count and its record
         if attached.feed is not None:
             attached.feed.stop()
@@ -258,7 +258,7 @@ class LiveSession:
         )
         histograms = _histograms(attached.histograms, len(plan.latency_points))
         shift = clock.shift()
-        notes = (*attachment.notes(), *shift.notes)
+        notes = (*attachment.notes(), *left, *shift.notes)
         try:
             read = attached.prepared.stop(start_ns, self._end_ns)
         except MachineError as error:

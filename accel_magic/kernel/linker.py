@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -9,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import features, link, own_threads, syscalls
+from accel_magic.kernel import features, held, link, own_threads, syscalls
 from accel_magic.kernel.maps import online_cpus
 from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped
 
@@ -24,7 +25,10 @@ _UNPROBEABLE = {errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EILSEQ, errno.EAD
 
 
 class Descriptors:
-    """Descriptors that die together; a forked child drops its copies, so it cannot keep probes alive."""
+    """Descriptors that die together; a forked child drops its copies, so it cannot keep probes alive.
+
+    Each is in the list until it is closed: a child that is forked meanwhile closes what is left.
+    """
 
     _open: set[Descriptors] = set()  # noqa: RUF012 - shared on purpose
 
@@ -43,41 +47,57 @@ class Descriptors:
 
     def close(self) -> None:
         """Close all of them, the latest first; again is harmless."""
-        while self._fds:
-            os.close(self._fds.pop())
+        self._close_one_by_one()
         Descriptors._open.discard(self)
 
-    def close_behind(self, wait_s: float) -> None:
-        """Close all of them in a thread, and wait for it no longer than `wait_s`; again is harmless."""
+    def _close_one_by_one(self) -> None:
+        while True:
+            try:
+                fd = self._fds.pop()
+            except IndexError:
+                return
+            with contextlib.suppress(OSError):  # somebody else has closed it; the others are closed all the same
+                os.close(fd)
+
+    def close_behind(self, wait_s: float) -> bool:
+        """Close all of them in a thread, and wait for it no longer than `wait_s`; again is harmless.
+
+        Returns:
+            Whether all are closed.
+
+        """
         if not self._fds:
-            return
+            return True
         behind = Descriptors()
         behind._fds, self._fds = self._fds, []
         thread = own_threads.Thread(target=behind.close, name="accel_magic detach")
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            behind.close()
+            return True
         thread.join(wait_s)
+        return not thread.is_alive()
 
     def close_together(self) -> None:
         """Close all of them at the same time and wait for that: the kernel's grace periods then pass together."""
-        fds, self._fds = self._fds, []
-        shares = [fds[first::_CLOSERS] for first in range(min(len(fds), _CLOSERS))]
-        threads = [own_threads.Thread(target=_close, args=(share,), name="accel_magic detach") for share in shares]
+        threads = [
+            own_threads.Thread(target=self._close_one_by_one, name="accel_magic detach")
+            for _ in range(min(len(self._fds), _CLOSERS))
+        ]
+        with contextlib.suppress(RuntimeError):  # no more threads
+            for thread in threads:
+                thread.start()
         for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        Descriptors._open.discard(self)
+            if thread.ident is not None:
+                thread.join()
+        self.close()
 
     @classmethod
     def close_in_child(cls) -> None:
         """Drop every descriptor after a fork."""
         for descriptors in list(cls._open):
             descriptors.close()
-
-
-def _close(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 os.register_at_fork(after_in_child=Descriptors.close_in_child)
@@ -105,19 +125,36 @@ class Linker:
         self._sampled: frozenset[int] = frozenset()  # CPUs
         self._modules: dict[str, int] = {}  # those the kernel lets go while they are probed, as they were
 
-    def detach(self) -> None:
-        """Close the links: no program runs any more.
+    def detach(self, *, together: bool = False) -> tuple[str, ...]:
+        """Close the links: no program runs any more. Again is harmless.
 
         Closing a perf tracepoint, kprobe or uprobe waits for the kernel's grace period, some 75 ms each: past a moment
         that goes on in a thread, while the programs, disabled by then, count nothing.
+
+        Args:
+            together: Close those all at the same time instead, and wait for it.
+
+        Returns:
+            What the user must know of links that are still there.
+
         """
+        fast = [*self.links]
+        one = next(iter((*fast, *self.slow_links)), None)
+        number = 0 if one is None else syscalls.link_id(one)
         self.links.close()
-        self.slow_links.close_behind(_DETACH_WAIT_S)
+        closed = True
+        if together:
+            self.slow_links.close_together()
+        else:
+            closed = self.slow_links.close_behind(_DETACH_WAIT_S)
+        return held.notes(number) if number and (fast or closed) else ()
 
     def close(self) -> None:
         """Detach, and give the programs back."""
-        self.detach()
-        self.programs.close()
+        try:
+            self.detach()
+        finally:
+            self.programs.close()
 
     def misses(self) -> int:
         """Hits since attaching that the kernel ran no program for, because one was running on that CPU already.

@@ -25,7 +25,7 @@ _MEMBARRIER_GLOBAL = 1
 
 _MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _MAP_GET_NEXT_KEY, _MAP_FREEZE, _MAP_LOOKUP_BATCH = 0, 1, 2, 4, 22, 24
 _PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO, _BTF_LOAD = 5, 10, 15, 18
-_LINK_CREATE = 28
+_LINK_CREATE, _LINK_GET_FD_BY_ID = 28, 30
 _ENABLE_STATS, _STATS_RUN_TIME = 32, 0
 _RAW_TRACEPOINT_OPEN = 17
 
@@ -211,6 +211,19 @@ def link_misses(fd: int) -> int:
     if kind == _LINK_PERF_EVENT and perf_kind in _LINK_PERF_KPROBES:
         return int(struct.unpack_from("<Q", info, 48)[0])
     return 0
+
+
+def link_id(fd: int) -> int:
+    """Return the number by which the kernel knows a link."""
+    info = ctypes.create_string_buffer(72)
+    _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+    # struct bpf_link_info: id at byte 4.
+    return int(struct.unpack_from("<I", info, 4)[0])
+
+
+def link_by_id(number: int) -> int:
+    """Open a link by its number. Raises OSError: ENOENT where there is none any more, EPERM without CAP_SYS_ADMIN."""
+    return _bpf(_LINK_GET_FD_BY_ID, struct.pack("<I", number))
 
 
 def link_perf_event(prog: int, event: int, cookie: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -101,11 +102,9 @@ class UserProgram:
                     raise no_raw_tracepoint(place) from None
                 raise attach_error(error) from None
 
-    def detach(self) -> None:
-        """Detach, and return when no function can run any more."""
-        if self._linker is not None:
-            self._linker.links.close()
-            self._linker.slow_links.close_together()
+    def detach(self) -> tuple[str, ...]:
+        """Detach, and return when no function can run any more; gives what the user must know of it."""
+        return self._linker.detach(together=True) if self._linker is not None else ()
 
     def misses(self) -> int:
         """Hits the kernel could not run a function for because one was running on that CPU already."""
@@ -113,10 +112,11 @@ class UserProgram:
 
     def close(self) -> None:
         """Detach, and give programs and maps back; again is harmless."""
-        self.detach()
-        if self._linker is not None:
-            self._linker.programs.close()
-        self._maps.close()
+        with ExitStack() as undo:
+            undo.callback(self._maps.close)
+            if self._linker is not None:
+                undo.callback(self._linker.close)
+            self.detach()
 
 
 def compile_program(path: Path, bindings: dict[str, list[str]]) -> UserProgram:

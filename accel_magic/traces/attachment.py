@@ -126,7 +126,8 @@ class Attachment:
     `waits_fd` that of the waits under way, -1 where none are measured. `misses` are the hits since attaching that no
     program ran for, `run_ns` the CPU time of programs where the kernel measures it, `notes` what the user must know of
     the counts; all are asked before detaching.
-    `detach` closes the links, so that no program runs any more; `close`, or leaving the `with` block, the maps as well.
+    `detach` closes the links, so that no program runs any more, and gives what the user must know of links that stay;
+    `close`, or leaving the `with` block, closes the maps as well.
     """
 
     plan: Plan
@@ -142,7 +143,7 @@ class Attachment:
     misses: Callable[[], int]
     run_ns: Callable[[], int]
     notes: Callable[[], tuple[str, ...]]
-    detach: Callable[[], None] = field(repr=False)
+    detach: Callable[[], tuple[str, ...]] = field(repr=False)
     close: Callable[[], None] = field(repr=False)
 
     def __enter__(self) -> Self:

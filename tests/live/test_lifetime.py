@@ -1,5 +1,6 @@
 """What is attached dies with its holder, whatever happens to that; and nothing grows."""
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -158,6 +159,67 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_probes(left_behind):
         os.waitpid(child, 0)
 
     assert held == set()
+
+
+def fork_in_c():
+    """Fork as a C library does: Python does not hear of it in the child, which sleeps; its process id."""
+    libc = ctypes.PyDLL(None)  # nothing of Python may run in the child
+    child = libc.fork()
+    if not child:
+        libc.sleep(60)
+        libc._exit(0)
+    return child
+
+
+@pytest.mark.parametrize("kind", ["trace", "program"])
+def test_a_child_that_a_c_library_forks_keeps_the_probes_until_it_ends_and_the_result_says_so(
+    build, left_behind, tmp_path, kind
+):
+    import accel_magic
+
+    program = tmp_path / "count.bpf.c"
+    program.write_text(
+        "BPF_HASH(am_counts, u32, u64);\n"
+        "TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u32 key = 0; am_counts.increment(key); return 0; }\n"
+    )
+    make = {
+        "trace": lambda: trace(GETPPID, f"uprobe:{build('calls')}:leaf"),
+        "program": lambda: accel_magic.trace_program(program),
+    }[kind]
+    with make() as t:
+        child = fork_in_c()
+        os.getppid()
+    try:
+        notes = t.result.plan.notes if kind == "trace" else t.result.notes
+        (note,) = [note for note in notes if "stay attached" in note]
+        assert f"{child} (" in note
+        with make() as again:  # one that begins later is not concerned
+            os.getppid()
+        notes = again.result.plan.notes if kind == "trace" else again.result.notes
+        assert not any("stay attached" in note for note in notes)
+        if kind == "trace":
+            assert (t.result.hits, again.result.hits) == (1, 1)
+            assert left_behind("link")  # which the test has to see
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert left_behind() == set()
+
+
+def test_children_that_python_starts_keep_nothing_and_no_note_says_so():
+    with trace(GETPPID) as t:
+        sleeping = subprocess.Popen(["sleep", "60"])
+        forked = os.fork()
+        if not forked:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        assert not any("stay attached" in note for note in t.result.plan.notes)
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+        os.kill(forked, signal.SIGKILL)
+        os.waitpid(forked, 0)
 
 
 def _count_in_child(queue):

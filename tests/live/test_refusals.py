@@ -192,17 +192,6 @@ def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):
         accel_magic.replay(tmp_path / "nowhere.parquet")
 
 
-def test_a_place_to_save_that_cannot_be_written_is_a_typed_error_and_the_result_is_kept(tmp_path):
-    import os
-
-    import accel_magic
-
-    with pytest.raises(AccelMagicError) as caught, trace(GETPPID, save=tmp_path / "no" / "such" / "folder.parquet"):
-        os.getppid()
-    assert caught.value.fix
-    assert accel_magic.last.hits == 1
-
-
 def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
     from accel_magic.kernel import link, syscalls
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -180,20 +181,23 @@ class HostPrograms:
             for loaded in self._loaded:
                 loaded.maps.drain()
 
+    def _end(self) -> None:
+        """End the thread that empties the rings."""
+        self._ended.set()
+        if self._reader is not None:
+            self._reader.join()
+
     def detach(self) -> None:
         """Return when no program can run any more; what they counted stays until `close`."""
         if self._ended.is_set():
             return
-        self._ended.set()
-        if self._reader is not None:
-            self._reader.join()
+        self._end()
         for loaded in self._loaded:
             if missed := loaded.linker.misses():
                 self.notes.append(
                     f"{loaded.source.name}: {missed:,} hits were missed: a program was running on that CPU"
                 )
-            loaded.linker.links.close()
-            loaded.linker.slow_links.close_together()
+            self.notes += loaded.linker.detach(together=True)
             self.notes += [f"{skip.function} left out: {skip.why}" for skip in loaded.linker.skipped.values()]
             self.notes += loaded.linker.notes()
         if self._loaded:
@@ -215,11 +219,12 @@ class HostPrograms:
 
     def close(self) -> None:
         """Detach, and give everything back; again is harmless."""
-        self.detach()
-        for loaded in self._loaded:
-            loaded.linker.close()
-            loaded.maps.close()
-        self._loaded.clear()
+        with ExitStack() as undo:
+            for loaded in self._loaded:
+                undo.callback(loaded.maps.close)
+                undo.callback(loaded.linker.close)
+            self._loaded = []
+            undo.callback(self._end)
 
 
 def unavailable() -> MachineError | None:
