@@ -42,6 +42,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     """
 
+    KIND = "flame"
+
     def __init__(self, options: FlameOptions, *, save: str | Path | None = None) -> None:
         super().__init__(save)
         self.options = options

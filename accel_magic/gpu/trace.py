@@ -109,6 +109,8 @@ class GpuTrace(Block["GpuResult"]):
 
     """
 
+    KIND = "gputrace"
+
     def __init__(self, names: tuple[str, ...], options: GpuOptions, *, save: str | Path | None = None) -> None:
         super().__init__(save)
         self._given = names

@@ -342,11 +342,20 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: list[i
     connection.sendall(data)
 
 
+def close_all_but(kept: int) -> None:
+    """Close what whoever started this process left open, but for the standard streams and one more."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - by name
+        if int(name) > 2 and int(name) != kept:
+            with contextlib.suppress(OSError):  # the one by which the folder was read
+                os.close(int(name))
+
+
 def main() -> None:
     """Serve, as the arguments say."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(15, b"accel_magic_bcc", 0, 0, 0)  # PR_SET_NAME, for whoever looks at ps
     stream = socket.socket(fileno=os.dup(int(sys.argv[1])))
+    close_all_but(stream.fileno())
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):  # what is printed by mistake must not land in the stream
         os.dup2(nothing, standard)

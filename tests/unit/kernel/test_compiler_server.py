@@ -306,6 +306,18 @@ def test_a_compilation_that_takes_long_leaves_the_others_of_its_lab_waiting(star
     assert set(waiting.receive()["functions"]) == {"am_plain_0"}
 
 
+def test_descriptors_of_whoever_starts_it_are_closed(start):
+    """QEMU holds the guest's memory and the sockets of its other devices."""
+    reading, writing = os.pipe()
+    guest = start(pass_fds=(writing,))
+    os.close(writing)
+
+    assert guest.hello == {"ready": True}
+    with os.fdopen(reading, "rb") as pipe:
+        os.set_blocking(reading, False)
+        assert pipe.read() == b""  # the end of the file: nobody holds the other end
+
+
 def test_headers_and_variables_of_whoever_starts_it_change_no_text_of_ours(start, tmp_path):
     (tmp_path / "common.h").write_text("#error the header of the working folder\n")
     (tmp_path / "linux").mkdir()
