@@ -90,6 +90,8 @@ class Trace(Block["TraceResult"]):
 
     """
 
+    KIND = "ktrace"
+
     def __init__(
         self, probes: tuple[str, ...], options: Options, *, save: str | Path | None = None, pid: int | None = None
     ) -> None:

@@ -251,7 +251,8 @@ class Block(Steps[ResultT]):
 
     """
 
-    KIND: ClassVar[session.Kind] = "ktrace"
+    KIND: ClassVar[session.Kind]
+    """What a trace of this class is told apart by from others."""
 
     def __init__(self, save: str | Path | None = None) -> None:
         super().__init__(self.KIND)

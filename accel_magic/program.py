@@ -48,6 +48,8 @@ class ProgramTrace(Block["ProgramResult"]):
 
     """
 
+    KIND = "ktrace"
+
     def __init__(
         self, path: str | Path, bindings: tuple[str, ...] = (), options: Mapping[str, Any] | None = None
     ) -> None:

@@ -33,6 +33,7 @@ class Found(str):
 class Traced(block.Block):
     """A trace of nothing that writes down what it is asked to do; `fails` are errors of steps that fail."""
 
+    KIND = "ktrace"
     done: list
 
     def __init__(self, save=None, fails=()):
