@@ -165,15 +165,17 @@ def at_work() -> Iterator[None]:
         return
     block, since_ns = object(), getattr(_local, "since_ns", None)
     try:
+        _enter(tid, block)
         if since_ns is None:
             _local.since_ns = time.thread_time_ns()
-        _enter(tid, block)
         yield
     finally:  # also where an interrupt came on the way in
         _leave(tid, block, last=since_ns is None)
 
 
 def _enter(tid: int, block: object) -> None:
+    for marks in tuple(_marks):  # first of all: taking a lock reads the clock, which may be what is traced
+        marks.leave_out((tid, *tuple(_working)))
     with _lock:
         _working.setdefault(tid, []).append(block)
         _tell_all()
