@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SECTION, _BASE_SECTION = ".note.stapsdt", ".stapsdt.base"
 _NOTE_TYPE, _OWNER = 3, b"stapsdt\0"
-_HEADER = struct.Struct("<III")
+_NOTE = struct.Struct("<III")
 _ADDRESSES = struct.Struct("<QQQ")
 
 
@@ -66,9 +66,9 @@ def _probes(path: str, *_identity: int) -> tuple[UsdtProbe, ...]:
 
 def _read_notes(elf: Elf, data: bytes, base: int) -> Iterator[UsdtProbe]:
     at = 0
-    while at + _HEADER.size <= len(data):
-        owner_size, size, type_ = _HEADER.unpack_from(data, at)
-        at += _HEADER.size
+    while at + _NOTE.size <= len(data):
+        owner_size, size, type_ = _NOTE.unpack_from(data, at)
+        at += _NOTE.size
         owner = data[at : at + owner_size]
         at += _aligned(owner_size)
         if type_ == _NOTE_TYPE and owner == _OWNER:

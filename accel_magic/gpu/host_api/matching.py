@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.int64]
 
-_SHAPE: Final = ("pid", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_MATCHED: Final = ("pid", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _NAME_BYTES: Final = 63
 """Of a name that the kernel engine reads."""
 
@@ -36,7 +36,7 @@ def matched(api: pd.DataFrame, launches: pd.DataFrame, *, complete: bool) -> pd.
     calls = api[(api["kind"] == "launch") & api["grid_x"].notna() & (api["result"] == "CUDA_SUCCESS")]
     if not len(calls) or not len(launches):
         return api
-    asked, made = (frame[list(_SHAPE)].to_numpy(np.int64) for frame in (launches, calls))
+    asked, made = (frame[list(_MATCHED)].to_numpy(np.int64) for frame in (launches, calls))
     _, number = np.unique(np.vstack([asked, made]), axis=0, return_inverse=True)
     of_launch, of_call = np.split(number.reshape(-1), [len(asked)])
     start = launches["time_ns"].to_numpy(np.int64)

@@ -36,8 +36,8 @@ _DIRECTIVE: Final = re.compile(r"\.[A-Za-z_]\w*|@@\w+")
 _FUNCTION: Final = re.compile(
     rf"(?:\.(?:visible|extern|weak|common)(?:{TRIVIA.pattern})?)?\.(?:entry|func)\b", re.DOTALL
 )
-_LINKAGE: Final = frozenset({".visible", ".extern", ".weak", ".common"})
-_VARIABLE: Final = frozenset({".reg", ".global", ".const", ".shared", ".local", ".param", ".tex", ".sreg"}) | _LINKAGE
+_LINKAGES: Final = frozenset({".visible", ".extern", ".weak", ".common"})
+_VARIABLE: Final = frozenset({".reg", ".global", ".const", ".shared", ".local", ".param", ".tex", ".sreg"}) | _LINKAGES
 _SHORT: Final = {
     ".version": re.compile(r"\.version\s+\d+\.\d+"),
     ".target": re.compile(r"\.target\s+\w+(?:\s*,\s*\w+)*"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.ptx.model import Address
     from accel_magic.gpu.ptx.registers import Names
 
-_WORD: Final = (1 << 64) - 1
+_WORD_MASK: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _Maker:
     def address(self, address: Address, space: Space) -> str:
         base, offset = address.base, address.offset
         if isinstance(base, Immediate):
-            return str((int(base.value) + offset) & _WORD)
+            return str((int(base.value) + offset) & _WORD_MASK)
         register = self.number("address", base, 64) if self._width(base) else self._symbol(base, space)
         if not offset:
             return register
