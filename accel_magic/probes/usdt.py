@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.elf import Elf
 
-_SECTION, _BASE_SECTION = ".note.stapsdt", ".stapsdt.base"
+_NOTE_SECTION, _BASE_SECTION = ".note.stapsdt", ".stapsdt.base"
 _NOTE_TYPE, _OWNER = 3, b"stapsdt\0"
 _NOTE = struct.Struct("<III")
 _ADDRESSES = struct.Struct("<QQQ")
@@ -59,7 +59,7 @@ def probes(path: Path) -> tuple[UsdtProbe, ...]:
 @lru_cache(maxsize=64)
 def _probes(path: str, *_identity: int) -> tuple[UsdtProbe, ...]:
     with opened(Path(path)) as elf:
-        notes, base = elf.named(_SECTION), elf.named(_BASE_SECTION)
+        notes, base = elf.named(_NOTE_SECTION), elf.named(_BASE_SECTION)
         data = elf.data(notes) if notes is not None else b""
         return tuple(_read_notes(elf, data, base.address if base is not None else 0))
 

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-_BUSY = np.uint32(1 << 31)
+_BUSY_BIT = np.uint32(1 << 31)
 _STRETCH = 16384
 
 
@@ -49,7 +49,7 @@ class Ring:
         if count == 0:
             return 0
         start = consumed % self.size
-        busy = self._data[start : start + count * stride].view(self.record)["header"]["length"] & _BUSY
+        busy = self._data[start : start + count * stride].view(self.record)["header"]["length"] & _BUSY_BIT
         if busy.any():
             count = int(np.argmax(busy))
         written = 0

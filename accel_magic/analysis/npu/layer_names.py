@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.probes.presets import npu_families as families
+from accel_magic.probes.presets import npu_families as of_npu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,12 +20,12 @@ API, IOCTL, DRIVER, IPC, INTERRUPT, FENCE = range(len(LAYERS))
 LEFT_OUT: Final = -1
 
 _OF_FAMILY: Final = {
-    families.API: API,
-    families.IPC: IPC,
-    families.JSM: IPC,
-    families.INTERRUPT: INTERRUPT,
-    families.FENCE: FENCE,
-    families.OTHER: LEFT_OUT,
+    of_npu.API: API,
+    of_npu.IPC: IPC,
+    of_npu.JSM: IPC,
+    of_npu.INTERRUPT: INTERRUPT,
+    of_npu.FENCE: FENCE,
+    of_npu.OTHER: LEFT_OUT,
 }
 _IOCTL: Final = re.compile(r"\w+_ioctl")
 # Tracepoints ask for these to print themselves: what they tell is that somebody traces.
@@ -37,7 +37,7 @@ def layer_of(name: str) -> int:
     """Place in `LAYERS` of a plain name; -1 for what is no step: other drivers' functions, and what tracing calls."""
     if _BY_TRACING.fullmatch(name):
         return LEFT_OUT
-    return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(families.family_of(name), DRIVER)
+    return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(of_npu.family_of(name), DRIVER)
 
 
 def layer_codes(trace: NpuTrace) -> NDArray[np.int8]:
