@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.gpu.adapters import Launch
-    from accel_magic.gpu.maps import Memory as Kind
+    from accel_magic.gpu.maps import MemoryKind as Kind
     from accel_magic.gpu.simt import Device as Simulated
 
 DeviceName = Literal["cuda", "cpu"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.model import MapSpec
 
-Memory = Literal["device", "host"]
+MemoryKind = Literal["device", "host"]
 """Where a map lies: in the device's own memory, or in the host's, which the device reaches and the host reads live."""
 
 Content = bytes
@@ -65,7 +65,7 @@ class Layout:
 
     bytes: int
     alignment: int
-    memory: Memory
+    memory: MemoryKind
     initial: Content = b""
 
 
@@ -162,7 +162,7 @@ def layout_of(spec: MapSpec, threads: int) -> Layout:
 
     """
     _check(spec)
-    memory: Memory = "host" if spec.type in _IN_HOST_MEMORY else "device"
+    memory: MemoryKind = "host" if spec.type in _IN_HOST_MEMORY else "device"
     return Layout(_BYTES[spec.type](spec, threads), ALIGNMENT, memory, spec.initial or b"")
 
 
@@ -189,7 +189,7 @@ def plan_memory(maps: Sequence[MapSpec], threads: int, *, limit: int, apart: Col
         Layout(8 * (len(maps) + 1), ALIGNMENT, "device"),
         Layout(ring_bytes(PRINT_BYTES), ALIGNMENT, "host"),
     ]
-    ends: dict[Memory, int] = {"device": 0, "host": 0}
+    ends: dict[MemoryKind, int] = {"device": 0, "host": 0}
     regions = []
     names = [spec.name for spec in maps]
     for name, layout in zip([*names, "", ""], (*layouts, *shared), strict=True):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.gpu.devices import Memory
-    from accel_magic.gpu.maps import Memory as Kind
+    from accel_magic.gpu.maps import MemoryKind as Kind
     from accel_magic.gpu.maps import Plan, Region
     from accel_magic.gpu.placement import Placement
     from accel_magic.gpu.programs import Source

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.cuda.driver import Driver
     from accel_magic.gpu.cuda.gpus import Gpu
     from accel_magic.gpu.devices import Clock
-    from accel_magic.gpu.maps import Memory as Kind
+    from accel_magic.gpu.maps import MemoryKind as Kind
 
 _STAGING: Final = 4 << 20
 _WAIT_S: Final = 0.1

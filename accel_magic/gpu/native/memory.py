@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.adapters import Launch
     from accel_magic.gpu.devices import Clock, Memory
-    from accel_magic.gpu.maps import Memory as Where
+    from accel_magic.gpu.maps import MemoryKind as Where
 
 _PIECE: Final = 4 << 20
 _KINDS: Final = {"device": 0, "host": 1}

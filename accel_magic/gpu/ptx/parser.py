@@ -209,7 +209,7 @@ class _Parser:
     def _function(self) -> Function:
         line, start = self._line_here(), self._at
         header_end, opens = self._header()
-        header = declarations.header(without_comments(self._text[start:header_end]), line)
+        declared = declarations.header(without_comments(self._text[start:header_end]), line)
         self._location, self._located_at = None, {}
         self._at = header_end
         body = None
@@ -218,12 +218,12 @@ class _Parser:
         else:
             self._at += 1
         return Function(
-            header.name,
-            header.entry,
-            header.linkage,
-            header.results,
-            header.parameters,
-            header.directives,
+            declared.name,
+            declared.entry,
+            declared.linkage,
+            declared.results,
+            declared.parameters,
+            declared.directives,
             body,
             start,
             header_end,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accel_magic.analysis.npu.evidence.common import Analysed, Rows
     from accel_magic.analysis.npu.rules import Rule
 
-BOOT, RESUME = "ivpu_boot", "ivpu_pm_runtime_resume_cb"
+RESUME = "ivpu_pm_runtime_resume_cb"
 
 
 def boot_in_region(npu: Analysed, _: Rule) -> Evidence | None:
@@ -67,7 +67,7 @@ def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
 
 
 def _boot_in_list(npu: Analysed) -> Evidence | None:
-    boots, submits = npu.trace.rows(BOOT), npu.trace.rows(*SUBMITS)
+    boots, submits = npu.trace.rows("ivpu_boot"), npu.trace.rows(*SUBMITS)
     if not len(boots) or not len(submits) or boots[0] > submits[0]:
         return None
     values = {"jobs": int((submits > boots[0]).sum()), "boots": len(boots), "calls_before": int(boots[0])}
