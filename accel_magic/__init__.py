@@ -20,13 +20,13 @@ from accel_magic.errors import (
 )
 
 if TYPE_CHECKING:
-    from accel_magic.api import Options, Trace, trace
-    from accel_magic.flames.options import FlameOptions
-    from accel_magic.flames.trace import FlameTrace, flame
-    from accel_magic.gpu.trace import GpuTrace, gputrace
-    from accel_magic.opening import open_result
-    from accel_magic.playback import replay
-    from accel_magic.program import ProgramTrace, trace_program
+    from accel_magic.api.flame import FlameTrace, flame
+    from accel_magic.api.flame_options import FlameOptions
+    from accel_magic.api.gputrace import GpuTrace, gputrace
+    from accel_magic.api.open import open_result
+    from accel_magic.api.program import ProgramTrace, trace_program
+    from accel_magic.api.replay import replay
+    from accel_magic.api.trace import Options, Trace, trace
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import GpuComparison, ProfileComparison, TraceComparison
     from accel_magic.results.flame import FlameResult, SampledResult
@@ -75,29 +75,29 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Options": ("accel_magic.api", "Options"),
-    "Trace": ("accel_magic.api", "Trace"),
-    "trace": ("accel_magic.api", "trace"),
-    "FlameOptions": ("accel_magic.flames.options", "FlameOptions"),
+    "Options": ("accel_magic.api.trace", "Options"),
+    "Trace": ("accel_magic.api.trace", "Trace"),
+    "trace": ("accel_magic.api.trace", "trace"),
+    "FlameOptions": ("accel_magic.api.flame_options", "FlameOptions"),
     "FlameResult": ("accel_magic.results.flame", "FlameResult"),
-    "FlameTrace": ("accel_magic.flames.trace", "FlameTrace"),
-    "flame": ("accel_magic.flames.trace", "flame"),
+    "FlameTrace": ("accel_magic.api.flame", "FlameTrace"),
+    "flame": ("accel_magic.api.flame", "flame"),
     "GpuComparison": ("accel_magic.results.comparison", "GpuComparison"),
     "GpuResult": ("accel_magic.results.gpu", "GpuResult"),
-    "GpuTrace": ("accel_magic.gpu.trace", "GpuTrace"),
-    "gputrace": ("accel_magic.gpu.trace", "gputrace"),
-    "replay": ("accel_magic.playback", "replay"),
+    "GpuTrace": ("accel_magic.api.gputrace", "GpuTrace"),
+    "gputrace": ("accel_magic.api.gputrace", "gputrace"),
+    "replay": ("accel_magic.api.replay", "replay"),
     "IaprofResult": ("accel_magic.results.iaprof", "IaprofResult"),
     "ProfileComparison": ("accel_magic.results.comparison", "ProfileComparison"),
     "ProfileResult": ("accel_magic.results.profile", "ProfileResult"),
     "ProgramResult": ("accel_magic.results.program", "ProgramResult"),
-    "ProgramTrace": ("accel_magic.program", "ProgramTrace"),
-    "trace_program": ("accel_magic.program", "trace_program"),
+    "ProgramTrace": ("accel_magic.api.program", "ProgramTrace"),
+    "trace_program": ("accel_magic.api.program", "trace_program"),
     "Result": ("accel_magic.results.base", "Result"),
     "SampledResult": ("accel_magic.results.flame", "SampledResult"),
     "TraceComparison": ("accel_magic.results.comparison", "TraceComparison"),
     "TraceResult": ("accel_magic.results.trace", "TraceResult"),
-    "open": ("accel_magic.opening", "open_result"),
+    "open": ("accel_magic.api.open", "open_result"),
 }
 
 
@@ -106,7 +106,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "last":
-        return import_module("accel_magic.block").last()
+        return import_module("accel_magic.api.block").last()
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LAZY[name]

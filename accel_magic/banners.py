@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.traces.recording import Imported, Replayed
+    from accel_magic.recording.recording import Imported, Replayed
 
 
 class Origin(Protocol):

@@ -7,12 +7,12 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.api import Options
-from accel_magic.kernel.attach import KernelEngine
-from accel_magic.traces.decode import decode
-from accel_magic.traces.frames import events_frame
-from accel_magic.traces.mapped import map_file, map_value
-from accel_magic.traces.rings import Ring
+from accel_magic.analysis.frames import events_frame
+from accel_magic.api.trace import Options
+from accel_magic.kernel.attach.engine import KernelEngine
+from accel_magic.kernel.mapped import map_file, map_value
+from accel_magic.kernel.records.rings import Ring
+from accel_magic.recording.decode import decode
 from benchmarks import peers, workloads
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import TRACEPOINT

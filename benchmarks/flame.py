@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.profiles.model import Kind, ProfileBuilder, Samples, State
-from accel_magic.views.bokehjs import bokehjs, figure_html
+from accel_magic.recording.profile import Kind, ProfileBuilder, Samples, State
+from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from accel_magic.views.flame import flame
 from benchmarks.arithmetic import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.profiles.model import Profile
+    from accel_magic.recording.profile import Profile
 
 FRAMES = 50_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

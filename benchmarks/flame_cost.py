@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import accel_magic
-from accel_magic.kernel.stack_choice import AUTO
+from accel_magic.kernel.stacks.choice import AUTO
 from benchmarks import peers, program_time, workloads
 from benchmarks.arithmetic import Measured
 from benchmarks.kernel import new_kernel

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.gpu import assemble, maps, programs
+from accel_magic.devices.sim import Device
+from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.compiled import compile_probes
-from accel_magic.gpu.ptx import inject
-from accel_magic.gpu.simt import Device
+from accel_magic.gpu.codegen import assemble
+from accel_magic.gpu.codegen.compile import compile_probes
+from accel_magic.gpu.inject import inject
+from accel_magic.gpu.maps import layout as maps
 from benchmarks.arithmetic import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.placement import Placement
+    from accel_magic.gpu.maps.layout import Placement
     from accel_magic.gpu.programs import Source
 
 ARCH = "sm_80"

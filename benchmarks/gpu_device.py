@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accel_magic
+from accel_magic.devices.cuda import gpus
 from accel_magic.errors import MachineError
-from accel_magic.gpu.cuda import gpus
 from benchmarks.arithmetic import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from accel_magic.gpu.cuda.gpus import Gpu
+    from accel_magic.devices.cuda.gpus import Gpu
 
 LAUNCHES, WARM = 50, 5
 BARS = {"kernelcount": 1.05, "threadhist": 1.15, "memtrace": 2.0}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from accel_magic.lab import tracing
-from accel_magic.lab.settings import Settings
-from accel_magic.lab.vm import Lab
+from accel_magic.api import lab as tracing
+from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.settings import Settings
 
 kernel, load = sys.argv[1:]
 lab = Lab(Settings(kernel=kernel, deadline_s=120.0)).start()

@@ -13,14 +13,14 @@ import numpy as np
 
 from accel_magic.analysis.npu import Npu
 from accel_magic.lab import Lab, Settings, image, trace
+from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
-from accel_magic.traces.recording import Column, Events
 from benchmarks.arithmetic import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
 EVENTS = 1_000_000
 _APART = {"context": 1 << 20, "bo": 1 << 40, "file": 1 << 40}

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import api
-from accel_magic.kernel import compiler, syscalls
-from accel_magic.kernel.find_bcc import find_bcc
+from accel_magic.api import trace as api
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.bcc.find import find_bcc
 from benchmarks import workloads
 
 if TYPE_CHECKING:

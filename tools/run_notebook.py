@@ -13,9 +13,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 
+from accel_magic.command_line.lab import Bar
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
-from accel_magic.lab.cli import Bar
 
 ORDINARY, LAB = "python3", "accel-magic-npu-lab"
 QUIET = ["--log-level=40"]  # the kernel warns that it talks over TCP, as kernels do

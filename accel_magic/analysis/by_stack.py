@@ -10,19 +10,18 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import IntegerArray
 
-from accel_magic.profiles.interleave import interleave
-from accel_magic.profiles.labels import label
-from accel_magic.profiles.model import Kind
-from accel_magic.traces.stacks import COLUMNS
+from accel_magic.kernel.stacks.interleave import interleave
+from accel_magic.kernel.stacks.table import COLUMNS
+from accel_magic.recording.profile import Kind, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.profiles.model import Frame, Profile
-    from accel_magic.traces.recording import Recording
-    from accel_magic.traces.stacks import StackTable
+    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.recording.profile import Frame, Profile
+    from accel_magic.recording.recording import Recording
 
 NONE: Final = -1
 """Number of an event that has no stack."""

@@ -14,8 +14,8 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.recording import GpuRecording
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.gpu import GpuRecording
+    from accel_magic.recording.recording import Recording
 
 Severity = Literal["problem", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note")

@@ -8,17 +8,17 @@ import numpy as np
 
 from accel_magic.analysis.by_stack import LOST
 from accel_magic.banners import banners_of
-from accel_magic.demangle import function_name
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, Samples, State
+from accel_magic.kernel.symbols.demangle import function_name
+from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder, Samples, State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
     from accel_magic.probes.plan import ProbePoint
-    from accel_magic.profiles.model import Profile
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.profile import Profile
+    from accel_magic.recording.recording import Recording
 
 WEIGHTS: Final = ("hits", "duration")
 _NO_STACK: Final = Frame("[no stack]")

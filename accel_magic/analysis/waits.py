@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.kernel.syscall_numbers import NUMBERS
-from accel_magic.traces.recording import Column
+from accel_magic.kernel.attach.syscall_numbers import NUMBERS
+from accel_magic.recording.recording import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
     Ints = NDArray[np.int64]
 

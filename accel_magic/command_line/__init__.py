@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accel_magic import terminal
 from accel_magic._version import __version__
+from accel_magic.api.options import with_kinds
 from accel_magic.errors import AccelMagicError, ProbeError
-from accel_magic.options import with_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ def say(text: str) -> None:
 def _commands() -> tuple[Callable[[Commands], None], ...]:
     """One function per command, which adds its parser: its default `handler` takes the options, returns the status."""
     from accel_magic.command_line import doctor, show, trace
-    from accel_magic.lab import cli
+    from accel_magic.command_line import lab as cli
 
     return trace.add, show.add, doctor.add, cli.add
 

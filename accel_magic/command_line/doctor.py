@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.doctor import report
+from accel_magic.api.doctor import report
 
 if TYPE_CHECKING:
     import argparse

@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from accel_magic.opening import open_result
+    from accel_magic.api.open import open_result
 
     result = open_result(options.file)
     print(result if options.html is None else result.to_html(options.html), flush=True)

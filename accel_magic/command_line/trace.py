@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from accel_magic import options
+from accel_magic.api import options
 from accel_magic.command_line import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
 from accel_magic.errors import AccelMagicError, ProbeError, TraceStateError
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Iterator
 
-    from accel_magic.api import Trace
+    from accel_magic.api.options import Common
+    from accel_magic.api.program import ProgramTrace
+    from accel_magic.api.replay import Player
+    from accel_magic.api.trace import Trace
     from accel_magic.command_line import Commands
     from accel_magic.command_line.stopped import StoppedCommand
-    from accel_magic.options import Common
-    from accel_magic.player import Player
     from accel_magic.probes.plan import Plan
-    from accel_magic.program import ProgramTrace
-    from accel_magic.traces.recording import Outcome
+    from accel_magic.recording.recording import Outcome
 
     Steps: TypeAlias = Trace | ProgramTrace | Player[Any, Any]
 
@@ -64,10 +64,10 @@ def _run(values: argparse.Namespace) -> int:
             print(_dry_run(_steps(values, common, None)))
             return 0
         if common.save is not None:
-            from accel_magic.traces.files import destination
+            from accel_magic.recording.files import destination
 
             destination(common.save)  # a wrong path is an error now, not when the trace has ended
-        from accel_magic.kernel.own_threads import at_work
+        from accel_magic.kernel.attach.own_threads import at_work
 
         with at_work():  # what this process does counts for nobody, whatever the scope
             return _traced(values, common, signals)
@@ -94,22 +94,22 @@ def _check(values: argparse.Namespace, common: Common) -> None:
 def _steps(values: argparse.Namespace, common: Common, pid: int | None) -> Steps:
     """Make what traces, or plays back; `pid` is the process that the scope `self` means."""
     if common.replay is not None:
-        from accel_magic.playback import player
+        from accel_magic.api.replay import player
 
         return player(common.replay, speed=common.speed)
     given = options.given_of(values)
     if values.program is not None:
-        from accel_magic.program import ProgramTrace
+        from accel_magic.api.program import ProgramTrace
 
         more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
         return ProgramTrace(values.program, tuple(values.probes), {**given, **more})
-    from accel_magic.api import Options, Trace
+    from accel_magic.api.trace import Options, Trace
 
     return Trace(tuple(values.probes), Options(**given), save=common.save, pid=pid)
 
 
 def _dry_run(steps: Steps) -> object:
-    from accel_magic.program import ProgramTrace
+    from accel_magic.api.program import ProgramTrace
 
     if isinstance(steps, ProgramTrace):
         return steps.dry_run()
@@ -123,7 +123,7 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
     """Trace; give the exit status."""
     with _stopped(values.command, signals) as command:
         if common.replay is None:
-            from accel_magic.session import warm_up
+            from accel_magic.recording.session import warm_up
 
             warm_up()  # the helper processes come up while the probes are matched
         steps = _steps(values, common, None if command is None else command.pid)
@@ -187,7 +187,7 @@ def _attached(steps: Steps, plan: Plan | None, common: Common) -> Iterator[None]
             steps.attach(None)
         else:
             from accel_magic.banners import banners_of
-            from accel_magic.views.live_line import LiveLine
+            from accel_magic.views.live.line import LiveLine
 
             line = LiveLine(plan, banners_of(steps), sys.stderr)
             undo.callback(line.close)
@@ -211,7 +211,7 @@ def _end_of(command: StoppedCommand | None) -> Any:
 
 def _length(steps: Steps, plan: Plan | None) -> float | None:
     """How long there is to trace or to play without a command, in seconds; None until a signal comes."""
-    from accel_magic.player import Player
+    from accel_magic.api.replay import Player
 
     if isinstance(steps, Player):
         return steps.length_s
@@ -235,7 +235,7 @@ def _outcome(command: StoppedCommand | None, came: signal.struct_siginfo | None)
 
 def _stop(steps: Steps, outcome: Outcome) -> tuple[object, AccelMagicError | None]:
     """Detach and save; give the result, None without one, and what went wrong: one may fail to be saved."""
-    from accel_magic.block import Block
+    from accel_magic.api.block import Block
 
     try:
         return steps.stop(outcome), None

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
-from accel_magic.gpu import store as gpu_store
-from accel_magic.profiles import store as profile_store
-from accel_magic.traces import container, store
-from accel_magic.traces.importing import bpftrace, bpftrace_json, ftrace, graph, messages, perf
-from accel_magic.traces.importing.lines import split
+from accel_magic.formats import bpftrace, bpftrace_json, ftrace, messages, perf
+from accel_magic.formats import function_graph as graph
+from accel_magic.formats.lines import split
+from accel_magic.recording import container, gpu_store, profile_store, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,31 +144,31 @@ def _like(pattern: str) -> Claim:
     return lambda head: head.like(pattern)
 
 
-RECORDING: Final = Format("recording", "trace", "accel_magic.traces.store:load")
+RECORDING: Final = Format("recording", "trace", "accel_magic.recording.store:load")
 _OWN: Final = {
-    gpu_store.KIND.key: Format("recording of %%gputrace", "GPU trace", "accel_magic.gpu.store:load"),
-    profile_store.KIND.key: Format("saved profile", "profile", "accel_magic.profiles.store:load"),
+    gpu_store.KIND.key: Format("recording of %%gputrace", "GPU trace", "accel_magic.recording.gpu_store:load"),
+    profile_store.KIND.key: Format("saved profile", "profile", "accel_magic.recording.profile_store:load"),
     store.KIND.key: RECORDING,
 }
 """Our own Parquet files, by the key in their metadata."""
 
-_IMPORTING: Final = "accel_magic.traces.importing"
+_IMPORTING: Final = "accel_magic.formats.build"
 FORMATS: Final = (
     Format(
         "iaprof output",
         "stacks",
-        "accel_magic.profiles.iaprof:read",
+        "accel_magic.formats.iaprof:read",
         lambda head: head.all() if _IAPROF.match(head.data) else head.none(),
         result="accel_magic.results.iaprof:IaprofResult",
     ),
     Format(
-        "speedscope JSON", "stacks", "accel_magic.profiles.speedscope:read", _json(_SPEEDSCOPE), (".speedscope.json",)
+        "speedscope JSON", "stacks", "accel_magic.formats.speedscope:read", _json(_SPEEDSCOPE), (".speedscope.json",)
     ),
     Format(
-        "Chrome JSON with CPU profiles", "stacks", "accel_magic.profiles.chrome:read", _json(_CHROME), (".cpuprofile",)
+        "Chrome JSON with CPU profiles", "stacks", "accel_magic.formats.chrome:read", _json(_CHROME), (".cpuprofile",)
     ),
-    Format("perf script output with call stacks", "stacks", "accel_magic.profiles.perf_script:read", _perf_stacks),
-    Format("folded stacks", "stacks", "accel_magic.profiles.folded:read", _folded, (".folded", ".collapsed")),
+    Format("perf script output with call stacks", "stacks", "accel_magic.formats.perf_script:read", _perf_stacks),
+    Format("folded stacks", "stacks", "accel_magic.formats.folded:read", _folded, (".folded", ".collapsed")),
     Format(
         "bpftrace -f json output",
         "events",

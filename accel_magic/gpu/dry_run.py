@@ -7,11 +7,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
-from accel_magic.gpu.compiled import code_of
-from accel_magic.gpu.host_programs.running import examined
+from accel_magic.gpu.codegen.compile import code_of
+from accel_magic.gpu.host.running import examined
 from accel_magic.gpu.programs import with_budget
 from accel_magic.gpu.verifier import budget
-from accel_magic.gpu.verifier.report import render
+from accel_magic.gpu.verifier.findings import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import AccelMagicError
-from accel_magic.gpu import map_views
-from accel_magic.gpu.shared_memory import PRINTS
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps.shared import PRINTS
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.kernel import own_threads
-from accel_magic.traces.c_layout import CLayout, columns
+from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel.records.c_layout import CLayout, columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from accel_magic.gpu.instrument import Seen
-    from accel_magic.gpu.live_maps import LiveMaps
-    from accel_magic.gpu.shared_memory import Shared
+    from accel_magic.gpu.maps.live import LiveMaps
+    from accel_magic.gpu.maps.shared import Shared
 
 EVERY_S: Final = 0.2
 

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.gpu import objects, prebuilt, sections
-from accel_magic.gpu.host_programs.sides import split
+from accel_magic.gpu.host.kernel_maps import split
+from accel_magic.gpu.program import clang as prebuilt
+from accel_magic.gpu.program import objects, sections
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, judge, verify
-from accel_magic.kernel.compiler import bpf_folder
-from accel_magic.kernel.places import is_binding
+from accel_magic.kernel.bcc.compiler import bpf_folder
+from accel_magic.kernel.load.bindings import is_binding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.model import BpfObject, MapSpec, Per, Program
-    from accel_magic.gpu.places import Attach
+    from accel_magic.gpu.program.model import BpfObject, MapSpec, Per, Program
+    from accel_magic.gpu.program.sections import Attach
     from accel_magic.gpu.verifier.findings import Verdict
 
 Verify = Literal["strict", "warn", "off"]

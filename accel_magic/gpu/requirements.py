@@ -9,7 +9,7 @@ from typing import Final
 
 from accel_magic import own_python
 from accel_magic.errors import MachineError
-from accel_magic.gpu.clang import find_clang
+from accel_magic.gpu.program.clang import find_clang
 
 _PACKAGES: Final = ("llvmlite", "nvidia-nvjitlink")
 _OPTIONAL: Final = ("nvidia-cuda-nvrtc", "triton", "numba-cuda")
@@ -51,7 +51,7 @@ class Gpus:
 
 def look_for_gpus() -> Gpus:
     """Ask the NVIDIA driver which GPUs `--device cuda` could use, in a process of its own."""
-    command = own_python.command("accel_magic.gpu.cuda")
+    command = own_python.command("accel_magic.devices.cuda")
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

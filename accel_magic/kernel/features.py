@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import syscalls
+from accel_magic.kernel import bpf as syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -282,11 +282,11 @@ def tracefs_error() -> MachineError | None:
 
 def bcc_error() -> MachineError | None:
     """BCC not installed here, where it is needed."""
-    from accel_magic.kernel import compiler
+    from accel_magic.kernel.bcc import compiler
 
     if os.environ.get(compiler.ELSEWHERE):
         return None  # it is another machine's, which says so itself when it has none
-    from accel_magic.kernel.find_bcc import find_bcc
+    from accel_magic.kernel.bcc.find import find_bcc
 
     try:
         find_bcc()

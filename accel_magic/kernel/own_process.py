@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from accel_magic.kernel import scope
-from accel_magic.traces.recording import OwnProcess
+from accel_magic.kernel.attach import scope
+from accel_magic.recording.recording import OwnProcess
 
 _WITH_SYMBOL: Final = 1  # RTLD_DL_SYMENT
 _SIZE_AT: Final = 16  # of st_size in Elf64_Sym

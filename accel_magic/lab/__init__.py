@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accel_magic.lab.connection import Completed, GuestProcess
-    from accel_magic.lab.settings import Settings
-    from accel_magic.lab.tracing import trace
-    from accel_magic.lab.vm import Lab
+    from accel_magic.api.lab import trace
+    from accel_magic.lab.vm.connection import Completed, GuestProcess
+    from accel_magic.lab.vm.lab import Lab
+    from accel_magic.lab.vm.settings import Settings
 
 __all__ = ["Completed", "GuestProcess", "Lab", "Settings", "trace"]
 

@@ -7,16 +7,16 @@ from typing import Any
 
 from traitlets import TraitError
 
+from accel_magic.analysis.flame import stacks as cells
 from accel_magic.errors import ProbeError
-from accel_magic.flames import cells
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.magics import flame_options, gpu_options
+from accel_magic.magics import flame as flame_options
+from accel_magic.magics import gputrace as gpu_options
 from accel_magic.magics.flame import Flame, cells_of
 from accel_magic.magics.gputrace import GpuTrace
-from accel_magic.magics.ktrace import KTrace
-from accel_magic.magics.options import OPTION_NAMES
+from accel_magic.magics.ktrace import OPTION_NAMES, KTrace
 from accel_magic.magics.traced import TracedCells, in_kernel
-from accel_magic.views import ahead
+from accel_magic.views import preload as ahead
 
 _ATTRIBUTE = "_accel_magic_magics"
 _MAGICS = (KTrace, GpuTrace, Flame)
@@ -59,8 +59,8 @@ def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
 
 def unload(shell: Any) -> None:
     """Take the magics away and end the helper processes."""
-    from accel_magic.kernel import compiler
-    from accel_magic.traces import reader
+    from accel_magic.kernel.bcc import compiler
+    from accel_magic.recording.reader import client as reader
 
     for magics in getattr(shell, _ATTRIBUTE, ()):
         if magics in shell.configurables:

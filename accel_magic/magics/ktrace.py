@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
 from traitlets import CaselessStrEnum, Float, Int, Unicode
 
-from accel_magic.api import Options, Trace
+from accel_magic.api import options
+from accel_magic.api.replay import Player
+from accel_magic.api.trace import Options, Trace
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
-from accel_magic.magics.options import Line, parse
+from accel_magic.magics import line as lines
 from accel_magic.magics.traced import TracedCells
-from accel_magic.player import Player
 from accel_magic.probes import bpftrace
-from accel_magic.session import warm_up
+from accel_magic.recording.session import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.block import Steps
+    from accel_magic.api.block import Steps
+    from accel_magic.api.options import Common
+    from accel_magic.magics.line import Parser
     from accel_magic.probes.plan import Plan
-    from accel_magic.views.live import LiveRow
+    from accel_magic.views.live.trace import LiveRow
 
 
 @magics_class
@@ -62,7 +66,7 @@ class KTrace(TracedCells):
         if not common.dry_run:
             warm_up()  # the helper processes come up while the probes are matched
         if chosen.program is not None:
-            from accel_magic.program import ProgramTrace
+            from accel_magic.api.program import ProgramTrace
 
             more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
             program = ProgramTrace(chosen.program, chosen.probes, {**chosen.given, **more})
@@ -72,7 +76,7 @@ class KTrace(TracedCells):
 
     def rows(self, steps: Steps[Any]) -> Callable[[Plan], LiveRow] | None:
         """See `TracedCells.rows`."""
-        from accel_magic.views.live import LiveRow
+        from accel_magic.views.live.trace import LiveRow
 
         shows = isinstance(steps, Trace | Player)  # a program of the user's has no counters to show
         return (lambda plan: LiveRow(plan, banners_of(steps))) if shows else None
@@ -80,7 +84,7 @@ class KTrace(TracedCells):
     @line_magic
     def accel_doctor(self, line: str) -> object:
         """Check what this machine can trace, with the fix for what it cannot; `--xe`: what iaprof needs too."""
-        from accel_magic import doctor
+        from accel_magic.api import doctor
 
         if line.strip() not in ("", "--xe"):
             raise ProbeError(f"%accel_doctor takes `--xe` or nothing: {line.strip()}", fix="%accel_doctor")
@@ -91,3 +95,59 @@ def _dry_run(trace: Trace) -> object:
     from accel_magic.views.dry_run import DryRun
 
     return DryRun.of(trace.prepare())
+
+
+EPILOG = f"""\
+{options.PROBES}
+example
+  %%ktrace tracepoint:syscalls:sys_enter_ioctl latency:uprobe:libc:malloc -o t
+"""
+
+
+def parser() -> Parser:
+    """All options of `%%ktrace`. Options left out are None: defaults come from `%config KTrace`."""
+    result = lines.new_parser(
+        "ktrace",
+        "PROBE [PROBE ...]",
+        "Trace what the cell does, with live counters; returns a TraceResult.",
+        EPILOG,
+    )
+    result.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
+    lines.add_result_options(result)
+    options.add_trace_options(result, traced="the cell", own="this notebook's processes")
+    options.add_program_option(result)
+    options.add_common_options(result, "show matched probes and the generated C; attach and run nothing")
+    return result
+
+
+OPTION_NAMES = lines.option_names(parser())
+
+
+@dataclass(frozen=True)
+class Line:
+    """The parsed line. `given` are the trace options that were written, by the names of `accel_magic.api.trace.Options`."""
+
+    probes: tuple[str, ...]
+    given: dict[str, Any]
+    program: str | None
+    common: Common
+
+
+def parse(line: str) -> Line:
+    """Parse the text after `%%ktrace`.
+
+    Raises:
+        ProbeError: An unknown option, a bad value, or options that do not go together.
+        HelpRequested: `--help`.
+
+    """
+    values = parser().parse_intermixed_args(options.with_kinds(lines.words_of("ktrace", line)))
+    given = options.given_of(values)
+    common = options.common_of("%%ktrace", values, (values.probes, given, values.program))
+    if common.replay is None and not values.probes and values.program is None:
+        raise ProbeError(
+            "%%ktrace: no probe given",
+            fix="e.g. %%ktrace tracepoint:syscalls:sys_enter_ioctl",
+            code="probe.none-given",
+        )
+    return Line(probes=tuple(values.probes), given=given, program=values.program, common=common)

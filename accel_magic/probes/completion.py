@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
-from accel_magic.probes import kernel_functions, libraries, presets, symbols, tracefs, usdt
+from accel_magic.probes import elf as symbols
+from accel_magic.probes import elf as usdt
+from accel_magic.probes import kernel_functions, libraries, presets, tracefs
 from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY
 from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS
 

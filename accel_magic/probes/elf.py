@@ -7,21 +7,26 @@ have limits, a table that lies in a hole of the file is refused, and nothing is 
 from __future__ import annotations
 
 import os
+import re
 import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
 from accel_magic import foreign_files
 from accel_magic.errors import ProbeError
+from accel_magic.probes.globs import is_glob, matcher
+from accel_magic.probes.plan import UNREADABLE, UsdtArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
+
 
 SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
@@ -263,3 +268,244 @@ def _data(stream: BinaryIO, section: Section) -> bytes:
 def _segments(rows: NDArray[np.void]) -> Segments:
     rows = rows[np.lexsort((rows["offset"], rows["file_size"], rows["address"]))]
     return Segments(*(np.ascontiguousarray(rows[name], np.uint64) for name in ("address", "file_size", "offset")))
+
+
+_MOST_TEXT: Final = 1 << 28
+"""Characters of all names of a table."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """One place where functions start: its preferred name, offset in the file, other names, and whether it resolves.
+
+    An `ifunc` is a resolver: it runs once, when the loader picks an implementation, and not at each call.
+    """
+
+    name: str
+    offset: int
+    aliases: tuple[str, ...] = ()
+    ifunc: bool = False
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Function symbols of a file, one entry per name and place, in no particular order.
+
+    `offsets` (names,) uint64 are file offsets; `ifuncs` (names,) bool.
+    """
+
+    names: tuple[str, ...]
+    offsets: NDArray[np.uint64]
+    ifuncs: NDArray[np.bool_]
+
+    @cached_property
+    def _entries_by_name(self) -> dict[str, list[int]]:
+        entries: dict[str, list[int]] = {}
+        for entry, name in enumerate(self.names):
+            entries.setdefault(name, []).append(entry)
+        return entries
+
+    @cached_property
+    def _names_by_offset(self) -> dict[int, list[str]]:
+        names: dict[int, list[str]] = {}
+        for name, offset in zip(self.names, self.offsets.tolist(), strict=True):
+            names.setdefault(offset, []).append(name)
+        return names
+
+    def match(self, pattern: str) -> list[Function]:
+        """Places of which one name matches the glob, sorted by name; names of one place are one entry.
+
+        It goes by the plainest of the names that match; the rest are its aliases.
+        """
+        if is_glob(pattern):
+            matches = matcher(pattern)
+            entries = [entry for entry, name in enumerate(self.names) if matches(name)]
+        else:
+            entries = self._entries_by_name.get(pattern, [])
+        matched: dict[int, list[int]] = {}
+        for entry in entries:
+            matched.setdefault(int(self.offsets[entry]), []).append(entry)
+        found = []
+        for offset, same in matched.items():
+            name = min((self.names[entry] for entry in same), key=_plainness)
+            aliases = sorted(set(self._names_by_offset[offset]) - {name})
+            found.append(Function(name, offset, tuple(aliases), bool(self.ifuncs[same].any())))
+        return sorted(found, key=lambda function: (function.name, function.offset))
+
+
+def functions(path: Path) -> Symbols:
+    """Function symbols of a program or library; kept until the file changes.
+
+    Raises:
+        ProbeError: The file cannot be read or is no 64-bit ELF file.
+
+    """
+    return _functions(*identity(path))
+
+
+@lru_cache(maxsize=64)
+def _functions(path: str, *_identity: int) -> Symbols:
+    file = Path(path)
+    with opened(file) as elf:
+        tables = [_read_table(elf, table) for type_ in (SYMTAB, DYNSYM) if (table := elf.table(type_)) is not None]
+    entries = {entry: None for table in tables for entry in table}
+    if not entries:
+        return Symbols((), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
+    names, offsets, ifuncs = zip(*entries, strict=True)
+    return Symbols(names, np.array(offsets, np.uint64), np.array(ifuncs, np.bool_))
+
+
+def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
+    strings, data = elf.data(elf.sections[section.link]), elf.data(section)
+    table = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
+    kind = table["info"] & 0xF
+    offsets, loaded = elf.executable.file_offsets(table["value"])
+    # Section 0 is "undefined": the symbol lives in another library.
+    wanted = np.isin(kind, FUNCTIONS) & (table["section"] != 0) & loaded
+    wanted &= table["name"] < len(strings)
+    names = _names(strings, table["name"][wanted].tolist())
+    return [
+        (name.partition("@")[0], offset, ifunc)
+        for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == IFUNC).tolist(), strict=True)
+        if name
+    ]
+
+
+def _names(strings: bytes, starts: list[int]) -> list[str]:
+    """Read names; those of a damaged table can overlap, and be larger together than the table."""
+    names, size = [], 0
+    for start in starts:
+        name = name_at(strings, start)
+        names.append(name)
+        size += len(name)
+        if size > _MOST_TEXT:
+            raise ValueError(f"its names have more than {_MOST_TEXT} characters")
+    return names
+
+
+def _plainness(name: str) -> tuple[int, int, str]:
+    return len(name) - len(name.lstrip("_")), len(name), name
+
+
+def no_symbols(path: Path) -> ProbeError:
+    """Make the error for a file without any function symbol."""
+    return ProbeError(
+        f"{path} has no function symbols", why="it is stripped", fix="install the library's unstripped build"
+    )
+
+
+_NOTE_SECTION, _BASE_SECTION = ".note.stapsdt", ".stapsdt.base"
+_NOTE_TYPE, _OWNER = 3, b"stapsdt\0"
+_NOTE = struct.Struct("<III")
+_ADDRESSES = struct.Struct("<QQQ")
+
+
+@dataclass(frozen=True)
+class UsdtProbe:
+    """One location of a probe; inlining and repeated use give a probe several.
+
+    `offset` and `semaphore` (0 = none) are file offsets. An argument that cannot be read is UNREADABLE, so that the
+    others keep their numbers; `argument_text` is the note's own.
+    """
+
+    provider: str
+    name: str
+    offset: int
+    semaphore: int
+    arguments: tuple[UsdtArgument, ...]
+    argument_text: str
+
+
+def probes(path: Path) -> tuple[UsdtProbe, ...]:
+    """USDT probes of a program or library, in the file's order; kept until the file changes.
+
+    Raises:
+        ProbeError: The file cannot be read or is no 64-bit ELF file.
+
+    """
+    return _probes(*identity(path))
+
+
+@lru_cache(maxsize=64)
+def _probes(path: str, *_identity: int) -> tuple[UsdtProbe, ...]:
+    with opened(Path(path)) as elf:
+        notes, base = elf.named(_NOTE_SECTION), elf.named(_BASE_SECTION)
+        data = elf.data(notes) if notes is not None else b""
+        return tuple(_read_notes(elf, data, base.address if base is not None else 0))
+
+
+def _read_notes(elf: Elf, data: bytes, base: int) -> Iterator[UsdtProbe]:
+    at = 0
+    while at + _NOTE.size <= len(data):
+        owner_size, size, type_ = _NOTE.unpack_from(data, at)
+        at += _NOTE.size
+        owner = data[at : at + owner_size]
+        at += _aligned(owner_size)
+        if type_ == _NOTE_TYPE and owner == _OWNER:
+            yield from _read_note(elf, data[at : at + size], base)
+        at += _aligned(size)
+
+
+def _read_note(elf: Elf, note: bytes, base: int) -> Iterator[UsdtProbe]:
+    location, linked_base, semaphore = _ADDRESSES.unpack_from(note)
+    moved = base - linked_base if base and linked_base else 0
+    texts = note[_ADDRESSES.size :].split(b"\0")
+    provider, name, arguments = (text.decode(errors="replace") for text in (texts + [b""] * 3)[:3])
+    addresses = [address + moved if address else 0 for address in (location, semaphore)]
+    offsets, inside = elf.segments.file_offsets(np.array(addresses, np.uint64))
+    if inside[0]:
+        parsed = tuple(parse_argument(text, elf.machine) for text in arguments.split())
+        yield UsdtProbe(provider, name, int(offsets[0]), int(offsets[1]) if semaphore else 0, parsed, arguments)
+
+
+def _aligned(size: int) -> int:
+    return (size + 3) & ~3
+
+
+def _registers() -> dict[str, str]:
+    """Every x86-64 name of a register, or of its low part, to the whole one's name in the kernel's pt_regs."""
+    names = {f"r{n}{part}": f"r{n}" for n in range(8, 16) for part in ("", "d", "w", "b")}
+    for letter in "abcd":
+        names |= dict.fromkeys((f"r{letter}x", f"e{letter}x", f"{letter}x", f"{letter}l"), f"{letter}x")
+    for pair in ("si", "di", "bp", "sp"):
+        names |= dict.fromkeys((f"r{pair}", f"e{pair}", pair, f"{pair}l"), pair)
+    return names
+
+
+_REGISTERS = _registers()
+_NUMBER = r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)"
+_ARGUMENT = re.compile(rf"""
+    (?P<size>-?[1248])@
+    (?: \$(?P<constant>{_NUMBER})
+      | %(?P<register>\w+)
+      | (?P<displacement>{_NUMBER})?
+        \( %(?P<base>\w+) (?:,%(?P<index>\w+)(?:,(?P<scale>[1248]))?)? \)
+    )""", re.VERBOSE | re.ASCII)  # fmt: skip
+
+
+def parse_argument(text: str, machine: str = "EM_X86_64") -> UsdtArgument:
+    """Read one argument's place in the assembler's notation: `-4@%eax`, `8@$5`, `8@-16(%rbp,%rcx,8)`.
+
+    Returns:
+        The place, with registers as pt_regs calls them (`ax` for %rax and %eax); UNREADABLE for anything else, such
+        as `8@symbol(%rip)`, floating-point registers, or another machine than x86-64.
+
+    """
+    found = _ARGUMENT.fullmatch(text)
+    if not found or machine != "EM_X86_64":
+        return UNREADABLE
+    size = int(found["size"])
+    if found["constant"]:
+        return UsdtArgument("constant", size, value=_integer(found["constant"]))
+    if found["register"]:
+        register = _REGISTERS.get(found["register"])
+        return UsdtArgument("register", size, register) if register else UNREADABLE
+    base, index = _REGISTERS.get(found["base"]), _REGISTERS.get(found["index"]) if found["index"] else ""
+    if base is None or index is None:
+        return UNREADABLE
+    displacement = _integer(found["displacement"] or "0")
+    return UsdtArgument("memory", size, base, displacement, index, int(found["scale"] or 1))
+
+
+def _integer(text: str) -> int:
+    return int(text, 16 if "x" in text.lower() else 10)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 import pandas as pd
 
 from accel_magic.errors import ResultError
-from accel_magic.profiles.model import LOSSES
+from accel_magic.recording.profile import LOSSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.probes.plan import Plan
-    from accel_magic.profiles.model import Lost
+    from accel_magic.recording.profile import Lost
     from accel_magic.results.comparison import Comparison
 
 ResultT = TypeVar("ResultT", bound="Result")
@@ -230,7 +230,7 @@ class Result(ABC):
             RecordingError: The file cannot be written.
 
         """
-        from accel_magic.views.page import save
+        from accel_magic.views.html_file import save
 
         return save(
             lambda: self._repr_mimebundle_()["text/html"], path, self._title(), self.machine, started=self.started

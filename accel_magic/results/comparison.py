@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.gpu.frames import GpuFrames
-    from accel_magic.profiles.model import Profile
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.profile import Profile
+    from accel_magic.recording.recording import Recording
 
 
 class Comparison(ABC):
@@ -68,7 +68,7 @@ class Comparison(ABC):
             RecordingError: The file cannot be written.
 
         """
-        from accel_magic.views.page import save
+        from accel_magic.views.html_file import save
 
         return save(lambda: self._repr_mimebundle_()["text/html"], path, "comparison", self._machine())
 
@@ -112,12 +112,12 @@ class TraceComparison(Comparison):
 
     def summary(self) -> str:
         """Both traces' lengths, then the tables of changes."""
-        from accel_magic.views.text import comparison_text
+        from accel_magic.views.trace_text import comparison_text
 
         return comparison_text(self.table, self.families, (self.duration_s, self.baseline_duration_s), self.banners)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.static import comparison_html
+        from accel_magic.views.trace_html import comparison_html
 
         lengths = (self.duration_s, self.baseline_duration_s)
         html = comparison_html(self.table, self.families, lengths, self.banners)
@@ -126,7 +126,7 @@ class TraceComparison(Comparison):
 
 def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison:
     """Set a recording beside its baseline."""
-    from accel_magic.traces.compare import compare
+    from accel_magic.analysis.compare import compare
 
     table, families = compare(recording, baseline)
     ours, theirs = (each.duration_ns / 1e9 if each.timed else np.nan for each in (recording, baseline))
@@ -169,7 +169,7 @@ class ProfileComparison(Comparison):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """The differential graph, `flame` or `icicle`: this profile's widths, red where it grew."""
-        from accel_magic.views import profile
+        from accel_magic.views.flame import profile
 
         return {
             "flame": lambda: profile.comparison_figure(self.profile, self.baseline),
@@ -181,19 +181,19 @@ class ProfileComparison(Comparison):
 
     def summary(self) -> str:
         """What is compared, and the functions that changed most."""
-        from accel_magic.views.profile import comparison_text
+        from accel_magic.views.flame.profile import comparison_text
 
         return comparison_text(self.frames, self.profile, self.baseline)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.profile import comparison_bundle
+        from accel_magic.views.flame.profile import comparison_bundle
 
         return comparison_bundle(self.frames, self.profile, self.baseline)
 
 
 def compare_profiles(profile: Profile, baseline: Profile) -> ProfileComparison:
     """Set a profile beside its baseline."""
-    from accel_magic.profiles.compare import aligned, frames, stacks
+    from accel_magic.analysis.compare_profiles import aligned, frames, stacks
 
     ours, theirs = aligned(profile, baseline)
     return ProfileComparison(frames(ours, theirs), stacks(ours, theirs), ours, theirs)
@@ -232,12 +232,12 @@ class GpuComparison(Comparison):
 
     def summary(self) -> str:
         """What is compared, and each table."""
-        from accel_magic.views.gpu import comparison_text
+        from accel_magic.views.gpu.result import comparison_text
 
         return comparison_text(self._tables(), self.devices, self.banners)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.gpu import comparison_html
+        from accel_magic.views.gpu.result import comparison_html
 
         html = comparison_html(self._tables(), self.devices, self.banners)
         return {"text/plain": self.summary(), "text/html": html}

@@ -6,9 +6,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from accel_magic.flames import tables
-from accel_magic.flames.accelerator import NPU_DRIVER
-from accel_magic.flames.merge import facts_of, merged, profile_of
+from accel_magic.analysis.flame import tables
+from accel_magic.analysis.flame.accelerator import NPU_DRIVER
+from accel_magic.analysis.flame.merge import facts_of, merged, profile_of
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.trace import TraceResult
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.analysis.findings import Findings
-    from accel_magic.flames.facts import FlameFacts
     from accel_magic.probes.plan import Plan
-    from accel_magic.profiles.iaprof.model import IaprofProfile
-    from accel_magic.profiles.model import Profile
-    from accel_magic.profiles.store import Stored
-    from accel_magic.traces.recording import Recording
-    from accel_magic.views.flame_page import FlameTables
+    from accel_magic.recording.flame import FlameFacts
+    from accel_magic.recording.iaprof import IaprofProfile
+    from accel_magic.recording.profile import Profile
+    from accel_magic.recording.profile_store import Stored
+    from accel_magic.recording.recording import Recording
+    from accel_magic.views.flame.result import FlameTables
 
 
 class SampledResult(ProfileResult):
@@ -61,7 +61,7 @@ class SampledResult(ProfileResult):
         return tables.sampled_threads(self.profile)
 
     def _stored(self) -> Stored:
-        from accel_magic.profiles.store import Stored
+        from accel_magic.recording.profile_store import Stored
 
         return Stored(self.profile, "thread sampler", self._iaprof)
 
@@ -76,19 +76,19 @@ class SampledResult(ProfileResult):
 
     def _tables(self) -> FlameTables:
         """What the text and the HTML show."""
-        from accel_magic.views.flame_page import FlameTables
+        from accel_magic.views.flame.result import FlameTables
 
         return FlameTables(self.profile, self.frames, self.threads, xe_samples=_samples_of(self.xe))
 
     def summary(self) -> str:
         """Plain-text result: headline, frames with most weight, threads."""
-        from accel_magic.views.flame_page import flame_text
+        from accel_magic.views.flame.result import flame_text
 
         return flame_text(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.flame_page import bundle
+        from accel_magic.views.flame.result import bundle
 
         return bundle(self._tables())
 
@@ -172,7 +172,7 @@ class FlameResult(ProfileResult):
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
-        from accel_magic.traces.store import save
+        from accel_magic.recording.store import save
 
         return save(self.recording, path)
 
@@ -191,7 +191,7 @@ class FlameResult(ProfileResult):
 
     def _tables(self) -> FlameTables:
         """What the text and the HTML show."""
-        from accel_magic.views.flame_page import FlameTables
+        from accel_magic.views.flame.result import FlameTables
 
         return FlameTables(
             self.profile,
@@ -206,13 +206,13 @@ class FlameResult(ProfileResult):
 
     def summary(self) -> str:
         """Plain-text result: headline, frames with most weight, waits, measured calls, threads."""
-        from accel_magic.views.flame_page import flame_text
+        from accel_magic.views.flame.result import flame_text
 
         return flame_text(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.flame_page import bundle
+        from accel_magic.views.flame.result import bundle
 
         return bundle(self._tables())
 

@@ -10,9 +10,9 @@ import pandas as pd
 
 from accel_magic.analysis.gpu.frames import GpuFrames
 from accel_magic.errors import ResultError
-from accel_magic.gpu import map_history
-from accel_magic.gpu.recording import names_of
-from accel_magic.profiles.model import Lost
+from accel_magic.gpu.maps import history as map_history
+from accel_magic.recording.gpu import names_of
+from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.gpu.timeline import Beside
-    from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.recording.gpu import GpuRecording
     from accel_magic.results.comparison import GpuComparison
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.trace import TraceResult
@@ -180,7 +180,7 @@ class GpuResult(Result):
             ProgramError: It does not read a module: its PTX is newer.
 
         """
-        from accel_magic.gpu.costs import costs
+        from accel_magic.analysis.gpu.costs import costs
 
         return costs(self.recording)
 
@@ -200,7 +200,7 @@ class GpuResult(Result):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """One of each tool that was traced with; `timeline`: host calls, launches, kernels and blocks over time."""
-        from accel_magic.views import gpu_figures
+        from accel_magic.views.gpu import figures as gpu_figures
 
         def of(tool: str) -> Callable[[], Model]:
             return lambda: gpu_figures.tool_figure(tool, self.tools[tool])
@@ -226,7 +226,7 @@ class GpuResult(Result):
                 fix='figure("timeline", beside=...)',
                 code="result.no-beside",
             )
-        from accel_magic.views import gpu_figures
+        from accel_magic.views.gpu import figures as gpu_figures
 
         return gpu_figures.timeline_figure(self.gpu, _beside(beside))
 
@@ -263,7 +263,7 @@ class GpuResult(Result):
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
-        from accel_magic.gpu.store import save
+        from accel_magic.recording.gpu_store import save
 
         return save(self.recording, path)
 
@@ -274,7 +274,7 @@ class GpuResult(Result):
             ResultError: Nothing was called, launched or run.
 
         """
-        from accel_magic.analysis.gpu.perfetto import export
+        from accel_magic.results.perfetto_gpu import export
 
         return export(self.gpu, path)
 
@@ -283,20 +283,20 @@ class GpuResult(Result):
 
     def summary(self) -> str:
         """Plain-text result: what ran, what the tools saw, what was found, what was left out."""
-        from accel_magic.views.gpu import gpu_text
+        from accel_magic.views.gpu.result import gpu_text
 
         return gpu_text(self.gpu)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle."""
-        from accel_magic.views.gpu import gpu_html
+        from accel_magic.views.gpu.result import gpu_html
 
         return {"text/plain": self.summary(), "text/html": gpu_html(self.gpu)}
 
 
 def _beside(other: Result) -> Beside:
     from accel_magic.analysis.gpu.timeline import Beside
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
     recording = getattr(other, "recording", None)
     if not isinstance(recording, Recording):

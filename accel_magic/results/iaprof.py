@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accel_magic.profiles.iaprof.parse import read
-from accel_magic.profiles.iaprof.write import write
+from accel_magic.formats.iaprof.parse import read
+from accel_magic.formats.iaprof.write import write
 from accel_magic.results.profile import ProfileResult
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.stalls import StallTables
-    from accel_magic.profiles.iaprof.model import IaprofProfile
-    from accel_magic.profiles.iaprof.parse import Errors
-    from accel_magic.profiles.store import Stored
+    from accel_magic.formats.iaprof.parse import Errors
+    from accel_magic.recording.iaprof import IaprofProfile
+    from accel_magic.recording.profile_store import Stored
 
 
 class IaprofResult(ProfileResult):
@@ -72,7 +72,7 @@ class IaprofResult(ProfileResult):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """As for every profile, `stalls` (reasons by kernel) and `utilisation` (busy share and frequency) besides."""
-        from accel_magic.views import stalls
+        from accel_magic.views.flame import stalls
 
         return {
             **super()._figures(),
@@ -81,7 +81,7 @@ class IaprofResult(ProfileResult):
         }
 
     def _stored(self) -> Stored:
-        from accel_magic.profiles.store import Stored
+        from accel_magic.recording.profile_store import Stored
 
         return Stored(self.profile, "iaprof", self.iaprof)
 
@@ -91,13 +91,13 @@ class IaprofResult(ProfileResult):
 
     def summary(self) -> str:
         """Plain-text result: headline, notes, frames, reasons and kernels with most samples, findings."""
-        from accel_magic.views.stalls import result_text
+        from accel_magic.views.flame.stalls import result_text
 
         return result_text(self.profile, self.frames, self.stalls)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle."""
-        from accel_magic.views.stalls import bundle
+        from accel_magic.views.flame.stalls import bundle
 
         return bundle(self.profile, self.frames, self.stalls)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
-    from accel_magic.profiles.model import Lost, Profile, Unit
-    from accel_magic.profiles.store import Stored
+    from accel_magic.recording.profile import Lost, Profile, Unit
+    from accel_magic.recording.profile_store import Stored
     from accel_magic.results.comparison import ProfileComparison
 
 
@@ -126,7 +126,7 @@ class ProfileResult(Result):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """`flame` (root below), `icicle` (root on top), `heatmap` (when it happened)."""
-        from accel_magic.views import profile
+        from accel_magic.views.flame import profile
 
         return {
             "flame": lambda: profile.flame_figure(self.profile),
@@ -147,13 +147,13 @@ class ProfileResult(Result):
 
     def to_folded(self, path: str | Path) -> Path:
         """Write folded stacks, one line each: for flame graph tools."""
-        from accel_magic.profiles import folded
+        from accel_magic.formats import folded
 
         return folded.write(self.profile, path)
 
     def to_speedscope(self, path: str | Path) -> Path:
         """Write speedscope's JSON, a profile per thread: for www.speedscope.app."""
-        from accel_magic.profiles import speedscope
+        from accel_magic.formats import speedscope
 
         return speedscope.write(self.profile, path)
 
@@ -164,19 +164,19 @@ class ProfileResult(Result):
             ResultError: The samples have no times.
 
         """
-        from accel_magic.profiles import chrome
+        from accel_magic.formats import chrome
 
         return chrome.write(self.profile, path)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this profile again into one Parquet file; `accel_magic.open` reads it."""
-        from accel_magic.profiles import store
+        from accel_magic.recording import profile_store as store
 
         return store.save(self._stored(), path)
 
     def _stored(self) -> Stored:
         """What `to_parquet` writes; results that hold more than a profile add it here."""
-        from accel_magic.profiles.store import Stored
+        from accel_magic.recording.profile_store import Stored
 
         return Stored(self.profile)
 
@@ -185,12 +185,12 @@ class ProfileResult(Result):
 
     def summary(self) -> str:
         """Plain-text result: headline, notes, frames with most weight."""
-        from accel_magic.views.profile import profile_text
+        from accel_magic.views.flame.profile import profile_text
 
         return profile_text(self.profile, self.frames)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.profile import bundle
+        from accel_magic.views.flame.profile import bundle
 
         return bundle(self.profile, self.frames)

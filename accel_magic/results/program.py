@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from accel_magic.profiles.model import Lost
+from accel_magic.kernel.records import c_layout
+from accel_magic.kernel.records import frames as maps_frames
+from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
-from accel_magic.traces import c_layout, maps_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from accel_magic.kernel.compiler import ProgramMap
-    from accel_magic.kernel.map_reading import MapContent
-    from accel_magic.traces.program_recording import ProgramRecording
+    from accel_magic.kernel.bcc.compiler import ProgramMap
+    from accel_magic.kernel.load.maps import MapContent
+    from accel_magic.recording.program import ProgramRecording
     from accel_magic.views.program import ProgramTables
 
 

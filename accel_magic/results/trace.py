@@ -6,10 +6,10 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.profiles.model import Lost
+from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
-from accel_magic.traces.frames import counts_frame, events_frame, latency_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
+    from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
-    from accel_magic.traces.recording import Recording
     from accel_magic.views.tables import TraceTables
 
 
@@ -222,7 +222,7 @@ class TraceResult(Result):
             from the counter samples (50 ms apart), spread evenly between two samples.
 
         """
-        from accel_magic.traces.rates import rates
+        from accel_magic.analysis.rates import rates
 
         return rates(self.recording, freq)
 
@@ -239,8 +239,8 @@ class TraceResult(Result):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """`hits` per function, `latency` histograms, `rate` over time, a `flame` graph, an NPU's `timeline`."""
-        from accel_magic.views import figures
-        from accel_magic.views.timeline import timeline
+        from accel_magic.views.figures import trace as figures
+        from accel_magic.views.timeline.npu import timeline
 
         return {
             "hits": lambda: figures.hits(self.recording),
@@ -268,7 +268,7 @@ class TraceResult(Result):
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
-        from accel_magic.traces.store import save
+        from accel_magic.recording.store import save
 
         return save(self.recording, path)
 
@@ -279,7 +279,7 @@ class TraceResult(Result):
             ResultError: The trace was imported and has no times.
 
         """
-        from accel_magic.traces.perfetto import export, has_layers
+        from accel_magic.results.perfetto import export, has_layers
 
         npu = self.npu if has_layers(self.recording) else None
         return export(self.recording, path, self.combined_stacks, npu)
@@ -303,12 +303,12 @@ class TraceResult(Result):
 
     def summary(self) -> str:
         """Plain-text result: headline, counts, latencies."""
-        from accel_magic.views.text import summary
+        from accel_magic.views.trace_text import summary
 
         return summary(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.static import bundle
+        from accel_magic.views.trace_html import bundle
 
         return bundle(self._tables())

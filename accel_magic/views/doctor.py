@@ -10,7 +10,7 @@ from accel_magic import terminal
 from accel_magic._version import __version__
 
 if TYPE_CHECKING:
-    from accel_magic.doctor import Check, Report
+    from accel_magic.api.doctor import Check, Report
 
 _WIDTH = 110
 _COLUMN = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
 
 @dataclass(frozen=True)

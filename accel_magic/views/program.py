@@ -10,16 +10,15 @@ import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.views.format import duration_text, exact_text
-from accel_magic.views.frame_tables import frame_table
 from accel_magic.views.headline import Note
-from accel_magic.views.static import LIMIT, STYLE, note_html, table_html
-from accel_magic.views.tables import Table
-from accel_magic.views.text import aligned
+from accel_magic.views.tables import Table, frame_table
+from accel_magic.views.trace_html import LIMIT, STYLE, note_html, table_html
+from accel_magic.views.trace_text import aligned
 
 if TYPE_CHECKING:
-    from accel_magic.kernel.compiler import ProgramMap
-    from accel_magic.kernel.places import Place
-    from accel_magic.traces.program_recording import ProgramRecording
+    from accel_magic.kernel.bcc.compiler import ProgramMap
+    from accel_magic.kernel.load.bindings import Place
+    from accel_magic.recording.program import ProgramRecording
 
 TOP = 15
 BAR_WIDTH = 30

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from accel_magic.demangle import readable
-from accel_magic.profiles.labels import label
+from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.recording.profile import label
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.analysis.npu import Npu
-    from accel_magic.profiles.model import Frame
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.profile import Frame
+    from accel_magic.recording.recording import Recording
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 
@@ -182,3 +182,33 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
         more=len(frame) - len(shown),
         silent=total - len(frame),
     )
+
+
+MOST_COLUMNS: Final = 12
+
+
+def frame_table(frame: pd.DataFrame, limit: int) -> Table:
+    """The first rows and columns of a frame, columns of text to the left."""
+    frame = frame[_texts_first(frame)[:MOST_COLUMNS]]
+    names = sum(not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes)
+    shown = frame.head(limit)
+    columns = [[_cell(value) for value in shown[name]] for name in frame.columns]
+    return Table(
+        heads=tuple(map(str, frame.columns)),
+        rows=tuple(zip(*columns, strict=True)),
+        names=names,
+        more=len(frame) - len(shown),
+    )
+
+
+def _texts_first(frame: pd.DataFrame) -> list[str]:
+    numeric = {name: pd.api.types.is_numeric_dtype(kind) for name, kind in frame.dtypes.items()}
+    return sorted(frame.columns, key=lambda name: numeric[name])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value[:24].hex(" ") + ("…" if len(value) > 24 else "")
+    if isinstance(value, float):
+        return "-" if value != value else f"{value:g}"  # noqa: PLR0124 - NaN
+    return str(value)

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 SCREENSHOTS = ROOT / "build/screenshots"
 LAST_SEEN = ROOT / "build/browser"
 """What each test left on its page: for whoever wonders why it failed."""

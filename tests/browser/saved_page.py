@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from accel_magic.views.bokehjs import bokehjs, figure_html
+from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from tests.browser.conftest import LAST_SEEN
 
 PAGE = "<!doctype html><meta charset=utf-8><body>{}</body>"

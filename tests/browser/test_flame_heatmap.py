@@ -15,7 +15,7 @@ from nbconvert import HTMLExporter
 from accel_magic.results.profile import ProfileResult
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.heatmap import heatmap
-from accel_magic.views.profile import profile_html
+from accel_magic.views.flame.profile import profile_html
 from tests.browser import saved_page
 from tests.browser.heatmap_page import ARGS, CELLS, IMAGES, TITLE, drag, place, ready, told, top_frames
 from tests.support.profiles import PHASES, phases
@@ -181,7 +181,9 @@ def test_the_flame_graph_shows_the_selected_time_only(linked):
 
 
 def test_an_exported_notebook_does_the_same_with_no_kernel(browser, tmp_path, request, monkeypatch):
-    monkeypatch.setattr("accel_magic.views.bokehjs._carrier", None)  # no output of this process carries BokehJS yet
+    monkeypatch.setattr(
+        "accel_magic.views.figures.bokehjs._carrier", None
+    )  # no output of this process carries BokehJS yet
     profile = phases(waits=[WAIT])
     html = profile_html(profile, profile.frame_table())
     output = nbformat.v4.new_output("display_data", {"text/html": html})

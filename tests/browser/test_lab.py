@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from pathlib import Path
 
 import nbformat
 import pytest
 
-from accel_magic.doctor import report
+from accel_magic.api.doctor import report
 from accel_magic.results.profile import ProfileResult
 from tests.browser import heatmap_page
+from tests.support.paths import ROOT
 from tests.support.profiles import training
 
 pytestmark = [
@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}"),
 ]
 
-ROOT = Path(__file__).parents[2]
 LOAD = "%load_ext accel_magic\nimport ctypes, os, time\nlibc = ctypes.CDLL(None)\nheld = ctypes.PyDLL(None)"
 PROBES = "tracepoint:syscalls:sys_enter_getppid latency:tracepoint:syscalls:sys_enter_clock_nanosleep"
 # One getppid and one sleep of 2 ms per turn.

@@ -6,20 +6,20 @@ import json
 import os
 import re
 import time
-from pathlib import Path
 
 import nbformat
 import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.lab
 
 KERNEL = "Python 3 (NPU lab)"
 STATUS = "#jp-main-statusbar"
 FIRST_PROMPT_S = 45
-MEASURED = Path(__file__).parents[2] / "build/lab_kernel.json"
+MEASURED = ROOT / "build/lab_kernel.json"
 RELEASE = "import os\nos.uname().release"
 LOAD = "%load_ext accel_magic\nfrom accel_magic.lab import npu"
 TRACED = "%%ktrace npu -o calls\nwork = npu.load(jobs=200, rate=20)"

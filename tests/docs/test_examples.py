@@ -2,15 +2,14 @@
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel.features import require_tracing
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted(page for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if "```ipython" in page.read_text())
 
 

@@ -1,11 +1,10 @@
 """docs/flame.md says what the code says."""
 
-from pathlib import Path
+from accel_magic.magics.flame import OPTION_NAMES
+from accel_magic.recording.iaprof import REASONS
+from tests.support.paths import ROOT
 
-from accel_magic.magics.flame_options import OPTION_NAMES
-from accel_magic.profiles.iaprof.model import REASONS
-
-PAGE = (Path(__file__).parents[2] / "docs/flame.md").read_text()
+PAGE = (ROOT / "docs/flame.md").read_text()
 
 
 def test_every_option_is_described():

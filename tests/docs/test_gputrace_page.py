@@ -1,7 +1,6 @@
 """The tables of docs/gputrace.md say what the code's own tables say, and its program compiles."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +8,13 @@ import pytest
 import accel_magic
 from accel_magic.analysis.gpu.rules import RULES as FINDINGS
 from accel_magic.gpu import programs
-from accel_magic.gpu.helpers import HELPERS, MapType
+from accel_magic.gpu.program.helpers import HELPERS, MapType
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import findings, promotion, simt
-from accel_magic.magics.gpu_options import OPTION_NAMES
+from accel_magic.magics.gputrace import OPTION_NAMES
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs/gputrace.md").read_text()
+PAGE = (ROOT / "docs/gputrace.md").read_text()
 
 
 @pytest.fixture(scope="module")

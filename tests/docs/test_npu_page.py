@@ -1,16 +1,15 @@
 """The tables of docs/npu.md and docs/npu-findings.md say what the code's own tables say."""
 
-from pathlib import Path
-
 import pytest
 
+from accel_magic.analysis.npu.diagnosis import RULES
 from accel_magic.analysis.npu.phases import PHASES
-from accel_magic.analysis.npu.rules import RULES
 from accel_magic.probes import presets
 from accel_magic.probes.presets import level_zero
 from accel_magic.probes.presets.npu_families import FAMILIES
+from tests.support.paths import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from unittest import mock
 
-from accel_magic.gpu import assemble, standin
-from accel_magic.gpu.standin import build
+from accel_magic.devices import standin
+from accel_magic.devices.standin import build
+from accel_magic.gpu.codegen import assemble
 
 CLOCK = standin.Options(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
 """Its clock is off and runs fast, so that a trace must map it."""

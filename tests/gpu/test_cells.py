@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel_magic.gpu import adapters, map_views, programs
-from accel_magic.gpu.cuda.memory import CudaMemory
+from accel_magic.devices.cuda.memory import CudaMemory
+from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.live_maps import LiveMaps
-from accel_magic.gpu.shared_memory import allocate_all
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps.live import LiveMaps
+from accel_magic.gpu.maps.shared import allocate_all
 from tests.gpu import frameworks
 from tests.gpu.frameworks import SHAPES, answer
 from tests.gpu.memory import Array, call

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import accel_magic
+from accel_magic.devices.cuda.memory import CudaMemory
 from accel_magic.errors import MachineError
-from accel_magic.gpu import clang
-from accel_magic.gpu.cuda.memory import CudaMemory
+from accel_magic.gpu.program import clang
 from tests.gpu import frameworks
 from tests.gpu.frameworks import SHAPES
 from tests.gpu.memory import Array, call

@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from accel_magic import errors
-from accel_magic.api import finish
+from accel_magic.api.trace import finish
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, level_zero, npu
-from accel_magic.lab.settings import Settings
-from accel_magic.lab.vm import Lab
-from accel_magic.traces import handover
+from accel_magic.lab import image, level_zero
+from accel_magic.lab import workloads as npu
+from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.settings import Settings
+from accel_magic.recording import handover
+from tests.support.paths import ROOT
 
 GUEST = Path(__file__).with_name("guest")
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
@@ -178,7 +180,7 @@ def load_program(tmp_path_factory):
 def calls_program(tmp_path_factory):
     """The live tests' program of threads that make system calls: `calls THREADS CALLS`."""
     program = tmp_path_factory.mktemp("programs") / "calls"
-    source = Path(__file__).parents[1] / "live" / "programs" / "calls.c"
+    source = ROOT / "tests" / "live" / "programs" / "calls.c"
     subprocess.run(["gcc", "-O2", "-pthread", "-static", "-o", program, source], check=True)
     return program
 
@@ -246,7 +248,7 @@ def counted(load_program):
 @pytest.fixture(scope="session")
 def live_tests():
     """Run some of the tests of the live engine, to be run in a guest: every kind of probe, filter and column."""
-    folder = Path(__file__).parents[1] / "live"
+    folder = ROOT / "tests" / "live"
     options = ["-q", "-p", "no:cacheprovider", "-o", "timeout=120"]
     return [sys.executable, "-m", "pytest", *options, *(str(folder / name) for name in LIVE_TESTS), "-k", LIVE_NAMES]
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from accel_magic.api import lab as tracing
 from accel_magic.errors import ProbeError
-from accel_magic.lab import tracing
-from accel_magic.lab.npu import Load
+from accel_magic.lab.workloads import Load
 
 ENABLED = "/sys/kernel/tracing/enabled_functions"
 CLONE = re.compile(r"\.(isra|constprop|part)\.\d+$")

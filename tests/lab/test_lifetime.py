@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.lab.settings import Settings
-from accel_magic.lab.vm import Lab
+from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.settings import Settings
 
 KERNEL = "7.2"
 GONE_S = 10.0

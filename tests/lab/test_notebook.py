@@ -2,16 +2,17 @@
 
 import os
 import re
-from pathlib import Path
 from unittest import mock
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.support.paths import ROOT
+
 pytestmark = pytest.mark.lab
 
-FOLDER = Path(__file__).parents[2] / "notebooks"
+FOLDER = ROOT / "notebooks"
 BANNER = "NPU LAB: the real driver on an emulated NPU"
 FIGURES = {"calls": 2, "ioctls": 3, "hang": 2, "wake": 2}
 

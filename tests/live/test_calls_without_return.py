@@ -13,8 +13,8 @@ OFTEN, MORE = 3 * ROOM, 500
 
 @pytest.fixture(autouse=True)
 def _small_table(monkeypatch):
-    monkeypatch.setattr("accel_magic.kernel.attach.MOST_CALLS", ROOM)
-    monkeypatch.setattr("accel_magic.kernel.source.MOST_CALLS", ROOM)
+    monkeypatch.setattr("accel_magic.kernel.attach.engine.MOST_CALLS", ROOM)
+    monkeypatch.setattr("accel_magic.kernel.load.source.MOST_CALLS", ROOM)
 
 
 def latency(result):

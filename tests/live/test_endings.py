@@ -11,8 +11,8 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic import RecordingError, load_ipython_extension, trace, unload_ipython_extension
-from accel_magic.playback import Replay
-from accel_magic.traces import reader
+from accel_magic.api.replay import Replay
+from accel_magic.recording.reader import client as reader
 
 pytestmark = pytest.mark.live
 

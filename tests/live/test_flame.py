@@ -16,9 +16,9 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
-from accel_magic.gpu import standin
-from accel_magic.gpu.simt import Device
-from accel_magic.profiles.model import Kind, State
+from accel_magic.devices import standin
+from accel_magic.devices.sim import Device
+from accel_magic.recording.profile import Kind, State
 from accel_magic.results.flame import FlameResult
 
 pytestmark = pytest.mark.live

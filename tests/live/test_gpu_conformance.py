@@ -14,9 +14,9 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.gpu.model import MapSpec
-from accel_magic.gpu.placement import Placement
-from accel_magic.kernel import syscalls
+from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.program.model import MapSpec
+from accel_magic.kernel import bpf as syscalls
 from tests.support import ebpf
 
 pytestmark = pytest.mark.live

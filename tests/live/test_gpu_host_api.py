@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import accel_magic
+from accel_magic.api import host_calls as host_trace
 from accel_magic.errors import MachineError
-from accel_magic.gpu.host_api import trace as host_trace
 from accel_magic.probes import libraries
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
@@ -244,7 +244,7 @@ def test_a_trace_that_is_not_started_for_another_reason_leaves_nothing(driver, m
     def refuse(*_, **__):
         raise MachineError("no memory")
 
-    monkeypatch.setattr("accel_magic.gpu.trace.allocate_all", refuse)
+    monkeypatch.setattr("accel_magic.api.gputrace.allocate_all", refuse)
     with pytest.raises(MachineError, match="no memory"):
         traced(driver.run_all)
 

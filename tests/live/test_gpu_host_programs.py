@@ -15,11 +15,14 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, ProgramError
-from accel_magic.gpu import clang, map_views, programs
+from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.host_programs.running import HostPrograms
-from accel_magic.kernel.linker import Linker
-from accel_magic.kernel.maps import possible_cpus
+from accel_magic.gpu.host.running import HostPrograms
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.program import clang
+from accel_magic.kernel.attach.links import Linker
+from accel_magic.kernel.load.maps import possible_cpus
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
 
@@ -748,7 +751,7 @@ def test_hits_after_detaching_do_not_count_and_missed_ones_are_told(
 
 
 def test_what_reading_the_maps_calls_itself_does_not_count(source, library, work, monkeypatch, nothing_attached):
-    from accel_magic.gpu import trace as module
+    from accel_magic.api import gputrace as module
 
     real = module.recording_of
     monkeypatch.setattr(module, "recording_of", lambda *given, **named: work.many(5) and real(*given, **named))
@@ -759,7 +762,7 @@ def test_what_reading_the_maps_calls_itself_does_not_count(source, library, work
 
 
 def test_a_trace_that_fails_while_attaching_leaves_nothing(source, library, left_behind, monkeypatch):
-    from accel_magic.gpu.host_programs import running
+    from accel_magic.gpu.host import running
 
     def fail(*_):
         raise ProbeError("cannot", fix="at all")
@@ -784,11 +787,11 @@ def test_the_magics_line_binds_programs_of_a_file(source, library, notebook):
     assert notebook("print(t.maps['am_stamps']['value'].tolist()[1])").text == "5\n"
 
 
-NATIVE = Path(__file__).parents[1] / "unit" / "gpu" / "standin"
+NATIVE = ROOT / "tests" / "unit" / "devices" / "standin"
 
 
 def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path, nothing_attached):
-    from accel_magic.gpu.standin import build
+    from accel_magic.devices.standin import build
 
     driver, binary = build.library(), tmp_path / "native"
     subprocess.run(["cc", "-o", binary, NATIVE / "native.c", driver], check=True)
@@ -806,7 +809,7 @@ def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path,
     assert 0 < delay == began - then < t.result.recording.duration_ns
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "gputrace.md"
+PAGE = ROOT / "docs" / "gputrace.md"
 
 
 def test_the_pages_program_tells_a_delay_for_each_launch(library, work, tmp_path, nothing_attached):

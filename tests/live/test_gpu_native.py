@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 import accel_magic
+from accel_magic.devices import standin
+from accel_magic.devices.sim import Device
 from accel_magic.errors import MachineError
-from accel_magic.gpu import clang, standin
-from accel_magic.gpu.simt import Device
+from accel_magic.gpu.program import clang
 from tests.unit.gpu.native.conftest import PTX, compiled
 
 pytestmark = pytest.mark.live

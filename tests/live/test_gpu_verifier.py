@@ -8,14 +8,14 @@ import os
 import random
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Alu, DataReference, MapReference
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Alu, DataReference, MapReference
 from accel_magic.gpu.verifier import safety
-from accel_magic.kernel import syscalls
+from accel_magic.kernel import bpf as syscalls
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
 
@@ -47,7 +47,7 @@ ONLY_THE_KERNEL = (
 
 
 def _beside_the_unit_tests(name):
-    path = Path(__file__).parents[1] / "unit" / "gpu" / "verifier" / f"{name}.py"
+    path = ROOT / "tests" / "unit" / "gpu" / "verifier" / f"{name}.py"
     specification = importlib.util.spec_from_file_location(f"verifier_{name}", path)
     module = importlib.util.module_from_spec(specification)
     sys.modules[f"verifier_{name}"] = module

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from accel_magic import MachineError, RecordingError, trace
-from accel_magic.api import Options
-from accel_magic.kernel import compiler
+from accel_magic.api.trace import Options
+from accel_magic.kernel.bcc import compiler
+from accel_magic.recording import handover
+from accel_magic.recording.session import LiveSession
 from accel_magic.results.trace import TraceResult
-from accel_magic.session import LiveSession
-from accel_magic.traces import handover
 
 pytestmark = pytest.mark.live
 
@@ -57,7 +57,7 @@ def test_only_a_fresh_recording_can_be_handed_over(recorded, tmp_path):
     recording, _ = recorded
     saved = TraceResult(recording).to_parquet(tmp_path / "saved.parquet")
 
-    from accel_magic.traces.store import load
+    from accel_magic.recording.store import load
 
     with pytest.raises(TypeError, match="just been made"):
         handover.write(load(saved), tmp_path / "other")

@@ -11,8 +11,7 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic import load_ipython_extension, trace, unload_ipython_extension
-from accel_magic.gpu.playback import GpuReplay
-from accel_magic.playback import Replay
+from accel_magic.api.replay import GpuReplay, Replay
 from tests.every_step import interrupt_at, steps_that_raise
 
 pytestmark = pytest.mark.live

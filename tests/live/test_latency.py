@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accel_magic import trace
-from accel_magic.traces import buckets
+from accel_magic.kernel import buckets
 
 pytestmark = pytest.mark.live
 

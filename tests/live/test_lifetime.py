@@ -54,7 +54,7 @@ def test_while_a_trace_runs_its_programs_maps_and_links_are_in_the_kernel_and_af
 
 def test_a_failure_while_attaching_leaves_nothing(build, left_behind, monkeypatch):
     from accel_magic import MachineError
-    from accel_magic.kernel import syscalls
+    from accel_magic.kernel import bpf as syscalls
 
     def refuse(*_, **__):
         raise PermissionError(1, "Operation not permitted")
@@ -135,7 +135,7 @@ def test_a_killed_holder_leaves_nothing_in_the_kernel_and_no_helper_processes(in
 
 
 def test_a_killed_compiler_is_started_again():
-    from accel_magic.kernel import compiler
+    from accel_magic.kernel.bcc import compiler
 
     pid = compiler.start()
     os.kill(pid, signal.SIGKILL)
@@ -330,7 +330,7 @@ def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were
 
 def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path):
     import accel_magic
-    from accel_magic.traces import reader
+    from accel_magic.recording.reader import client as reader
 
     program = tmp_path / "count.bpf.c"
     program.write_text(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import accel_magic
-from accel_magic.probes import match
+from accel_magic.probes import matching as match
 from accel_magic.probes.plan import Plan
 
 SOURCE = """
@@ -133,7 +133,7 @@ def totals_of(library, probe, monkeypatch, **options):
 
         return Plan(**{**vars(plan), "points": tuple(replace(point, total="size") for point in plan.points)})
 
-    monkeypatch.setattr("accel_magic.api.make_plan", with_total)
+    monkeypatch.setattr("accel_magic.api.trace.make_plan", with_total)
     code, path = library
     with accel_magic.trace(probe.format(path), args="size=arg1[0]:u64", **options) as t:
         code.run(5)

@@ -15,12 +15,13 @@ import pytest
 
 import accel_magic
 from accel_magic import MachineError, ProbeError, ProgramError, TraceStateError, trace, trace_program
-from accel_magic.kernel import map_reading
-from accel_magic.kernel.maps import possible_cpus
+from accel_magic.kernel.load import maps as map_reading
+from accel_magic.kernel.load.maps import possible_cpus
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
 
-EXAMPLES = Path(__file__).parents[2] / "bpf" / "examples"
+EXAMPLES = ROOT / "bpf" / "examples"
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 
 # leaf(int32_t i - 5, uint64_t (1 << 40) + i, const char *"even" or "odd") returns 5 - i.

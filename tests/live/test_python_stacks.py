@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.kernel.python_layout import MOST_FRAMES
-from accel_magic.kernel.python_names import GONE
-from accel_magic.probes.match import make_plan
-from accel_magic.profiles.model import Frame, Kind
-from accel_magic.session import LiveSession
+from accel_magic.kernel.stacks.python_layout import MOST_FRAMES
+from accel_magic.kernel.stacks.python_names import GONE
+from accel_magic.probes.matching import make_plan
+from accel_magic.recording.profile import Frame, Kind
+from accel_magic.recording.session import LiveSession
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError, RecordingError, trace
-from accel_magic.api import Options
+from accel_magic.api.trace import Options
 from accel_magic.kernel import features
-from accel_magic.kernel.source import generate
+from accel_magic.kernel.load.source import generate
+from accel_magic.magics.ktrace import parse
 from accel_magic.magics.line import HelpRequested
-from accel_magic.magics.options import parse
 
 pytestmark = pytest.mark.live
 
@@ -62,7 +62,7 @@ GETPPID = "t:syscalls:sys_enter_getppid"
     ],
 )
 def test_bad_input_is_a_typed_error_with_a_fix_and_attaches_nothing(probes, options, error, words, monkeypatch):
-    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     with pytest.raises(AccelMagicError) as caught, trace(*probes, **options):
         pytest.fail("the block must not run")
 
@@ -80,7 +80,7 @@ def test_an_unknown_option_of_the_python_call_is_refused_by_name():
 @pytest.mark.skipif(features.has_kprobes(), reason="this kernel has kprobes")
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read", "kretprobe:vfs_*", "latency:kprobe:vfs_read", "intel_vpu:ivpu_*"])
 def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypatch):
-    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     with pytest.raises(MachineError) as caught, trace(probe):
         pytest.fail("the block must not run")
 
@@ -193,7 +193,8 @@ def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):
 
 
 def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
-    from accel_magic.kernel import link, syscalls
+    from accel_magic.kernel import bpf as syscalls
+    from accel_magic.kernel.load import relocation as link
 
     # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint's record is that long.
     code = bytes.fromhex("7910007f00000000") + bytes.fromhex("9500000000000000")

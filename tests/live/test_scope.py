@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic import ProbeError, demangle, trace
-from accel_magic.kernel import compiler
-from accel_magic.traces import reader
+from accel_magic import ProbeError, trace
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.symbols import demangle
+from accel_magic.recording.reader import client as reader
 
 pytestmark = pytest.mark.live
 

@@ -114,7 +114,7 @@ def test_leaving_the_shell_from_the_cell_takes_the_probes_down(shell, left_behin
 
 
 def test_a_syntax_error_attaches_nothing_and_points_at_the_users_line(shell, ipython, monkeypatch):
-    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     before = accel_magic.last
     done, printed = shell(f"{HEAD}\nnever_run = 1\ny = (")
 
@@ -126,7 +126,7 @@ def test_a_syntax_error_attaches_nothing_and_points_at_the_users_line(shell, ipy
 
 
 def test_await_at_top_level_is_refused_before_anything_is_attached(shell, monkeypatch):
-    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     done, printed = shell(f"{HEAD}\nimport asyncio\nawait asyncio.sleep(0)")
 
     assert isinstance(done.error_in_exec, TraceStateError)
@@ -172,7 +172,7 @@ def test_braces_and_dollars_in_the_line_are_taken_as_written(shell, ipython):
 
 
 def test_dry_run_shows_places_and_program_and_attaches_nothing(shell, monkeypatch, ipython):
-    monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     ipython.user_ns.pop("ran", None)
     done, printed = shell(f"{HEAD} latency:uprobe:libc:usleep --dry-run\nran = True")
 

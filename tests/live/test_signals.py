@@ -8,7 +8,9 @@ import time
 import pytest
 
 from accel_magic import trace
-from accel_magic.kernel import features, shared_functions, syscalls
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import features
+from accel_magic.kernel.load import shared_functions
 
 pytestmark = pytest.mark.live
 

@@ -15,15 +15,18 @@ import pytest
 
 from accel_magic import open as open_result
 from accel_magic import trace
-from accel_magic.api import Options
-from accel_magic.kernel import features, shared_functions, stack_maps, stack_watch
-from accel_magic.kernel.attach import KernelEngine
-from accel_magic.kernel.source import generate
+from accel_magic.api.trace import Options
+from accel_magic.kernel import features
+from accel_magic.kernel.attach.engine import KernelEngine
+from accel_magic.kernel.load import shared_functions
+from accel_magic.kernel.load.source import generate
+from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.stacks import watch as stack_watch
 from accel_magic.probes.plan import Capture
-from accel_magic.profiles.model import Kind
+from accel_magic.recording import handover
+from accel_magic.recording.profile import Kind
+from accel_magic.recording.session import LiveSession
 from accel_magic.results.trace import TraceResult
-from accel_magic.session import LiveSession
-from accel_magic.traces import handover
 
 pytestmark = pytest.mark.live
 

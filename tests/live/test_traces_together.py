@@ -292,7 +292,7 @@ def test_launches_say_which_thread_made_them_in_this_process_and_in_its_children
         "    print(threading.get_native_id(), flush=True)\n"
         "thread = threading.Thread(target=work); thread.start(); thread.join(); work()"
     )
-    where = str(Path(__file__).parents[1] / "unit/gpu/standin")
+    where = str(Path(__file__).parents[1] / "unit/devices/standin")
     with gpu(save=tmp_path / "g.parquet") as g:
         for thread in threads:
             thread.start()
@@ -344,7 +344,7 @@ def test_launches_and_events_are_on_one_base_of_time(launch):
 
 def test_an_event_in_the_middle_of_a_launch_knows_it(launch, monkeypatch):
     """On the CPU device a launch runs in the thread that asks for it, so that a call can be put into it."""
-    from accel_magic.gpu.simt import Device
+    from accel_magic.devices.sim import Device
 
     run = Device.launch
 

@@ -79,7 +79,7 @@ import os, sys, accel_magic
 result = accel_magic.replay(sys.argv[1])
 print(result.hits, len(result.events), result.latency["count"].item())
 print(str(result).splitlines()[0])
-compiler = sys.modules.get("accel_magic.kernel.compiler")
+compiler = sys.modules.get("accel_magic.kernel.bcc.compiler")
 assert compiler is None or not compiler._servers
 """
     copy = "/tmp/accel_magic_replayed.parquet"

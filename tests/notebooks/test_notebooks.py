@@ -6,16 +6,15 @@ import os
 import re
 import time
 from functools import cache
-from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 import accel_magic
-from accel_magic.doctor import report
+from accel_magic.api.doctor import report
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
 NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path != GPUTRACE]  # it needs no machine
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
@@ -26,7 +25,7 @@ FLAME = ROOT / "notebooks/flame.ipynb"
 MAGICS = ("%%ktrace", "%%flame")
 RECORDINGS = sorted((ROOT / "notebooks/recordings").glob("*.parquet"))
 # Replaces the notebook's question whether this machine can be traced.
-NOTHING_CAN_BE_TRACED = "import accel_magic.doctor\naccel_magic.doctor.Report.exit_status = 1"
+NOTHING_CAN_BE_TRACED = "import accel_magic.api.doctor\naccel_magic.doctor.Report.exit_status = 1"
 
 
 def executed(path, *first):

@@ -14,14 +14,14 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError, ProgramError
-from accel_magic.gpu import isa
-from accel_magic.gpu.model import Function, Program
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.model import Function, Program
 from tests.support.host_device import compile_programs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.isa import Code, Instruction
+    from accel_magic.gpu.program.isa import Code, Instruction
 
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 

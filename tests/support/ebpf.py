@@ -8,9 +8,9 @@ import struct
 from itertools import accumulate
 from typing import NamedTuple
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.model import Function, Program
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
+from accel_magic.gpu.program.model import Function, Program
 from tests.support.conformance import program_of
 
 ARITHMETIC = {

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import context, llvm
-from accel_magic.gpu.lowering import Target, lower_all, probe_name
-from accel_magic.gpu.placement import Placement
+from accel_magic.gpu.codegen import llvm
+from accel_magic.gpu.codegen.lowering import Target, lower_all, probe_name
+from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.program import context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.model import MapSpec, Per, Program
 
 NOWHERE: Final = Placement(bases=(), threads=1, losses=0, printk=0)
 """The placement of programs without maps."""

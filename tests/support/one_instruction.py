@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from accel_magic.gpu.simt import Device
+from accel_magic.devices.sim import Device
 
 HEAD = ".version 8.6\n.target sm_80\n.address_size 64\n"
 DTYPES = {

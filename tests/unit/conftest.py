@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from accel_magic.kernel import buckets
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
-from accel_magic.traces import buckets
-from accel_magic.traces.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 MACHINE = {
     "kernel": "6.18.0-test",

@@ -75,7 +75,7 @@ def test_views_are_loaded_by_the_methods_that_draw_a_result_and_by_the_command_l
     allowed = [one for one in all_of_them if one[2] in (LOADERS if one[0] == "__init__.py" else SHOWS)]
 
     assert [one for one in all_of_them if one not in allowed] == []
-    assert ("results/trace.py", "accel_magic.views.figures", "_figures") in allowed
+    assert ("results/trace.py", "accel_magic.views.figures.trace", "_figures") in allowed
 
 
 def test_nothing_below_results_knows_them_not_even_by_type():

@@ -5,11 +5,10 @@ import importlib.util
 import json
 import math
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,11 +5,12 @@ import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
+from tests.support.paths import ROOT
+
+SCRIPT = ROOT / "tools" / "gpu_check"
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest">
 <testcase classname="tests.gpu.test_tools" name="test_a"/>
 <testcase classname="tests.gpu.test_tools" name="test_b"/>
@@ -94,8 +95,8 @@ def test_what_is_carried_is_there(script):
 
 
 def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatch):
+    from accel_magic.devices.cuda import gpus
     from accel_magic.errors import MachineError
-    from accel_magic.gpu.cuda import gpus
     from benchmarks import run
 
     def chosen():
@@ -108,7 +109,7 @@ def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatc
 
 
 def test_benchmarks_of_a_gpu_refuse_the_simulated_one(capsys, monkeypatch):
-    from accel_magic.gpu.cuda import gpus
+    from accel_magic.devices.cuda import gpus
     from benchmarks import run
 
     simulated = gpus.Gpu(0, "CPU device (simulated)", "sm_80", 4, "")

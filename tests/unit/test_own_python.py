@@ -13,12 +13,15 @@ import accel_magic
 from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.gpu import requirements
-from accel_magic.lab import command_line, npu, tools
-from accel_magic.lab.settings import Settings
-from accel_magic.traces import reader
+from accel_magic.lab import workloads as npu
+from accel_magic.lab.vm import qemu as command_line
+from accel_magic.lab.vm import settings as tools
+from accel_magic.lab.vm.settings import Settings
+from accel_magic.recording.reader import client as reader
+from tests.support.paths import ROOT
 
 PACKAGE = Path(accel_magic.__file__).parent
-RECORDING = Path(__file__).parents[2] / "notebooks" / "recordings" / "quickstart-single.parquet"
+RECORDING = ROOT / "notebooks" / "recordings" / "quickstart-single.parquet"
 HIDING = ("platform", "json", "socket", "struct", "subprocess", "dataclasses", "numpy", "accel_magic")
 
 
@@ -49,7 +52,7 @@ def test_modules_beside_the_notebook_do_not_run_in_other_helpers(planted, tmp_pa
     device = command_line.device(Settings(), socket=tmp_path / "s", log=tmp_path / "l", statistics=tmp_path / "j")
     for command in (
         [*device[:4], "--help"],
-        own_python.command("accel_magic.lab.npu", "--help"),
+        own_python.command("accel_magic.lab.workloads", "--help"),
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert planted() == [], command
@@ -85,7 +88,7 @@ def test_another_package_of_this_name_on_the_search_path_does_not_run(tmp_path, 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     done = subprocess.run(
-        own_python.command("accel_magic.lab.npu", "--help"), capture_output=True, text=True, check=False
+        own_python.command("accel_magic.lab.workloads", "--help"), capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -96,7 +99,7 @@ def test_the_search_path_of_the_user_is_the_helpers_too(tmp_path, monkeypatch):
     (tmp_path / "numpy" / "__init__.py").write_text("raise SystemExit('the numpy of the user')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    command = own_python.command("accel_magic.traces.reader_process", "0", "0")
+    command = own_python.command("accel_magic.recording.reader.process", "0", "0")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.stderr.strip() == "the numpy of the user"

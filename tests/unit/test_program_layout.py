@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.traces.c_layout import columns, event_layout, value_layout
+from accel_magic.kernel.records.c_layout import columns, event_layout, value_layout
 
 
 def decoded(layout, *rows):

@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.traces.maps_frames import ring_frame
-from accel_magic.traces.mixed_rings import record_starts
+from accel_magic.kernel.records.frames import ring_frame
+from accel_magic.kernel.records.rings import record_starts
 
 BUSY, DISCARD = 1 << 31, 1 << 30
 

@@ -15,4 +15,4 @@ def test_a_star_import_replaces_no_builtin():
 
 
 def test_opening_a_recording_is_still_called_open():
-    assert accel_magic.open is importlib.import_module("accel_magic.opening").open_result
+    assert accel_magic.open is importlib.import_module("accel_magic.api.open").open_result

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 SCRIPT = """\
 import accel_magic
 from accel_magic import TraceResult, trace
@@ -58,9 +59,9 @@ def test_the_wheel_holds_what_a_trace_needs_and_says_that_it_is_typed(wheel):
         "accel_magic/py.typed",
         "accel_magic/bpf/kernel/probe.bpf.c",
         "accel_magic/bpf/gpu/memtrace.bpf.o",
-        "accel_magic/kernel/headers/include/linux/types.h",
+        "accel_magic/kernel/bcc/headers/include/linux/types.h",
         "accel_magic/views/flame/flame.js",
-        "accel_magic/lab/npu_load.c",
+        "accel_magic/lab/workloads/npu_load.c",
     } <= names
 
 

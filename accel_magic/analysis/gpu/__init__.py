@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from accel_magic.analysis.findings import SEVERITIES, Findings
 from accel_magic.analysis.gpu.checks import CHECKS
+from accel_magic.analysis.gpu.processes import together
 from accel_magic.analysis.gpu.rules import RULES
 from accel_magic.analysis.gpu.tables import TABLES
-from accel_magic.demangle import readable
-from accel_magic.gpu.processes import together
+from accel_magic.kernel.symbols.demangle import readable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from accel_magic.gpu import map_views, processes
-from accel_magic.gpu.recording import API, names_of
+from accel_magic.analysis.gpu import processes
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.recording.gpu import API, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.analysis.findings import Findings
-    from accel_magic.gpu.recording import GpuRecording
+    from accel_magic.recording.gpu import GpuRecording
 
 
 class GpuFrames:

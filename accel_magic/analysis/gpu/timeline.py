@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.gpu.frames import GpuFrames
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
 TIMELINE: Final = {
     "time_ns": "int64",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
 
 class Npu:
@@ -143,16 +143,16 @@ class Npu:
 
         With `start_ns` and `end_ns`, ns since the start, only of that stretch.
         """
-        from accel_magic.views.timeline import timeline
+        from accel_magic.views.timeline.npu import timeline
 
         return timeline(self, start_ns, end_ns)
 
     def __repr__(self) -> str:
-        from accel_magic.views.npu import summary
+        from accel_magic.views.npu.result import summary
 
         return summary(self)
 
     def _repr_html_(self) -> str:
-        from accel_magic.views.npu import html
+        from accel_magic.views.npu.result import html
 
         return html(self)

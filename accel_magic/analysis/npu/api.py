@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.npu.contexts import NONE
-from accel_magic.analysis.npu.layer_names import API, FENCE, IOCTL, IPC, LAYERS
-from accel_magic.analysis.npu.layers import layers
-from accel_magic.analysis.npu.links import ENDS_WAIT, RECEIVE, STARTS_WAIT, WAIT
+from accel_magic.analysis.npu.families import API, FENCE, IOCTL, IPC, LAYERS
+from accel_magic.analysis.npu.layers import ENDS_WAIT, RECEIVE, STARTS_WAIT, WAIT, layers
 from accel_magic.analysis.npu.objects import SUBMITS
 from accel_magic.analysis.npu.threads import signed32
 from accel_magic.probes.presets import level_zero

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
+from accel_magic.probes.presets import npu_families as of_npu
 from accel_magic.probes.presets.npu_families import family_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from accel_magic.analysis.npu.trace import NpuTrace
+
 
 _NS_PER_S = 1e9
 
@@ -34,3 +39,39 @@ def families(trace: NpuTrace) -> pd.DataFrame:
     table.insert(1, "share", table["hits"] / total if total else np.nan)
     table.insert(2, "rate", table["hits"] / seconds if seconds else np.nan)
     return table.sort_values("hits", ascending=False, kind="stable")
+
+
+LAYERS: Final = ("API", "ioctl", "driver", "IPC", "interrupt", "fence")
+"""From the program's own call to the end of a job."""
+API, IOCTL, DRIVER, IPC, INTERRUPT, FENCE = range(len(LAYERS))
+LEFT_OUT: Final = -1
+
+_OF_FAMILY: Final = {
+    of_npu.API: API,
+    of_npu.IPC: IPC,
+    of_npu.JSM: IPC,
+    of_npu.INTERRUPT: INTERRUPT,
+    of_npu.FENCE: FENCE,
+    of_npu.OTHER: LEFT_OUT,
+}
+_IOCTL: Final = re.compile(r"\w+_ioctl")
+# Tracepoints ask for these to print themselves: what they tell is that somebody traces.
+_BY_TRACING: Final = re.compile(r"ivpu_fence_get_\w+_name|ivpu_jsm_msg_type_to_str")
+_TRACEPOINTS: Final = {"job": "vpu:job", "jsm": "vpu:jsm", "pm": "vpu:pm"}
+
+
+def layer_of(name: str) -> int:
+    """Place in `LAYERS` of a plain name; -1 for what is no step: other drivers' functions, and what tracing calls."""
+    if _BY_TRACING.fullmatch(name):
+        return LEFT_OUT
+    return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(of_npu.family_of(name), DRIVER)
+
+
+def layer_codes(trace: NpuTrace) -> NDArray[np.int8]:
+    """(names,) int8: layer of each of the trace's functions."""
+    return np.array([layer_of(name) for name in trace.names], np.int8)
+
+
+def shown_name(name: str) -> str:
+    """Name of a step: tracepoints of the driver with their category, which is no function's name."""
+    return _TRACEPOINTS.get(name, name)

@@ -14,15 +14,13 @@ import pandas as pd
 
 from accel_magic.analysis.npu.objects import refused
 from accel_magic.analysis.npu.threads import NONE, answers, captured, inside, nullable, signed32
-from accel_magic.analysis.npu.tracks import ABORTS, FENCE_DONE, JOB_POINT, answers_of_firmware, find_tracks
-from accel_magic.analysis.npu.waits import find_waits
+from accel_magic.analysis.npu.tracks import ABORTS, FENCE_DONE, JOB_POINT, answers_of_firmware, find_tracks, find_waits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.npu.trace import NpuTrace
-    from accel_magic.analysis.npu.tracks import Tracks
-    from accel_magic.analysis.npu.waits import Waits
+    from accel_magic.analysis.npu.tracks import Tracks, Waits
 
     Rows = NDArray[np.intp]
 

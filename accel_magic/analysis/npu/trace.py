@@ -12,7 +12,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
 
 def plain_name(function: str) -> str:

@@ -13,15 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.adapters.importing import on_import
+from accel_magic.gpu.adapters.patching import on_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from accel_magic.devices.sim import Device as Simulated
     from accel_magic.gpu.adapters.simulated import Device
-    from accel_magic.gpu.model import SourceLine
-    from accel_magic.gpu.simt import Device as Simulated
+    from accel_magic.gpu.program.model import SourceLine
 
 CPU_DEVICE: Final = "CPU device (simulated)"
 """How texts name the simulated device, always."""

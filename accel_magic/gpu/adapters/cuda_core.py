@@ -9,9 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.gpu.adapters import Launch
-from accel_magic.gpu.adapters.patching import absent, substituted
+from accel_magic.gpu.adapters.patching import (
+    GRAPH,
+    OLDER,
+    absent,
+    allow_shared,
+    assembled,
+    called_by,
+    recorded,
+    rewritten,
+    substituted,
+)
 from accel_magic.gpu.adapters.simulated import three
-from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, assembled, called_by, recorded, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

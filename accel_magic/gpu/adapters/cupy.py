@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.gpu.adapters import CPU_DEVICE, Launch
-from accel_magic.gpu.adapters.entries import architecture
-from accel_magic.gpu.adapters.patching import absent, replaced, substituted
+from accel_magic.gpu.adapters.patching import GRAPH, SHARED_LIMIT, absent, replaced, rewritten, substituted
 from accel_magic.gpu.adapters.simulated import three
-from accel_magic.gpu.adapters.twins import GRAPH, SHARED_LIMIT, rewritten
+from accel_magic.ptx.entries import architecture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,7 +148,7 @@ class _Cell:
             if method == "ptx":
                 return (text or ptx).encode(), mapping
             # Not left to the driver: it may be older than the compiler, and not know its version of PTX.
-            from accel_magic.gpu.assemble import assemble
+            from accel_magic.gpu.codegen.assemble import assemble
 
             return assemble(text or ptx, architecture(ptx)).cubin, mapping
 

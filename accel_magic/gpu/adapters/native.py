@@ -14,7 +14,7 @@ from accel_magic.gpu.native.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.devices import Memory
+    from accel_magic.devices.device import Memory
     from accel_magic.gpu.instrument import Instrumenter
     from accel_magic.gpu.programs import Source
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.devices.standin import Server, environment
 from accel_magic.errors import MachineError
 from accel_magic.gpu.adapters import patching
-from accel_magic.gpu.standin import Server, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from accel_magic.devices.sim import Device
     from accel_magic.gpu.adapters import Observer
-    from accel_magic.gpu.simt import Device
 
 NAME: Final = "native binary"
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture, entries
-from accel_magic.gpu.adapters.patching import absent, replaced
-from accel_magic.gpu.adapters.twins import GRAPH, recorded
-from accel_magic.gpu.model import SourceLine
+from accel_magic.gpu.adapters.patching import GRAPH, absent, recorded, replaced
+from accel_magic.gpu.program.model import SourceLine
+from accel_magic.ptx.entries import architecture, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

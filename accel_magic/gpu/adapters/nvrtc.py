@@ -17,15 +17,15 @@ import numpy as np
 
 from accel_magic.errors import MachineError, ProbeError, ProgramError
 from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture, entries
 from accel_magic.gpu.adapters.simulated import ARCH, copied, host_array, run, three
+from accel_magic.ptx.entries import architecture, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.gpu.adapters import Observer
-    from accel_magic.gpu.adapters.entries import Parameter
     from accel_magic.gpu.adapters.simulated import Array, Device
+    from accel_magic.ptx.entries import Parameter
 
 NAME: Final = "NVRTC"
 _WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
@@ -235,6 +235,6 @@ class _Untraced:
 
 @cache
 def _untraced() -> _Runner:
-    from accel_magic.gpu.simt import Device as SimulatedDevice
+    from accel_magic.devices.sim import Device as SimulatedDevice
 
     return _Runner(SimulatedDevice(), _Untraced())

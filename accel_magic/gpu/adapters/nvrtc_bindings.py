@@ -12,8 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.gpu.adapters import Launch
-from accel_magic.gpu.adapters.patching import absent, substituted
-from accel_magic.gpu.adapters.twins import GRAPH, OLDER, allow_shared, assembled, called_by, recorded, rewritten
+from accel_magic.gpu.adapters.patching import (
+    GRAPH,
+    OLDER,
+    absent,
+    allow_shared,
+    assembled,
+    called_by,
+    recorded,
+    rewritten,
+    substituted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

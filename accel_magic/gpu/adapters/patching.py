@@ -5,10 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from importlib.abc import Loader, MetaPathFinder
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic.gpu.adapters import KernelSource
+from accel_magic.ptx.entries import architecture, entries, variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    from accel_magic.gpu.adapters import Observer
+
 
 _NOTHING = object()
 
@@ -86,3 +95,145 @@ def _has(owner: Any, parts: list[str]) -> bool:
             return False
         owner = getattr(owner, part)
     return True
+
+
+@contextmanager
+def on_import(names: Iterable[str], imported: Callable[[str], None]) -> Iterator[None]:
+    """Call `imported(name)` once right after each named module has been imported, until the context ends.
+
+    An import that fails is not reported, and may be tried again.
+    """
+    finder = _Finder(set(names), imported)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        # A loader that is still at work keeps the finder alive: it must not report any more.
+        finder.waiting.clear()
+        sys.meta_path.remove(finder)
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing itself: lets the other finders do it, and puts a loader that reports in front of theirs."""
+
+    def __init__(self, waiting: set[str], imported: Callable[[str], None]) -> None:
+        self.waiting = waiting
+        self.imported = imported
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self.waiting:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, self)
+                return spec
+        return None
+
+
+class _Loader(Loader):
+    """The module's own loader, and a report when it has finished."""
+
+    def __init__(self, own: Any, finder: _Finder) -> None:
+        self._own = own
+        self._finder = finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._own.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module keeps its own loader: resources are read through it, and some modules look at it.
+        name, module.__loader__ = module.__name__, self._own
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._own
+        self._own.exec_module(module)
+        if name in self._finder.waiting:
+            self._finder.waiting.discard(name)
+            self._finder.imported(name)
+
+
+OLDER: Final = "it was not compiled within the cell, and of what is loaded no PTX can be had"
+GRAPH: Final = "it is recorded into a CUDA graph, which may be launched after the cell"
+SHARED_LIMIT: Final = 48 << 10
+"""Bytes of dynamic shared memory beyond which a kernel must be told to expect them (CUDA C++ Programming Guide)."""
+
+
+def rewritten(observer: Observer, framework: str, ptx: str) -> str:
+    """Give a module with programs in it; '' where there is nothing to put in, or the module can have no twin."""
+    names = tuple(entries(ptx))
+    if not names:
+        return ""
+    if shared := variables(ptx):
+        for name in names:
+            observer.skipped(
+                name,
+                f"its module has variables on the device ({', '.join(shared[:3])}), which a traced copy does not share",
+            )
+        return ""
+    text = observer.rewrite(KernelSource(framework, names, ptx, architecture(ptx)))
+    return "" if text == ptx else text
+
+
+def assembled(driver: Any, text: str) -> bytes:
+    """Make machine code for the current context's GPU, which may be newer than what the PTX is for.
+
+    Not left to the driver where the user has machine code too: it may be older than the compiler, and not know its
+    version of PTX.
+
+    Raises:
+        ProgramError: The assembler refuses the module.
+        MachineError: There is no assembler.
+
+    """
+    from accel_magic.gpu.codegen.assemble import assemble
+
+    given, here = architecture(text), _architecture(driver)
+    return assemble(text, given if given.rstrip("af") == here or not here else here).cubin
+
+
+def _architecture(driver: Any) -> str:
+    """The current context's GPU as compilers name it; '' where the driver does not say."""
+    kinds = driver.CUdevice_attribute
+    error, device = driver.cuCtxGetDevice()
+    numbers = []
+    for kind in (
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+    ):
+        error, number = (error, 0) if int(error) else driver.cuDeviceGetAttribute(kind, device)
+        numbers.append(number)
+    return "" if int(error) else "sm_{}{}".format(*numbers)
+
+
+def called_by(packages: tuple[str, ...]) -> bool:
+    """Whether the function that asks was called from one of these packages.
+
+    Frameworks that get imported within the cell bind what then has the names of watched functions.
+    """
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(packages)  # noqa: SLF001 - nothing else tells
+
+
+def recorded(driver: Any, stream: int) -> bool:
+    """Whether launches into this stream are recorded into a graph instead of run."""
+    error, status = driver.cuStreamIsCapturing(driver.CUstream(stream))
+    return not int(error) and int(status) != int(driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+
+
+def allow_shared(driver: Any, kernel: Any, size: int) -> None:
+    """Let a twin have as much dynamic shared memory as its launch asks for, as the user did with the kernel itself."""
+    if size <= SHARED_LIMIT:
+        return
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    if isinstance(kernel, driver.CUkernel):
+        driver.cuKernelSetAttribute(attribute, size, kernel, driver.cuCtxGetDevice()[1])
+    else:
+        driver.cuFuncSetAttribute(kernel, attribute, size)

@@ -44,7 +44,7 @@ class Ran(Protocol):
 
 
 class Device(Protocol):
-    """What adapters need of `accel_magic.gpu.simt.Device`."""
+    """What adapters need of `accel_magic.devices.sim.Device`."""
 
     def allocate(self, size: int, align: int = 256) -> int:
         """Reserve memory; the address."""

@@ -13,10 +13,9 @@ from weakref import WeakSet
 
 from accel_magic import scratch
 from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture, entries
-from accel_magic.gpu.adapters.patching import absent, replaced
-from accel_magic.gpu.adapters.twins import GRAPH
-from accel_magic.gpu.model import SourceLine
+from accel_magic.gpu.adapters.patching import GRAPH, absent, replaced
+from accel_magic.gpu.program.model import SourceLine
+from accel_magic.ptx.entries import architecture, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,7 +230,7 @@ def _reload(kernel: Any) -> None:
 
 
 def _assembled(ptx: str) -> bytes:
-    from accel_magic.gpu.assemble import assemble
+    from accel_magic.gpu.codegen.assemble import assemble
 
     return assemble(ptx, architecture(ptx)).cubin
 

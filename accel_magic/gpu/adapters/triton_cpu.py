@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters import CPU_DEVICE, Launch
-from accel_magic.gpu.adapters.entries import entries
 from accel_magic.gpu.adapters.patching import replaced
 from accel_magic.gpu.adapters.simulated import ARCH, copied, host_array, run
+from accel_magic.ptx.entries import entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.gpu.adapters import Observer
-    from accel_magic.gpu.adapters.entries import Parameter
     from accel_magic.gpu.adapters.simulated import Array, Device
+    from accel_magic.ptx.entries import Parameter
 
 _NUMBER: Final = -1
 """Triton's number of the device: no GPU has it, so that Triton's caches keep the two apart."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from accel_magic import cache
 from accel_magic.errors import MachineError
-from accel_magic.gpu.clang import cache_folder, find_clang
+from accel_magic.gpu.program.clang import cache_folder, find_clang
 
 _FOLDER: Final = Path(__file__).with_name("shim")
 _OPTIONS: Final = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic,-z,now")

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native.wire import Kept, Kind, Message
+from accel_magic.gpu.native.server import Kept, Kind, Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from accel_magic.devices.device import Clock, Memory
     from accel_magic.gpu.adapters import Launch
-    from accel_magic.gpu.devices import Clock, Memory
-    from accel_magic.gpu.maps import MemoryKind as Where
+    from accel_magic.gpu.maps.layout import MemoryKind as Where
 
 _PIECE: Final = 4 << 20
 _KINDS: Final = {"device": 0, "host": 1}
@@ -32,7 +32,7 @@ class _Block:
 
 
 class ChildMemory:
-    """See `accel_magic.gpu.devices.Memory`. Device memory is as of its last copy, which is 0.2 s old at most.
+    """See `accel_magic.devices.device.Memory`. Device memory is as of its last copy, which is 0.2 s old at most.
 
     Args:
         ask: Sends the process a message and gives its answer; raises OSError when the process is gone.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
+import re
 import socket
 import struct
 import threading
@@ -12,31 +14,163 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from accel_magic import channel
 from accel_magic.errors import AccelMagicError, MachineError, ProgramError
 from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.entries import architecture
-from accel_magic.gpu.assemble import assemble
+from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.instrument import Seen
 from accel_magic.gpu.live import sample_of
-from accel_magic.gpu.live_maps import LiveMaps
-from accel_magic.gpu.model import SourceLine
-from accel_magic.gpu.native import wire
-from accel_magic.gpu.native.images import code_of
-from accel_magic.gpu.native.launches import Ring
+from accel_magic.gpu.maps.live import LiveMaps
+from accel_magic.gpu.maps.shared import allocate_all
+from accel_magic.gpu.native import server as wire
 from accel_magic.gpu.native.memory import ChildMemory
-from accel_magic.gpu.native.wire import Kind, Message
-from accel_magic.gpu.shared_memory import allocate_all
+from accel_magic.gpu.native.server import RECORDS, RING, Kind, Message
+from accel_magic.gpu.program.model import SourceLine
+from accel_magic.ptx import fatbin
+from accel_magic.ptx.entries import architecture, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.devices import Memory
+    from numpy.typing import NDArray
+
+    from accel_magic.devices.device import Memory
     from accel_magic.gpu.instrument import Instrumenter
     from accel_magic.gpu.live import GpuSample
+    from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.programs import Source
-    from accel_magic.gpu.recording import MapContent
-    from accel_magic.gpu.shared_memory import Shared
+    from accel_magic.recording.gpu import MapContent
+
+
+SIZE: Final = -(-RING.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE
+"""Bytes of a ring's file."""
+_COUNTERS: Final = [name for name in RING.names or () if name not in {"unused", "launches"}]
+
+
+class Ring:
+    """One process's ring; the process maps `descriptor`, which `opened` closes.
+
+    Attributes:
+        descriptor: The file, until `opened`.
+
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("accel_magic launches", os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, SIZE)
+        whole = np.frombuffer(mmap.mmap(self.descriptor, SIZE), RING, count=1)
+        self._counters: NDArray[np.void] = whole[_COUNTERS]
+        self._launches: NDArray[np.void] = whole["launches"][0]
+
+    def opened(self) -> None:
+        """The process has it, or there is none."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def close(self) -> None:
+        """Let the memory go; the counters stay as they are."""
+        self.opened()
+        self._counters, self._launches = self._counters.copy(), self._launches[:0].copy()
+
+    def __getitem__(self, name: str) -> int:
+        """Read a counter."""
+        return int(self._counters[name][0])
+
+    def __setitem__(self, name: str, value: int) -> None:
+        """Write one."""
+        self._counters[name][0] = value
+
+    def take(self, until: int) -> NDArray[np.void]:
+        """Take out launches, in their order: (n,) of `wire.LAUNCH`.
+
+        Args:
+            until: Those reserved before this one; at the first that is not complete it stops.
+
+        """
+        start = self["consumed"]
+        places = np.arange(start, max(until, start))
+        taken = self._launches[places % RECORDS]
+        complete = taken["turn"] == places + 1
+        count = len(places) if complete.all() else int(complete.argmin())
+        self["consumed"] = start + count
+        return taken[:count]
+
+
+OLDEST: Final = 75
+"""The oldest architecture that programs are compiled for."""
+_ELF: Final = b"\x7fELF"
+_COMPILED: Final = (
+    "it is machine code, without PTX: build it with -gencode arch=compute_80,code=compute_80, or run the framework "
+    "that made it in the notebook itself"
+)
+_TARGET: Final = re.compile(r"^(\s*\.target\s+)sm_(\d+)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One image.
+
+    Attributes:
+        ptx: Its text; "" where it has none that this device runs.
+        kernels: Names of the kernels.
+        problem: Why it cannot be instrumented; "" if it can.
+
+    """
+
+    ptx: str
+    kernels: tuple[str, ...]
+    problem: str = ""
+
+
+def code_of(data: bytes, architecture: int) -> Code:
+    """Read an image.
+
+    Args:
+        data: The image: PTX, a cubin, or a fatbin's container.
+        architecture: Of the device: 90 for sm_90.
+
+    Raises:
+        ProgramError: It is damaged.
+
+    """
+    if data.startswith(_ELF):
+        cubin = fatbin.Image("cubin", architecture, (0, 0), data, "", len(data))
+        return Code("", cubin.kernels(), _COMPILED)
+    if data.startswith(fatbin.MAGIC.to_bytes(4, "little")):
+        return _in_fatbin(data, architecture)
+    return _of_ptx(data.rstrip(b"\0").decode(errors="replace"), architecture)
+
+
+def _in_fatbin(data: bytes, architecture: int) -> Code:
+    (container, *_) = fatbin.parse(data)
+    image = container.best_ptx(architecture)
+    if image is not None:
+        return _of_ptx(image.text(), architecture)
+    names = dict.fromkeys(name for each in container.images for name in each.kernels())
+    newer = any(each.kind == "ptx" for each in container.images)
+    return Code("", tuple(names), f"its PTX is for newer devices than sm_{architecture}" if newer else _COMPILED)
+
+
+def _of_ptx(text: str, architecture: int) -> Code:
+    return Code(raised(text, architecture), tuple(entries(text)))
+
+
+def raised(ptx: str, architecture: int) -> str:
+    """Make PTX for a device that is older than programs can be compiled for into PTX for the oldest that they can.
+
+    PTX for one architecture runs on all later ones; nothing is changed where the device itself is older.
+    """
+    if architecture < OLDEST:
+        return ptx
+
+    def newer(found: re.Match[str]) -> str:
+        return f"{found[1]}sm_{max(int(found[2]), OLDEST)}"
+
+    return _TARGET.sub(newer, ptx, count=1)
+
 
 FRAMEWORK: Final = "native binary"
 _EVERY_S: Final = 0.05

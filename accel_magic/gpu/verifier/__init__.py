@@ -12,7 +12,7 @@ from accel_magic.gpu.verifier.findings import Verdict, judged, ordered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel_magic.gpu.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.model import MapSpec, Per, Program
     from accel_magic.gpu.verifier.findings import Finding
 
 Mode = Literal["strict", "warn", "off"]

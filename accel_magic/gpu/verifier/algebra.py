@@ -6,15 +6,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Alu, Jump
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Alu, Jump
 from accel_magic.gpu.verifier.lanes import BITS, Value, Version, mix, number, plain
 from accel_magic.gpu.verifier.world import VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.verifier.findings import Place
     from accel_magic.gpu.verifier.lanes import State
     from accel_magic.gpu.verifier.world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.isa import Alu
+from accel_magic.gpu.program.isa import Alu
 from accel_magic.gpu.verifier.domain import (
     ALL_BITS,
     FULL,

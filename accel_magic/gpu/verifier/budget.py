@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.maps import layout_of
+from accel_magic.gpu.maps.layout import layout_of
 from accel_magic.gpu.verifier.findings import Rule, finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.program.model import MapSpec, Program
     from accel_magic.gpu.verifier.findings import Finding, Verdict
 
 MIB: Final = 1 << 20

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
+from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
 from accel_magic.gpu.verifier import memory, prints
+from accel_magic.gpu.verifier.facts import DONE, read, require_scalar
 from accel_magic.gpu.verifier.findings import MOST_FRAMES, Breach
-from accel_magic.gpu.verifier.run import DONE, read, require_scalar
 from accel_magic.gpu.verifier.state import entered
 from accel_magic.gpu.verifier.values import ANYTHING, NAMES, UNSET, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.gpu.helpers import Helper
-    from accel_magic.gpu.model import MapSpec
+    from accel_magic.gpu.program.helpers import Helper
+    from accel_magic.gpu.program.model import MapSpec
+    from accel_magic.gpu.verifier.facts import Run
     from accel_magic.gpu.verifier.findings import Place
-    from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 
 _TABLES: Final = HASHES | ARRAYS | PER_THREAD

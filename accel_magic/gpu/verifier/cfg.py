@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import isa
+from accel_magic.gpu.program import isa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.model import Function
+    from accel_magic.gpu.program.model import Function
 
 END: Final = -1
 """Where every `exit` leads: the post-dominator of all that returns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.isa import Jump
+from accel_magic.gpu.program.isa import Jump
 from accel_magic.gpu.verifier.domain import M32, M64, Range, Scalar, Tnum, meet, meet_bits, settle
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.verifier import liveness, merging, stack
+from accel_magic.gpu.verifier import liveness, stack
+from accel_magic.gpu.verifier import state as merging
 from accel_magic.gpu.verifier.cfg import calls
+from accel_magic.gpu.verifier.facts import DONE, Run
 from accel_magic.gpu.verifier.findings import MOST_STEPS, Breach
-from accel_magic.gpu.verifier.run import DONE, Run
 from accel_magic.gpu.verifier.state import at_start
 from accel_magic.gpu.verifier.steps import step_of
 from accel_magic.gpu.verifier.values import ANYTHING
@@ -18,8 +19,8 @@ from accel_magic.gpu.verifier.values import ANYTHING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.isa import Instruction
-    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.model import MapSpec, Program
     from accel_magic.gpu.verifier.cfg import Cfg, Loop
     from accel_magic.gpu.verifier.findings import Place
     from accel_magic.gpu.verifier.stack import Cells

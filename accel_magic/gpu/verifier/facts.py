@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from accel_magic.gpu.verifier.cfg import calls
+from accel_magic.gpu.verifier.findings import Breach
+from accel_magic.gpu.verifier.values import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.verifier.explore import Exploration, Seen
     from accel_magic.gpu.verifier.findings import Place, PointerKind
+    from accel_magic.gpu.verifier.stack import Cells
+    from accel_magic.gpu.verifier.state import State
+    from accel_magic.gpu.verifier.values import Value
+
 
 Kind = Literal[
     "unset",  # never written, gone after a call, of different kinds on different paths, or not read any more
@@ -75,3 +86,141 @@ class Facts:
     stack: Mapping[Place, Mapping[int, RegisterFact]] = field(default_factory=lambda: MappingProxyType({}))
     pointers: Mapping[Place, PointerKind] = field(default_factory=lambda: MappingProxyType({}))
     stack_bytes: int = 0
+
+
+_UNSET = RegisterFact()
+
+
+def collect(program: Program, exploration: Exploration) -> Facts:
+    """Join what was seen on all paths, instruction by instruction."""
+    pointers = {place: next(iter(kinds)) for place, kinds in exploration.run.pointers.items() if len(kinds) == 1}
+    return Facts(
+        MappingProxyType(
+            {
+                place: _registers(seen, exploration.plan.live[place[0]][place[1]])
+                for place, seen in exploration.history.items()
+            }
+        ),
+        MappingProxyType({place: _stack(seen) for place, seen in exploration.history.items()}),
+        MappingProxyType(pointers),
+        _deepest(program, exploration.run.lowest),
+    )
+
+
+def _registers(seen: Sequence[Seen], live: int) -> Registers:
+    """Join what registers held. Those that are not read any more are left out: paths that differ only there are one."""
+    owners = [functions for _, _, functions in seen]
+    columns = zip(*(registers for registers, _, _ in seen), strict=True)
+    wanted = live | 1 << 10
+    return tuple(
+        _joined(column, owners) if wanted >> register & 1 else _UNSET for register, column in enumerate(columns)
+    )
+
+
+def _joined(column: Iterable[Value], owners: Sequence[tuple[int, ...]]) -> RegisterFact:
+    """Join the facts of one register; each different object is looked at once."""
+    different = {id(value): (value, functions) for value, functions in zip(column, owners, strict=True)}
+    return _join({_fact(value, functions) for value, functions in different.values()})
+
+
+def _join(facts: set[RegisterFact]) -> RegisterFact:
+    kinds = {(fact.kind, fact.frame, fact.depth) for fact in facts}
+    if len(kinds) != 1:
+        return _UNSET
+    kind, frame, depth = kinds.pop()
+    maps = {fact.map for fact in facts}
+    low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
+    return RegisterFact(kind, maps.pop() if len(maps) == 1 else "", low, high, frame, depth)
+
+
+def _fact(value: Value, functions: tuple[int, ...]) -> RegisterFact:
+    if value.kind == "unset" or value.kind == "released":  # noqa: PLR1714 - the type checker follows this form
+        return _UNSET
+    owner, depth = (functions[value.frame], len(functions) - 1 - value.frame) if value.kind == "stack" else (0, 0)
+    return RegisterFact(value.kind, value.map, value.number.wide.smin, value.number.wide.smax, owner, depth)
+
+
+def _stack(seen: Sequence[Seen]) -> Mapping[int, RegisterFact]:
+    different = {id(cells): (cells, functions) for _, cells, functions in seen}
+    found = list(different.values())
+    common = set.intersection(*(set(_pieces(cells)) for cells, _ in found))
+    return MappingProxyType(
+        {at: _join({_fact(cells[at].value, functions) for cells, functions in found}) for at, _ in sorted(common)}
+    )
+
+
+def _pieces(cells: Cells) -> Iterable[tuple[int, int]]:
+    return ((at, cell.size) for at, cell in cells.items())
+
+
+def _deepest(program: Program, lowest: Mapping[int, int]) -> int:
+    """Add up the stacks of the chain of calls that needs most; each function's is a multiple of 8 bytes."""
+    needs = [-lowest.get(place, 0) + 7 & ~7 for place in range(len(program.functions))]
+    deepest: dict[int, int] = {}
+
+    def below(place: int) -> int:
+        if place not in deepest:
+            called = {to for _, to in calls(program.functions[place])}
+            deepest[place] = needs[place] + max((below(to) for to in called), default=0)
+        return deepest[place]
+
+    return below(0)
+
+
+DONE: Final = -1
+"""What a step returns instead of the next slot when its path ends there."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One pass.
+
+    Attributes:
+        program: The program.
+        maps: The object's maps by name.
+        ids: New ids for values.
+        branches: States to go on with later, and their slots: what steps put here when they go both ways.
+        pointers: What each access was seen to point to.
+        lowest: Of each function the lowest offset of its stack that is used.
+        prints: What is wrong with a format that is printed, and what mends it.
+
+    """
+
+    program: Program
+    maps: Mapping[str, MapSpec]
+    ids: Iterator[int] = field(default_factory=lambda: count(1))
+    branches: list[tuple[State, int]] = field(default_factory=list)
+    pointers: dict[Place, set[PointerKind]] = field(default_factory=dict)
+    lowest: dict[int, int] = field(default_factory=dict)
+    prints: dict[Place, tuple[str, str]] = field(default_factory=dict)
+
+
+def read(state: State, register: int) -> Value:
+    """Give what a register holds.
+
+    Raises:
+        Breach: It holds nothing, or a record that was given back.
+
+    """
+    value = state.frame.registers[register]
+    if value.kind == "unset":
+        if register == 0:
+            raise Breach("uninitialised-register", "r0 is used, and nothing has set it on this path")
+        raise Breach(
+            "uninitialised-register", f"r{register} is used, and nothing has set it on this path, or a call cleared it"
+        )
+    if value.kind == "released":
+        raise Breach("use-after-submit", f"r{register} points to a record that was submitted or discarded")
+    return value
+
+
+def require_scalar(value: Value, what: str) -> Value:
+    """Make sure that a value is a number.
+
+    Raises:
+        Breach: It is an address.
+
+    """
+    if value.kind != "scalar":
+        raise Breach("pointer-leak", f"{what} is {NAMES[value.kind]}; only numbers may go there")
+    return value

@@ -6,9 +6,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import context, isa
-from accel_magic.gpu.helpers import HASHES, HELPERS, PER_THREAD, Lanes, Result
-from accel_magic.gpu.isa import MapReference
+from accel_magic.gpu.program import context, isa
+from accel_magic.gpu.program.helpers import HASHES, HELPERS, PER_THREAD, Lanes, Result
+from accel_magic.gpu.program.isa import MapReference
 from accel_magic.gpu.verifier.algebra import FOLLOWER, computed, narrowed
 from accel_magic.gpu.verifier.lanes import (
     NOTHING,
@@ -37,8 +37,8 @@ from accel_magic.gpu.verifier.world import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from accel_magic.gpu.helpers import Helper
-    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.program.helpers import Helper
+    from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.verifier.facts import RegisterFact
     from accel_magic.gpu.verifier.findings import Place
 

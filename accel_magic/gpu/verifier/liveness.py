@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import HELPERS, Arg, Result
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import HELPERS, Arg, Result
 from accel_magic.gpu.verifier.cfg import END
 
 if TYPE_CHECKING:

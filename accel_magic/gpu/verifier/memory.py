@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import context, isa
-from accel_magic.gpu.helpers import HASHES
-from accel_magic.gpu.isa import STACK_SIZE
+from accel_magic.gpu.program import context, isa
+from accel_magic.gpu.program.helpers import HASHES
+from accel_magic.gpu.program.isa import STACK_SIZE
 from accel_magic.gpu.verifier import stack
 from accel_magic.gpu.verifier.domain import constant, sign_extended, unsigned_below
 from accel_magic.gpu.verifier.findings import Breach
@@ -15,10 +15,10 @@ from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.model import MapSpec
+    from accel_magic.gpu.program.model import MapSpec
     from accel_magic.gpu.verifier.domain import Scalar
+    from accel_magic.gpu.verifier.facts import Run
     from accel_magic.gpu.verifier.findings import Place, PointerKind
-    from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 
 _MEMORY: Final[Mapping[str, PointerKind]] = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.formats import MOST_TEXT, check_format
+from accel_magic.gpu.maps.printing import MOST_TEXT, check_format
 from accel_magic.gpu.verifier import memory
 from accel_magic.gpu.verifier.findings import Breach
 
 if TYPE_CHECKING:
+    from accel_magic.gpu.verifier.facts import Run
     from accel_magic.gpu.verifier.findings import Place
-    from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
     from accel_magic.gpu.verifier.values import Value
 

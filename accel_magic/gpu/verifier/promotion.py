@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Alu
-from accel_magic.gpu.lowering.flow import flow_of
-from accel_magic.gpu.lowering.promotion import find
+from accel_magic.gpu.codegen.lowering.flow import flow_of
+from accel_magic.gpu.codegen.lowering.promotion import find
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Alu
 from accel_magic.gpu.verifier.findings import Rule, finding
-from accel_magic.gpu.verifier.sharing import alone, shared
+from accel_magic.gpu.verifier.simt import alone, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.isa import Instruction
-    from accel_magic.gpu.lowering.promotion import Update
+    from accel_magic.gpu.codegen.lowering.promotion import Update
+    from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.verifier.findings import Finding, Place
     from accel_magic.gpu.verifier.lanes import Value
     from accel_magic.gpu.verifier.uniformity import Uniformity

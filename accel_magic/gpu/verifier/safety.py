@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu import isa
+from accel_magic.gpu.program import isa
 from accel_magic.gpu.verifier import cfg, shape
-from accel_magic.gpu.verifier.collecting import collect
 from accel_magic.gpu.verifier.explore import Exploration, StuckError, plan
-from accel_magic.gpu.verifier.facts import Facts
+from accel_magic.gpu.verifier.facts import Facts, collect
 from accel_magic.gpu.verifier.findings import MOST_STEPS, RULES, Finding, finding, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from accel_magic.gpu.isa import Instruction
-    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.model import MapSpec, Program
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.explore import Plan, Seen
     from accel_magic.gpu.verifier.findings import Place

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import HELPERS, MapType
-from accel_magic.gpu.isa import Alu, DataReference, Jump, MapReference
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import HELPERS, MapType
+from accel_magic.gpu.program.isa import Alu, DataReference, Jump, MapReference
 from accel_magic.gpu.verifier.cfg import Fault, calls
 from accel_magic.gpu.verifier.findings import MOST_INSTRUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.model import Function, MapSpec, Program
+    from accel_magic.gpu.program.model import Function, MapSpec, Program
     from accel_magic.gpu.verifier.cfg import Cfg
 
 _ATOMICS: Final = frozenset(

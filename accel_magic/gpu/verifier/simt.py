@@ -13,32 +13,33 @@ were written for other tools and race run with `--verify warn`; what can be prom
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import ARRAYS, HASHES
-from accel_magic.gpu.places import Where
-from accel_magic.gpu.sections import attach_of
-from accel_magic.gpu.verifier import spinning
-from accel_magic.gpu.verifier.algebra import MISSING
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import ARRAYS, HASHES
+from accel_magic.gpu.program.sections import Where, attach_of
+from accel_magic.gpu.verifier.algebra import LEADER, MISSING
 from accel_magic.gpu.verifier.findings import Rule, finding
 from accel_magic.gpu.verifier.flow import memory
-from accel_magic.gpu.verifier.lanes import Level, mix, number, plain
+from accel_magic.gpu.verifier.lanes import Level, Own, mix, number, plain
 from accel_magic.gpu.verifier.promotion import PROMOTED
-from accel_magic.gpu.verifier.sharing import Runners, alone, runners, shared
-from accel_magic.gpu.verifier.world import VALUES, helper_of, written_arguments
+from accel_magic.gpu.verifier.world import LOOKUP, VALUES, helper_of, written_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.helpers import Helper
-    from accel_magic.gpu.isa import Instruction
+    from accel_magic.gpu.program.helpers import Helper
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.verifier.cfg import Loop
+    from accel_magic.gpu.verifier.facts import RegisterFact
     from accel_magic.gpu.verifier.findings import Finding, Place
     from accel_magic.gpu.verifier.lanes import State, Value
     from accel_magic.gpu.verifier.uniformity import Uniformity
     from accel_magic.gpu.verifier.world import World
+
 
 _BARRIER: Final = 609
 _NOEXIST: Final = 1
@@ -127,7 +128,7 @@ def findings(uniformity: Uniformity, stores: frozenset[Place]) -> list[Finding]:
         if place not in stores
         for rule, message, fix, severity in _at(uniformity, place)
     ]
-    found += [_finding(uniformity, place, "spin", message) for place, message in spinning.waits(uniformity)]
+    found += [_finding(uniformity, place, "spin", message) for place, message in waits(uniformity)]
     return _once_for_each_line(found) if program.functions else []
 
 
@@ -302,3 +303,119 @@ def _who(state: State) -> str:
 def _reads(world: World, value: Value, name: str) -> bool:
     """Whether a value depends on what was read from a map."""
     return any(world.map_of(place) == name for place in value.reads)
+
+
+class Runners(IntEnum):
+    """Who comes to an instruction."""
+
+    ALL = 0
+    ONE_OF_WARP = 1
+    ONE_OF_BLOCK = 2
+    ONE = 3
+
+
+_THREAD: Final = frozenset({"thread_x", "thread_y", "thread_z"})
+_BLOCK: Final = frozenset({"block_x", "block_y", "block_z"})
+
+
+def runners(pins: frozenset[str]) -> Runners:
+    """Tell who can be where these indices are one constant."""
+    one_thread = pins >= _THREAD
+    if "thread" in pins or (one_thread and ("block" in pins or pins >= _BLOCK)):
+        return Runners.ONE
+    if one_thread:
+        return Runners.ONE_OF_BLOCK
+    return Runners.ONE_OF_WARP if pins & {LEADER, "lane"} else Runners.ALL
+
+
+def alone(pins: frozenset[str], own: Own) -> bool:
+    """Whether no other thread of the launch touches the same value with this instruction."""
+    who = runners(pins)
+    return who is Runners.ONE or own is Own.THREAD or (own is Own.BLOCK and who is Runners.ONE_OF_BLOCK)
+
+
+def shared(world: World, fact: RegisterFact) -> bool:
+    """Whether a pointer leads to memory that all threads share."""
+    return fact.kind in VALUES and not world.is_per_thread(fact.map)
+
+
+def waits(uniformity: Uniformity) -> Iterator[tuple[Place, str]]:
+    """Find reads of one shared value, again in each round of a loop, that decide when the loop ends.
+
+    A loop that tries to exchange the value that it read before is no wait: each round some thread gets on.
+    """
+    for at, cfg in enumerate(uniformity.cfgs):
+        for loop in cfg.loops:
+            trying = _exchanged(uniformity, at, loop)
+            for place in sorted(_deciding(uniformity, at, loop)):
+                name = uniformity.world.map_of(place)
+                if (
+                    place[0] == at
+                    and place[1] in loop.body
+                    and name not in trying
+                    and _is_fixed(uniformity, place, loop)
+                ):
+                    yield place, f"the loop waits for another thread to change {name}"
+
+
+def _deciding(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[Place]:
+    """Reads on which the exits of a loop depend."""
+    found: frozenset[Place] = frozenset()
+    for slot in loop.exits:
+        instruction = uniformity.world.program.functions[at].code[slot]
+        state = uniformity.states.get((at, slot))
+        if instruction is None or state is None:
+            continue
+        found |= state.registers[instruction.dst].reads
+        if instruction.from_register:
+            found |= state.registers[instruction.src].reads
+    return found
+
+
+def _exchanged(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[str]:
+    """Maps of which the loop compares and exchanges a value that it read there before."""
+    found = set()
+    for slot in loop.body:
+        instruction = uniformity.world.program.functions[at].code[slot]
+        state = uniformity.states.get((at, slot))
+        if instruction is None or state is None or not _is_exchange(instruction):
+            continue
+        name = uniformity.world.map_of((at, slot))
+        if any(uniformity.world.map_of(read) == name for read in state.registers[0].reads):
+            found.add(name)
+    return frozenset(found)
+
+
+def _is_exchange(instruction: Instruction) -> bool:
+    return instruction.kind == isa.STX and instruction.mode == isa.MODE_ATOMIC and instruction.imm == isa.CMPXCHG
+
+
+def _is_fixed(uniformity: Uniformity, place: Place, loop: Loop) -> bool:
+    """Whether a read goes to the same place in every round."""
+    instruction = uniformity.world.program.functions[place[0]].code[place[1]]
+    if instruction is None:
+        return False
+    if helper_of(instruction) is not None:
+        return all(not _changes(uniformity, place[0], key, loop) for key in _key(uniformity, place))
+    register = instruction.src if instruction.kind == isa.LDX else instruction.dst
+    return not _changes(uniformity, place[0], uniformity.states[place].registers[register], loop)
+
+
+def _changes(uniformity: Uniformity, at: int, value: Value, loop: Loop) -> bool:
+    """Whether a value may be another one in each round: lookups of one key are one place."""
+    slot = value.version[0] if value.version[0] >= 0 else -1 - value.version[0]
+    if value.constant is not None or slot not in loop.body:
+        return False
+    instruction = uniformity.world.program.functions[at].code[slot]
+    helper = None if instruction is None or value.version[0] < 0 else helper_of(instruction)
+    if helper is None or helper.id != LOOKUP:
+        return True
+    return any(_changes(uniformity, at, key, loop) for key in _key(uniformity, (at, slot)))
+
+
+def _key(uniformity: Uniformity, place: Place) -> tuple[Value, ...]:
+    """Pieces of the key of a lookup."""
+    spec = uniformity.world.maps.get(uniformity.world.fact(place, 1).map)
+    if spec is None:
+        return (mix([uniformity.world.unknown((place[1], 2))], (place[1], 2)),)
+    return memory(uniformity.world, place, uniformity.states[place], 2, spec.key_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from accel_magic.gpu.isa import STACK_SIZE, Alu
+from accel_magic.gpu.program.isa import STACK_SIZE, Alu
 from accel_magic.gpu.verifier.arithmetic import compute
 from accel_magic.gpu.verifier.domain import Scalar, constant, truncated, unsigned_below
 from accel_magic.gpu.verifier.findings import Breach

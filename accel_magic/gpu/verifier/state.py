@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu.verifier import values
+from accel_magic.gpu.verifier import stack, values
 from accel_magic.gpu.verifier.stack import Cell, Frame
-from accel_magic.gpu.verifier.values import UNSET, Value
+from accel_magic.gpu.verifier.values import UNSET, Ids, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from accel_magic.gpu.verifier.domain import Scalar
     from accel_magic.gpu.verifier.findings import Place
+
 
 Chain = tuple[tuple[int, int], ...]
 """The calls that led here: of each the caller's place and the slot that it goes on at."""
@@ -86,3 +88,97 @@ def entered(function: int, depth: int, arguments: list[Value]) -> Frame:
     """Give the frame of a function that begins: r0 to r5 as given, and an empty stack."""
     own = Value("stack", values.ZERO, frame=depth)
     return Frame(function, [*arguments, UNSET, UNSET, UNSET, UNSET, own], {})
+
+
+def covers(old: State, new: State, live: Iterable[int]) -> bool:
+    """Whether all that can go wrong from the new state on can go wrong from the old one on.
+
+    Args:
+        old: A state at the same instruction, reached by the same calls.
+        new: The other one.
+        live: Of each frame the registers that are read before they are written, as bits.
+
+    """
+    if len(old.records) != len(new.records):
+        return False
+    ids = Ids()
+    for one, other, mask in zip(old.frames, new.frames, live, strict=True):
+        for at in _registers(mask):
+            before, now = one.registers[at], other.registers[at]
+            if before is not now and not values.covers(before, now, ids):
+                return False
+            if before is now and not ids.agree(before, now):
+                return False
+    return all(
+        _covers_stack(one, other, ids) for one, other in zip(old.frames, new.frames, strict=True)
+    ) and _same_records(old, new, ids)
+
+
+@lru_cache(maxsize=2048)
+def _registers(mask: int) -> tuple[int, ...]:
+    return tuple(at for at in range(10) if mask >> at & 1)
+
+
+def _covers_stack(old: Frame, new: Frame, ids: Ids) -> bool:
+    if old.written & ~new.written:
+        return False
+    if old.cells is not new.cells:
+        for at, cell in new.cells.items():
+            if cell.value.pointer and at not in old.cells and old.written & stack.bytes_mask(at, cell.size):
+                return False
+    for at, cell in old.cells.items():
+        now = new.cells.get(at)
+        if now is None or now.size != cell.size:
+            now = Cell(cell.size, stack.peek(new, at, cell.size))
+        if not values.covers(cell.value, now.value, ids):
+            return False
+    return True
+
+
+def _same_records(old: State, new: State, ids: Ids) -> bool:
+    return all(ids.of(one) in new.records or (ids.of(one) is None and one in new.records) for one in old.records)
+
+
+def joined(old: State, new: State, live: Iterable[int], *, widening: bool) -> State | None:
+    """Give a state that covers both; None where they hold different kinds of things.
+
+    With `widening`, what differs in kind becomes 'unset', and bounds that move go to their ends.
+    """
+    if len(old.records) != len(new.records):
+        return None
+    ids = Ids()
+    frames = []
+    for one, other, mask in zip(old.frames, new.frames, live, strict=True):
+        registers = [UNSET] * 10 + [other.registers[10]]
+        for at in _registers(mask):
+            both = values.joined(one.registers[at], other.registers[at], ids, widening=widening)
+            if both is None and not widening:
+                return None
+            registers[at] = both or UNSET
+        frames.append(Frame(other.function, registers, {}, one.written & other.written))
+    for one, other, frame in zip(old.frames, new.frames, frames, strict=True):
+        if not _join_stacks(one, other, frame, ids, widening=widening):
+            return None
+    return State(frames, new.chain, new.records) if _same_records(old, new, ids) else None
+
+
+def _join_stacks(old: Frame, new: Frame, result: Frame, ids: Ids, *, widening: bool) -> bool:
+    """Fill in the stack of `result`; False where bytes that both have written hold a pointer on one side only."""
+    taken = 0
+    for at in sorted(old.cells.keys() | new.cells.keys()):
+        cell = new.cells.get(at) or old.cells[at]
+        mask = stack.bytes_mask(at, cell.size)
+        before, now = stack.peek(old, at, cell.size), stack.peek(new, at, cell.size)
+        both = values.joined(before, now, ids, widening=widening)
+        if both is not None and both.kind not in ("unset", "released") and not taken & mask:
+            result.cells[at] = Cell(cell.size, both)
+            taken |= mask
+        elif result.written & mask and _pointer_at(old, new, at):
+            if not widening:
+                return False
+            result.written &= ~(mask | stack.bytes_mask(at, 8))
+    return True
+
+
+def _pointer_at(old: Frame, new: Frame, at: int) -> bool:
+    return any(at in frame.cells and frame.cells[at].value.pointer for frame in (old, new))

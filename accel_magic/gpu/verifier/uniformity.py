@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Jump
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Jump
 from accel_magic.gpu.verifier.algebra import LEADER, pins
 from accel_magic.gpu.verifier.cfg import END
 from accel_magic.gpu.verifier.divergence import Branch, Divergence, Shape, diverge, left
@@ -26,8 +26,8 @@ from accel_magic.gpu.verifier.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.isa import Instruction
-    from accel_magic.gpu.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.model import MapSpec, Per, Program
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.facts import Facts
     from accel_magic.gpu.verifier.findings import Place

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import HELPERS, PER_THREAD, Arg
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import HELPERS, PER_THREAD, Arg
 from accel_magic.gpu.verifier.cfg import calls
 from accel_magic.gpu.verifier.facts import RegisterFact
 from accel_magic.gpu.verifier.lanes import Level, Value, Version, plain
@@ -15,9 +15,9 @@ from accel_magic.gpu.verifier.lanes import Level, Value, Version, plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from accel_magic.gpu.helpers import Helper
-    from accel_magic.gpu.isa import Instruction
-    from accel_magic.gpu.model import MapSpec, Program
+    from accel_magic.gpu.program.helpers import Helper
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.model import MapSpec, Program
     from accel_magic.gpu.verifier.facts import Facts
     from accel_magic.gpu.verifier.findings import Place
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel.symbols import functions, jit, kallsyms
+from accel_magic.kernel.symbols import functions, kallsyms
+from accel_magic.kernel.symbols import mappings as jit
 from accel_magic.kernel.symbols.mappings import DELETED
-from accel_magic.profiles.model import Frame, Kind
+from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.kernel.symbols.functions import Functions
-    from accel_magic.kernel.symbols.jit import Compiled
-    from accel_magic.kernel.symbols.mappings import Mappings
+    from accel_magic.kernel.symbols.mappings import Compiled, Mappings
+
 
 HIDDEN: Final = Frame("[kernel]", Kind.KERNEL)
 """A function of a kernel that hides where its functions are."""
@@ -159,3 +160,14 @@ def _vdso() -> Functions:
                 memory.seek(start)
                 return functions.of_image(memory.read(end - start))
     return functions.of_image(b"")
+
+
+def containing(
+    starts: NDArray[np.uint64], ends: NDArray[np.uint64], addresses: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Place of the range that holds each address, (N,) int64; -1 where none does. The starts (R,) are ascending."""
+    if not len(starts):
+        return np.full(len(addresses), -1, np.int64)
+    at = np.maximum(np.searchsorted(starts, addresses, side="right") - 1, 0)
+    inside = (addresses >= starts[at]) & (addresses < ends[at])
+    return np.where(inside, at, -1).astype(np.int64)

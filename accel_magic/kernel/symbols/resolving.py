@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from accel_magic.demangle import function_name, learn
-from accel_magic.kernel import scope, stack_maps
+from accel_magic.kernel.attach import scope
+from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, StackTable
+from accel_magic.kernel.symbols.demangle import function_name, learn
 from accel_magic.kernel.symbols.lookup import (
     DROPPED,
     HIDDEN,
@@ -21,15 +23,14 @@ from accel_magic.kernel.symbols.lookup import (
     native_frames,
 )
 from accel_magic.kernel.symbols.mappings import OWN, Processes
-from accel_magic.profiles.model import Frame, Kind
-from accel_magic.traces.stacks import KERNEL, PYTHON, USER, StackTable
+from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.traces.stacks import RawStacks
+    from accel_magic.kernel.stacks.table import RawStacks
 
 GONE: Final = Frame("[process gone]", Kind.NATIVE)
 _NAMELESS: Final = Frame("[Python]", Kind.PYTHON)
@@ -52,7 +53,7 @@ _CUT: Final = re.compile(r"\[callers beyond (\d+) frames\]")
 
 
 class Names(Protocol):
-    """What knows the code objects of a Python: `accel_magic.kernel.python_names.PythonNames`."""
+    """What knows the code objects of a Python: `accel_magic.kernel.stacks.python_names.PythonNames`."""
 
     def frames(self, words: NDArray[np.uint64]) -> list[Frame]:
         """Frames of words as `RawStacks` has them of Python stacks, one for every two words, in their order."""

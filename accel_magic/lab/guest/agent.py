@@ -21,7 +21,7 @@ if __name__ == "__main__":  # a script, whose package would bring more than it n
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     from frames import Kind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
-    from accel_magic.lab.frames import Kind, Unpacker, pack
+    from accel_magic.lab.guest.frames import Kind, Unpacker, pack
 
 _PIECE = 1 << 16
 

@@ -40,7 +40,7 @@ def main() -> None:
     output = os.dup(1)
     from ipykernel.kernelapp import IPKernelApp
 
-    from accel_magic.views import ahead
+    from accel_magic.views import preload as ahead
 
     app: Any = IPKernelApp.instance()
     app.initialize([*sys.argv[1:], "--HistoryManager.hist_file=:memory:"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.probes.plan import ProbePoint
-    from accel_magic.probes.presets.table import PresetProbe
+
 
 NAMES = ("npu", "cuda")
 """The presets; the module of that name has its table, `PROBES`."""
@@ -66,3 +67,24 @@ def excluded(text: str) -> Callable[[ProbePoint], bool] | None:
 def _table(name: str) -> tuple[PresetProbe, ...]:
     table: tuple[PresetProbe, ...] = import_module(f"{__name__}.{name}").PROBES
     return table
+
+
+@dataclass(frozen=True)
+class PresetProbe:
+    """One probe of a preset.
+
+    Attributes:
+        part: Name of the part it belongs to, e.g. `npu:jobs`; events carry it as their `probe`.
+        spec: The probe, in the probe language.
+        args: Its own columns, as after `--args`.
+        total: The column that the kernel adds up exactly over all hits (of latency probes: those that returned 0).
+        group: Alternatives share a name: what one kernel calls so and another otherwise. A probe that does not exist is
+            told as left out unless another of its group does.
+
+    """
+
+    part: str
+    spec: str
+    args: str = ""
+    total: str = ""
+    group: str = ""

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from accel_magic.probes.presets.table import PresetProbe
+from accel_magic.probes.presets import PresetProbe
 
 LIBRARY: Final = "libcuda.so.1"
 

@@ -32,8 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.probes.presets import LOADER, level_zero
-from accel_magic.probes.presets.table import PresetProbe
+from accel_magic.probes.presets import LOADER, PresetProbe, level_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

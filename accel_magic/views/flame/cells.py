@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.profiles.model import NO_TIME, Profile, State
+from accel_magic.recording.profile import NO_TIME, Profile, State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,14 +18,14 @@ from bokeh.models.ui import Pane
 from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.profiles.model import Profile, State
+from accel_magic.recording.profile import Profile, State
+from accel_magic.views.figures.plotting import displayed
 from accel_magic.views.flame import colors
 from accel_magic.views.flame.cells import grid_of
 from accel_magic.views.flame.data import KINDS, page_data, page_times, size
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.flame.layout import Tree, tree
 from accel_magic.views.flame.timed import timed
-from accel_magic.views.plotting import displayed
 
 if TYPE_CHECKING:
     from bokeh.model import Model

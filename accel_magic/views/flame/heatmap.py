@@ -31,10 +31,10 @@ from bokeh.models.dom import HTML
 from bokeh.models.ui import Pane
 
 from accel_magic.errors import ResultError
-from accel_magic.profiles.model import NO_TIME, Profile, State, Unit
+from accel_magic.recording.profile import NO_TIME, Profile, State, Unit
+from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label, linear_ticks, log_ticks, new_plot
 from accel_magic.views.flame.cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
 from accel_magic.views.format import BYTES, DURATIONS, bytes_text, count_text, duration_text
-from accel_magic.views.plotting import GREY, PALETTE, displayed, label, linear_ticks, log_ticks, new_plot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

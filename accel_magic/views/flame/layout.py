@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.profiles.model import Frame, Kind
+from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.profiles.model import Profile, Samples
+    from accel_magic.recording.profile import Profile, Samples
 
 ALL: Final = Frame("all", Kind.PROCESS)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.profiles.model import Profile
+    from accel_magic.recording.profile import Profile
     from accel_magic.views.flame.layout import Tree
 
 LIGHT: Final = 0.001

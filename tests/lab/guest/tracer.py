@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from unittest import mock
 
-from accel_magic.api import Options
+from accel_magic.api.trace import Options
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import features
-from accel_magic.session import LiveSession, warm_up
-from accel_magic.traces import handover
+from accel_magic.recording import handover
+from accel_magic.recording.session import LiveSession, warm_up
 
 
 def trace(request):

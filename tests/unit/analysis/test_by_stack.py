@@ -8,10 +8,10 @@ import pytest
 
 from accel_magic.analysis.by_stack import STACKS, combine, where
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.profiles.model import Frame, Kind, Lost, State
+from accel_magic.kernel.stacks import table as stacks
+from accel_magic.recording.profile import Frame, Kind, Lost, State
+from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
-from accel_magic.traces import stacks
-from accel_magic.traces.recording import Column, Events
 
 MAIN = Frame("main", Kind.PYTHON, "/home/me/cell.py", 10)
 WORK = Frame("work", Kind.PYTHON, "/home/me/cell.py", 3)
@@ -139,7 +139,9 @@ def test_durations_that_nobody_measured_are_an_error(make_recording):
 
 def test_events_are_drawn_as_a_flame_graph_by_time_where_all_were_measured(result, monkeypatch):
     drawn = []
-    monkeypatch.setattr("accel_magic.views.profile.flame_figure", lambda made: drawn.append((made.unit, made.total)))
+    monkeypatch.setattr(
+        "accel_magic.views.flame.profile.flame_figure", lambda made: drawn.append((made.unit, made.total))
+    )
     result.figure("flame")
     measured = replace(result.recording, plan=replace(result.plan, points=result.plan.points[:1]))
     TraceResult(replace(measured, load_events=lambda: only(result.recording.events, 0))).figure("flame")

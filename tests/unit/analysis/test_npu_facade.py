@@ -1,12 +1,11 @@
 """`result.npu`: every table out of one recording, each made once."""
 
-from pathlib import Path
-
 import pytest
 
 import accel_magic
+from tests.support.paths import ROOT
 
-RECORDING = Path(__file__).parents[3] / "notebooks/recordings/npu_tutorial_7.2-trace.parquet"
+RECORDING = ROOT / "notebooks/recordings/npu_tutorial_7.2-trace.parquet"
 TABLES = ("families", "phases", "phase_totals", "polls", "messages", "mappings", "buffers", "churn", "leaks", "jobs")
 MORE = ("recoveries", "concurrency", "calls", "api", "findings")
 

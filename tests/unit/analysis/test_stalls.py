@@ -7,10 +7,9 @@ import sys
 import pytest
 from bokeh.models import Plot
 
-from accel_magic.analysis.stall_findings import RULES, findings
-from accel_magic.analysis.stalls import MEANINGS, StallTables, by_instruction, by_kernel, by_reason
+from accel_magic.analysis.stalls import MEANINGS, RULES, StallTables, by_instruction, by_kernel, by_reason, findings
 from accel_magic.errors import ResultError
-from accel_magic.profiles.iaprof import REASONS, read
+from accel_magic.formats.iaprof import REASONS, read
 from accel_magic.results.iaprof import IaprofResult
 
 STACK = "main;launch"
@@ -193,4 +192,4 @@ def test_tables_are_made_once():
 
 
 def test_the_analysis_can_be_imported_before_the_profiles():
-    subprocess.run([sys.executable, "-c", "import accel_magic.analysis.stall_findings"], check=True)
+    subprocess.run([sys.executable, "-c", "import accel_magic.analysis.stalls"], check=True)

@@ -63,7 +63,7 @@ def test_options_are_not_abbreviated(capsys):
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
-    sample = "tests/unit/traces/importing/samples/bpftrace.txt"
+    sample = "tests/unit/formats/samples/bpftrace.txt"
     process = subprocess.Popen(
         [sys.executable, "-m", "accel_magic", "show", sample], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -79,7 +79,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     [
         ["trace", "tracepoint:syscalls:sys_enter_getppid", "--dry-run"],
         ["trace", "nonsense:x:y:z", "--", "true"],
-        ["show", "tests/unit/traces/importing/samples/bpftrace.txt"],
+        ["show", "tests/unit/formats/samples/bpftrace.txt"],
     ],
 )
 def test_no_front_end_is_loaded(words):

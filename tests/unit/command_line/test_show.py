@@ -1,17 +1,16 @@
 """`accel-magic show`: every kind of file as text and as a page."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from accel_magic.api import result_of
+from accel_magic.api.trace import result_of
 from accel_magic.command_line import main
 from accel_magic.results.profile import ProfileResult
+from tests.support.paths import ROOT
 from tests.support.profiles import phases
 
-ROOT = Path(__file__).resolve().parents[3]
-SAMPLES = ROOT / "tests/unit/traces/importing/samples"
+SAMPLES = ROOT / "tests/unit/formats/samples"
 
 
 @pytest.fixture
@@ -46,8 +45,8 @@ def traced_on_the_gpu(tmp_path):
     pytest.importorskip("llvmlite")
     np = pytest.importorskip("numpy")
     pytest.importorskip("cuda.bindings")
+    from accel_magic.api.gputrace import gputrace
     from accel_magic.gpu.adapters import nvrtc
-    from accel_magic.gpu.trace import gputrace
 
     kernel = nvrtc.CpuKernel(nvrtc.compile('extern "C" __global__ void nothing(int *x) { x[threadIdx.x] = 1; }'))
     with gputrace("kernelcount", device="cpu", save=tmp_path / "g.parquet"):

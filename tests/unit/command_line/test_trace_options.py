@@ -4,10 +4,10 @@ import argparse
 
 import pytest
 
-from accel_magic import options
+from accel_magic.api import options
 from accel_magic.command_line import Parser, main, trace
-from accel_magic.lab import cli
-from accel_magic.magics import options as magic
+from accel_magic.command_line import lab as cli
+from accel_magic.magics import ktrace as magic
 
 
 def parser_of(add, *path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accel_magic.gpu import targets
+from accel_magic.devices import targets
 
 
 @pytest.fixture(autouse=True)
@@ -12,4 +12,4 @@ def default_device(monkeypatch):
     def target(asked, gpu=None):
         return targets.target("cpu" if asked == "auto" and gpu is None else asked, gpu)
 
-    monkeypatch.setattr("accel_magic.gpu.trace.target", target)
+    monkeypatch.setattr("accel_magic.api.gputrace.target", target)

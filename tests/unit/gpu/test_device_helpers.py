@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu import device, map_views
-from accel_magic.gpu.assemble import assemble
-from accel_magic.gpu.helpers import HELPERS, MapType
-from accel_magic.gpu.placement import Placement
+from accel_magic.gpu.codegen import device
+from accel_magic.gpu.codegen.assemble import assemble
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.program.helpers import HELPERS, MapType
 from tests.unit.gpu.device_host import PID_TGID, HostDevice, at, spec
 from tests.unit.gpu.device_kernels import ptx_of_kernels
 

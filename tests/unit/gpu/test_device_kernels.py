@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.gpu import map_views
-from accel_magic.gpu.helpers import MapType
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.program.helpers import MapType
 from tests.unit.gpu.device_host import PID_TGID, spec
 from tests.unit.gpu.device_kernels import Simulated
 

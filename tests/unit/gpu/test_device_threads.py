@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.gpu import device, map_views, maps
-from accel_magic.gpu.helpers import MapType
+from accel_magic.gpu.codegen import device
+from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.program.helpers import MapType
 from tests.unit.gpu.device_host import UNLIMITED, blocks_of, spec
 
 COUNTS, CHURN, FULL, RING, OWN = range(5)

@@ -12,20 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel_magic
+from accel_magic.devices.sim import Device, true_atomics
 from accel_magic.errors import MachineError, ProbeError, ProgramError
-from accel_magic.gpu import clang, elf, isa, map_views, programs
+from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.compiled import code_of
-from accel_magic.gpu.host_programs import running, tables
-from accel_magic.gpu.host_programs.code import bytecode, line_of
-from accel_magic.gpu.host_programs.kernel_types import KernelTypes, adapted
-from accel_magic.gpu.host_programs.places import check_bindings, specs_of
-from accel_magic.gpu.host_programs.sides import split
-from accel_magic.gpu.isa import DataReference, Instruction, MapReference
-from accel_magic.gpu.model import Function, KernelField, MapSpec, Program, SourceLine
-from accel_magic.gpu.objects import load_object
-from accel_magic.gpu.simt import Device, true_atomics
-from accel_magic.kernel.map_reading import MapContent
+from accel_magic.gpu.codegen.compile import code_of
+from accel_magic.gpu.host import running, tables
+from accel_magic.gpu.host.attach_points import check_bindings, specs_of
+from accel_magic.gpu.host.code import KernelTypes, adapted, bytecode, line_of
+from accel_magic.gpu.host.kernel_maps import split
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.program import clang, elf, isa
+from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference
+from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Program, SourceLine
+from accel_magic.gpu.program.objects import load_object
+from accel_magic.kernel.load.maps import MapContent
 
 HEAD = '#include "accel_gpu.h"\n'
 END = '\nchar LICENSE[] SEC("license") = "GPL";\n'

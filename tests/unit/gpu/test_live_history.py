@@ -9,11 +9,13 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import MachineError, ProbeError, RecordingError
-from accel_magic.gpu import history, map_history, store
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.model import MapSpec
-from accel_magic.gpu.recording import MapHistory
+from accel_magic.gpu.maps import history
+from accel_magic.gpu.maps import history as map_history
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.model import MapSpec
+from accel_magic.recording import gpu_store as store
+from accel_magic.recording.gpu import MapHistory
 
 KERNELS = r"""
 extern "C" __global__ void loop(volatile int *out, int rounds) {
@@ -281,7 +283,7 @@ def test_a_damaged_file_with_a_history_is_a_typed_error(loop, program, tmp_path,
 
 
 def test_a_device_that_does_not_answer_ends_the_readings_and_is_told(loop, program, monkeypatch):
-    from accel_magic.gpu.devices import SimulatedMemory
+    from accel_magic.devices.device import SimulatedMemory
 
     begun, there = threading.Event(), SimulatedMemory.read
 
@@ -300,7 +302,7 @@ def test_a_device_that_does_not_answer_ends_the_readings_and_is_told(loop, progr
 
 
 def test_a_launch_that_breaks_the_device_is_told_by_its_framework_not_by_the_readings(loop, program, monkeypatch):
-    from accel_magic.gpu.devices import SimulatedMemory
+    from accel_magic.devices.device import SimulatedMemory
 
     def finish(self, stream):
         raise MachineError("the device fell off its bus")
@@ -317,7 +319,7 @@ def test_a_launch_that_breaks_the_device_is_told_by_its_framework_not_by_the_rea
 
 
 def test_a_reading_that_fails_in_the_middle_counts_for_no_map(loop, program, monkeypatch, tmp_path):
-    from accel_magic.gpu.shared_memory import Shared
+    from accel_magic.gpu.maps.shared import Shared
 
     there, failing = Shared.read, []
 

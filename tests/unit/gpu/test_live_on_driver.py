@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from accel_magic.devices.standin import build
 from accel_magic.errors import MachineError
-from accel_magic.gpu.standin import build
 from tests.unit.gpu import test_live_history, test_live_maps
 
 pytest.importorskip("cuda.core")

@@ -15,10 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.kernel import compiler, find_bcc
-from accel_magic.kernel.source import generate
-from accel_magic.lab import command_line
-from accel_magic.lab.settings import Settings
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.bcc import find as find_bcc
+from accel_magic.kernel.load.source import generate
+from accel_magic.lab.vm import qemu as command_line
+from accel_magic.lab.vm.settings import Settings
 from accel_magic.probes.plan import Plan, ProbePoint
 
 SERVER = Path(compiler.__file__).with_name("bcc_server.py")

@@ -13,12 +13,13 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, provisioner, provisioner_kernel
-from accel_magic.lab.connection import GuestGoneError
+from accel_magic.lab import image, provisioner
+from accel_magic.lab import provisioner as provisioner_kernel
 from accel_magic.lab.guest.ipython_kernel import LISTENING
 from accel_magic.lab.image import Progress
-from accel_magic.lab.provisioner_kernel import GuestKernel, Launch
-from accel_magic.lab.settings import Settings
+from accel_magic.lab.provisioner import GuestKernel, Launch
+from accel_magic.lab.vm.connection import GuestGoneError
+from accel_magic.lab.vm.settings import Settings
 
 SPECS = Path(provisioner.__file__).parent / "kernelspecs"
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")

@@ -3,7 +3,7 @@
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.flame_options import OPTION_NAMES, parse
+from accel_magic.magics.flame import OPTION_NAMES, parse
 from accel_magic.magics.line import HelpRequested
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.magics.gpu_options import OPTION_NAMES, parse
+from accel_magic.magics.gputrace import OPTION_NAMES, parse
 from accel_magic.magics.line import HelpRequested
-from accel_magic.options import Common
 
 
 def test_tools_files_and_options_may_stand_in_any_order():

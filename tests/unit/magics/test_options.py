@@ -2,10 +2,10 @@
 
 import pytest
 
+from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
+from accel_magic.magics.ktrace import OPTION_NAMES, parse
 from accel_magic.magics.line import HelpRequested
-from accel_magic.magics.options import OPTION_NAMES, parse
-from accel_magic.options import Common
 
 
 def test_probes_and_options_may_stand_in_any_order():

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError
-from accel_magic.kernel import own_text
+from accel_magic.kernel.bcc import own_text
+from accel_magic.probes.elf import UNREADABLE
 from accel_magic.probes.filters import compile_filter
 from accel_magic.probes.plan import Field, Filter, ProbePoint, UsdtArgument
-from accel_magic.probes.usdt import UNREADABLE
 
 FIELDS = (
     Field("flags", "s32", 8, 4),

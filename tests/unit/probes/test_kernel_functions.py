@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.probes import kernel_functions
+from tests.support.paths import ROOT
 
 TRACEABLE = """\
 vfs_read
@@ -149,7 +148,7 @@ def test_a_kernel_with_either_kind_of_kprobes_passes(kernel_root):
 
 
 def test_the_npu_drivers_symbols_are_understood(kernel_root):
-    sample = Path(__file__).parents[4] / "shared/data/intel_vpu_symbols.txt"
+    sample = ROOT.parent / "shared/data/intel_vpu_symbols.txt"
     if not sample.exists():
         pytest.skip("the driver's full symbol list is not here")
     text = sample.read_text()

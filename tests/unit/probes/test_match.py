@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.probes import match
+from accel_magic.probes import matching as match
 from accel_magic.probes.grammar import parse_all
-from accel_magic.probes.match import make_plan
+from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Plan, Scope
 
 FORMAT = """\

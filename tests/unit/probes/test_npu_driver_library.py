@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes.expand import expand
 from accel_magic.probes.grammar import parse
+from accel_magic.probes.matching import expand
 
 
 def refusal(text):

@@ -7,9 +7,9 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import completion, presets
-from accel_magic.probes.match import make_plan
+from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Capture
-from accel_magic.probes.presets.table import PresetProbe
+from accel_magic.probes.presets import PresetProbe
 
 TABLE = (
     PresetProbe("npu:files", "latency:kprobe:intel_vpu:ivpu_ioctl", "size=arg1[0]:u64,id=arg1[8]:u32@return", "size"),

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes import symbols, usdt
+from accel_magic.probes import elf as symbols
+from accel_magic.probes import elf as usdt
 
 MARK = bytes.fromhex("0f1f405a")  # nopl 0x5a(%rax): no compiler emits it
 PROGRAM = """

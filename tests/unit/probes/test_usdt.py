@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.probes import usdt
+from accel_magic.probes import elf as usdt
+from accel_magic.probes.elf import parse_argument
 from accel_magic.probes.plan import UNREADABLE, UsdtArgument
-from accel_magic.probes.usdt import parse_argument
 
 # Two places of one probe and one of another, which has a semaphore; the third note claims that the library was moved by
 # 0x3000 after it was linked. Each place is marked by a nop that no compiler emits.

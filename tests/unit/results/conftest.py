@@ -1,21 +1,20 @@
 """One result of each kind, made without a kernel's help, or from the recordings of the notebooks."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import accel_magic
-from accel_magic.kernel.compiler import ProgramMap
-from accel_magic.kernel.map_reading import HASH, RINGBUF, MapContent
-from accel_magic.profiles.model import Lost
+from accel_magic.kernel.bcc.compiler import ProgramMap
+from accel_magic.kernel.load.maps import HASH, RINGBUF, MapContent
+from accel_magic.recording.profile import Lost
+from accel_magic.recording.program import ProgramRecording
 from accel_magic.results.flame import SampledResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
-from accel_magic.traces.program_recording import ProgramRecording
+from tests.support.paths import ROOT
 from tests.support.profiles import phases
 
-RECORDINGS = Path(__file__).parents[3] / "notebooks/recordings"
+RECORDINGS = ROOT / "notebooks/recordings"
 RECORDED = {
     "trace": "quickstart.parquet",
     "npu": "npu_tutorial_7.2-api.parquet",

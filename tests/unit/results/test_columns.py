@@ -5,8 +5,8 @@ import re
 import pandas as pd
 import pytest
 
+from accel_magic.analysis.frames import LEADING
 from accel_magic.errors import MachineError, ResultError
-from accel_magic.traces.frames import LEADING
 from tests.unit.results.conftest import traced_gpu
 
 UNITS = re.compile(r"(^|_)(ns|bytes|cycles|samples|calls|percent|MHz|per_s|per_job)$")

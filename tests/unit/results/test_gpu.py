@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.gpu.perfetto import BLOCKS_PID, KERNELS_PID
 from accel_magic.errors import ResultError
-from accel_magic.gpu.recording import API
+from accel_magic.recording.gpu import API
 from accel_magic.results.gpu import GpuResult
+from accel_magic.results.perfetto_gpu import BLOCKS_PID, KERNELS_PID
 from tests.unit.results.conftest import TOOLS, traced_gpu
 
 

@@ -6,7 +6,7 @@ from math import nan
 import pytest
 
 from accel_magic.analysis.findings import Finding, Findings, Stretch
-from accel_magic.traces.recording import Imported, Replayed
+from accel_magic.recording.recording import Imported, Replayed
 
 EVIL = "<script>alert('x')</script>"
 

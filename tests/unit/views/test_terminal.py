@@ -10,29 +10,29 @@ import pytest
 
 from accel_magic import errors, terminal
 from accel_magic.analysis.findings import Finding, Findings
-from accel_magic.doctor.check import Check, Report
-from accel_magic.gpu.devices import Clock
+from accel_magic.api.doctor.report import Check, Report
+from accel_magic.command_line.lab import Bar
+from accel_magic.devices.device import Clock
+from accel_magic.formats.iaprof.parse import read
 from accel_magic.gpu.dry_run import GpuDryRun
-from accel_magic.gpu.recorded import frame_of
-from accel_magic.gpu.recording import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
-from accel_magic.kernel.compiler import ProgramMap
-from accel_magic.kernel.map_reading import MapContent
-from accel_magic.kernel.places import Place
-from accel_magic.lab.cli import Bar
+from accel_magic.kernel.bcc.compiler import ProgramMap
+from accel_magic.kernel.load.bindings import Place
+from accel_magic.kernel.load.maps import MapContent
+from accel_magic.kernel.stacks import table as stacks
 from accel_magic.lab.image.progress import Progress
 from accel_magic.probes.plan import Plan, Skipped
-from accel_magic.profiles.iaprof.parse import read
-from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder
+from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from accel_magic.recording.gpu_collect import frame_of
+from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder
+from accel_magic.recording.program import ProgramRecording
+from accel_magic.recording.recording import Column, Replayed
 from accel_magic.results.gpu import GpuResult
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
 from accel_magic.results.trace import TraceResult
-from accel_magic.traces import stacks
-from accel_magic.traces.program_recording import ProgramRecording
-from accel_magic.traces.recording import Column, Replayed
 from accel_magic.views.dry_run import DryRun
-from accel_magic.views.flame_page import ThreadDryRun
+from accel_magic.views.flame.result import ThreadDryRun
 from accel_magic.views.program import ProgramDryRun
 
 EVIL = "e\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08v\x7f\u202eil\u2028\nnote: made up"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.npu.trace import NpuTrace
-    from accel_magic.traces.recording import Recording
+    from accel_magic.recording.recording import Recording
 
     Rows = NDArray[np.intp]
 

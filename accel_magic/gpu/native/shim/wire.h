@@ -1,4 +1,4 @@
-/* What a traced process and the notebook say to each other; accel_magic/gpu/native/wire.py has the same in Python.
+/* What a traced process and the notebook say to each other; accel_magic/gpu/native/server.py has the same in Python.
  *
  * Messages go over a SOCK_SEQPACKET socket: a struct message, a text behind it, and at most one descriptor.
  * Launches go through memory that both have mapped: a struct ring.

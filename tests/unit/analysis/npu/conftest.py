@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from accel_magic.analysis.npu.trace import NpuTrace, plain_name
+from tests.support.paths import ROOT
 
 STEP_NS = 10
 
@@ -85,7 +86,7 @@ def recorded():
 @pytest.fixture(scope="session")
 def original():
     """Folder with the recording as it was published; skips where it is not."""
-    folder = Path(__file__).parents[5] / "shared/data"
+    folder = ROOT.parent / "shared/data"
     if not (folder / "trace_res.txt").exists():
         pytest.skip("the published recording is not here")
     return folder

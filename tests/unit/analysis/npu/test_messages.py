@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.npu import jsm
+from accel_magic.analysis.npu import messages as jsm
 from accel_magic.analysis.npu.messages import messages
 from accel_magic.lab.device import messages as device
 

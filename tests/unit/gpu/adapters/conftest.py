@@ -50,6 +50,6 @@ def altering():
 
 @pytest.fixture
 def device():
-    from accel_magic.gpu.simt import Device
+    from accel_magic.devices.sim import Device
 
     return Device()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from accel_magic.gpu.adapters.importing import on_import
+from accel_magic.gpu.adapters.patching import on_import
 
 
 @pytest.fixture

@@ -186,7 +186,7 @@ class TestOnTheCpuDevice:
         assert np.array_equal(x, np.arange(100))
 
     def test_a_device_array_of_an_earlier_cell_still_works(self, recorder, device):
-        from accel_magic.gpu.simt import Device
+        from accel_magic.devices.sim import Device
 
         with attached(recorder, device):
             there = cuda.to_device(np.ones(10, np.float32))
@@ -437,7 +437,7 @@ def test_numba_imported_within_the_cell_is_attached(tmp_path):
     code = (
         "import numpy as np\n"
         "from accel_magic.gpu.adapters import attached\n"
-        "from accel_magic.gpu.simt import Device\n"
+        "from accel_magic.devices.sim import Device\n"
         "class Observer:\n"
         "    def rewrite(self, kernel): return kernel.ptx\n"
         "    def launching(self, launch): pass\n"

@@ -7,8 +7,8 @@ import pytest
 
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, ProgramError
 from accel_magic.gpu.adapters import attached, nvrtc
-from accel_magic.gpu.adapters.entries import entries
 from accel_magic.gpu.adapters.nvrtc import CpuKernel
+from accel_magic.ptx.entries import entries
 
 PTX = """
 .version 7.0

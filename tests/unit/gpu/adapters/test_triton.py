@@ -172,7 +172,7 @@ def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_ou
 
 
 def assembled(ptx):
-    from accel_magic.gpu.assemble import assemble
+    from accel_magic.gpu.codegen.assemble import assemble
 
     return assemble(ptx, "sm_80").cubin
 

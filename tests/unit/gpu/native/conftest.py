@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic.devices import standin
+from accel_magic.devices.device import SimulatedMemory
+from accel_magic.devices.sim import Device
+from accel_magic.devices.standin import build
 from accel_magic.errors import MachineError
-from accel_magic.gpu import map_views, programs, standin
+from accel_magic.gpu import programs
 from accel_magic.gpu.adapters.native import watched
-from accel_magic.gpu.devices import SimulatedMemory
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.shared_memory import allocate_all
-from accel_magic.gpu.simt import Device
-from accel_magic.gpu.standin import build
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps.shared import allocate_all
 
 PROGRAMS = Path(__file__).with_name("programs")
 PTX = PROGRAMS / "kernels.ptx"

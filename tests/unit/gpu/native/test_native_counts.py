@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu import assemble
+from accel_magic.gpu.codegen import assemble
 from accel_magic.gpu.live import GpuSample, together
 from accel_magic.gpu.native import process, server
-from accel_magic.gpu.native.images import Code
+from accel_magic.gpu.native.process import Code
 from tests.unit.gpu.native.conftest import PTX, compiled
 
 THREADS, LAUNCHES = 1000, 3

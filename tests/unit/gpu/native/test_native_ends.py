@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.gpu import standin
+from accel_magic.devices import standin
 from tests.unit.gpu.native.conftest import PTX
 from tests.unit.gpu.native.test_native_counts import ADDED, LAUNCHES, SUM, THREADS
 

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native import build, images, wire
+from accel_magic.gpu.native import build
+from accel_magic.gpu.native import process as images
 from accel_magic.gpu.native import server as server_module
-from accel_magic.gpu.native.launches import Ring
+from accel_magic.gpu.native import server as wire
 from accel_magic.gpu.native.memory import ChildMemory
-from accel_magic.gpu.native.server import Server
-from accel_magic.gpu.native.wire import Kept, Kind, Message
+from accel_magic.gpu.native.process import Ring
+from accel_magic.gpu.native.server import Kept, Kind, Message, Server
 from tests.unit.gpu.native.conftest import PTX
 
 SHIM = Path(build.__file__).with_name("shim")

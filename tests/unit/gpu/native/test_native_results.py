@@ -9,9 +9,9 @@ import pytest
 
 import accel_magic
 from accel_magic.analysis.gpu.host import block_spans
+from accel_magic.devices import standin
+from accel_magic.devices.sim import Device
 from accel_magic.errors import MachineError
-from accel_magic.gpu import standin
-from accel_magic.gpu.simt import Device
 from tests.unit.gpu.native.conftest import PTX
 
 
@@ -126,7 +126,7 @@ def test_recordings_that_did_not_tell_processes_are_read_as_of_one(traced, tmp_p
         launches=told.launches.drop(columns="pid"),
         maps=tuple(replace(content, pid=0) for content in told.maps if content.pid == pid),
     )
-    from accel_magic.gpu import store
+    from accel_magic.recording import gpu_store as store
 
     store.save(untold, tmp_path / "old.parquet")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu import assemble
+from accel_magic.gpu.codegen import assemble
 from accel_magic.gpu.native import build
 from tests.unit.gpu.native.conftest import PTX, compiled
 

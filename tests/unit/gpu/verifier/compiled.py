@@ -4,7 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from accel_magic.gpu import clang, objects
+from accel_magic.gpu.program import clang, objects
 
 HERE = Path(__file__).parent
 SEVERITIES = {"refuse": "error", "warn": "warning", "note": "note"}

@@ -3,10 +3,10 @@
 import random
 from dataclasses import dataclass, field
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu, Instruction, Jump, MapReference
-from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu, Instruction, Jump, MapReference
+from accel_magic.gpu.program.model import Function, MapSpec, Program
 
 MAPS = (
     MapSpec("shared", MapType.GPU_ARRAY, 4, 8, 4),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from accel_magic.gpu import context, isa
-from accel_magic.gpu.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, Arg, Result
+from accel_magic.gpu.program import context, isa
+from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, Arg, Result
 
 M64 = (1 << 64) - 1
 M32 = (1 << 32) - 1

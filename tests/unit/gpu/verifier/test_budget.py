@@ -3,10 +3,11 @@
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import isa, maps
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu
-from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu
+from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.verifier import budget
 from accel_magic.gpu.verifier.findings import Verdict
 from tests.unit.gpu.verifier.lane_programs import alu

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Instruction, Jump
-from accel_magic.gpu.model import Function
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Instruction, Jump
+from accel_magic.gpu.program.model import Function
 from accel_magic.gpu.verifier import cfg
 from accel_magic.gpu.verifier.cfg import END, Fault, Loop
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from accel_magic.gpu.isa import Alu, Jump
+from accel_magic.gpu.program.isa import Alu, Jump
 from accel_magic.gpu.verifier import domain
 from accel_magic.gpu.verifier.arithmetic import compute, moved, swapped
 from accel_magic.gpu.verifier.conditions import assume

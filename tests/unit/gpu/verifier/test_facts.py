@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
+from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.verifier import safety
 from accel_magic.gpu.verifier.facts import RegisterFact
 

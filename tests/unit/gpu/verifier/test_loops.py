@@ -7,10 +7,10 @@ import time
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu, Instruction, Jump, MapReference
-from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu, Instruction, Jump, MapReference
+from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.verifier import safety, verify
 
 MAPS = (MapSpec("items", MapType.GPU_ARRAY, 4, 64, 8),)

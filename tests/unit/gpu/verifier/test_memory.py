@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import objects
+from accel_magic.gpu.program import objects
 from accel_magic.gpu.verifier import findings, judge, safety, verify
 
 HERE = Path(__file__).parent

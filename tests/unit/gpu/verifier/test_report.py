@@ -1,9 +1,9 @@
 """The report: what `--dry-run` prints of a verdict."""
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.isa import Alu
-from accel_magic.gpu.model import Function, Program, SourceLine
-from accel_magic.gpu.verifier import report
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.isa import Alu
+from accel_magic.gpu.program.model import Function, Program, SourceLine
+from accel_magic.gpu.verifier import findings as report
 from accel_magic.gpu.verifier.findings import Finding, Verdict
 from tests.unit.gpu.verifier.lane_programs import alu
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import isa
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.model import Function, MapSpec, Program, SourceLine
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
+from accel_magic.gpu.program.model import Function, MapSpec, Program, SourceLine
 from accel_magic.gpu.verifier import findings, verify
 
 ZERO = Instruction(isa.ALU64 | Alu.MOV)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu import isa, objects, sections
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu, Jump
-from accel_magic.gpu.model import Function, MapSpec, Program
+from accel_magic.gpu.program import isa, objects, sections
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu, Jump
+from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.verifier import findings, judge, simt, verify
 from tests.unit.gpu.verifier.compiled import compiled, marked, names, text
 from tests.unit.gpu.verifier.lane_programs import alu, atomic, call, handle, load, put, store

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from accel_magic.gpu import isa
-from accel_magic.gpu.model import Function, Program
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.model import Function, Program
 from accel_magic.gpu.verifier import safety, uniformity
 from accel_magic.gpu.verifier.lanes import Level, Own
-from accel_magic.gpu.verifier.sharing import Runners, runners
+from accel_magic.gpu.verifier.simt import Runners, runners
 from tests.support.ebpf import assemble
 from tests.unit.gpu.verifier import lane_programs
 from tests.unit.gpu.verifier.threads import BLOCKS, LANES, THREADS, WARPS, Machine, together

@@ -9,9 +9,9 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from accel_magic.gpu import context, isa
-from accel_magic.gpu.helpers import MapType
-from accel_magic.gpu.isa import Alu, Jump
+from accel_magic.gpu.program import context, isa
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.isa import Alu, Jump
 
 U64 = (1 << 64) - 1
 LANES, WARPS, BLOCKS = 8, 2, 2

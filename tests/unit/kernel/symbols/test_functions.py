@@ -13,7 +13,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions
-from accel_magic.probes import symbols
+from accel_magic.probes import elf as symbols
 
 
 def names_at(known, addresses):

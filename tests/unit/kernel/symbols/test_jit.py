@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from accel_magic.kernel.symbols import jit, mappings
+from accel_magic.kernel.symbols import mappings
+from accel_magic.kernel.symbols import mappings as jit
 
 ME, OTHER = os.geteuid(), 12345
 PID = 4321

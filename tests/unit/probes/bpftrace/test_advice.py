@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.options import parse as parse_line
+from accel_magic.magics.ktrace import parse as parse_line
 from accel_magic.probes import bpftrace, captures, grammar
 from accel_magic.probes.bpftrace.advice import advise
 from accel_magic.probes.filters import compile_filter

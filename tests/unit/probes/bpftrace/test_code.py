@@ -113,7 +113,7 @@ def test_what_is_not_understood_is_kept_as_text_and_the_rest_is_read():
 
 @pytest.mark.skipif(not TOOLS or shutil.which("bpftrace") is None, reason="bpftrace's tools are not installed")
 def test_all_of_bpftraces_own_tools_are_understood():
-    from accel_magic.magics.options import parse as parse_line
+    from accel_magic.magics.ktrace import parse as parse_line
     from accel_magic.probes import captures, grammar
 
     for tool in TOOLS:
@@ -157,7 +157,7 @@ BODIES = [
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(*map(st.sampled_from, (PROBES, TESTS, BODIES))), min_size=1, max_size=4))
 def test_every_line_that_is_shown_is_one_that_this_project_understands(blocks):
-    from accel_magic.magics.options import parse as parse_line
+    from accel_magic.magics.ktrace import parse as parse_line
     from accel_magic.probes import captures, grammar
     from accel_magic.probes.filters import _parse
 

@@ -8,6 +8,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.probes import libraries
+from tests.support.paths import ROOT
 
 LISTED = Path(__file__).with_name("driver_functions.txt")
 DRM = ("drm_gem_close_ioctl", "drm_gem_handle_delete")
@@ -60,7 +61,7 @@ def machine(kernel_root, functions, monkeypatch):
 @pytest.fixture(scope="session")
 def recorded_run():
     """Find what is known of the recorded run on a real NPU; skip where it is not at hand."""
-    folder = Path(__file__).parents[5] / "shared/data"
+    folder = ROOT.parent / "shared/data"
     if not folder.is_dir():
         pytest.skip("the recorded run is not at hand")
     return folder

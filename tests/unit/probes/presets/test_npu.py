@@ -7,7 +7,7 @@ import pytest
 from accel_magic.errors import ProbeError
 from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.globs import is_glob
-from accel_magic.probes.match import make_plan
+from accel_magic.probes.matching import make_plan
 from accel_magic.probes.presets.level_zero import CALLS
 from accel_magic.probes.presets.npu import PROBES
 from accel_magic.probes.presets.npu_families import FAMILIES, family_of

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from accel_magic.profiles.labels import label
-from accel_magic.profiles.model import Frame, Kind, ProfileBuilder
+from accel_magic.recording.profile import Frame, Kind, ProfileBuilder, label
 from accel_magic.views.flame.data import ALONE, KINDS, LINE, narrow, packed, page_data
 from accel_magic.views.flame.layout import tree
 

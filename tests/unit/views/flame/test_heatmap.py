@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ResultError
-from accel_magic.profiles.model import NO_TIME, ProfileBuilder, State
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
 from accel_magic.views.flame.cells import MOST_COLUMNS, grid_of, sums
 from accel_magic.views.flame.heatmap import SHADES, cells_of, heatmap
 from tests.support.profiles import phases

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.profiles.model import Kind, ProfileBuilder, State
+from accel_magic.recording.profile import Kind, ProfileBuilder, State
 from accel_magic.views.flame.layout import ALL, tree
 
 STACKS = st.lists(

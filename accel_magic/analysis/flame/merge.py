@@ -1,0 +1,198 @@
+"""From a flame recording to a profile: samples, waits and accelerator time, each under the stack that it belongs to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.analysis.flame import accelerator
+from accel_magic.analysis.flame.rows import rows_of, spans_of
+from accel_magic.analysis.flame.stacks import Stacks
+from accel_magic.banners import banners_of
+from accel_magic.recording.flame import FlameFacts
+from accel_magic.recording.profile import Frame, Kind, Lost, Profile, ProfileBuilder, Samples
+
+if TYPE_CHECKING:
+    from accel_magic.analysis.flame.rows import Nesting, Rows
+    from accel_magic.recording.profile import Loss
+    from accel_magic.recording.recording import Recording
+
+
+def facts_of(recording: Recording) -> FlameFacts:
+    """What was asked of a recording; of one that no flame trace made what its points tell."""
+    if recording.flame is not None:
+        return recording.flame
+    return FlameFacts(rate=next((point.rate_hz for point in recording.plan.points if point.kind == "profile"), 0))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A flame recording put together.
+
+    Attributes:
+        profile: All of it that is shown.
+        rows: The samples and waits among it.
+        reasons: Of the waits.
+        spans: Measured calls, by thread and time.
+
+    """
+
+    profile: Profile
+    rows: Rows
+    reasons: tuple[str, ...]
+    spans: Nesting
+
+
+def profile_of(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Profile:
+    """Make the profile of a flame recording; arguments as of `merged`."""
+    return merged(recording, threads=threads, all_frames=all_frames).profile
+
+
+def merged(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Merged:
+    """Merge everything that a flame recording knows.
+
+    A stack is, from its root: the process where it is not the notebook's, the thread (with `threads`), Python frames,
+    native frames that they called, the measured calls that the moment lies in, kernel frames, the reason of a wait. A
+    wait that lies partly inside a measured call is cut there. Nothing counts twice: samples and waits of a thread add
+    up to its time in the trace, and accelerator time has a state of its own.
+
+    Args:
+        recording: Events of `profile` and `offcpu` points, and of whatever else was traced with them.
+        threads: A root for each thread; None: as was asked for when it was recorded.
+        all_frames: Keep the frames of the notebook and of the tracer below the cell; None: likewise.
+
+    """
+    facts = facts_of(recording)
+    spans = spans_of(recording)
+    rows, reasons = rows_of(recording, spans, round(1e9 / max(facts.rate, 1)))
+    taken = rows.take(rows.taken)
+    builder = ProfileBuilder()
+    stacks = Stacks(
+        builder,
+        recording,
+        spans,
+        reasons,
+        names=dict(facts.names),
+        threads=facts.threads if threads is None else threads,
+        all_frames=facts.all_frames if all_frames is None else all_frames,
+    )
+    nodes = stacks.nodes(taken)
+    shown = taken.take(nodes >= 0)
+    builder.add_many(
+        Samples(
+            nodes[nodes >= 0].astype(np.int32),
+            shown.weight,
+            shown.time_ns,
+            shown.tid.astype(np.int32),
+            shown.state.astype(np.uint8),
+        )
+    )
+    told = accelerator.add(builder, recording, facts, stacks)
+    profile = builder.build(
+        unit="ns",
+        origin=f"%%flame at {facts.rate} Hz",
+        duration_ns=recording.duration_ns,
+        started=recording.started,
+        machine=recording.machine,
+        lost=losses_of(
+            recording,
+            not_taken=len(np.unique(rows.event[~rows.taken])),
+            left_out=len(np.unique(taken.event[nodes < 0])),
+        ),
+        notes=tuple(dict.fromkeys([*recording.plan.notes, *facts.notes, *told])),
+        banners=banners_of(recording),
+    )
+    return Merged(profile, shown, reasons, spans)
+
+
+TRACER: Final = Frame("[accel_magic]")
+"""Stands for what the tracer itself did in the traced stretch."""
+_RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell\.py")
+_CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
+_TRACER: Final = re.compile(
+    r"(.*/)?accel_magic/((api|channel|playback|program|session)\.py|(flames|gpu|kernel|magics|traces|views)/.*)"
+)
+_TRACES: Final = frozenset({"FlameTrace.go", "FlameTrace.stop"})
+_OWN_TRACE: Final = re.compile(r"(.*/)?accel_magic/flames/trace\.py")
+_NOTEBOOK: Final = re.compile(r"(.*/)?(ipykernel|IPython|tornado|zmq|jupyter_client|ipykernel_launcher\.py)(/.*)?")
+_BELOW: Final = re.compile(
+    r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
+)
+"""Modules of the standard library that stand below anybody's code."""
+
+
+def notebooks_own(thread: str) -> bool:
+    """Whether a thread that runs no Python is the notebook's, by the kernel's name of it: those of ZeroMQ."""
+    return thread.startswith("ZMQbg/")
+
+
+def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
+    """Leave out what lies below the traced code.
+
+    Args:
+        frames: Of a stack, outermost first; Python's come first.
+
+    Returns:
+        From the cell's own `<module>`, or in a thread from its first frame of a cell, inwards; `TRACER` alone for what
+        the tracer itself did; None for the notebook's own threads; other stacks as they are.
+
+    """
+    if any(frame.name in _TRACES and _OWN_TRACE.fullmatch(frame.module) for frame in frames):
+        return (TRACER,)
+    python = [frame.module for frame in frames if frame.kind == Kind.PYTHON]
+    runs = max((at for at, module in enumerate(python, 1) if _RUNS_CELL.fullmatch(module)), default=0)
+    if runs:
+        return frames[runs:] if len(python) > runs else (TRACER,)
+    first = next((at for at, module in enumerate(python) if _CELL.fullmatch(module)), None)
+    if first is not None:
+        return frames[first:]
+    own = next((module for module in python if not _BELOW.fullmatch(module)), "")
+    if _TRACER.fullmatch(own):
+        return (TRACER,)
+    return None if _NOTEBOOK.fullmatch(own) else frames
+
+
+LEFT_OUT: Final = "samples and waits of the notebook's own threads are left out (--all-frames shows them)"
+_UNTIMED: Final = "could not be timed: their end was not seen, or too many threads waited at once"
+_WHAT = {"profile": "samples", "offcpu": "waits"}
+
+
+def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[Lost, ...]:
+    """Count what is in no stack.
+
+    Args:
+        recording: Of a flame trace.
+        not_taken: Events with a stack that the full table did not take.
+        left_out: Samples and waits of the notebook's own threads.
+
+    """
+    why = "nothing was read of the buffer" if recording.unread else "the buffer was full"
+    found = [
+        Lost(not_taken, "samples and waits had a stack that the full table of stacks did not take"),
+        Lost(left_out, LEFT_OUT, "left out"),
+        Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed"),
+    ]
+    for point in recording.plan.points:
+        if point.kind in _WHAT:
+            what = _WHAT[point.kind]
+            found.append(Lost(int(recording.lost[point.id]), f"{what} were lost: {why}"))
+            found.append(Lost(int(recording.unpaired[point.id]), f"{what} {_UNTIMED}", "missed"))
+            found.append(Lost(_not_kept(recording, point.id), *_not_kept_why(recording, point.id, what)))
+    return tuple(lost for lost in found if lost.count > 0)
+
+
+def _not_kept(recording: Recording, point: int) -> int:
+    events = int((recording.events.columns["point"].values == point).sum())
+    return int(recording.hits[point]) - int(recording.lost[point]) - int(recording.unpaired[point]) - events
+
+
+def _not_kept_why(recording: Recording, point: int, what: str) -> tuple[str, Loss]:
+    if recording.limit_reached:
+        return f"{what} came after as many events as are kept", "left out"
+    shortest = recording.plan.points[point].shortest_ns
+    if shortest:
+        return f"{what} were shorter than {shortest / 1e3:,.0f} us", "left out"
+    return f"{what} were not recorded", "lost"

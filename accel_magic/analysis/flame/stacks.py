@@ -1,0 +1,192 @@
+"""Whole stacks of a flame profile, each different one put together once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.analysis.flame.merge import folded, notebooks_own
+from accel_magic.analysis.flame.rows import NO_REASON
+from accel_magic.kernel.stacks.interleave import interleave
+from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.recording.profile import Frame, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.flame.rows import Nesting, Rows
+    from accel_magic.recording.profile import ProfileBuilder
+    from accel_magic.recording.recording import Recording
+
+    Ints = NDArray[np.int64]
+    from collections.abc import Callable, Mapping
+
+
+NO_STACK: Final = Frame("[no stack]")
+"""Root of what has no stack at all."""
+LEFT_OUT: Final = -1
+_CALL: Final = "sys_enter_"
+_SCHEDULER: Final = re.compile(r"(__|preempt_)?schedule(_\w+)?$|asm_sysvec_\w+|irqentry_exit\w*|exit_to_user_mode\w*")
+
+
+class Stacks:
+    """Makes stacks of a recording in a profile.
+
+    Args:
+        builder: Of the profile.
+        recording: Whose stacks they are.
+        spans: Its measured calls.
+        reasons: Of its waits.
+        names: Python's names of threads by their ids.
+        threads: Begin each stack with its thread.
+        all_frames: Keep the frames of the notebook and of the tracer below the cell.
+
+    """
+
+    def __init__(
+        self,
+        builder: ProfileBuilder,
+        recording: Recording,
+        spans: Nesting,
+        reasons: tuple[str, ...],
+        *,
+        names: dict[int, str],
+        threads: bool,
+        all_frames: bool,
+    ) -> None:
+        self._builder = builder
+        self._table = recording.stacks
+        self._spans = [tuple(span_frame(recording, point) for point in path) for path in spans.paths]
+        self._reasons = [Frame(reason, Kind.WAIT) for reason in reasons]
+        self._threads, self._all_frames = threads, all_frames
+        self._names = thread_names(recording, names)
+        self._processes = _others(recording)
+        self._left_out = () if all_frames else tuple(tid for tid, name in self._names.items() if notebooks_own(name))
+        self._merged: dict[tuple[int, int, int], tuple[tuple[Frame, ...], tuple[Frame, ...]] | None] = {}
+
+    def nodes(self, rows: Rows) -> Ints:
+        """(N,) int64 node of each row's stack; `LEFT_OUT` of the notebook's own threads."""
+        threads = rows.tid if self._threads else np.zeros(len(rows.tid), np.int64)
+        processes = np.where(np.isin(rows.pid, list(self._processes)), rows.pid, 0)
+        table = [*rows.stacks.T, rows.path, rows.reason, threads, processes]
+        first, number = distinct(table)
+        kinds = np.column_stack([column[first] for column in table]).tolist()
+        nodes = np.array([self._node((kernel, user, python), *rest) for kernel, user, python, *rest in kinds], np.int64)
+        shown = nodes[number] if len(nodes) else np.zeros(0, np.int64)
+        return np.where(np.isin(rows.tid, self._left_out), LEFT_OUT, shown)
+
+    def of_python(self, row: int, tid: int, inner: Iterable[Frame]) -> int:
+        """Node of a Python stack, a row of the table or -1, of one of our threads, with frames inward of it."""
+        merged = self._of((-1, -1, row))
+        outer = merged[0] if merged is not None else ()
+        return self._stack((*self._roots(tid if self._threads else 0, 0), *outer, *inner))
+
+    def _node(self, rows: tuple[int, int, int], path: int, reason: int, tid: int, pid: int) -> int:
+        merged = self._of(rows)
+        if merged is None:
+            return LEFT_OUT
+        code, kernel = merged
+        roots = self._roots(tid, pid)
+        outer = code or (() if kernel else (NO_STACK,))
+        if reason == NO_REASON:
+            return self._stack((*roots, *outer, *self._spans[path], *kernel))
+        return self._stack((*roots, *outer, *self._spans[path], *until_scheduled(kernel), self._reasons[reason]))
+
+    def _stack(self, frames: Iterable[Frame]) -> int:
+        return self._builder.stack([self._builder.frame(*frame) for frame in frames])  # noqa: PD013 - not pandas'
+
+    def _roots(self, tid: int, pid: int) -> tuple[Frame, ...]:
+        process = (self._processes[pid],) if pid else ()
+        return (*process, Frame(f"{self._names.get(tid, 'thread')} ({tid})", Kind.THREAD)) if tid else process
+
+    def _of(self, rows: tuple[int, int, int]) -> tuple[tuple[Frame, ...], tuple[Frame, ...]] | None:
+        """Frames of user code and of the kernel; None where they are left out."""
+        if rows not in self._merged:
+            self._merged[rows] = self._merge(rows)
+        return self._merged[rows]
+
+    def _merge(self, rows: tuple[int, int, int]) -> tuple[tuple[Frame, ...], tuple[Frame, ...]] | None:
+        kernel, user, python = (self._table.of(row) if self._table is not None and row >= 0 else () for row in rows)
+        both = interleave((), user, python)
+        code = both if self._all_frames else folded(both)
+        return None if code is None else (code, tuple(kernel))
+
+
+def until_scheduled(kernel: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Leave out what every wait has inside: the scheduler, and the interrupt by which it took the processor away."""
+    first = next((at for at, frame in enumerate(kernel) if _SCHEDULER.match(frame.name)), len(kernel))
+    return kernel[:first]
+
+
+def span_frame(recording: Recording, point: int) -> Frame:
+    """Frame of a measured call."""
+    traced = recording.plan.points[point]
+    return Frame(span_name(traced.function), Kind.DRIVER, traced.target)
+
+
+def span_name(function: str) -> str:
+    """Name that a measured call is shown by: `ioctl` for `sys_enter_ioctl`, C++ as people write it."""
+    return readable(function.removeprefix(_CALL))
+
+
+def distinct(columns: list[Ints]) -> tuple[Ints, Ints]:
+    """First row of every different row of columns, and the number of each row's kind. Values are -2 or more."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        shifted = column + 2
+        number = pd.factorize(number * (int(shifted.max(initial=0)) + 1) + shifted)[0].astype(np.int64)
+    first = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
+    first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
+    return first, number
+
+
+def thread_names(recording: Recording, names: dict[int, str]) -> dict[int, str]:
+    """Names of all threads in a recording: Python's where it has one, else what the kernel calls it."""
+    columns = recording.events.columns
+    tids, first = np.unique(columns["tid"].values, return_index=True)
+    comm = columns["comm"]
+    known = comm.categories or ()
+    codes = comm.values[first].tolist()
+    told = {tid: known[code] for tid, code in zip(tids.tolist(), codes, strict=True) if 0 <= code < len(known)}
+    return told | names
+
+
+def own_pid(recording: Recording) -> int:
+    """Process id of the notebook in the events: that of whoever has Python stacks, else that of the scope."""
+    columns = recording.events.columns
+    if "python_stack" in columns and columns["python_stack"].values.any():
+        pids = columns["pid"].values[columns["python_stack"].values != 0]
+        return int(np.bincount(pids).argmax())
+    return next((point.scope.pid for point in recording.plan.points if point.scope.name != "all"), 0)
+
+
+def _others(recording: Recording) -> dict[int, Frame]:
+    """Root of each other process in the events."""
+    columns = recording.events.columns
+    pids, first = np.unique(columns["pid"].values, return_index=True)
+    comm, own = columns["comm"], own_pid(recording)
+    codes = comm.values[first].tolist()
+    return {
+        pid: Frame(f"{(comm.categories or ())[code]} ({pid})", Kind.PROCESS)
+        for pid, code in zip(pids.tolist(), codes, strict=True)
+        if pid != own and code >= 0
+    }
+
+
+_names: Callable[[], Mapping[str, str]] = dict
+
+
+def use(names: Callable[[], Mapping[str, str]]) -> None:
+    """Have `names` give the name of each cell by its file, from now on; `dict` for none."""
+    global _names  # noqa: PLW0603 - a process has one notebook
+    _names = names
+
+
+def names() -> Mapping[str, str]:
+    """`cell [12]` by file; empty where there is no notebook."""
+    return _names()

@@ -1,0 +1,341 @@
+"""What runs around a piece of code, a trace or a playback; what every trace is to its user; and the newest result."""
+
+from __future__ import annotations
+
+import functools
+import os
+import weakref
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, Self, TypeVar
+
+from accel_magic import machine
+from accel_magic.errors import AccelMagicError, RecordingError, TraceStateError, typed_shortage
+from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel.attach.own_threads import at_work
+from accel_magic.recording import files, session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from accel_magic.recording.recording import Imported, Outcome, Replayed
+    from accel_magic.results.base import Result
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ResultT = TypeVar("ResultT", bound="Result")
+
+_PATIENCE: Final = 100
+"""Interrupts within microseconds of each other that the end of a trace gets over."""
+
+_last: Result | None = None
+
+
+def last() -> Result:
+    """Return the newest result of this process. Raises TraceStateError when there is none."""
+    if _last is None:
+        raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
+    return _last
+
+
+def keep(result: Result) -> None:
+    """Make a result the newest."""
+    global _last  # noqa: PLW0603 - accel_magic.last
+    _last = result
+
+
+def outcome_of(error: BaseException | None) -> Outcome:
+    """How the traced code ended."""
+    if error is None:
+        return "ok"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def add_note(error: BaseException, ours: BaseException) -> None:
+    """Note on the user's own error, which goes on, that the end of the trace failed as well."""
+    error.add_note(f"accel_magic: ending the trace failed as well: {type(ours).__name__}: {ours}")
+
+
+class Steps(ABC, Generic[ResultT]):
+    """What runs around a piece of code: `prepare`, `attach`, `go`, then `halt` and `stop`; or `abort` at any time.
+
+    Whatever raises and whenever an interrupt comes, nothing stays attached, and what was traced has a result.
+
+    Traces nest if their kinds differ. What one of them does here is `at_work`, so that it is in no other.
+
+    Args:
+        kind: What it is told apart by from others.
+
+    """
+
+    def __init__(self, kind: session.Kind) -> None:
+        self.kind: session.Kind = kind
+        self.on_result: Callable[[ResultT], object] | None = None
+        """Called with the result before an interrupt can come."""
+        self._undo = ExitStack()
+        self._owner = os.getpid()
+        self._running = False
+        self._result: ResultT | None = None
+
+    replayed: Replayed | None = None
+    imported: Imported | None = None
+
+    @property
+    @abstractmethod
+    def machine(self) -> dict[str, str]:
+        """`accel_magic.machine.describe()` of the machine that is or was traced."""
+
+    @property
+    def result(self) -> ResultT:
+        """What was traced. Raises TraceStateError until it has ended."""
+        if self._result is None:
+            raise TraceStateError(
+                "this trace has no result yet",
+                why="it is still running" if self._running else "its block was not entered",
+                fix="ask after the `with` block",
+                code="trace.no-result",
+            )
+        return self._result
+
+    @property
+    def running(self) -> bool:
+        """Whether it is attached."""
+        return self._running
+
+    @property
+    def has_result(self) -> bool:
+        """Whether it has ended with a result."""
+        return self._result is not None
+
+    @abstractmethod
+    def prepare(self) -> object:
+        """Find what will be traced; nothing is attached yet."""
+
+    def check(self) -> None:
+        """Check what would otherwise fail after the code has run. Raises an AccelMagicError."""
+
+    def attach(self, show: Callable[[list[Any]], None] | None = None) -> None:
+        """Attach everything; `show` receives live samples from a thread. Where that fails nothing is left attached."""
+        if self._running:
+            raise session.already_running(self.kind)
+        self._owner, self._result = os.getpid(), None
+        try:
+            with uninterrupted():
+                session.claim(self.kind)
+                self._undo.callback(session.release, self.kind)
+            with typed_shortage():
+                self._attach(show)
+            self._running = True
+        except BaseException:
+            self.abort()
+            raise
+
+    @abstractmethod
+    def _attach(self, show: Callable[[list[Any]], None] | None) -> None:
+        """Attach everything, and register in `_undo` what takes it down again: an interrupt may come at any time."""
+
+    @abstractmethod
+    def go(self) -> None:
+        """The traced code starts here."""
+
+    def halt(self) -> None:
+        """The traced code has ended; `stop` follows, after the `halt` of other traces of the same code.
+
+        Again is harmless, and so it is where nothing is attached.
+        """
+
+    def stop(self, outcome: Outcome = "ok", value: object = None) -> ResultT:
+        """Detach, keep the result, save it where that was asked for. An interrupt that comes meanwhile is raised then.
+
+        Raises:
+            TraceStateError: It is not running; or in a forked child, whose parent goes on tracing.
+            RecordingError: The result cannot be saved. It is kept all the same.
+
+        """
+        if not self._running:
+            raise TraceStateError("this trace is not running", fix="attach it first", code="trace.not-running")
+        if self._owner != os.getpid():
+            raise TraceStateError(
+                "this trace belongs to the parent of this process",
+                why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
+                fix="end the child inside the block, with os._exit()",
+                code="trace.in-child",
+            )
+        self.halt()
+        try:
+            with uninterrupted():
+                try:
+                    self._result = result = self._finish(outcome, value)
+                    keep(result)
+                    if self.on_result is not None:
+                        self.on_result(result)
+                finally:
+                    self._take_down()
+        except BaseException as raised:
+            if self._result is not None:
+                try:
+                    self._save_result(self._result)
+                except AccelMagicError as error:
+                    add_note(raised, error)
+            raise
+        self._save_result(result)
+        return result
+
+    @abstractmethod
+    def _finish(self, outcome: Outcome, value: object) -> ResultT:
+        """Detach and make the result. Interrupts are put off meanwhile, and `_undo` runs afterwards in any case."""
+
+    def _save_result(self, result: ResultT) -> None:
+        """Write the result where that was asked for."""
+
+    def end(self, error: BaseException | None, value: object = None) -> BaseException | None:
+        """Stop after the code has ended, also where an interrupt comes before `stop` has begun its work.
+
+        Args:
+            error: What the code raised.
+            value: Its own value.
+
+        Returns:
+            What came or failed meanwhile: the caller decides between it and the code's own error.
+
+        """
+        came: BaseException | None = None
+        for _ in range(_PATIENCE):
+            try:
+                self.stop(outcome_of(error if came is None else came), value)
+            except BaseException as raised:  # noqa: BLE001 - see above
+                came = raised if came is None or isinstance(came, Exception) else came
+                if not self._running or self._owner != os.getpid():
+                    break
+            else:
+                break
+        return came
+
+    def abort(self) -> None:
+        """Detach without a result; harmless when nothing is attached, and in a forked child."""
+        if self._owner == os.getpid():
+            with uninterrupted():
+                self._take_down()
+
+    def _take_down(self) -> None:
+        self._running = False
+        self._undo.close()  # all of it, whatever one step raises
+
+
+class _Exit:
+    """The `__exit__` of a block, which ends the trace even if an interrupt comes before its first line.
+
+    A `with` statement asks for `__exit__` before it calls `__enter__`, and drops it when it is left, in whatever way.
+    What it gets here ends the trace when it is dropped, unless that has happened by then.
+    """
+
+    def __get__(self, block: Block[Any] | None, owner: type[Block[Any]]) -> Callable[..., None]:
+        if block is None:
+            return owner._leave  # noqa: SLF001 - of the same module
+        leave = functools.partial(owner._leave, block)  # noqa: SLF001
+        if not block._running:  # noqa: SLF001 - else somebody looks at it within the block
+            block._guard = weakref.ref(leave, block._left)  # noqa: SLF001
+        return leave
+
+
+class Block(Steps[ResultT]):
+    """A trace around a block or a function.
+
+    As a context manager it traces the block; `result` then holds what was traced, also when the block raised. As a
+    decorator it traces every call; each result is `accel_magic.last`.
+
+    Args:
+        save: Write the result to this Parquet file.
+
+    """
+
+    KIND: ClassVar[session.Kind]
+    """What a trace of this class is told apart by from others."""
+
+    def __init__(self, save: str | Path | None = None) -> None:
+        super().__init__(self.KIND)
+        self._save = save
+        self._guard: weakref.ref[object] | None = None
+
+    @abstractmethod
+    def again(self) -> Self:
+        """Make another trace of the same."""
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Describe this machine, as the result will."""
+        return machine.describe()
+
+    def check(self) -> None:
+        """Check that the result can be saved. Raises RecordingError."""
+        if self._save is not None:
+            files.check(self._save)
+
+    def _save_result(self, result: ResultT) -> None:
+        if self._save is None:
+            return
+        try:
+            result.to_parquet(self._save)
+        except RecordingError as error:
+            raise RecordingError(
+                error.what,
+                why=error.why,
+                fix=f"{error.fix}; the result is kept: accel_magic.last.to_parquet('FILE.parquet') saves it",
+                code=error.code,
+            ) from error
+
+    def _warm_up(self) -> None:
+        """Start what takes a while, so that it comes up while the trace is prepared."""
+        session.warm_up()
+
+    def __enter__(self) -> Self:
+        if self._running:
+            raise session.already_running(self.kind)
+        self._owner = os.getpid()
+        try:
+            with at_work():
+                with typed_shortage():
+                    self._warm_up()
+                    self.prepare()
+                    self.check()
+                self.attach()
+                self.go()
+            return self  # noqa: TRY300 - an interrupt may come until it has returned
+        except BaseException:
+            self.abort()
+            self._guard = None
+            raise
+
+    __exit__ = _Exit()
+
+    def _leave(
+        self,
+        kind: type[BaseException] | None,  # noqa: ARG002 - the protocol's
+        error: BaseException | None,
+        trace: TracebackType | None,  # noqa: ARG002
+    ) -> None:
+        with at_work():
+            came = self.end(error)
+        self._guard = None  # an interrupt would be lost in what it calls
+        if came is None:
+            return
+        if error is None or not isinstance(came, Exception):
+            raise came  # an interrupt names the block's own error as its context
+        add_note(error, came)
+
+    def _left(self, _: object) -> None:
+        """End the trace if it is still running when its block has been left."""
+        if self._running:
+            self.end(KeyboardInterrupt())
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Trace every call of a function."""
+
+        @functools.wraps(function)
+        def traced(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self.again():
+                return function(*args, **kwargs)
+
+        return traced

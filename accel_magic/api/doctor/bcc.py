@@ -1,0 +1,56 @@
+"""The compiler of the kernel programs: BCC, which no package index has."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+from accel_magic.api.doctor.report import Check, needed
+from accel_magic.errors import MachineError
+from accel_magic.kernel.bcc import find as find_bcc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOAD_BCC = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("bcc", sys.argv[1] + "/__init__.py")
+sys.modules["bcc"] = bcc = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(bcc)
+bcc.BPF
+"""
+
+
+def checks() -> tuple[Check, ...]:
+    """Check BCC, and whether there is something else of that name."""
+    return (_bcc(), *_foreign_bcc())
+
+
+def _bcc() -> Check:
+    try:
+        found = find_bcc.find_bcc()
+    except MachineError as error:
+        return needed("BCC", error, "")
+    command = [str(found.interpreter), "-I", "-c", _LOAD_BCC, str(found.package)]
+    try:
+        loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        failure = (loaded.stderr.strip().splitlines() or ["no message"])[-1] if loaded.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        failure = str(error)
+    if failure:
+        why = f"the one at {found.package} does not load in {found.interpreter}: {failure}"
+        return needed("BCC", MachineError("BCC is broken", why=why, fix=find_bcc.install_command()), "")
+    return Check("BCC", "ok", f"{found.version} at {found.package}, loads in {found.interpreter}")
+
+
+def _foreign_bcc() -> Iterator[Check]:
+    """Name an unrelated package called bcc: a line only where there is one."""
+    foreign = find_bcc.foreign_bcc()
+    if foreign is not None:
+        yield Check(
+            "other bcc",
+            "warning",
+            f"{foreign.version} at {foreign.path} is not BCC (PyPI's package of that name is a lattice library); "
+            "accel_magic does not use it, `import bcc` in your own code would",
+            "pip uninstall bcc",
+        )

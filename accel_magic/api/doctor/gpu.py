@@ -1,0 +1,36 @@
+"""What `%%gputrace` needs; `%%ktrace` works without."""
+
+from __future__ import annotations
+
+from accel_magic.api.doctor.report import Check
+
+
+def checks() -> tuple[Check, ...]:
+    """Check its tools, and look for GPUs."""
+    return (_gputrace(), _gputrace_device())
+
+
+def _gputrace() -> Check:
+    """Check the compiler and the packages."""
+    from accel_magic.gpu import requirements
+
+    found = requirements.look()
+    if found.missing:
+        what = "; ".join(dict.fromkeys(what for what, _ in found.missing))
+        fix = "; ".join(dict.fromkeys(fix for _, fix in found.missing))
+        return Check("%%gputrace", "info", f"does not work: {what}", fix)
+    works = f"works, on the CPU device (simulated): {', '.join(found.there)}"
+    if found.wanting:
+        wanting, fixes = zip(*found.wanting, strict=True)
+        return Check("%%gputrace", "info", "; ".join([works, *wanting]), "; ".join(fixes))
+    return Check("%%gputrace", "ok", works)
+
+
+def _gputrace_device() -> Check:
+    """Say which GPUs `%%gputrace` could use; the CPU device is always there."""
+    from accel_magic.gpu import requirements
+
+    gpus = requirements.look_for_gpus()
+    if gpus.found:
+        return Check("%%gputrace --device cuda", "ok", "; ".join(gpus.found))
+    return Check("%%gputrace --device cuda", "info", f"{gpus.why}; kernels run on the CPU device (simulated)", gpus.fix)

@@ -1,0 +1,63 @@
+"""The Python of this process, and the packages in it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+
+from packaging.requirements import Requirement
+
+from accel_magic.api.doctor.report import Check
+
+_NEWEST_TESTED = (3, 14)
+# What goes on working without each of them; a package not named here is needed for any tracing.
+_WITHOUT_PACKAGE = {
+    "ipykernel": "the magics in a terminal IPython and accel_magic.recording in a script work without",
+    "ipython": "accel_magic.recording in a script works without",
+    "ipywidgets": "cells are traced without, and show no live counters",
+    "bokeh": "cells are traced without, and results have no figures",
+}
+_PACKAGES = ("ipykernel", "ipython", "ipywidgets", "bokeh", "pandas")
+
+
+def checks() -> tuple[Check, ...]:
+    """Check the interpreter and what accel_magic uses of its packages."""
+    return (_python(), *map(_package, _PACKAGES))
+
+
+def _python() -> Check:
+    detail = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] > _NEWEST_TESTED:
+        newest = ".".join(map(str, _NEWEST_TESTED))
+        return Check("Python", "info", f"{detail}; newer than the newest tested, {newest}")
+    return Check("Python", "ok", detail)
+
+
+def _package(name: str) -> Check:
+    requirement = _requirements().get(name)
+    wanted = str(requirement.specifier) if requirement is not None else ""
+    fix = f"{sys.executable} -m pip install '{name}{wanted}'"
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        if name in _WITHOUT_PACKAGE:
+            return Check(name, "warning", f"not installed; {_WITHOUT_PACKAGE[name]}", fix)
+        return Check(name, "missing", "not installed", fix)
+    if requirement is None:
+        return Check(
+            name, "info", f"{version}; what is required is not known: accel-magic is not installed as a package"
+        )
+    if not requirement.specifier.contains(version, prereleases=True):
+        return Check(name, "warning", f"{version}, and accel_magic requires {wanted}", fix)
+    return Check(name, "ok", f"{version} (required: {wanted})")
+
+
+def _requirements() -> dict[str, Requirement]:
+    """What accel_magic requires, by package; empty where its own metadata is not installed (run from a source tree)."""
+    try:
+        lines = importlib.metadata.requires("accel-magic") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    found = (Requirement(line) for line in lines)
+    return {one.name: one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})}

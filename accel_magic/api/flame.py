@@ -1,0 +1,286 @@
+"""A flame trace around a block: samples, waits, measured calls and launches, on one time base."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.analysis.flame import stacks as cells
+from accel_magic.api.block import Block
+from accel_magic.api.flame_options import FlameOptions
+from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import features
+from accel_magic.kernel.attach import scope
+from accel_magic.recording.cost import Cost
+from accel_magic.recording.flame import NOT_KNOWN, FlameFacts, Watched
+from accel_magic.recording.session import LiveSession
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from accel_magic.api.flame_sampled import ThreadEngine
+    from accel_magic.formats.iaprof.live import IaprofRun
+    from accel_magic.gpu.launch_stacks import Launches
+    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.iaprof import IaprofProfile
+    from accel_magic.recording.profile import Profile
+    from accel_magic.recording.recording import Outcome, Recording
+    from accel_magic.recording.session import Show
+    from accel_magic.results.flame import FlameResult, SampledResult
+
+
+class FlameTrace(Block["FlameResult | SampledResult"]):
+    """A profile of a block or a function; a SampledResult is the thread sampler's.
+
+    Args:
+        options: What is asked for.
+        save: Write the result to this Parquet file.
+
+    """
+
+    KIND = "flame"
+
+    def __init__(self, options: FlameOptions, *, save: str | Path | None = None) -> None:
+        super().__init__(save)
+        self.options = options
+        self._plan: Plan | None = None
+        self._session: LiveSession | None = None
+        self._threads: ThreadEngine | None = None
+        self._launches: Launches | None = None
+        self._iaprof: IaprofRun | None = None
+        self._cost = Cost()
+        self._spent: dict[str, int] | None = None
+        self._notes: tuple[str, ...] = ()
+        self._cpu_ns = 0
+        self._names: dict[int, str] = {}
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Describe this machine, as the result will."""
+        described = super().machine
+        if self._launches is not None and self._launches.target is not None and self._launches.target.simulated:
+            described["simulated"] = self._launches.target.name
+        return described
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user must know of what `prepare` found."""
+        return self._notes
+
+    def again(self) -> FlameTrace:
+        """Make another trace of the same."""
+        return FlameTrace(self.options, save=self._save)
+
+    def prepare(self) -> Plan | None:
+        """Match the probes and find the devices; nothing is attached yet.
+
+        Returns:
+            What will be traced; None where the thread sampler is used.
+
+        Raises:
+            ProbeError: A probe that cannot be understood, or matches nothing.
+            MachineError: Something is missing here, and was asked for.
+
+        """
+        self._plan, self._notes = None, ()
+        if self.options.gpu:
+            from accel_magic.gpu.launch_stacks import Launches
+
+            self._launches = Launches(self.options.device)
+            self._launches.prepare()
+        if self.options.xe:
+            from accel_magic.formats.iaprof import live
+
+            self._iaprof = live.IaprofRun(
+                interval=self.options.interval or live.INTERVAL_MS,
+                eu_stall_subsample=self.options.eu_stall_subsample or live.SUBSAMPLE,
+            )
+            self._iaprof.prepare()
+        if self.options.sampler != "thread":
+            try:
+                features.require_tracing()
+                self._plan = self.options.plan()
+            except MachineError as error:
+                self._fall_back(error)
+        return self._plan
+
+    def _fall_back(self, error: MachineError) -> None:
+        """Go on with the thread sampler. Raises the error where that would not do what was asked for."""
+        if self.options.sampler == "bpf" or self.options.probes:
+            raise error
+        why = f" ({error.why})" if error.why else ""
+        self._plan = None
+        self._notes = (f"sampled from a thread of this process, for the kernel cannot be asked: {error.what}{why}",)
+
+    def _attach(self, show: Show | None) -> None:
+        self._session = self._threads = None
+        if self._iaprof is not None:
+            self._undo.callback(self._iaprof.abort)
+            self._iaprof.start()
+        with uninterrupted():
+            if self._launches is not None:
+                self._undo.callback(self._launches.close)
+                self._launches.attach()
+            if self._plan is not None:
+                self._attach_kernel(self._plan, show)
+            if self._plan is None:
+                self._attach_thread()
+
+    def _attach_kernel(self, plan: Plan, show: Show | None) -> None:
+        live = LiveSession(plan, show, each_look=self._learn_names)
+        self._undo.callback(live.abort)
+        try:
+            live.start()
+        except MachineError as error:  # of BCC, or of what only the kernel itself knows
+            self._fall_back(error)
+        else:
+            self._undo.enter_context(self._cost)
+            self._session = live
+
+    def _learn_names(self) -> None:
+        """Learn the names of threads that may be gone at the end."""
+        self._names |= names_of_threads()
+
+    def _attach_thread(self) -> None:
+        from accel_magic.api.flame_sampled import ThreadEngine
+
+        self._threads = ThreadEngine(self.options)
+        self._undo.callback(self._threads.abort)
+
+    def go(self) -> None:
+        """Sample from here."""
+        self._names, self._spent = names_of_threads(), None
+        if self._launches is not None:
+            self._launches.go()
+        if self._iaprof is not None:
+            self._iaprof.go()
+        self._cpu_ns = time.process_time_ns()
+        if self._threads is not None:
+            self._threads.go()
+            return
+        assert self._session is not None  # noqa: S101 - after attach
+        self._cost.go(self._session)
+        self._session.go()
+
+    def halt(self) -> None:
+        """Stop sampling in the kernel, and let the recording of iaprof end here."""
+        if self._spent is None:
+            self._spent = self._costs(self._session) if self._session is not None else {}
+            if self._iaprof is not None:
+                self._iaprof.halt()
+            if self._session is not None:
+                self._session.halt()
+
+    def _finish(self, outcome: Outcome, value: object) -> FlameResult | SampledResult:
+        live, engine = self._session, self._threads
+        profile = engine.stop() if engine is not None else None
+        recording = live.stop(outcome) if live is not None else None
+        if self._launches is not None:
+            self._launches.wait()
+        iaprof = self._stopped_iaprof()
+        if engine is not None and profile is not None:
+            return self._sampled(engine, profile, iaprof, value)
+        assert recording is not None  # noqa: S101 - after attach
+        return self._recorded(self._completed(recording, self._spent or {}, iaprof), value)
+
+    def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
+        """Give the result of the kernel's samples."""
+        from accel_magic.results.flame import FlameResult  # importing it earlier would be in the profile
+
+        return FlameResult(recording, value)
+
+    def _stopped_iaprof(self) -> IaprofProfile | None:
+        """Give what iaprof recorded; None, and a note, where nothing came of it."""
+        if self._iaprof is None:
+            return None
+        try:
+            return self._iaprof.stop()
+        except AccelMagicError as error:
+            # What the processors did is there all the same.
+            why = f" ({error.why})" if error.why else ""
+            self._notes = (*self._notes, f"nothing came of iaprof: {error.what}{why}")
+            return None
+
+    def _costs(self, live: LiveSession) -> dict[str, int]:
+        """CPU time of the process, and of the tracer, since `go`."""
+        threads_ns, programs_ns = self._cost.threads_ns(), self._cost.programs_ns(live)
+        cpu_ns = time.process_time_ns() - self._cpu_ns - threads_ns
+        tracer_ns = programs_ns + threads_ns + self._cost.reader_ns(live)
+        return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else tracer_ns}
+
+    def _completed(self, recording: Recording, cost: dict[str, int], iaprof: IaprofProfile | None) -> Recording:
+        """Add what only this process knows: names, launches, CPU time, what iaprof recorded."""
+        watched = self._watched(recording.start_ns, recording.stacks)
+        stacks = watched.stacks
+        if stacks is not None:
+            named = cells.names()
+            frames = tuple(frame._replace(module=named.get(frame.module, frame.module)) for frame in stacks.frames)
+            stacks = replace(stacks, frames=frames)
+        facts = FlameFacts(
+            rate=self.options.rate,
+            threads=self.options.threads,
+            all_frames=self.options.all_frames,
+            names=tuple((self._names | names_of_threads()).items()),
+            device=watched.device,
+            launches=watched.launches,
+            more_launches=watched.more,
+            notes=(*self._notes, *watched.notes),
+            **cost,
+        )
+        return replace(recording, flame=facts, stacks=stacks, machine=self.machine, iaprof=iaprof)
+
+    def _sampled(
+        self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
+    ) -> FlameResult | SampledResult:
+        """Give the result of the thread sampler."""
+        from accel_magic.api.flame_sampled import shown
+        from accel_magic.results.flame import SampledResult
+
+        watched = self._watched(engine.start_ns, None)
+        made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)
+        return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value, iaprof)
+
+    def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:
+        return Watched(stacks=stacks) if self._launches is None else self._launches.seen(start_ns, stacks)
+
+
+def names_of_threads() -> dict[int, str]:
+    """Python's names of threads by the ids that BPF programs see; {} where these are not the ids of this process.
+
+    Threads that have ended are known as long as somebody keeps their objects.
+    """
+    if not scope.in_initial_namespace():
+        return {}
+    ended: tuple[threading.Thread, ...] = ()
+    with contextlib.suppress(RuntimeError):  # a thread that begins just now changes the set
+        ended = tuple(getattr(threading, "_dangling", ()))
+    known = (*ended, *threading.enumerate())
+    return {thread.native_id: thread.name for thread in known if thread.native_id is not None}
+
+
+def flame(*probes: str, save: str | Path | None = None, **options: Any) -> FlameTrace:
+    """Profile a block or a function: where its time goes, and who launches the work.
+
+    ```python
+    with accel_magic.flame(rate=499, off_cpu=True) as t:
+        work()
+    t.result.figure()
+    ```
+
+    Args:
+        *probes: What else to trace, as on the `%%ktrace` line: calls that can be measured become spans.
+        save: Write the result to this Parquet file.
+        **options: Fields of `FlameOptions`: rate, off_cpu, threads, gpu, device, xe, sampler, all_frames, max_events,
+            buffer.
+
+    Raises:
+        ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
+        MachineError: On entering: something is missing here that the thread sampler cannot stand in for.
+
+    """
+    return FlameTrace(FlameOptions(probes=probes, **options), save=save)

@@ -1,0 +1,124 @@
+"""A flame trace by the thread sampler: for where this process may not use BPF."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.analysis.flame.accelerator import untold
+from accel_magic.analysis.flame.merge import LEFT_OUT, folded
+from accel_magic.banners import banners
+from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder, Samples, State
+from accel_magic.recording.thread_sampler import ThreadSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from accel_magic.api.flame_options import FlameOptions
+    from accel_magic.recording.flame import Launch, Watched
+    from accel_magic.recording.profile import Profile
+
+
+class ThreadEngine:
+    """Samples this process from one of its own threads; `start`, then `stop`.
+
+    Args:
+        options: What is asked for.
+
+    """
+
+    def __init__(self, options: FlameOptions) -> None:
+        self._sampler = ThreadSampler(options.rate, threads=True)
+        self._running = False
+        self.start_ns = 0
+
+    def go(self) -> None:
+        """Begin."""
+        self.start_ns = time.monotonic_ns()
+        self._running = True
+        self._sampler.start()
+
+    def stop(self) -> Profile:
+        """End; the profile has each thread as a root, all frames, and what waited."""
+        self._running = False
+        return self._sampler.stop()
+
+    def abort(self) -> None:
+        """End without a profile; harmless when that has been done."""
+        if self._running:
+            self.stop()
+
+
+def shown(
+    profile: Profile, options: FlameOptions, *, cells: Mapping[str, str], machine: dict[str, str], watched: Watched
+) -> Profile:
+    """Show of a sampler's profile what was asked for, as of any flame trace.
+
+    Args:
+        profile: As `ThreadEngine.stop` gives it.
+        options: What was asked for.
+        cells: Names of the files of cells.
+        machine: Where it was made.
+        watched: What an accelerator did meanwhile.
+
+    """
+    builder = ProfileBuilder()
+    samples = profile.samples
+    if not options.waits:
+        samples = samples.take(samples.state != State.OFF_CPU)
+    nodes, number = np.unique(samples.stack, return_inverse=True)
+    paths = [_shown(profile.path(int(node)), options, cells) for node in nodes]
+    made = [-1 if path is None else _stacked(builder, path) for path in paths]
+    stack = np.array(made, np.int32)[number] if made else np.zeros(0, np.int32)
+    kept = stack >= 0
+    chosen = samples.take(kept)
+    builder.add_many(Samples(stack[kept], chosen.weight, chosen.time_ns, chosen.tid, chosen.state))
+    roots = _threads(profile)
+    for launch, frames in _launched(watched):
+        path = _shown((*roots.get(launch.tid, ()), *frames), options, cells) or ()
+        node = _stacked(builder, (*path, Frame(launch.kernel, Kind.GPU_KERNEL, watched.device)))
+        builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=State.ACCELERATOR)
+    lost = [*profile.lost, Lost(int((~kept).sum()), LEFT_OUT, "left out")]
+    return builder.build(
+        unit=profile.unit,
+        origin=f"%%flame, {profile.origin}",
+        duration_ns=profile.duration_ns,
+        started=profile.started,
+        machine=machine,
+        lost=[each for each in lost if each.count],
+        notes=(*watched.notes, *untold(watched.launches, watched.more), *profile.notes),
+        banners=banners(machine),
+    )
+
+
+def _stacked(builder: ProfileBuilder, path: tuple[Frame, ...]) -> int:
+    return builder.stack([builder.frame(*frame) for frame in path])
+
+
+def _launched(watched: Watched) -> Iterator[tuple[Launch, tuple[Frame, ...]]]:
+    """Launches whose time is known, with their stacks."""
+    if watched.stacks is None:
+        return
+    rows = watched.stacks.rows(np.array([launch.stack for launch in watched.launches], np.uint64)).tolist()
+    for launch, row in zip(watched.launches, rows, strict=True):
+        if launch.device_ns >= 0:
+            yield launch, watched.stacks.of(row) if row >= 0 else ()
+
+
+def _shown(path: tuple[Frame, ...], options: FlameOptions, cells: Mapping[str, str]) -> tuple[Frame, ...] | None:
+    """A stack as asked for; None of the notebook's own threads."""
+    roots = tuple(frame for frame in path[:1] if frame.kind == Kind.THREAD)
+    frames = tuple(frame._replace(module=cells.get(frame.module, frame.module)) for frame in path[len(roots) :])
+    waits = tuple(frame for frame in frames[-1:] if frame.kind == Kind.WAIT)
+    code = frames[: len(frames) - len(waits)]
+    code_shown = code if options.all_frames else folded(code)
+    return None if code_shown is None else (*(roots if options.threads else ()), *code_shown, *waits)
+
+
+def _threads(profile: Profile) -> dict[int, tuple[Frame]]:
+    """Root of each thread that was sampled."""
+    tids, first = np.unique(profile.samples.tid, return_index=True)
+    nodes = profile.samples.stack[first].tolist()
+    return {tid: (profile.path(node)[0],) for tid, node in zip(tids.tolist(), nodes, strict=True)}

@@ -1,0 +1,355 @@
+"""A GPU trace around a block: programs are verified, put into every kernel that comes by, and taken out again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.api.block import Block
+from accel_magic.api.host_calls import HostTrace
+from accel_magic.devices.device import Clock
+from accel_magic.devices.targets import opened, target
+from accel_magic.errors import MachineError, ProbeError, TraceStateError
+from accel_magic.gpu import adapters, programs
+from accel_magic.gpu.host.attach_points import check_bindings
+from accel_magic.gpu.host.running import HostPrograms
+from accel_magic.gpu.instrument import Instrumenter
+from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
+from accel_magic.gpu.maps.history import History, check_every
+from accel_magic.gpu.maps.live import LiveMaps
+from accel_magic.gpu.maps.shared import allocate_all
+from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel.attach.own_threads import at_work
+from accel_magic.kernel.load.bindings import parse_bindings
+from accel_magic.kernel.symbols.demangle import means
+from accel_magic.recording.gpu_collect import recording_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pandas as pd
+
+    from accel_magic.api.host_calls import HostApiMode
+    from accel_magic.devices.device import Memory
+    from accel_magic.devices.targets import Asked, Target
+    from accel_magic.gpu.adapters import Launch
+    from accel_magic.gpu.dry_run import GpuDryRun
+    from accel_magic.gpu.maps.shared import Shared
+    from accel_magic.gpu.native.server import Server as Natives
+    from accel_magic.gpu.program.model import Per
+    from accel_magic.gpu.programs import Source, Verify
+    from accel_magic.recording.recording import Outcome
+    from accel_magic.results.gpu import GpuResult
+
+DEFAULT_THREADS = 1 << 17
+_CHOICES = {
+    "per": (None, "thread", "warp"),
+    "verify": (None, "strict", "warn", "off"),
+    "host_api": ("auto", "on", "off"),
+    "device": ("auto", "cuda", "cpu"),
+}
+
+
+@dataclass(frozen=True)
+class GpuOptions:
+    """What can be asked of a GPU trace besides its programs; each is an option of `%%gputrace` too.
+
+    Attributes:
+        kernel: Glob of the kernels to trace, by their names in PTX or as C++ reads them.
+        per: `thread` or `warp`, instead of what the programs say.
+        verify: `strict`, `warn` or `off`; None: strict for C, warn for compiled objects.
+        device: `cuda` for an NVIDIA GPU, `cpu` for the simulated device, `auto` for a GPU where there is one.
+        gpu: Which GPU, as its driver counts; None for that of the current context, else the first.
+        threads: Threads of a grid that per-thread maps have room for.
+        every: Read the maps every so many seconds while kernels run, for `GpuResult.history`; None: only at the end.
+        by_launch: Read them after each launch instead, which is waited for.
+        host_api: Record the driver's calls of this process and its children too: `on`, `off`, or `auto`: of a GPU,
+            where the kernel can be traced.
+
+    """
+
+    kernel: str = "*"
+    per: Per | None = None
+    verify: Verify | None = None
+    device: Asked = "auto"
+    gpu: int | None = None
+    threads: int = DEFAULT_THREADS
+    every: float | None = None
+    by_launch: bool = False
+    host_api: HostApiMode = "auto"
+
+    def __post_init__(self) -> None:
+        """Check what was asked for. Raises ProbeError."""
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ProbeError(
+                    f"{name}={getattr(self, name)!r} is not known",
+                    fix=f"use one of {', '.join(filter(None, known))}",
+                )
+        if self.threads < 1:
+            raise ProbeError(f"threads={self.threads} leaves room for none", fix="use a positive number")
+        check_every(self.every)
+        if self.every is not None and self.by_launch:
+            raise ProbeError("maps are read by time or by launch, not both", fix="leave out every or by_launch")
+
+
+class GpuTrace(Block["GpuResult"]):
+    """GPU programs around a block or a function.
+
+    Args:
+        names: Names of tools, or files of the user's programs, and bindings of programs for the CPU.
+        options: What is asked for.
+        save: Write the result to this Parquet file.
+
+    """
+
+    KIND = "gputrace"
+
+    def __init__(self, names: tuple[str, ...], options: GpuOptions, *, save: str | Path | None = None) -> None:
+        super().__init__(save)
+        self._given = names
+        self.names, bindings = programs.without_bindings(names)
+        if not self.names:
+            raise ProbeError("no GPU program was named", fix="name a tool or a file: threadhist, mine.bpf.c")
+        self._bindings = parse_bindings(bindings)
+        self.options = options
+        self._sources: tuple[Source, ...] = ()
+        self._shared: list[Shared] = []
+        self._memory: Memory | None = None
+        self._live: LiveMaps | None = None
+        self._history: History | None = None
+        self._instrumenter: Instrumenter | None = None
+        self._host = HostTrace(options.host_api)
+        self._on_cpu = HostPrograms()
+        self._natives: Natives | None = None
+        self._started = ""
+        self._start_ns = self._end_ns = 0
+        self._clock = Clock()
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Describe this machine, as the result will."""
+        described = super().machine
+        if self.device.simulated:
+            described["simulated"] = adapters.CPU_DEVICE
+        return described
+
+    @cached_property
+    def device(self) -> Target:
+        """What the kernels run on. Raises MachineError where a GPU was asked for and there is none."""
+        return target(self.options.device, self.options.gpu)
+
+    def again(self) -> GpuTrace:
+        """Make another trace of the same."""
+        return GpuTrace(self._given, self.options, save=self._save)
+
+    def prepare(self) -> tuple[Source, ...]:
+        """Compile and verify the programs; nothing is attached yet.
+
+        Raises:
+            ProbeError: There is no such tool or file.
+            ProgramError: A program does not compile, or the verifier refuses it.
+            MachineError: clang, a package of the GPU extra, or the device is missing.
+
+        """
+        self.device  # noqa: B018 - what is missing is told before anything is compiled
+        found = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
+        check_bindings(self._bindings, found)
+        self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
+        return self._sources
+
+    def examine(self) -> GpuDryRun:
+        """Compile the programs and say what the verifier thinks of them, also of those that it refuses.
+
+        Raises as `prepare` does, but for programs that are refused.
+        """
+        from accel_magic.gpu.dry_run import GpuDryRun
+
+        sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify, refuse=False)
+        check_bindings(self._bindings, sources)
+        return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
+
+    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
+        """Put the maps on the device and watch the frameworks from now on."""
+        with uninterrupted():
+            self._undo.callback(self._forget)
+            self._attach_all(show)
+
+    def _attach_all(self, show: Callable[[list[GpuSample]], None] | None) -> None:
+        memory, device = self._undo.enter_context(opened(self.device))
+        natives = self.device.kind == "cuda"
+        self._memory = memory = self._host.start(memory, simulated=self.device.simulated, shim=natives)
+        self._undo.callback(self._host.abort)
+        self._clock = memory.clock()
+        pid_tgid = os.getpid() << 32 | threading.get_native_id()
+        self._on_cpu = on_cpu = HostPrograms.load(self._sources, self._bindings, simulated=self.device.simulated)
+        self._undo.callback(on_cpu.close)
+        self._sources = on_cpu.settled(self._sources)
+        self._shared = allocate_all(self._sources, memory, self.options.threads, pid_tgid, on_cpu.descriptors)
+        for shared in self._shared:
+            self._undo.callback(shared.free)
+        if self.options.every is not None or self.options.by_launch:
+            self._history = History(self._shared, self.options.every)
+        self._live = live = LiveMaps(self._shared, self._history)
+        self._undo.callback(live.close)
+        live.start()
+        placements = [shared.placement for shared in self._shared]
+        instrumenter = Instrumenter(
+            self._sources,
+            placements,
+            self._wanted,
+            before=self._launching,
+            after=self._launched,
+            elsewhere=memory.elsewhere,
+        )
+        self._instrumenter = instrumenter
+        self._undo.enter_context(adapters.attached(instrumenter, device))
+        if natives:
+            from accel_magic.gpu.adapters.native import watched
+
+            self._natives = self._undo.enter_context(
+                watched(self._sources, self.options.threads, instrumenter, memory, on_cpu.descriptors)
+            )
+        on_cpu.attach()
+        self._start_ns = time.monotonic_ns()
+        if show is not None:
+            feed = Feed(self._sample, show)
+            self._undo.callback(feed.stop)
+            feed.start()
+
+    def _wanted(self, name: str) -> bool:
+        return means(self.options.kernel, name)
+
+    def _launching(self, launch: Launch) -> None:
+        memory = self._memory
+        assert memory is not None  # noqa: S101 - kernels are watched after attach
+        memory.launching(launch)
+        if self._history is not None:
+            self._history.launching()
+
+    def _launched(self, launch: Launch, number: int) -> None:
+        if self._history is not None:
+            with at_work():
+                self._history.launched(number, launch.stream)
+
+    def _sample(self) -> GpuSample:
+        instrumenter, live = self._instrumenter, self._live
+        assert instrumenter is not None  # noqa: S101 - samples are taken while attached
+        assert live is not None  # noqa: S101 - likewise
+        sample = sample_of(time.monotonic_ns() - self._start_ns, instrumenter.seen, self._shared, live)
+        if self._natives is not None:
+            sample = together(sample, self._natives.samples())
+        return replace(sample, device=self.device.name)
+
+    def maps_now(self) -> dict[str, pd.DataFrame]:
+        """Read the maps as they are now, without stopping kernels; inside the block, from any thread.
+
+        Returns:
+            Frames as those of `GpuResult.maps`, of this process's kernels; of a ring all records so far. Each entry is
+            whole; entries of one map may be of slightly different moments.
+
+        Raises:
+            TraceStateError: The trace is not running.
+            MachineError: The device does not answer any more.
+
+        """
+        if self._live is None:
+            raise TraceStateError(
+                "this trace has no maps yet", why="its block was not entered", fix="ask inside the `with` block"
+            )
+        return self._live.frames(self._on_cpu.contents())
+
+    def go(self) -> None:
+        """The traced code starts here."""
+        self._started = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._start_ns, self._end_ns = self._host.go(), 0
+        if self._live is not None:
+            self._live.go()
+
+    def halt(self) -> None:
+        """Record no more host calls. Kernels that still run count until they end, which is waited for."""
+        if not self._end_ns:
+            self._end_ns = time.monotonic_ns()
+            self._host.halt()
+
+    def _finish(self, outcome: Outcome, value: object) -> GpuResult:
+        from accel_magic.results.gpu import GpuResult
+
+        instrumenter, memory, live = self._instrumenter, self._memory, self._live
+        assert instrumenter is not None  # noqa: S101 - after attach
+        assert live is not None  # noqa: S101 - after attach
+        assert memory is not None  # noqa: S101 - after attach
+        calls = self._host.stop(outcome)  # before this tool waits for the device itself
+        ended = memory.wait()
+        self._on_cpu.detach()
+        processes = self._natives.finish() if self._natives is not None else ()
+        live.stop()
+        recording = recording_of(
+            instrumenter.seen,
+            self._shared,
+            live,
+            self._on_cpu,
+            memory,
+            started=self._started,
+            start_ns=self._start_ns,
+            end_ns=self._end_ns,
+            outcome=outcome,
+            calls=calls,
+            machine=self.machine,
+            clock=self._compared(memory, ended=ended),
+            notes=self._about_the_device(ended=ended),
+            processes=processes,
+        )
+        return GpuResult(recording, value)
+
+    def _compared(self, memory: Memory, *, ended: bool) -> Clock:
+        """Compare the clocks again; where the device does not answer any more, the first comparison has to do."""
+        try:
+            if ended:
+                return self._clock.through(memory.clock())
+        except MachineError:
+            pass
+        return self._clock.aged(time.monotonic_ns())
+
+    def _about_the_device(self, *, ended: bool) -> list[str]:
+        running = "kernels were still running when the maps were read; their memory is kept until this process ends"
+        return [*([] if ended else [running]), *([self.device.note] if self.device.note else [])]
+
+    def _forget(self) -> None:
+        self._natives = None
+        self._instrumenter = None
+        self._shared = []
+
+    def _warm_up(self) -> None:
+        """Start nothing: few GPU traces need the helpers of kernel traces."""
+
+
+def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> GpuTrace:
+    """Run GPU programs around a block.
+
+    ```python
+    with accel_magic.gputrace("threadhist", device="cpu") as t:
+        kernel[grid](x, y, out)
+    t.result.tools["threadhist"]
+    ```
+
+    Args:
+        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`); and places of
+            their programs for the CPU that do not say it themselves: `on_launch=uprobe:cuda:cuLaunchKernel`.
+        save: Write the result to this Parquet file.
+        **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
+                host_api.
+
+    Raises:
+        ProbeError: On entering: there is no such tool or file.
+        ProgramError: On entering: a program does not compile, or the verifier refuses it.
+        MachineError: On entering: clang, a package of the GPU extra, or the device is missing.
+
+    """
+    return GpuTrace(names, GpuOptions(**options), save=save)

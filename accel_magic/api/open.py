@@ -1,0 +1,116 @@
+"""`accel_magic.open`: any recording, or what another tool wrote, as a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.api.trace import result_of
+from accel_magic.errors import ProbeError, RecordingError
+from accel_magic.formats.recognise import Format, named, recognise
+
+if TYPE_CHECKING:
+    from accel_magic.formats.units import Given
+    from accel_magic.recording.profile_store import Stored
+    from accel_magic.recording.recording import Recording
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.profile import ProfileResult
+    from accel_magic.results.trace import TraceResult
+
+
+def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult:
+    """Open a saved recording or profile, or what other tools wrote, as a result.
+
+    Other tools' files: the text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles of iaprof, folded
+    stacks, speedscope's and Chrome's JSON, `perf script` with call stacks.
+
+    Args:
+        path: The file.
+        units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
+            overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
+            were guessed are in the result's notes.
+
+    Returns:
+        A ProfileResult of a profile (an IaprofResult of iaprof's, a SampledResult of the thread sampler's), a GpuResult
+        of what `%%gputrace` recorded, a FlameResult of what `%%flame` recorded, else a TraceResult.
+
+    Raises:
+        RecordingError: There is no such file, it is damaged, foreign, or a later version wrote it.
+        ProbeError: `units` names no unit, or the file is not bpftrace's.
+
+    """
+    place = Path(path).expanduser()
+    format_ = recognise(place)
+    if format_.content in ("trace", "events"):
+        return result_of(_recording(format_, place, units))
+    _refuse_units(format_, place, units)
+    content = named(format_.reader)(place)
+    match format_.content:
+        case "GPU trace":
+            from accel_magic.results.gpu import GpuResult  # which needs what reads a device's maps
+
+            return GpuResult(content)
+        case "profile":
+            return _profile_result(content)
+    result: ProfileResult = named(format_.result)(content)
+    return result
+
+
+def read_recording(path: str | Path) -> Recording:
+    """Read a recording of a trace, or make one of the text that another tracer wrote.
+
+    Raises:
+        RecordingError: As for `open_result`; or the file is a profile or a recording of `%%gputrace`.
+
+    """
+    place = Path(path).expanduser()
+    format_ = recognise(place)
+    if format_.content not in ("trace", "events"):
+        raise RecordingError(
+            f"{path} is not a recording of a trace",
+            why=f"it is a {format_.name}" if format_.content != "stacks" else f"it holds stacks: {format_.name}",
+            fix=f"accel_magic.open({str(path)!r}) shows it",
+            code="recording.not-a-trace",
+        )
+    return _recording(format_, place, None)
+
+
+def _recording(format_: Format, place: Path, units: Given) -> Recording:
+    if format_.content == "trace":
+        _refuse_units(format_, place, units)
+        loaded: Recording = named(format_.reader)(place)
+        return loaded
+    from accel_magic.formats import build as importing
+    from accel_magic.formats.units import parse
+
+    more: dict[str, Any] = {}
+    if format_.takes_units:
+        more["given"] = parse(units)
+    else:
+        _refuse_units(format_, place, units)
+    return importing.read(place, format_.name, lambda blocks: named(format_.reader)(blocks, **more))
+
+
+def _refuse_units(format_: Format, place: Path, units: Given) -> None:
+    """Raise ProbeError if units are given for a file whose format has units of its own."""
+    if units is not None:
+        raise ProbeError(
+            f"units={units!r} has no effect on {place}",
+            why=f"it is {format_.name}, which has units of its own",
+            fix="leave out units=",
+            code="import.units-unused",
+        )
+
+
+def _profile_result(stored: Stored) -> ProfileResult:
+    if stored.maker == "iaprof" and stored.iaprof is not None:
+        from accel_magic.results.iaprof import IaprofResult
+
+        return IaprofResult(stored.iaprof, banners=stored.profile.banners)
+    if stored.maker == "thread sampler":
+        from accel_magic.results.flame import SampledResult
+
+        return SampledResult(stored.profile, iaprof=stored.iaprof)
+    from accel_magic.results.profile import ProfileResult
+
+    return ProfileResult(stored.profile)

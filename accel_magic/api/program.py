@@ -1,0 +1,224 @@
+"""The user's own BCC program around a cell or a block: its maps and ring buffers become data frames."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic import machine
+from accel_magic.api.block import Block
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import features
+from accel_magic.kernel.load import bindings as places
+from accel_magic.kernel.load import maps as map_reading
+from accel_magic.kernel.load import user_program
+from accel_magic.recording.program import ProgramRecording
+from accel_magic.recording.reader import client as reader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from accel_magic.kernel.bcc.compiler import ProgramMap
+    from accel_magic.kernel.load.maps import MapContent
+    from accel_magic.kernel.load.user_program import UserProgram
+    from accel_magic.recording.reader.client import Prepared
+    from accel_magic.recording.recording import Outcome
+    from accel_magic.recording.session import Show
+    from accel_magic.results.program import ProgramResult
+    from accel_magic.views.program import ProgramDryRun
+
+MOST_RING_BYTES = 1 << 30
+"""Records kept of all rings together; past it the rings stay full and the program's output fails."""
+_STACKS = (map_reading.STACK_TRACE,)
+
+
+class ProgramTrace(Block["ProgramResult"]):
+    """A user's BCC program around a block or a function.
+
+    Args:
+        path: The C file.
+        bindings: `FUNCTION=SPEC` for each function whose name does not tell its place.
+        options: Trace options that were given; none goes with a program.
+
+    """
+
+    KIND = "ktrace"
+
+    def __init__(
+        self, path: str | Path, bindings: tuple[str, ...] = (), options: Mapping[str, Any] | None = None
+    ) -> None:
+        for name in options or {}:
+            option = f"--{name.replace('_', '-')}"
+            raise ProbeError(
+                f"{option} does not go with --program",
+                why="what is counted and recorded, and for whom, is the program's own business",
+                fix=f"leave out {option} and do it in the program",
+            )
+        super().__init__()
+        self.path = Path(path).expanduser()
+        self._given = bindings
+        self._bindings = places.parse_bindings(bindings)
+        self._program: UserProgram | None = None
+        self._reading: Prepared | None = None
+        self._start_ns = self._end_ns = 0
+        self._started = ""
+
+    def again(self) -> ProgramTrace:
+        """Make another trace of the same."""
+        return ProgramTrace(self.path, self._given)
+
+    def prepare(self) -> None:
+        """Compile the program and find its places; nothing is attached yet.
+
+        Raises:
+            ProgramError: It cannot be read, does not compile, or has a map that cannot be served.
+            ProbeError: A function that is attached nowhere, a place that is not there.
+            MachineError: A privilege, a kernel feature or BCC is missing.
+
+        """
+        user_program.read_source(self.path)  # a wrong name is told before anything is missed on the machine
+        features.require_tracing()
+        with uninterrupted():
+            self._undo.close()  # what an earlier call has prepared
+            self._program = program = user_program.compile_program(self.path, self._bindings)
+            self._undo.callback(program.close)
+
+    def dry_run(self) -> ProgramDryRun:
+        """What would be attached; raises as `prepare` does."""
+        from accel_magic.views.program import ProgramDryRun
+
+        self.prepare()
+        program = self._program
+        assert program is not None  # noqa: S101 - just prepared
+        self.abort()
+        return ProgramDryRun(program.name, program.places, program.compiled.maps, program.notes)
+
+    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
+        """Load and attach what was prepared: from its last line on the program runs.
+
+        Raises:
+            ProgramError: The kernel's verifier refuses a function.
+            ProbeError: None of a function's places can be probed.
+            MachineError: The kernel refuses altogether.
+
+        """
+        program = self._program
+        assert program is not None  # noqa: S101 - after prepare
+        with uninterrupted():
+            program.load()
+            if program.rings:
+                self._reading = _prepare_reader(program.rings)
+                self._undo.callback(self._reading.drop)
+            program.attach()
+
+    def go(self) -> None:
+        """The traced code starts here; only the result's duration counts from this."""
+        self._started = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._start_ns, self._end_ns = time.monotonic_ns(), 0
+
+    def halt(self) -> None:
+        """Note the end; the program runs until it is detached."""
+        self._end_ns = self._end_ns or time.monotonic_ns()
+
+    def _finish(self, outcome: Outcome, value: object) -> ProgramResult:
+        program = self._program
+        assert program is not None  # noqa: S101 - after attach
+        left = program.detach()
+        recording = self._read(program, self._end_ns, outcome, left)
+        from accel_magic.results.program import ProgramResult  # importing it earlier would be traced
+
+        return ProgramResult(recording, value)
+
+    def _read(self, program: UserProgram, end_ns: int, outcome: Outcome, left: tuple[str, ...]) -> ProgramRecording:
+        rings: tuple[NDArray[np.uint8], ...] = ()
+        notes = [*program.notes, *left]
+        if program.rings:
+            assert self._reading is not None  # noqa: S101 - after attach
+            try:
+                rings = self._reading.stop(self._start_ns, end_ns).rings
+            except MachineError as error:
+                rings = tuple(np.empty(0, np.uint8) for _ in program.rings)
+                notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are whole")
+            if sum(len(ring) for ring in rings) >= MOST_RING_BYTES:
+                notes.append(
+                    f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: what the program sent later is not here"
+                )
+        maps = []
+        for described in program.compiled.maps:
+            if described.type == map_reading.RINGBUF:
+                continue
+            if described.type in map_reading.READABLE:
+                maps.append((replace(described, fd=-1), _content(described)))
+            else:
+                what = "a stack trace map" if described.type in _STACKS else "of a kind that has no table of elements"
+                notes.append(f"the map {described.name} is left out: it is {what}")
+        notes += [f"{skip.function} left out: {skip.why}" for skip in program.skipped]
+        return ProgramRecording(
+            program=program.name,
+            machine=machine.describe(),
+            started=self._started,
+            places=program.places,
+            duration_ns=end_ns - self._start_ns,
+            maps=tuple(maps),
+            rings=tuple((replace(ring, fd=-1), data) for ring, data in zip(program.rings, rings, strict=True)),
+            histograms=program.histograms,
+            log2=program.log2,
+            missed=program.misses(),
+            outcome=outcome,
+            notes=tuple(notes),
+        )
+
+
+def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
+    """Run a BCC program of your own around a block.
+
+    ```python
+    with accel_magic.trace_program("sizes.bpf.c", "on_malloc=uprobe:libc:malloc") as t:
+        work()
+    t.result.maps["sizes"]
+    ```
+
+    Args:
+        path: The C file, as for BCC.
+        *bindings: `FUNCTION=SPEC` for each function whose name does not tell its place; the specs are those of the
+            `%%ktrace` line, `raw_tracepoint:NAME` besides.
+
+    Raises:
+        ProgramError: On entering: the file cannot be read or compiled, or the kernel's verifier refuses a function.
+        ProbeError: On entering: a binding that cannot be understood, a function that is attached nowhere.
+        MachineError: On entering: a privilege, a kernel feature or BCC is missing.
+
+    """
+    return ProgramTrace(path, bindings)
+
+
+def _prepare_reader(rings: tuple[ProgramMap, ...]) -> Prepared:
+    message = {
+        "source": "program",
+        "ring_sizes": [ring.entries for ring in rings],
+        "most_bytes": MOST_RING_BYTES,
+        "live": False,
+        "max_events": None,
+        "duration_ns": None,
+    }
+    return reader.shared().prepare(message, [ring.fd for ring in rings])
+
+
+def _content(described: ProgramMap) -> MapContent:
+    try:
+        return map_reading.read(described)
+    except OSError as error:
+        raise MachineError(
+            f"the map {described.name} cannot be read",
+            why=os.strerror(error.errno or 0),
+            fix="run `python -m accel_magic doctor` to see which privilege is missing",
+        ) from None

@@ -1,0 +1,397 @@
+"""Playing something recorded back at its own pace: what is the same for every kind of recording."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from accel_magic.api.block import Steps
+from accel_magic.api.open import read_recording
+from accel_magic.api.trace import result_of
+from accel_magic.errors import MachineError, RecordingError
+from accel_magic.gpu.live import Feed, GpuSample
+from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel import buckets
+from accel_magic.kernel.attach.attachment import HEAD, Item, Layout, PointLayout
+from accel_magic.kernel.attach.own_threads import at_work
+from accel_magic.recording import container
+from accel_magic.recording import gpu_store as store
+from accel_magic.recording.live import LiveFeed
+from accel_magic.recording.reader import client as reader
+from accel_magic.recording.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.gpu import GpuRecording
+    from accel_magic.recording.reader.client import Prepared
+    from accel_magic.recording.session import Kind, Show
+    from accel_magic.results.base import Result
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.trace import TraceResult
+
+
+RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
+ResultT = TypeVar("ResultT", bound="Result")
+
+
+class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
+    """One playback: `attach`, `go`, then `wait`; or `rest` and `stop`, once the code that it plays to has ended.
+
+    Args:
+        recording: What is played.
+        replayed: What labels its result.
+        speed: Times the recorded pace.
+        kind: What recorded it.
+
+    """
+
+    def __init__(self, recording: RecordingT, replayed: Replayed, speed: float, kind: Kind) -> None:
+        super().__init__(kind)
+        self.recording = recording
+        self.replayed: Replayed = replayed
+        self.imported = recording.imported
+        self._speed = speed
+        self._start_ns = 0
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """The machine that was traced."""
+        return self.recording.machine
+
+    @property
+    def length_s(self) -> float:
+        """How long it plays, in seconds."""
+        return self.recording.duration_ns / self._speed / 1e9
+
+    def go(self) -> None:
+        """Start playing."""
+        self._start_ns = time.monotonic_ns()
+
+    def rest(self) -> None:
+        """Wait until the recording's end."""
+        end_ns = self._start_ns + int(self.length_s * 1e9)
+        while (left := end_ns - time.monotonic_ns()) > 0:
+            time.sleep(min(left / 1e9, 0.1))
+
+    def wait(self) -> ResultT:
+        """Wait until the recording's end and give the result; an interrupt ends it early, with what was played."""
+        error: BaseException | None = None
+        try:
+            self.rest()
+        except BaseException as interrupt:  # noqa: BLE001 - raised once the playback has ended
+            error = interrupt
+        came = self.end(error)
+        for raised in (error, came):
+            if raised is not None:
+                raise raised
+        return self.result
+
+
+_PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
+_LAYOUT = Layout(
+    cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, _PAYLOAD),)
+)
+
+
+class Replay(Player[Recording, "TraceResult | FlameResult"]):
+    """One playback. Needs no privilege and no BCC.
+
+    Args:
+        path: A file written by `--save` or `TraceResult.to_parquet`, or another tracer's output that has times.
+        speed: Times the recorded pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or an import without times.
+
+    """
+
+    def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
+        recording = read_recording(path)
+        imported = recording.imported
+        if imported is not None and not imported.timed:
+            raise RecordingError(
+                f"{path} cannot be played back",
+                why=f"{imported.format} without times has no pace to play at",
+                fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+                code="recording.not-playable",
+            )
+        machine = recording.machine
+        device = machine.get("device", "none")
+        where = machine.get("cpu", "") if device == "none" else device
+        kernel = machine.get("kernel", "" if imported else "?")
+        parts = [f"Linux {kernel}" if kernel else "", where, recording.started[:10]]
+        recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
+        kind: Kind = "ktrace" if recording.flame is None else "flame"
+        super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
+        self._prepared: Prepared | None = None
+        self._feed: LiveFeed | None = None
+
+    def prepare(self) -> Plan:
+        """What was traced when this was recorded."""
+        return self.recording.plan
+
+    def _attach(self, show: Show | None) -> None:
+        self._feed = None
+        with uninterrupted():
+            if show is not None:
+                self._feed = LiveFeed(self.recording.plan, show)
+                self._undo.callback(self._feed.stop)
+                self._feed.start()
+            self._prepared = self._handed_over(self._feed)
+            self._undo.callback(self._prepared.drop)
+
+    def _handed_over(self, feed: LiveFeed | None) -> Prepared:
+        recording = self.recording
+        samples = recording.samples
+        files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
+        descriptors = list(files)
+        if feed is not None:
+            descriptors.append(feed.theirs.fileno())
+        message: dict[str, Any] = {
+            "source": "replay",
+            "layout": asdict(_LAYOUT),
+            "points": len(recording.plan.points),
+            "samples": len(recording.samples.times_ns),
+            "counts": [len(recording.events)],
+            "latency_points": [point.id for point in recording.plan.latency_points],
+            "lost": recording.lost.tolist(),
+            "recorded_duration_ns": recording.duration_ns,
+            "speed": self._speed,
+            "live": feed is not None,
+            "max_events": None,
+            "duration_ns": None,
+        }
+        try:
+            return reader.shared().prepare(message, descriptors)
+        finally:
+            for fd in files:
+                os.close(fd)
+
+    def go(self) -> None:
+        """Start playing."""
+        super().go()
+        assert self._prepared is not None  # noqa: S101 - after attach
+        with uninterrupted():  # half a message would end the reader process
+            self._prepared.go(self._start_ns)
+
+    def _finish(self, outcome: Outcome, value: object) -> TraceResult | FlameResult:
+        assert self._prepared is not None  # noqa: S101 - after attach
+        end_ns = time.monotonic_ns()
+        played_ns = int((end_ns - self._start_ns) * self._speed)
+        if self._feed is not None:
+            self._feed.stop()
+        try:
+            read = self._prepared.stop(self._start_ns, end_ns)
+        except MachineError:  # it has died; nothing is lost, for the recording is here
+            released_ns, records = _transport(self.recording)
+            records = records[released_ns <= played_ns]
+        else:
+            records = read.rings[0].view(_LAYOUT.record(0))
+        rows = np.ascontiguousarray(records["payload"]).view(np.uint64).reshape(-1, 2)[:, 1]
+        return result_of(self._played(rows, played_ns, outcome), value)
+
+    def _played(self, rows: NDArray[np.uint64], played_ns: int, outcome: Outcome) -> Recording:
+        whole = self.recording
+        if played_ns >= whole.duration_ns:
+            events = _rows_of(whole.events, np.sort(rows).astype(np.intp))
+            return replace(whole, load_events=lambda: events, event_count=len(rows), replayed=self.replayed)
+        return _cut(whole, np.sort(rows).astype(np.intp), played_ns, outcome, self.replayed)
+
+
+def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
+    """Make what plays a recording of any kind back at `speed` times its own pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+
+    """
+    from accel_magic.recording import gpu_store, profile_store
+
+    place = Path(path).expanduser()
+    there = place.is_file()
+    if there and gpu_store.KIND.key in container.keys(place):
+        return GpuReplay(path, speed=speed)
+    if there and profile_store.is_profile(place):
+        raise RecordingError(
+            f"{path} cannot be played back",
+            why="it is a profile without events, as the thread sampler makes them",
+            fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+            code="recording.not-playable",
+        )
+    return Replay(path, speed=speed)
+
+
+def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult | GpuResult:
+    """Play a recording of `%%ktrace`, `%%flame` or `%%gputrace` back at `speed` times its own pace.
+
+    Returns:
+        Its result, as `accel_magic.open` gives it, labelled as a replay.
+
+    Raises:
+        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+        TraceStateError: A trace of the same kind is running.
+
+    """
+    with at_work():
+        playing = player(path, speed=speed)
+        playing.prepare()
+        try:
+            playing.attach()
+            playing.go()
+            result: TraceResult | FlameResult | GpuResult = playing.wait()
+        finally:
+            playing.abort()
+    return result
+
+
+def _file(*parts: NDArray[np.generic]) -> int:
+    """An anonymous file with these arrays one after the other."""
+    fd = os.memfd_create("replay")
+    with os.fdopen(os.dup(fd), "wb") as file:
+        for part in parts:
+            file.write(np.ascontiguousarray(part).tobytes())
+    return fd
+
+
+def _durations(recording: Recording) -> NDArray[np.int64]:
+    column = recording.events.columns.get("duration_ns")
+    if column is None:
+        return np.zeros(len(recording.events), np.int64)
+    values = column.values.astype(np.int64)
+    return values if column.valid is None else np.where(column.valid, values, 0)
+
+
+def _transport(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+    """Release times (a call is known when it returns) and records, both in order of release."""
+    columns = recording.events.columns
+    durations = _durations(recording)
+    release_ns = columns["time_ns"].values.astype(np.int64) + durations
+    order = np.argsort(release_ns, kind="stable")
+    records = np.zeros(len(order), _LAYOUT.record(0))
+    head = records["head"]
+    head["time"] = columns["time_ns"].values[order]
+    for name in ("pid", "tid", "cpu", "point"):
+        head[name] = columns[name].values[order]
+    payload = np.stack([durations[order].view(np.uint64), order.astype(np.uint64)], axis=1)
+    records["payload"] = np.ascontiguousarray(payload).view("V16").ravel()
+    return release_ns[order], records
+
+
+def _added(recording: Recording) -> NDArray[np.int64]:
+    """Rows (time, point, value) in order of time: what the recorded events of points that add something up carried."""
+    columns = recording.events.columns
+    parts = [np.zeros((0, 3), np.int64)]
+    for point in recording.plan.points:
+        if not point.total or point.total not in columns:
+            continue
+        rows = np.flatnonzero(columns["point"].values == point.id)
+        if point.latency:
+            rows = rows[columns["retval"].values[rows].astype(np.int32) == 0]
+        times = columns["time_ns"].values[rows] + _durations(recording)[rows]
+        values = columns[point.total].values[rows].astype(np.int64)
+        parts.append(np.column_stack([times, np.full(len(rows), point.id), values]).astype(np.int64))
+    table = np.concatenate(parts)
+    return table[np.argsort(table[:, 0], kind="stable")]
+
+
+def _rows_of(events: Events, rows: NDArray[np.intp]) -> Events:
+    return Events(
+        {
+            name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
+            for name, column in events.columns.items()
+        }
+    )
+
+
+def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outcome, replayed: Replayed) -> Recording:
+    """The recording as far as it was played: hits of the last sample, histograms of the events delivered."""
+    events = _rows_of(whole.events, rows)
+    keep = whole.samples.times_ns <= played_ns
+    samples = Samples(whole.samples.times_ns[keep], whole.samples.hits[keep])
+    # Events delivered since the last sample were hits too.
+    played = np.bincount(events.columns["point"].values.astype(np.intp), minlength=len(whole.plan.points)).astype(
+        np.uint64
+    )
+    hits = np.maximum(samples.hits[-1], played)
+    points = whole.plan.latency_points
+    counts = np.zeros((len(points), buckets.COUNT), np.uint64)
+    totals, largest = np.zeros(len(points), np.uint64), np.zeros(len(points), np.uint64)
+    durations = _durations(whole)[rows]
+    for row, point in enumerate(points):
+        chosen = durations[events.columns["point"].values == point.id]
+        counts[row] = np.bincount(buckets.index_of(chosen), minlength=buckets.COUNT)
+        totals[row] = chosen.sum()
+        largest[row] = chosen.max(initial=0)
+    return replace(
+        whole,
+        duration_ns=played_ns,
+        hits=hits,
+        lost=np.zeros_like(whole.lost),
+        unpaired=np.zeros_like(whole.unpaired),
+        totals=np.zeros_like(whole.totals),
+        histograms=Histograms(counts, totals, largest),
+        samples=samples,
+        event_count=len(events),
+        limit_reached=False,
+        load_events=lambda: events,
+        outcome=outcome,
+        replayed=replayed,
+    )
+
+
+class GpuReplay(Player["GpuRecording", "GpuResult"]):
+    """One playback. Needs no GPU and nothing of the GPU extra.
+
+    Args:
+        path: A file written by `--save` or `GpuResult.to_parquet`.
+        speed: Times the recorded pace.
+
+    Raises:
+        RecordingError: The file is damaged, foreign or of a newer version.
+
+    """
+
+    def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
+        recording = store.load(path)
+        parts = [recording.device, recording.started[:10]]
+        super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed, "gputrace")
+
+    def prepare(self) -> GpuRecording:
+        """What was recorded."""
+        return self.recording
+
+    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
+        self._start_ns = time.monotonic_ns()
+        if show is not None:
+            with uninterrupted():
+                feed = Feed(self._sample, show)
+                self._undo.callback(feed.stop)
+                feed.start()
+
+    def _finish(self, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
+        """Give the recording, also when it was not played to its end: maps have no past."""
+        from accel_magic.results.gpu import GpuResult
+
+        return GpuResult(replace(self.recording, replayed=self.replayed), value)
+
+    def _sample(self) -> GpuSample:
+        recording = self.recording
+        now = min(int((time.monotonic_ns() - self._start_ns) * self._speed), recording.duration_ns)
+        return GpuSample(
+            time_ns=now,
+            launches=int((recording.launches["time_ns"] <= now).sum()),
+            kernels=len(recording.kernels),
+            instrumented=int(recording.kernels["instrumented"].sum()),
+            lost=recording.lost if now == recording.duration_ns else 0,
+            device=recording.device,
+        )

@@ -1,0 +1,179 @@
+"""The public way to trace without a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.api.block import Block, keep
+from accel_magic.kernel.stacks.choice import with_stacks
+from accel_magic.probes.matching import make_plan
+from accel_magic.recording.session import LiveSession, Show
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from accel_magic.kernel.stacks.choice import Asked
+    from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.recording.recording import Outcome, Recording
+    from accel_magic.results.flame import FlameResult
+    from accel_magic.results.trace import TraceResult
+
+DEFAULT_MAX_EVENTS = 4_000_000
+"""Where `auto` mode stops recording events (about 200 MB) and only counts on."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What can be asked of a trace besides its probes; each is an option of `%%ktrace` too.
+
+    Attributes:
+        mode: `auto` records events up to `max_events` and then only counts; `count` records none; `events` records all.
+        scope: `self` (this process, its threads and descendants), `all`, or a process id. None: `self` for uprobes,
+            USDT and system calls, `all` for kernel functions and other tracepoints.
+        filter: Only hits for which this holds count, e.g. `"arg0 > 4096 and comm == 'python3'"`.
+        args: Extra columns, e.g. `"size=arg1:u64,path=arg0:str"`.
+        max_events: Stop recording events after so many.
+        duration: Stop tracing after so many seconds; the code runs on.
+        buffer: Size of the ring buffers in MiB, all together.
+        stacks: True for every event's stacks, all that this machine allows; or kinds, e.g. `("kernel", "user",
+            "python")` or `"user,python"`.
+
+    """
+
+    mode: Mode = "auto"
+    scope: str | int | None = None
+    filter: str = ""
+    args: str = ""
+    max_events: int | None = None
+    duration: float | None = None
+    buffer: float = 64
+    stacks: Asked = False
+
+    def plan(self, probes: tuple[str, ...], pid: int | None = None) -> Plan:
+        """Match the probes against this machine; nothing is attached.
+
+        Args:
+            probes: As on the `%%ktrace` line.
+            pid: The process that the scope `self` means; None for this one.
+
+        Raises:
+            ProbeError: A probe or option that cannot be understood, or that matches nothing.
+            MachineError: Something is missing here.
+
+        """
+        limit = self.max_events
+        if limit is None and self.mode == "auto":
+            limit = DEFAULT_MAX_EVENTS
+        plan = make_plan(
+            probes,
+            mode=self.mode,
+            scope=self.scope,
+            filter=self.filter,
+            args=self.args,
+            max_events=limit,
+            duration_s=self.duration,
+            buffer_mib=self.buffer,
+            pid=pid,
+        )
+        return with_stacks(plan, self.stacks)
+
+
+class Trace(Block["TraceResult"]):
+    """One or more probes around a block or a function.
+
+    Args:
+        probes: As on the `%%ktrace` line.
+        options: What is asked for besides.
+        save: Write the result to this Parquet file.
+        pid: The process that the scope `self` means; None for this one.
+
+    """
+
+    KIND = "ktrace"
+
+    def __init__(
+        self, probes: tuple[str, ...], options: Options, *, save: str | Path | None = None, pid: int | None = None
+    ) -> None:
+        super().__init__(save)
+        self.probes = probes
+        self.options = options
+        self._pid = pid
+        self._plan: Plan | None = None
+        self._session: LiveSession | None = None
+
+    def again(self) -> Trace:
+        """Make another trace of the same."""
+        return Trace(self.probes, self.options, save=self._save, pid=self._pid)
+
+    def prepare(self) -> Plan:
+        """Match the probes. Raises ProbeError or MachineError; nothing is attached yet."""
+        self._plan = self.options.plan(self.probes, self._pid)
+        return self._plan
+
+    def _attach(self, show: Show | None) -> None:
+        assert self._plan is not None  # noqa: S101 - after prepare
+        self._session = session = LiveSession(self._plan, show)
+        self._undo.callback(session.abort)
+        session.start()
+
+    def go(self) -> None:
+        """Count from here."""
+        assert self._session is not None  # noqa: S101 - after start
+        self._session.go()
+
+    def halt(self) -> None:
+        """Stop counting."""
+        if self._session is not None:
+            self._session.halt()
+
+    def _finish(self, outcome: Outcome, value: object) -> TraceResult:
+        assert self._session is not None  # noqa: S101 - after start
+        recording = self._session.stop(outcome)
+        from accel_magic.results.trace import TraceResult  # importing it earlier would be traced
+
+        return TraceResult(recording, value)
+
+
+def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
+    """Make a result of a trace's recording, the newest one, and save it where that was asked for."""
+    from accel_magic.results.trace import TraceResult
+
+    result = TraceResult(recording, value)
+    keep(result)
+    if save is not None:
+        result.to_parquet(save)
+    return result
+
+
+def result_of(recording: Recording, value: object = None) -> TraceResult | FlameResult:
+    """Make a result of any recording: a FlameResult of what `%%flame` recorded, else a TraceResult."""
+    if recording.flame is not None:
+        from accel_magic.results.flame import FlameResult
+
+        return FlameResult(recording, value)
+    from accel_magic.results.trace import TraceResult
+
+    return TraceResult(recording, value)
+
+
+def trace(*probes: str, save: str | Path | None = None, **options: Any) -> Trace:
+    """Trace a block or a function.
+
+    ```python
+    with accel_magic.trace("latency:uprobe:libc:malloc", scope="self") as t:
+        work()
+    t.result.latency
+    ```
+
+    Args:
+        *probes: Probes, as on the `%%ktrace` line.
+        save: Write the result to this Parquet file.
+        **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks.
+
+    Raises:
+        ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
+        MachineError: On entering: a privilege, a kernel feature or BCC is missing.
+
+    """
+    return Trace(probes, Options(**options), save=save)

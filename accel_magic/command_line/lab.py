@@ -1,0 +1,203 @@
+"""Command line of the lab: `python -m accel_magic lab build|status|clean`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic import cache, terminal
+from accel_magic.command_line.lab_runs import add_run, add_shell, add_trace
+from accel_magic.errors import MachineError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from accel_magic.lab.image import Image, Progress
+
+    Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
+
+_BAR = 24
+_STEPS = {
+    "wait": "waiting",
+    "index": "package lists",
+    "fetch": "fetching",
+    "unpack": "unpacking",
+    "build": "building",
+    "note": "note",
+}
+
+
+def add(commands: Commands) -> None:
+    """Add `lab` and its commands to the parser of `python -m accel_magic`."""
+    lab = commands.add_parser("lab", help="the NPU lab: the real driver on an emulated NPU in a virtual machine")
+    inner = lab.add_subparsers(metavar="COMMAND", required=True)
+    for add_one in COMMANDS:
+        add_one(inner)
+
+
+def _add_build(commands: Commands) -> None:
+    from accel_magic.lab.image.pins import KERNELS
+
+    build = commands.add_parser(
+        "build",
+        help="fetch Debian's packages and build the lab's image",
+        description=(
+            "Fetches the lab's packages from the mirror that this machine's apt uses, into a cache folder, and builds "
+            "the image. Needs no root, changes nothing of the system. What is there is not fetched again."
+        ),
+    )
+    which = build.add_mutually_exclusive_group()
+    which.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help="kernel series (default: %(default)s)")
+    which.add_argument("--all", action="store_true", help="all of them")
+    build.add_argument(
+        "--debs", type=Path, metavar="FOLDER", help="take the packages from here, without apt or network"
+    )
+    build.add_argument("--urls", action="store_true", help="only print where the packages are, for fetching by hand")
+    build.add_argument(
+        "--level-zero",
+        action="store_true",
+        help="also the Level Zero loader, for ze_load and traces of Level Zero calls",
+    )
+    build.set_defaults(handler=_build)
+
+
+def _add_status(commands: Commands) -> None:
+    status = commands.add_parser("status", help="what of the lab is built, and where")
+    status.add_argument("--json", action="store_true", help="print it as JSON")
+    status.set_defaults(handler=_status)
+
+
+def _add_clean(commands: Commands) -> None:
+    from accel_magic.lab.image.pins import KERNELS
+
+    clean = commands.add_parser("clean", help="remove the lab's images and logs from the cache")
+    clean.add_argument("--kernel", choices=KERNELS, help="only this kernel's (default: everything)")
+    clean.set_defaults(handler=_clean)
+
+
+COMMANDS: list[Callable[[Commands], None]] = [_add_build, _add_status, _add_clean, add_run, add_shell, add_trace]
+"""One function per command of the lab: it adds its parser, whose default `handler` returns the exit status."""
+
+
+def _build(options: argparse.Namespace) -> int:
+    from accel_magic.lab import image, level_zero
+
+    kernels = image.KERNELS if options.all else (options.kernel,)
+    if options.urls:
+        print("\n".join(image.urls(kernels, level_zero=options.level_zero)))
+        return 0
+    bar = Bar(sys.stderr)
+    try:
+        images = image.build_all(kernels, debs=options.debs, report=bar)
+        if options.level_zero:
+            image.build_level_zero(debs=options.debs, report=bar)
+    finally:
+        bar.end()
+    print("\n".join(_line(one) for one in images))
+    if options.level_zero:
+        print(f"Level Zero: {level_zero.find().loader}, in every lab that starts from now on")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from accel_magic.lab import image
+    from accel_magic.lab.image import store
+
+    found = image.built()
+    if options.json:
+        images = [dataclasses.asdict(one) for one in found]
+        content = {
+            "cache": image.cache(),
+            "bytes": store.size_of(image.cache()),
+            "images": images,
+            "level_zero": _level_zero(),
+        }
+        print(json.dumps(content, indent=1, default=str))
+        return 0
+    print(f"cache: {image.cache()}, {store.size_of(image.cache()) / 1e6:.0f} MB")
+    by_kernel = {one.kernel: one for one in found}
+    for kernel in image.KERNELS:
+        one = by_kernel.get(kernel)
+        print(_line(one) if one else f"{kernel}: not built (python -m accel_magic lab build --kernel {kernel})")
+        for note in one.notes if one else ():
+            print(f"  note: {note}")
+    print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build --level-zero)'}")
+    return 0
+
+
+def _level_zero() -> Path | None:
+    from accel_magic.lab import image
+
+    try:
+        return image.find_level_zero()
+    except MachineError:
+        return None
+
+
+def _line(one: Image) -> str:
+    size = one.initramfs.stat().st_size / 1e6
+    return f"{one.kernel}: {one.release}, initramfs {size:.1f} MB, QEMU {one.qemu_version}"
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from accel_magic.lab import image
+    from accel_magic.lab.image import store
+
+    removed = image.clean(options.kernel)
+    if options.kernel is None:
+        removed += sum(store.remove(cache.own("lab", name)) for name in ("runs", "programs"))
+    print(f"{removed / 1e6:.0f} MB removed")
+    return 0
+
+
+class Bar:
+    """Shows a build's progress: one line that is written again and again on a terminal, else a line per step.
+
+    Args:
+        output: Where to.
+
+    """
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+        self._live = output.isatty()
+        self._shown: tuple[str, str] | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Show one report."""
+        if progress.step == "note":
+            self.end()
+            print(f"note: {terminal.one_line(progress.text)}", file=self._output, flush=True)
+        elif self._live:
+            self._draw(progress)
+        elif self._shown != (progress.step, progress.text):
+            self._shown = (progress.step, progress.text)
+            print(f"{_STEPS[progress.step]}: {terminal.one_line(progress.text)}", file=self._output, flush=True)
+
+    def end(self) -> None:
+        """Leave the line that is shown, if there is one."""
+        if self._live and self._shown:
+            print(file=self._output, flush=True)
+        self._shown = None
+
+    def _draw(self, progress: Progress) -> None:
+        key = (progress.step, progress.text)
+        if self._shown not in {None, key}:
+            self.end()
+        self._shown = key
+        width = shutil.get_terminal_size().columns - 1
+        line = f"{_STEPS[progress.step]:13} {_amount(progress)} {terminal.one_line(progress.text)}"
+        print(f"\r{line[:width].ljust(width)}", end="", file=self._output, flush=True)
+
+
+def _amount(progress: Progress) -> str:
+    if progress.total:
+        full = round(_BAR * progress.done / progress.total)
+        return f"[{'#' * full}{' ' * (_BAR - full)}] {progress.done / 1e6:6.1f} of {progress.total / 1e6:.1f} MB"
+    return f"{progress.done / 1e6:6.1f} MB" if progress.done else "..."

@@ -1,0 +1,245 @@
+"""Commands that boot the lab: `python -m accel_magic lab run|shell|trace`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import termios
+import threading
+import tty
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic import terminal
+from accel_magic.api.options import TRACE_OPTIONS, add_trace_options, given_of
+from accel_magic.errors import ProbeError
+from accel_magic.lab.vm.connection import Completed, GuestGoneError
+from accel_magic.lab.vm.lab import THE_GUESTS_OWN, Lab
+from accel_magic.lab.vm.settings import Settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from accel_magic.lab.vm.connection import GuestProcess
+
+    Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
+
+_PIECE = 1 << 16
+_TRACE_OPTIONS = tuple(name for name in TRACE_OPTIONS if name != "stacks")
+"""Stacks are not handed over by the guest."""
+
+
+def add_run(commands: Commands) -> None:
+    """Add `run`."""
+    run = commands.add_parser(
+        "run",
+        help="boot the lab, run a command in it, return its output and exit status",
+        usage="%(prog)s [options] -- COMMAND [ARGUMENT ...]",
+        description="Boots the lab and runs a command in it. It sees this machine's files; what it writes is kept in "
+        "the shared folders, the working folder among them. npu_load is there to give the NPU work.",
+    )
+    _add_settings(run)
+    run.set_defaults(handler=_run, takes_command=True)
+
+
+def add_shell(commands: Commands) -> None:
+    """Add `shell`."""
+    shell = commands.add_parser("shell", help="boot the lab and work in it by hand", usage="%(prog)s [options]")
+    _add_settings(shell)
+    shell.set_defaults(handler=_shell)
+
+
+def add_trace(commands: Commands) -> None:
+    """Add `trace`."""
+    trace = commands.add_parser(
+        "trace",
+        help="boot the lab and trace a command in it",
+        usage="%(prog)s [options] PROBE [PROBE ...] -- COMMAND [ARGUMENT ...]",
+        description="Boots the lab and traces a command in it, with the probes of %%ktrace.",
+    )
+    trace.add_argument("probes", nargs="+", metavar="PROBE", help="what to trace, e.g. 'intel_vpu:ivpu_*'")
+    trace.add_argument("--save", metavar="FILE.parquet", help="write the result to a file; accel_magic.open reads it")
+    add_trace_options(trace, traced="the command", own="the command's processes", names=_TRACE_OPTIONS)
+    _add_settings(trace)
+    trace.set_defaults(handler=_trace, takes_command=True)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    from accel_magic.lab.image import KERNELS
+
+    add = parser.add_argument
+    add("--kernel", choices=KERNELS, default=KERNELS[0], help="series of the guest's kernel (default: %(default)s)")
+    add("--share", type=Path, action="append", default=[], metavar="FOLDER", help="a folder the guest may write to")
+    add(
+        "--scheduler", choices=("auto", "hardware", "os"), default="auto", help="who schedules jobs: firmware or driver"
+    )
+    add("--driver-option", action="append", default=[], metavar="NAME=VALUE", help="an option of intel_vpu's")
+    add("--job-us", type=int, default=500, metavar="US", help="how long a job takes (default: %(default)s)")
+    add(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a fault of the device, e.g. hang-job=3",
+    )
+    add("--memory", type=int, default=2048, metavar="MIB", help="memory of the guest (default: %(default)s)")
+    add("--cpus", type=int, default=2, metavar="N", help="processors of the guest (default: %(default)s)")
+    add("--deadline", type=float, metavar="S", help="end the guest after so many seconds")
+    add("--quiet", action="store_true", help="say nothing about the boot")
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    return Settings(
+        kernel=options.kernel,
+        share=tuple(dict.fromkeys([*({Path.cwd()} - THE_GUESTS_OWN), *(path.resolve() for path in options.share)])),
+        scheduler=options.scheduler,
+        module_options=dict(_pair(text) for text in options.driver_option),
+        job_us=options.job_us,
+        faults=tuple(options.fault),
+        memory_mib=options.memory,
+        cpus=options.cpus,
+        deadline_s=options.deadline,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ProbeError(f"--driver-option {text} has no value", fix="write --driver-option NAME=VALUE")
+    return name, value
+
+
+@contextlib.contextmanager
+def _booted(options: argparse.Namespace) -> Iterator[Lab]:
+    """A running lab; its image is built first where it is not there."""
+    from accel_magic.command_line.lab import Bar
+    from accel_magic.lab import image
+
+    bar = Bar(sys.stderr)
+    try:
+        image.build(options.kernel, report=(lambda _: None) if options.quiet else bar)
+    finally:
+        bar.end()
+    with Lab(_settings(options), report=None if options.quiet else _say) as lab:
+        yield lab
+
+
+def _say(text: str) -> None:
+    print(f"lab: {terminal.one_line(text)}", file=sys.stderr, flush=True)
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    if not options.command:
+        raise ProbeError("there is no command to run", fix="write it after --, as in: lab run -- uname -a")
+    return list(options.command)
+
+
+def _exit_status(status: int) -> int:
+    """As a shell tells it: 128 and the number of the signal."""
+    return 128 - status if status < 0 else status
+
+
+def _print(stream: int, data: bytes) -> None:
+    output = sys.stdout if stream == 1 else sys.stderr
+    output.buffer.write(data)
+    output.flush()
+
+
+def _run(options: argparse.Namespace) -> int:
+    command = _command(options)
+    with _booted(options) as lab:
+        process = lab.popen(command, on_output=_print)
+        with _interrupts_go_to(process):
+            threading.Thread(target=_feed, args=(process,), daemon=True).start()
+            return _exit_status(_end_of(lab, process))
+
+
+def _end_of(lab: Lab, process: GuestProcess) -> int:
+    while True:
+        try:
+            return lab.wait(process, timeout=0.5)
+        except TimeoutError:  # look for signals in between
+            continue
+
+
+def _feed(process: GuestProcess) -> None:
+    """Send this process's standard input on; a terminal's is the shell command's business."""
+    with contextlib.suppress(OSError, GuestGoneError):
+        if not sys.stdin.isatty():
+            while data := os.read(sys.stdin.fileno(), _PIECE):
+                process.write(data)
+        process.close_input()
+
+
+@contextlib.contextmanager
+def _interrupts_go_to(process: GuestProcess) -> Iterator[None]:
+    """Ctrl-C interrupts the command in the guest; the third time this process."""
+    times = 0
+
+    def pass_on(*_: object) -> None:
+        nonlocal times
+        times += 1
+        if times > 2:
+            raise KeyboardInterrupt
+        with contextlib.suppress(GuestGoneError):
+            process.send_signal(signal.SIGINT)
+
+    previous = signal.signal(signal.SIGINT, pass_on)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _shell(options: argparse.Namespace) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ProbeError("a shell needs a terminal", fix="use: lab run -- COMMAND")
+    size = shutil.get_terminal_size()
+    shell = os.environ.get("SHELL", "/bin/sh")
+    with _booted(options) as lab:
+        _say(f"a shell in the guest; {Path.cwd()} is shared with this machine, exit ends the lab")
+        process = lab.popen([shell], on_output=_print, terminal=(size.lines, size.columns))
+        with _raw_terminal(process):
+            threading.Thread(target=_type, args=(process,), daemon=True).start()
+            return _exit_status(_end_of(lab, process))
+
+
+def _type(process: GuestProcess) -> None:
+    with contextlib.suppress(OSError, GuestGoneError):
+        while data := os.read(sys.stdin.fileno(), _PIECE):
+            process.write(data)
+
+
+@contextlib.contextmanager
+def _raw_terminal(process: GuestProcess) -> Iterator[None]:
+    """Every key goes to the guest, and so does every change of the window's size."""
+
+    def resize(*_: object) -> None:
+        size = shutil.get_terminal_size()
+        with contextlib.suppress(GuestGoneError):
+            process.resize(size.lines, size.columns)
+
+    before = termios.tcgetattr(sys.stdin)
+    previous = signal.signal(signal.SIGWINCH, resize)
+    try:
+        tty.setraw(sys.stdin, termios.TCSADRAIN)  # what was typed meanwhile is kept
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, previous)
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from accel_magic.api.lab import trace
+
+    command = _command(options)
+    given = given_of(options, _TRACE_OPTIONS)
+    with _booted(options) as lab:
+        result = trace(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
+        print(result)
+        assert isinstance(result.value, Completed)  # noqa: S101 - trace says so
+        return _exit_status(result.value.status)

@@ -1,0 +1,143 @@
+"""Where a GPU's clock lies on the host's: a kernel of ours tells the time when it is asked, and the host brackets it.
+
+One exchange: the host notes its time, asks through memory that both reach, sees the answer, and notes its time again.
+The GPU's clock was read between the two. Of many exchanges the narrowest counts; its middle is taken, and half of it,
+with one step of the GPU's timer, is the error. The first question of each launch is asked by the launch itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.devices.device import Clock
+from accel_magic.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.cuda.driver import Driver
+
+ROUNDS: Final = 64
+"""Exchanges of one launch."""
+LAUNCHES: Final = 4
+_ASKED, _STEP, _ANSWERS = 0, 1, 2
+BYTES: Final = 8 * (_ANSWERS + ROUNDS)
+"""Size of the mailbox."""
+PATIENCE_NS: Final = 2_000_000_000
+"""For how long a launch may not begin."""
+_LIMIT_NS: Final = 50_000_000  # for all rounds of a launch
+_SPIN_NS: Final = 100_000
+_NAP_S: Final = 50e-6
+_ALL: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The host's time before and after, and the GPU's between; ns."""
+
+    before: int
+    device: int
+    after: int
+
+
+class ClockKernel:
+    """The kernel that answers, loaded into the current context.
+
+    Args:
+        driver: The driver, with the context current for each call here.
+        stream: Where it runs; no other stream waits for it.
+        mailbox: Address of BYTES that the host reaches too, as kernels use it.
+        words: The same bytes on the host, as u64.
+        rounds: Exchanges of one launch at most.
+
+    """
+
+    def __init__(
+        self, driver: Driver, stream: int, mailbox: int, words: memoryview[int], *, rounds: int = ROUNDS
+    ) -> None:
+        self._driver, self._stream, self._mailbox, self._words, self._rounds = driver, stream, mailbox, words, rounds
+        text = resources.files("accel_magic.devices.cuda").joinpath("clock.ptx").read_bytes()
+        self._module = driver.handle("cuModuleLoadData", text)
+        self._function = driver.handle("cuModuleGetFunction", self._module, b"accel_magic_clock")
+
+    def unload(self) -> None:
+        """Take the kernel out of the context. Raises DriverError."""
+        self._driver.call("cuModuleUnload", self._module)
+
+    def measure(self) -> Clock:
+        """Compare the clocks; takes about a millisecond on a GPU that is idle.
+
+        Raises:
+            MachineError: The GPU does not answer, for instance because other kernels occupy it.
+
+        """
+        exchanges = [exchange for _ in range(LAUNCHES) for exchange in self._launch()]
+        return narrowest(exchanges, self._words[_STEP])
+
+    def _launch(self) -> list[Exchange]:
+        """Run the kernel once; fewer exchanges than rounds where the host was held up for too long."""
+        words = self._words
+        words[:] = memoryview(bytes(BYTES)).cast("Q")
+        words[_ASKED] = 1
+        asks: list[Callable[[], None]] = [self._start, *(partial(self._ask, one) for one in range(1, self._rounds))]
+        exchanges: list[Exchange] = []
+        try:
+            for ask in asks:
+                exchange = self._exchange(len(exchanges), ask, _LIMIT_NS if exchanges else PATIENCE_NS)
+                if exchange is None:
+                    # Launches may wait for their kernels (CUDA_LAUNCH_BLOCKING, debuggers): these must not wait for us.
+                    self._rounds = 1
+                    break
+                exchanges.append(exchange)
+        finally:
+            words[_ASKED] = _ALL  # lets the kernel end, whatever happened
+        if not exchanges:
+            raise MachineError(
+                "the GPU's clock cannot be compared with the host's",
+                why=f"the GPU has not answered within {PATIENCE_NS / 1e9:g} s; other kernels may occupy it",
+                fix="wait for them before the cell (torch.cuda.synchronize() or its like), or use --gpu N",
+            )
+        self._driver.call("cuStreamSynchronize", self._stream)
+        return exchanges
+
+    def _start(self) -> None:
+        parameters = (
+            ctypes.c_uint64(self._mailbox),
+            ctypes.c_uint32(self._rounds),
+            ctypes.c_uint64(_LIMIT_NS),
+        )
+        places = (ctypes.c_void_p * len(parameters))(*(ctypes.addressof(each) for each in parameters))
+        self._driver.call("cuLaunchKernel", self._function, *(1,) * 6, 0, self._stream, places, None)
+
+    def _ask(self, number: int) -> None:
+        self._words[_ASKED] = number + 1
+
+    def _exchange(self, number: int, ask: Callable[[], None], patience_ns: int) -> Exchange | None:
+        words, place, now = self._words, _ANSWERS + number, time.monotonic_ns
+        before = now()
+        ask()
+        while not words[place]:
+            waited = now() - before
+            if waited > patience_ns:
+                return None
+            if waited > _SPIN_NS:
+                time.sleep(_NAP_S)
+        return Exchange(before, words[place], now())
+
+
+def narrowest(exchanges: list[Exchange], step_ns: int) -> Clock:
+    """Make a clock of the exchange that leaves least room.
+
+    Args:
+        exchanges: One at least.
+        step_ns: Resolution of the GPU's timer.
+
+    """
+    best = min(exchanges, key=lambda exchange: exchange.after - exchange.before)
+    width = best.after - best.before
+    return Clock(best.device, best.before + width // 2, error_ns=-(-width // 2) + step_ns)

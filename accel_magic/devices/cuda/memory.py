@@ -1,0 +1,393 @@
+"""Memory of an NVIDIA GPU for the maps of a trace: see `accel_magic.devices.device.Memory`."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import signal
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from accel_magic.devices.cuda import driver as cuda
+from accel_magic.devices.cuda import gpus
+from accel_magic.devices.cuda.clock import BYTES, ROUNDS, ClockKernel
+from accel_magic.devices.cuda.driver import DriverError
+from accel_magic.errors import MachineError
+from accel_magic.interrupts import uninterrupted
+from accel_magic.kernel.attach import own_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from accel_magic.devices.cuda.driver import Driver
+    from accel_magic.devices.cuda.gpus import Gpu
+    from accel_magic.devices.device import Clock
+    from accel_magic.gpu.adapters import Launch
+    from accel_magic.gpu.maps.layout import MemoryKind as Kind
+
+_STAGING: Final = 4 << 20
+_WAIT_S: Final = 0.1
+_GIVEN_UP: Final[list[CudaMemory]] = []
+"""Kernels may still write to their memory: it must not be unmapped."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Memory at an address that kernels use.
+
+    Attributes:
+        size: Its bytes.
+        host: The same bytes on the host where it reaches them, (size,) uint8.
+        free: The driver's function that gives it back.
+        handle: What that function takes.
+
+    """
+
+    size: int
+    host: NDArray[np.uint8] | None
+    free: str
+    handle: int
+
+
+class CudaMemory:
+    """Memory of one GPU, and its clock. Methods may be called from any thread; none changes its current context.
+
+    Args:
+        driver: The driver.
+        gpu: Which GPU.
+        context: Where the memory lies; kernels of other contexts do not reach it.
+        retained: Whether `context` is the GPU's primary one, which is kept alive until `close`.
+
+    Attributes:
+        given_up: Kernels were still running when nobody wanted to wait for them any longer: their memory stays.
+
+    """
+
+    def __init__(self, driver: Driver, gpu: Gpu, context: int, *, retained: bool) -> None:
+        self.gpu = gpu
+        self.given_up = False
+        self._driver, self._context, self._retained = driver, context, retained
+        self._lock = threading.Lock()
+        self._blocks: dict[int, _Block] = {}
+        self._stream = 0
+        self._clock: ClockKernel | None = None
+
+    @classmethod
+    def open(cls, number: int | None = None, driver: Driver | None = None) -> Self:
+        """Take a GPU: in the thread's current context, or in the GPU's primary one.
+
+        Args:
+            number: The GPU as the driver counts; None for that of the current context, else the first.
+            driver: The driver; None for the machine's.
+
+        Raises:
+            MachineError: There is no driver, no such GPU, or it cannot be used.
+
+        """
+        driver = driver or cuda.load()
+        gpu = gpus.chosen(number, driver)
+        context, retained = gpus.context_of(driver, gpu)
+        memory = cls(driver, gpu, context, retained=retained)
+        try:
+            memory._prepare()
+        except BaseException:
+            memory.close()
+            raise
+        return memory
+
+    def _prepare(self) -> None:
+        with self._current():
+            self._stream = self._driver.handle("cuStreamCreate", cuda.STREAM_NON_BLOCKING)
+        self._staging = self._host_of(self.allocate(np.zeros(_STAGING, np.uint8), "host"))
+        mailbox = self.allocate(np.zeros(BYTES, np.uint8), "host")
+        words = self._host_of(mailbox).data.cast("Q")
+        # The simulated device's time does not pass while a kernel waits for the host.
+        rounds = 1 if self.simulated else ROUNDS
+        with self._current():
+            self._clock = ClockKernel(self._driver, self._stream, mailbox, words, rounds=rounds)
+
+    @property
+    def name(self) -> str:
+        """The GPU in words, with the driver's version."""
+        return self.gpu.name
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is the CPU device behind a driver."""
+        return self.gpu.simulated
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many it has."""
+        return self.gpu.multiprocessors
+
+    def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:
+        """Reserve memory with this content; the address that kernels use. Raises MachineError for lack of room."""
+        with self._current():
+            return self._allocate_device(content) if kind == "device" else self._allocate_host(content)
+
+    def _allocate_device(self, content: NDArray[np.uint8]) -> int:
+        size = max(len(content), 1)
+        try:
+            address = self._driver.handle("cuMemAlloc_v2", size)
+        except DriverError as error:
+            raise self._no_room(error, size) from None
+        self._blocks[address] = _Block(size, None, "cuMemFree_v2", address)
+        try:
+            self._fill(address, content, size)
+        except BaseException:
+            with _unless_gone():
+                self._give_back(address)
+            raise
+        return address
+
+    def _fill(self, address: int, content: NDArray[np.uint8], size: int) -> None:
+        """Write the content; most of it is zero, and only pieces with something in them are copied."""
+        self._driver.call("cuMemsetD8Async", address, 0, size, self._stream)
+        for at in range(0, len(content), _STAGING):
+            piece = np.ascontiguousarray(content[at : at + _STAGING])
+            if piece.any():
+                self._driver.call("cuMemcpyHtoDAsync_v2", address + at, piece.ctypes.data, len(piece), self._stream)
+                self._driver.call("cuStreamSynchronize", self._stream)
+        self._driver.call("cuStreamSynchronize", self._stream)
+
+    def _allocate_host(self, content: NDArray[np.uint8]) -> int:
+        size = max(len(content), 1)
+        whole = _own_memory(size)
+        whole[: len(content)] = content
+        try:
+            self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
+        except DriverError as error:
+            if error.result != cuda.OUT_OF_MEMORY:
+                raise
+            raise MachineError(
+                f"the host has no room for {size:,} bytes of maps that the GPU reaches",
+                why=error.why,
+                fix="free memory, lower the rings' max_entries, or trace fewer threads: --threads N",
+            ) from None
+        return self._mapped(whole, size)
+
+    def _mapped(self, whole: NDArray[np.uint8], size: int) -> int:
+        """Keep registered memory under the address that kernels use."""
+        place = int(whole.ctypes.data)
+        try:
+            address = self._driver.handle("cuMemHostGetDevicePointer_v2", place, 0)
+        except BaseException:
+            self._driver.attempt("cuMemHostUnregister", place)
+            raise
+        self._blocks[address] = _Block(size, whole[:size], "cuMemHostUnregister", place)
+        return address
+
+    def _no_room(self, error: DriverError, size: int) -> MachineError:
+        if error.result != cuda.OUT_OF_MEMORY:
+            return error
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        if self._driver.attempt("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total)):
+            return error
+        return MachineError(
+            f"{self.gpu.model} has no room for {size:,} bytes of maps",
+            why=f"{free.value:,} of its {total.value:,} bytes are free",
+            fix="free what is not used (torch.cuda.empty_cache() or its like), or trace fewer threads: --threads N",
+        )
+
+    def share(self, descriptor: int, size: int) -> int:
+        """Map `size` bytes of a file for kernels and `view`; see `Memory.share`.
+
+        Raises:
+            MachineError: The file cannot be mapped, or the driver does not take its memory.
+
+        """
+        try:
+            mapping = mmap.mmap(descriptor, _pages(size))
+        except (OSError, ValueError) as error:
+            raise MachineError(
+                "a map of the kernel's cannot be shared with the GPU",
+                why=f"mmap: {error}",
+                fix="declare it with __uint(map_flags, BPF_F_MMAPABLE)",
+            ) from None
+        whole = np.frombuffer(mapping, np.uint8)  # keeps the mapping
+        with self._current():
+            try:
+                self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
+            except DriverError as error:
+                raise MachineError(
+                    "the NVIDIA driver does not take the memory of a map of the kernel's",
+                    why=error.why,
+                    fix="give the GPU's programs and those of the CPU a map each",
+                ) from None
+            return self._mapped(whole, size)
+
+    def read(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Copy (size,) bytes; those in the host's memory also after the GPU has failed.
+
+        Raises:
+            MachineError: The GPU's cannot be reached any more: a kernel has failed, or the context was destroyed.
+
+        """
+        seen = self.view(address, size)
+        if seen is not None:
+            return seen.copy()
+        out = np.empty(size, np.uint8)
+        staging = self._staging.ctypes.data
+        with self._lock, self._current():
+            for at in range(0, size, _STAGING):
+                piece = out[at : at + _STAGING]
+                self._driver.call("cuMemcpyDtoHAsync_v2", staging, address + at, len(piece), self._stream)
+                self._driver.call("cuStreamSynchronize", self._stream)
+                piece[:] = self._staging[: len(piece)]
+        return out
+
+    def view(self, address: int, size: int) -> NDArray[np.uint8] | None:
+        """(size,) bytes themselves, live, where the host reaches them, else None."""
+        for base, block in tuple(self._blocks.items()):
+            if base <= address and address + size <= base + block.size:
+                return None if block.host is None else block.host[address - base : address - base + size]
+        raise MachineError(f"{size} bytes at {address:#x} are not this trace's", fix="please report this")
+
+    def free(self, address: int) -> None:
+        """Give memory back, or stop sharing it; what kernels that nobody waited for may still use is left."""
+        if self.given_up:
+            return
+        with self._lock, _unless_gone(), self._current():
+            self._give_back(address)
+
+    def _give_back(self, address: int) -> None:
+        block = self._blocks.pop(address)
+        self._driver.call(block.free, block.handle)
+
+    def launching(self, launch: Launch) -> None:
+        """Nothing is to be prepared on a GPU."""
+
+    def clock(self) -> Clock:
+        """Compare the clocks now. Raises MachineError where the GPU does not answer."""
+        assert self._clock is not None  # noqa: S101 - made by `open`
+        with self._lock, self._current():
+            try:
+                return self._clock.measure()
+            except DriverError:
+                raise
+            except BaseException:
+                self.given_up = True  # its kernel may still begin, and writes to the mailbox then
+                raise
+
+    def elsewhere(self) -> str:
+        """Say why kernels of the thread's current context do not reach this memory; '' where they do."""
+        current = ctypes.c_void_p()
+        if self._driver.attempt("cuCtxGetCurrent", ctypes.byref(current)) or not current.value:
+            return ""
+        if current.value == self._context:
+            return ""
+        number = self._driver.number("cuCtxGetDevice")
+        where = f"GPU {number}" if number != self.gpu.number else f"another context of GPU {number}"
+        return f"it is for {where}, and the maps of this trace lie on GPU {self.gpu.number}, see --gpu"
+
+    def finish(self, stream: int) -> None:
+        """Wait until what was put into a stream has run; one that is being captured into a graph is left alone.
+
+        Raises:
+            MachineError: A kernel has failed.
+
+        """
+        capturing = ctypes.c_int()
+        with self._current():
+            handle = ctypes.c_void_p(stream)
+            self._driver.call("cuStreamIsCapturing", handle, ctypes.byref(capturing))
+            if not capturing.value:
+                self._driver.call("cuStreamSynchronize", handle)
+
+    def wait(self) -> bool:
+        """Wait for all kernels of the context; False where an interrupt came first, and they may still run.
+
+        The interrupt itself is raised at the end: where interrupts are put off, at the end of that.
+        """
+        ended = threading.Event()  # an interrupt of Thread.join would make a thread that runs look dead
+        waiting = own_threads.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end")
+        with uninterrupted() as came:
+            waiting.start()
+            while not ended.wait(_WAIT_S) and signal.SIGINT not in came:
+                pass
+            self.given_up = not ended.is_set()
+        return not self.given_up
+
+    def _synchronize(self, ended: threading.Event) -> None:
+        try:
+            with _unless_gone(), self._current():
+                self._driver.attempt("cuCtxSynchronize")
+        finally:
+            ended.set()
+
+    def close(self) -> None:
+        """Give everything back; again is harmless. What is left on a GPU that has failed is gone with its context."""
+        if self.given_up:
+            _GIVEN_UP.append(self)
+        if self.given_up or not self._context:
+            return
+        context, self._context = self._context, 0
+        with self._lock, _unless_gone(), self._entered(context):
+            if self._clock is not None:
+                self._clock.unload()
+            for address in tuple(self._blocks):
+                self._give_back(address)
+            if self._stream:
+                self._driver.call("cuStreamDestroy_v2", self._stream)
+        if self._retained:
+            with _unless_gone():
+                self._driver.call("cuDevicePrimaryCtxRelease_v2", self._driver.number("cuDeviceGet", self.gpu.number))
+
+    def _host_of(self, address: int) -> NDArray[np.uint8]:
+        host = self._blocks[address].host
+        assert host is not None  # noqa: S101 - of kind `host`
+        return host
+
+    def _current(self) -> AbstractContextManager[None]:
+        return self._entered(self._context)
+
+    @contextmanager
+    def _entered(self, context: int) -> Iterator[None]:
+        """Make our context the thread's for a few calls.
+
+        A stream that another thread of the user's captures into a graph must not forbid or spoil them.
+        """
+        driver, mode = self._driver, ctypes.c_int(cuda.CAPTURE_RELAXED)
+        driver.call("cuCtxPushCurrent_v2", context)
+        try:
+            exchanged = not driver.attempt("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+            try:
+                yield
+            finally:
+                if exchanged:
+                    driver.attempt("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        finally:
+            driver.attempt("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def _own_memory(size: int) -> NDArray[np.uint8]:
+    """Map whole pages of zeros for the driver to register.
+
+    They are this process's own: the driver's would go with its context, and to touch them then would end the process.
+    A forked child does not get them: a page that two processes share moves away from the GPU when one writes to it.
+    """
+    mapping = mmap.mmap(-1, _pages(size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapping.madvise(mmap.MADV_DONTFORK)
+    return np.frombuffer(mapping, np.uint8)
+
+
+def _pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Give things back; of a context that is gone, or was reset, nothing is left to be given back."""
+    try:
+        yield
+    except DriverError as error:
+        if not error.dead and error.result not in cuda.UNKNOWN:
+            raise

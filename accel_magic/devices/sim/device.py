@@ -1,0 +1,376 @@
+"""The CPU device: memory, modules and launches, as a GPU's driver has them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic.devices.sim import specials
+from accel_magic.devices.sim.faults import DeviceFault, Violation
+from accel_magic.devices.sim.memory import Heap, Region
+from accel_magic.devices.sim.module import Module, load
+from accel_magic.devices.sim.state import UNSIGNED, Shape, State
+from accel_magic.devices.sim.warps import Blocks, Runner, slots
+from accel_magic.errors import ProbeError, ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from accel_magic.devices.sim.layout import Slot
+    from accel_magic.devices.sim.program import Function, Program
+    from accel_magic.devices.sim.state import Array
+
+MOST_THREADS = 1024
+MOST_SHARED = 227 << 10
+LAUNCH_NS = 2_000
+"""Virtual time from a launch to its first instruction."""
+FIRST_TIME_NS = 1_000_000_000
+"""Time on the device's clock when it is made."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launch did. Times are virtual: see `specials` and `operations.COSTS`.
+
+    Attributes:
+        kernel: Its name.
+        grid: Blocks in x, y, z.
+        block: Threads of a block in x, y, z.
+        instructions: Executed, summed over threads.
+        warp_instructions: Executed, summed over warps.
+        barriers: Completed, summed over blocks.
+        duration_ns: From the first block's begin to the last one's end.
+        number: Of the launch on this device, from 1: %gridid.
+        start_ns: Begin on the device's clock, which %globaltimer reads.
+        printed: What device printf wrote.
+
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    instructions: int
+    warp_instructions: int
+    barriers: int
+    duration_ns: int
+    number: int
+    start_ns: int = 0
+    printed: tuple[str, ...] = ()
+
+
+class Device:
+    """A simulated GPU of compute capability 8.0 on this machine's processor; threads may use it at the same time.
+
+    Args:
+        memory_bytes: Global memory; the host's memory is taken only where it is touched.
+        multiprocessors: Blocks are spread over these.
+        instruction_limit: A launch that executes more instructions, each counted once for all lanes that execute it
+            together, is stopped as endless.
+        stack_bytes: Local memory of a thread, if its kernel recurses or calls through pointers; others get what they
+            need.
+
+    Attributes:
+        time_ns: The device's clock: where the next launch begins, not counting `LAUNCH_NS`. It may be moved forward.
+
+    """
+
+    def __init__(
+        self,
+        memory_bytes: int = 1 << 30,
+        multiprocessors: int = 4,
+        *,
+        instruction_limit: int = 50_000_000,
+        stack_bytes: int = 32 << 10,
+    ) -> None:
+        self.multiprocessors = multiprocessors
+        self.time_ns = FIRST_TIME_NS
+        self._heap = Heap(memory_bytes)
+        self._limit = instruction_limit
+        self._stack = stack_bytes
+        self._launches = 0
+        self._one = threading.Lock()
+        self._running: tuple[int, Runner | None] = (0, None)
+
+    @property
+    def memory(self) -> Heap:
+        """Its global memory."""
+        return self._heap
+
+    def allocate(self, size: int, align: int = 256) -> int:
+        """Allocate zeroed global memory and give its device address.
+
+        Raises:
+            MachineError: There is no room.
+            ProgramError: The size or alignment is impossible.
+
+        """
+        return self._heap.allocate(size, align)
+
+    def share(self, descriptor: int, size: int) -> int:
+        """Map a file over memory of the device, live for kernels and `view`: see `Heap.share`.
+
+        Raises:
+            ProgramError: The size is not positive.
+            MachineError: There is no room, or the file cannot be mapped.
+
+        """
+        return self._heap.share(descriptor, size)
+
+    def free(self, address: int) -> None:
+        """Give memory back.
+
+        Raises:
+            ProgramError: It is not the address of an allocation.
+
+        """
+        self._heap.free(address)
+
+    def view(self, address: int, size: int) -> Array:
+        """Device memory as the host sees it, uint8, live and not copied.
+
+        Raises:
+            ProgramError: The bytes are not all within one allocation.
+
+        """
+        return self._heap.view(address, size)
+
+    def copy_in(self, address: int, array: Array) -> None:
+        """Copy an array's bytes to the device."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.view(address, len(data))[:] = data
+
+    def copy_out(self, address: int, nbytes: int) -> Array:
+        """Copy bytes from the device, uint8."""
+        return self.view(address, nbytes).copy()
+
+    def load(self, ptx: str) -> Module:
+        """Compile a module and place its variables.
+
+        Raises:
+            ProgramError: It is no PTX, or holds something that the device does not know, which is named.
+
+        """
+        return load(ptx, self._heap)
+
+    def unload(self, module: Module) -> None:
+        """Give the memory of a module's variables back."""
+        for address, _ in module.globals.values():
+            self._heap.free(address)
+
+    def stop(self, thread: int) -> None:
+        """End the kernel that a thread runs now, if it does: the launch raises DeviceFault there."""
+        launcher, runner = self._running
+        if runner is not None and launcher == thread:
+            runner.stop()
+
+    def check(
+        self,
+        module: Module,
+        kernel: str,
+        grid: Sequence[int] | int,
+        block: Sequence[int] | int,
+        shared_bytes: int = 0,
+    ) -> None:
+        """Find out whether a launch is possible. Raises as `launch` does for its kernel, grid, block or memory."""
+        function = _kernel(module, kernel)
+        self._shape(module.program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
+
+    def launch(  # noqa: PLR0917 - what a launch is, in the order that CUDA has
+        self,
+        module: Module,
+        kernel: str,
+        grid: Sequence[int] | int,
+        block: Sequence[int] | int,
+        arguments: Sequence[int | float | np.generic | bytes],
+        shared_bytes: int = 0,
+    ) -> Launch:
+        """Run a kernel to its end, after those that other threads have launched.
+
+        Args:
+            module: What holds it.
+            kernel: Its name.
+            grid: Blocks, up to three dimensions.
+            block: Threads of a block, up to three dimensions.
+            arguments: One for each parameter: a number, or the parameter's bytes.
+            shared_bytes: Dynamic shared memory of a block.
+
+        Raises:
+            ProgramError: There is no such kernel, or the arguments do not fit it.
+            ProbeError: The grid, block or shared memory is impossible.
+            DeviceFault: The kernel did wrong.
+
+        """
+        program, function = module.program, _kernel(module, kernel)
+        shape = self._shape(program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
+        data = _parameters(function, arguments)
+        with self._one:
+            self._launches += 1
+            start = self.time_ns + LAUNCH_NS
+            state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
+            _bind(program, function, state, self.multiprocessors)
+            blocks = Blocks(program, function, state, self.multiprocessors, start)
+            runner = Runner(program, state, blocks, self._limit)
+            self._running = threading.get_ident(), runner
+            try:
+                with np.errstate(all="ignore"):
+                    runner.run()
+            except Violation as violation:
+                raise _fault(kernel, state, violation) from None
+            finally:
+                self._running = (0, None)
+            self.time_ns = blocks.end
+            number = self._launches
+        return Launch(
+            kernel,
+            shape.grid,
+            shape.block,
+            runner.instructions,
+            runner.warp_instructions,
+            state.barriers,
+            blocks.end - start,
+            number,
+            start,
+            tuple(state.printed),
+        )
+
+    def _shape(
+        self,
+        program: Program,
+        function: Function,
+        *,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic: int,
+    ) -> Shape:
+        threads, shared = block[0] * block[1] * block[2], program.shared + dynamic
+        most = min(function.threads or MOST_THREADS, MOST_THREADS)
+        _possible(
+            min(grid) > 0 and min(block) > 0, f"a grid of {grid} and a block of {block}", "every size is at least 1"
+        )
+        _possible(threads <= most, f"a block of {threads} threads", f"{function.name} allows {most}")
+        _possible(
+            dynamic >= 0 and shared <= MOST_SHARED, f"{shared} bytes of shared memory", f"a block has {MOST_SHARED}"
+        )
+        count = grid[0] * grid[1] * grid[2]
+        reached = _reachable(program, function)
+        local = sum(one.frame for one in reached)
+        if any(one.recursive for one in reached):
+            local = max(self._stack, local)
+        return Shape(grid, block, slots(count, threads, shared, self.multiprocessors), shared, local, dynamic)
+
+
+def _kernel(module: Module, name: str) -> Function:
+    found = next((one for one in module.program.functions if one.kernel and one.name == name), None)
+    if found is None:
+        raise ProgramError(
+            f"The module has no kernel {name!r}.",
+            why=f"It has {', '.join(sorted(module.kernels)) or 'none'}.",
+            fix="Use one of these names.",
+        )
+    return found
+
+
+def _possible(condition: bool, what: str, why: str) -> None:
+    if not condition:
+        raise ProbeError(f"CPU device (simulated): it cannot launch {what}.", why=f"There, {why}.", fix="Launch less.")
+
+
+def _three(sizes: Sequence[int] | int) -> tuple[int, int, int]:
+    """Make sizes three: missing ones are 1."""
+    given = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
+    x, y, z = (*(int(size) for size in given), 1, 1, 1)[:3] if given else (1, 1, 1)
+    return x, y, z
+
+
+def _reachable(program: Program, kernel: Function) -> list[Function]:
+    """Functions that may run: the kernel, and what it calls."""
+    by_name = {function.name: function for function in program.functions}
+    found = {kernel.name: kernel}
+    left = [kernel]
+    while left:
+        one = left.pop()
+        names: Iterable[str] = one.calls
+        if one.indirect:
+            names = [function.name for function in program.functions if not function.kernel]
+        for name in names:
+            if name not in found:
+                found[name] = by_name[name]
+                left.append(by_name[name])
+    return list(found.values())
+
+
+def _parameters(function: Function, arguments: Sequence[int | float | np.generic | bytes]) -> Array:
+    """Lay a kernel's arguments out; uint8, padded to whole words."""
+    if len(arguments) != len(function.parameters):
+        raise ProgramError(
+            f"{function.name} was given {len(arguments)} arguments.",
+            why=f"It has {len(function.parameters)} parameters.",
+            fix="Pass one argument for each parameter.",
+        )
+    data = np.zeros(-(-function.parameter_bytes // 16) * 16 + 16, np.uint8)
+    for number, (slot, argument) in enumerate(zip(function.parameters, arguments, strict=True)):
+        raw = _bytes(slot, argument)
+        if raw is None or len(raw) != slot.size:
+            raise ProgramError(
+                f"Argument {number} of {function.name} does not fit its parameter.",
+                why=f"The parameter has {slot.size} bytes (.{slot.type.name}), the argument is {argument!r}"[:300],
+                fix="Pass a number of the parameter's type, or its bytes.",
+            )
+        data[slot.offset : slot.offset + slot.size] = np.frombuffer(raw, np.uint8)
+    return data
+
+
+def _bytes(slot: Slot, argument: float | np.generic | bytes) -> bytes | None:
+    """Give an argument's bytes; None for a number that the parameter cannot hold."""
+    if isinstance(argument, bytes | np.generic):
+        return bytes(argument) if isinstance(argument, bytes) else argument.tobytes()
+    if slot.size not in UNSIGNED:
+        return None
+    if isinstance(argument, float):
+        kind = {2: np.float16, 4: np.float32, 8: np.float64}.get(slot.size)
+        return None if kind is None else np.array(argument).astype(kind).tobytes()
+    whole = int(argument)
+    if not -(2 ** (8 * slot.size - 1)) <= whole < 2 ** (8 * slot.size):
+        return None
+    return (whole & 2 ** (8 * slot.size) - 1).to_bytes(slot.size, "little")
+
+
+def _bind(program: Program, kernel: Function, state: State, multiprocessors: int) -> None:
+    """Make the arrays that the kernel's code uses."""
+    arrays = program.arrays
+    used = {number for function in _reachable(program, kernel) for number in function.views}
+    special = set(arrays.specials.values())
+    views: list[Any] = [None] * len(arrays.views)
+    for (base, dtype, step), number in arrays.views.items():
+        if number not in used and base not in special:
+            continue
+        size = arrays.bases[base]
+        if base not in state.registers:
+            state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else UNSIGNED[size])
+        views[number] = state.registers[base].view(dtype)[::step]
+    state.arrays = views
+    for function in _reachable(program, kernel):
+        for base in function.registers:
+            size = arrays.bases[base]
+            if base not in state.registers and function.recursive:
+                state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else UNSIGNED[size])
+    for name, base in arrays.specials.items():
+        specials.fill(name, state.registers[base], state, multiprocessors)
+
+
+def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:
+    """Add to a violation where it happened."""
+    block, thread = (None, None) if violation.lane is None else state.position(violation.lane)
+    return DeviceFault(
+        violation.what,
+        kernel=kernel,
+        site=violation.site,
+        why=violation.why,
+        fix=violation.fix,
+        address=violation.address,
+        block=block,
+        thread=thread,
+    )

@@ -1,0 +1,129 @@
+"""Where declared variables and parameters lie, and what they hold at the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim.code import Number, UnknownFormError, immediate
+from accel_magic.devices.sim.state import TYPES, Array, Type
+from accel_magic.ptx import model as ptx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_OPAQUE = 8
+"""Bytes of texture, sampler and surface references, which nothing here can use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A parameter or result of a function: its place in the frame, or in the kernel's parameters.
+
+    Attributes:
+        register: It is a register, and not in memory.
+
+    """
+
+    name: str
+    type: Type
+    offset: int
+    size: int
+    register: bool = False
+
+
+def align(offset: int, to: int) -> int:
+    """Next multiple."""
+    return -(-offset // to) * to
+
+
+def type_named(name: str) -> Type:
+    """Look a declared type up.
+
+    Raises:
+        UnknownFormError: The device does not have it.
+
+    """
+    if name not in TYPES:
+        raise UnknownFormError(f"the type .{name} is not known")
+    return TYPES[name]
+
+
+def parameters(declared: Iterable[ptx.Parameter], start: int = 0) -> tuple[tuple[Slot, ...], int]:
+    """Lay parameters out as C does. Gives them, and the bytes they end at."""
+    slots = []
+    for number, parameter in enumerate(declared):
+        kind = type_named(parameter.type)
+        size = kind.size * prod(size or 1 for size in parameter.dimensions)
+        at = align(start, parameter.align or kind.size)
+        slots.append(Slot(parameter.name or f"_{number}", kind, at, size, parameter.space == "reg"))
+        start = at + size
+    return tuple(slots), start
+
+
+def sizes(declaration: ptx.Declaration, one: ptx.Declared) -> tuple[int, int]:
+    """Give bytes and alignment of a variable."""
+    kind = TYPES.get(declaration.type)
+    element = (kind.size if kind else _OPAQUE) * declaration.vector
+    count = 1
+    for place, dimension in enumerate(one.dimensions):
+        given = dimension
+        if given is None:
+            given = len(one.initial.items) if place == 0 and isinstance(one.initial, ptx.Vector) else 0
+        count *= given
+    return element * count, max(declaration.align, element)
+
+
+def image(declaration: ptx.Declaration, one: ptx.Declared, address: Callable[[str, bool], int]) -> Array | None:
+    """Give a variable's initial bytes; None for zeros.
+
+    Args:
+        declaration: What declares it.
+        one: The variable.
+        address: From a symbol, and whether its generic address is meant, to its address.
+
+    """
+    if one.initial is None:
+        return None
+    kind = type_named(declaration.type)
+    size, _ = sizes(declaration, one)
+    data = np.zeros(size, np.uint8)
+    inner = [size or 0 for size in one.dimensions[1:]]
+    for at, value in _values(0, one.initial, inner, kind.size):
+        data[at : at + kind.size] = np.frombuffer(_bytes(value, kind, address), np.uint8)
+    return data
+
+
+def _values(at: int, value: ptx.Operand, inner: list[int], size: int) -> Iterator[tuple[int, ptx.Operand]]:
+    """Give each single value and its place; the elements of an array have the `inner` dimensions."""
+    if not isinstance(value, ptx.Vector):
+        yield at, value
+        return
+    for number, item in enumerate(value.items):
+        yield from _values(at + number * size * prod(inner), item, inner[1:], size)
+
+
+def _bytes(value: ptx.Operand, kind: Type, address: Callable[[str, bool], int]) -> bytes:
+    if isinstance(value, ptx.Immediate):
+        data: bytes = immediate(number(value), kind).tobytes()
+        return data
+    if isinstance(value, ptx.Name):
+        value = ptx.SymbolValue(value.text)
+    if not isinstance(value, ptx.SymbolValue):
+        raise UnknownFormError("an initial value is neither a number nor an address")
+    place = address(value.symbol, value.generic) + value.offset
+    if value.mask:
+        shift = (value.mask & -value.mask).bit_length() - 1
+        place = (place & value.mask) >> shift
+    whole: int = place & 2**kind.bits - 1
+    return whole.to_bytes(kind.size, "little")
+
+
+def number(value: ptx.Immediate) -> Number:
+    """Convert a number: floats that are given by their bits keep these."""
+    if value.bits is None:
+        return Number(value.value)
+    return Number(value.bits, 32 if value.text.lstrip("+-")[1] in "fF" else 64)

@@ -1,0 +1,349 @@
+"""Compiling PTX into executable form, once for each module."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from accel_magic.devices.sim import code as lift
+from accel_magic.devices.sim import operations
+from accel_magic.devices.sim.code import Arrays, Code, Modifiers, Number, Scope, Symbol, UnknownFormError, Variable
+from accel_magic.devices.sim.layout import Slot, align, image, parameters, sizes
+from accel_magic.devices.sim.memory import CODE, SHARED
+from accel_magic.devices.sim.operations import barriers, calls, control, lanes
+from accel_magic.devices.sim.program import Function, Gate, Program, Segment
+from accel_magic.devices.sim.reading import FRAME_ALIGN, Entry, Mark, Placed, Reader, instruction, text
+from accel_magic.devices.sim.state import TYPES
+from accel_magic.errors import ProgramError
+from accel_magic.ptx import model as ptx
+from accel_magic.ptx.parser import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from accel_magic.devices.sim.code import Step
+    from accel_magic.devices.sim.memory import Heap
+
+_ENDING = frozenset({*control.ENDS, *barriers.NAMES, "ret"})
+
+
+@dataclass(frozen=True)
+class Module:
+    """A loaded module.
+
+    Attributes:
+        kernels: Name of each kernel to the sizes of its parameters in bytes.
+        globals: Name of each variable in global or constant memory to its device address and bytes.
+        program: The executable form.
+
+    """
+
+    kernels: Mapping[str, tuple[int, ...]]
+    globals: Mapping[str, tuple[int, int]]
+    program: Program
+
+
+def load(source: str, heap: Heap) -> Module:
+    """Compile PTX and place its variables in global memory.
+
+    Raises:
+        ProgramError: It is no PTX, or it holds an instruction, a type or a call that the device does not know.
+        MachineError: There is no room for its variables.
+
+    """
+    parsed = parse(source)
+    if parsed.address_size != 64:
+        raise ProgramError(
+            "CPU device (simulated): it runs PTX with 64-bit addresses only.",
+            why=f"The module has .address_size {parsed.address_size}.",
+            fix="Compile for 64 bits.",
+        )
+    return _Loader(parsed, heap).load()
+
+
+class _Loader:
+    """Compiles one module."""
+
+    def __init__(self, parsed: ptx.Module, heap: Heap) -> None:
+        self._parsed = parsed
+        self._heap = heap
+        self._shared = 0
+        self._variables: ChainMap[str, Variable] = ChainMap()
+        self._numbers: dict[str, int] = {}
+        self._program = Program([], [], Arrays(), 0, {})
+        self._dynamic: list[str] = []
+
+    def load(self) -> Module:
+        for number, function in enumerate(self._parsed.functions):
+            self._numbers[function.name] = number
+            self._program.functions.append(Function(function.name, number, function.entry))
+        self._declare_variables()
+        bodies = [self._read(function) for function in self._parsed.functions]
+        self._place_dynamic()
+        for compiled, entries in zip(self._program.functions, bodies, strict=True):
+            _Compiler(self._program, compiled, entries).compile()
+        _mark_recursion(self._program)
+        self._program.shared = self._shared
+        return Module(
+            {
+                function.name: tuple(slot.size for slot in function.parameters)
+                for function in self._program.functions
+                if function.kernel
+            },
+            {
+                name: (variable.offset, variable.size)
+                for name, variable in self._variables.items()
+                if variable.space in ("global", "const")
+            },
+            self._program,
+        )
+
+    def _declare_variables(self) -> None:
+        declared = [(item, one) for item in self._parsed.variables for one in item.names]
+        for item, one in declared:
+            size, to = sizes(item, one)
+            if item.space == "shared":
+                if item.linkage == "extern" and not size:
+                    self._dynamic.append(one.name)
+                else:
+                    self._variables[one.name] = Variable("shared", self._take_shared(size, to), size)
+            elif item.space in ("global", "const") and item.linkage != "extern":
+                address = self._heap.allocate(size, max(to, 16), constant=item.space == "const")
+                self._variables[one.name] = Variable(item.space, address, size)
+        for item, one in declared:
+            self._initialise(item, one)
+
+    def _initialise(self, item: ptx.Declaration, one: ptx.Declared) -> None:
+        try:
+            data = image(item, one, self._address)
+        except UnknownFormError as error:
+            raise ProgramError(
+                f"CPU device (simulated): it cannot initialise {one.name}, PTX line {item.line}.",
+                why=str(error),
+                fix="Initialise it with numbers or addresses.",
+            ) from None
+        if data is not None and one.name in self._variables:
+            self._heap.view(self._variables[one.name].offset, len(data))[:] = data
+
+    def _address(self, symbol: str, generic: bool) -> int:
+        if symbol in self._numbers:
+            return CODE + 16 * self._numbers[symbol]
+        if symbol not in self._variables:
+            raise UnknownFormError(f"{symbol} is not declared")
+        variable = self._variables[symbol]
+        return variable.offset + (SHARED if generic and variable.space == "shared" else 0)
+
+    def _take_shared(self, size: int, to: int) -> int:
+        at = align(self._shared, to)
+        self._shared = at + size
+        return at
+
+    def _place_dynamic(self) -> None:
+        """Dynamic shared memory begins where the static one ends, for all kernels of the module."""
+        self._shared = align(self._shared, FRAME_ALIGN)
+        for name in self._dynamic:
+            self._variables[name] = Variable("shared", self._shared, 0)
+
+    def _read(self, raw: ptx.Function) -> list[Entry]:
+        function = self._program.functions[self._numbers[raw.name]]
+        scope = Scope(raw.name, ChainMap(), self._variables.new_child(), self._numbers, ChainMap(), ChainMap())
+        arrays = self._program.arrays
+        if raw.body is None:
+            return []
+        try:
+            function.results, end = parameters(raw.results)
+            function.parameters, end = parameters(raw.parameters, end)
+            function.parameter_bytes = end
+            reader = Reader(arrays, 0 if raw.entry else end, self._take_shared)
+            function.results = self._declare(function.results, reader, scope, raw.entry)
+            function.parameters = self._declare(function.parameters, reader, scope, raw.entry)
+            reader.read(raw.body, scope)
+        except UnknownFormError as error:
+            raise ProgramError(
+                f"CPU device (simulated): it cannot run {raw.name}, PTX line {raw.line}.", why=str(error)
+            ) from None
+        function.frame = align(reader.frame, FRAME_ALIGN)
+        function.registers = reader.numbers
+        function.threads = _most_threads(raw.directives)
+        return reader.entries
+
+    def _declare(self, slots: tuple[Slot, ...], reader: Reader, scope: Scope, kernel: bool) -> tuple[Slot, ...]:
+        """Give parameters their names; those in registers get one, whose number stands for the offset."""
+        placed = []
+        for slot in slots:
+            if slot.register:
+                reader.register(slot.name, slot.type.name, scope)
+                placed.append(Slot(slot.name, slot.type, scope.registers[slot.name][0], slot.size, True))
+                continue
+            space = "param" if kernel else "local"
+            scope.variables[slot.name] = Variable(space, slot.offset, slot.size, not kernel)
+            placed.append(slot)
+        return tuple(placed)
+
+
+def _most_threads(directives: tuple[str, ...]) -> int:
+    """Read `.maxntid` or `.reqntid`: threads of a block, 0 where there is none."""
+    for directive in directives:
+        words = directive.replace(",", " ").split()
+        if words[0] in (".maxntid", ".reqntid"):
+            total = 1
+            for word in words[1:]:
+                total *= int(word, 0)
+            return total
+    return 0
+
+
+class _Compiler:
+    """Compiles one function's instructions into segments."""
+
+    def __init__(self, program: Program, function: Function, entries: list[Entry]) -> None:
+        self._program = program
+        self._function = function
+        self._entries = entries
+
+    def compile(self) -> None:
+        """Append the function's segments to the program's."""
+        first_view = len(self._program.arrays.views)
+        self._function.entry = len(self._program.segments)
+        rows = list(_cut(self._entries, self._function.entry, self._is_end, self._is_gate))
+        for row in rows:
+            self._segment(row)
+        self._program.segments.append(Segment([], calls.compile_return(self._function)))
+        self._function.views = range(first_view, len(self._program.arrays.views))
+
+    def _is_gate(self, placed: Placed) -> bool:
+        parts = placed.instruction.opcode
+        return operations.name_of(parts) in lanes.MASKS and "sync" in parts
+
+    def _is_end(self, placed: Placed) -> int:
+        """Segments that an instruction closes: 0 for none, 2 for a call, whose results are picked up in one more."""
+        parts = placed.instruction.opcode
+        if parts[0] == "call":
+            return 2 if self._defined(placed) else 0
+        return int(parts[0] in _ENDING and operations.name_of(parts) != "bar.warp")
+
+    def _defined(self, placed: Placed) -> bool:
+        """Whether a call leads to a function of the module."""
+        names = [item.text for item in placed.instruction.operands if isinstance(item, ptx.Name)]
+        known = any(name in placed.scope.functions for name in names[:1])
+        return known or any(name in placed.scope.registers for name in names[:1])
+
+    def _segment(self, row: list[Placed]) -> None:
+        segments = self._program.segments
+        segment = Segment([], control.fall)
+        segments.append(segment)
+        for placed in row:
+            try:
+                self._add(segment, placed)
+            except UnknownFormError as error:
+                _refuse(self._function.name, placed, str(error))
+
+    def _add(self, segment: Segment, placed: Placed) -> None:
+        one = instruction(placed)
+        code = Code(one, placed.scope, self._program.arrays, segment.cost)
+        segment.first = segment.first or code.site
+        segment.issued += 1
+        segment.cost += operations.COSTS.get(one.parts[0], 1)
+        closes = self._is_end(placed)
+        if closes:
+            segment.last = code.site
+            self._end(segment, code, skip=closes)
+            return
+        if self._is_gate(placed):
+            segment.mask = _gate(code)
+        step = self._intrinsic(code) if one.parts[0] == "call" else operations.compile_step(code)
+        segment.steps.append(
+            step if one.predicate is None else lift.guarded(code.read(one.predicate, TYPES["pred"]), step)
+        )
+
+    def _intrinsic(self, code: Code) -> Step:
+        call = calls.parts_of(code)
+        if not isinstance(call.target, Symbol):
+            raise UnknownFormError("it names no function")
+        return calls.intrinsic(code, call.target.name)
+
+    def _end(self, segment: Segment, code: Code, skip: int) -> None:
+        name = code.instruction.parts[0]
+        number = len(self._program.segments) - 1
+        modifiers = Modifiers(code.instruction.parts[1:])
+        if name == "call":
+            end, collect = calls.compile_call(code, self._program, self._function)
+            self._program.segments.append(Segment([collect], control.fall))
+            modifiers.left.clear()
+        elif name == "ret":
+            end = calls.compile_return(self._function)
+            modifiers.drop(("uni",))
+        elif name in barriers.NAMES:
+            end = barriers.compile_barrier(code, modifiers, number)
+        else:
+            end = control.ENDS[name](code, modifiers)
+        modifiers.finish()
+        predicate = code.instruction.predicate
+        if predicate is not None:
+            end = control.branching(code.read(predicate, TYPES["pred"]), end, skip)
+        segment.end = end
+
+
+def _gate(code: Code) -> Gate:
+    """Compile what a `.sync` instruction waits for."""
+    one = code.instruction
+    place = lanes.MASKS[operations.name_of(one.parts)]
+    mask = Number(0xFFFFFFFF) if place is None else code.operands[place]
+    predicate = None if one.predicate is None else code.read(one.predicate, TYPES["pred"])
+    return Gate(code.read(mask, TYPES["u32"]), predicate)
+
+
+def _cut(
+    entries: list[Entry], number: int, is_end: Callable[[Placed], int], is_gate: Callable[[Placed], bool]
+) -> Iterator[list[Placed]]:
+    """Cut a function into rows that become segments, and give its labels their segments' numbers."""
+    row: list[Placed] = []
+    for entry in entries:
+        if isinstance(entry, Mark):
+            if row:
+                yield row
+                number += 1
+                row = []
+            entry.scope.labels[entry.name] = number
+            continue
+        if is_gate(entry) and row:
+            yield row
+            number += 1
+            row = []
+        row.append(entry)
+        closed = is_end(entry)
+        if closed:
+            yield row
+            number += closed
+            row = []
+    if row:
+        yield row
+
+
+def _refuse(function: str, placed: Placed, why: str) -> NoReturn:
+    raise ProgramError(
+        f"CPU device (simulated): it cannot run `{text(placed.instruction)}` of {function}, "
+        f"PTX line {placed.instruction.line}.",
+        why=f"{why[0].upper()}{why[1:]}.",
+        fix="Compile the kernel for sm_80, or without this instruction.",
+    ) from None
+
+
+def _mark_recursion(program: Program) -> None:
+    """Find functions that may be entered again before they return."""
+    by_name = {function.name: function for function in program.functions}
+    devices = {function.name for function in program.functions if not function.kernel}
+
+    def reached(function: Function) -> set[str]:
+        seen: set[str] = set()
+        left = [function]
+        while left:
+            one = left.pop()
+            new = (one.calls | (devices if one.indirect else set())) - seen
+            seen |= new
+            left += [by_name[name] for name in new]
+        return seen
+
+    for function in program.functions:
+        function.recursive = function.name in reached(function)

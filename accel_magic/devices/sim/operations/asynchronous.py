@@ -1,0 +1,88 @@
+"""Asynchronous copies and waiting: cp.async, nanosleep (PTX ISA 9.7.9.25).
+
+Copies are done when they are issued: whoever waits for them as the manual asks sees what a GPU would show.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim import access
+from accel_magic.devices.sim.access import Access
+from accel_magic.devices.sim.code import Modifiers, Number, require
+from accel_magic.devices.sim.operations import mbarrier
+from accel_magic.devices.sim.operations.moving import ORDERS, space_of
+from accel_magic.devices.sim.state import TYPES, WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, Step
+    from accel_magic.devices.sim.state import Array, State
+
+U32 = TYPES["u32"]
+
+
+def _cp_async(code: Code, modifiers: Modifiers) -> Step:
+    if modifiers.flag("bulk"):
+        return mbarrier.bulk(code, modifiers)
+    if modifiers.flag("mbarrier"):
+        return mbarrier.arrive_behind_copies(code, modifiers)
+    if modifiers.one_of(("commit_group", "wait_group", "wait_all")):
+        return lambda _state: None
+    modifiers.drop(ORDERS)
+    target_space, source_space = space_of(modifiers), space_of(modifiers)
+    require((target_space, source_space) == ("shared", "global"), "it copies from global to shared memory")
+    size = code.operands[2]
+    if not isinstance(size, Number) or size.value not in (4, 8, 16):
+        require(False, "it copies 4, 8 or 16 bytes")
+        raise AssertionError
+    count = int(size.value) // 4
+    target, source = code.address(code.operands[0], "shared"), code.address(code.operands[1], "global")
+    given = code.read(code.operands[3], U32) if len(code.operands) > 3 else None
+    read, write = Access("global", 4, count, False, code.site), Access("shared", 4, count, True, code.site)
+
+    def step(state: State) -> None:
+        where = state.spread(target(state))
+        kept = None if given is None else state.spread(given(state)).astype(np.int64)
+        values = _partial(state, read, state.spread(source(state)), kept)
+        access.store(state, write, where, values)
+
+    return step
+
+
+def _partial(state: State, how: Access, addresses: Array, kept: Array | None) -> list[Array]:
+    """Load what is asked for; bytes beyond it are zeros, and where nothing is asked for nothing is read."""
+    if kept is None:
+        return access.load(state, how, addresses)
+    values = [np.zeros(len(addresses), np.uint32) for _ in range(how.count)]
+    some = np.flatnonzero(kept > 0)
+    if len(some):
+        before = state.selection
+        state.selection = state.lanes()[some]
+        loaded = access.load(state, how, addresses[some])
+        state.selection = before
+        for number, (value, found) in enumerate(zip(values, loaded, strict=True)):
+            left = np.clip(kept[some] - 4 * number, 0, 4).astype(np.uint64)
+            mask = (np.uint64(1) << left * np.uint64(8)) - np.uint64(1)
+            value[some] = (found & mask).astype(np.uint32)
+    return values
+
+
+def _nanosleep(code: Code, modifiers: Modifiers) -> Step:
+    modifiers.type()
+    read = code.read(code.operands[0], U32)
+
+    def step(state: State) -> None:
+        warps = state.lanes() // WARP
+        longest = np.zeros(len(state.clock), np.int64)
+        np.maximum.at(longest, warps, state.spread(read(state)).astype(np.int64))
+        state.clock += longest
+
+    return step
+
+
+STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"cp.async": _cp_async, "nanosleep": _nanosleep}
+"""Instruction name to what compiles it."""

@@ -1,0 +1,143 @@
+"""Atomic memory operations: atom and red (PTX ISA 9.7.13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic.devices.sim import access, floats, true_atomics
+from accel_magic.devices.sim import access as atomics
+from accel_magic.devices.sim.access import Access
+from accel_magic.devices.sim.code import Modifiers, Vector, require
+from accel_magic.devices.sim.memory import GLOBAL
+from accel_magic.devices.sim.operations import floating
+from accel_magic.devices.sim.operations.moving import ORDERS, space_of
+from accel_magic.devices.sim.state import TYPES, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, Step
+    from accel_magic.devices.sim.state import Array, State
+
+_UFUNCS: dict[str, Any] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {"inc": atomics.increase, "dec": atomics.decrease}
+_NAMES = (*_UFUNCS, *_FUNCTIONS, "exch", "cas")
+_HALVES = ("f16", "f16x2", "bf16", "bf16x2")
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """What is done to memory.
+
+    Attributes:
+        name: 'add', 'cas', ...
+        kind: Type of the elements.
+        fetch: The values before are wanted.
+
+    """
+
+    name: str
+    kind: Type
+    fetch: bool
+
+    def one_by_one(self) -> Callable[[Array, Array], Array] | None:
+        """Give the function of (old, value) for operations that no ufunc does."""
+        if self.kind.name in _HALVES:
+            function: Callable[[Array, Array], Array] = floating.RULES[self.name](Modifiers((self.kind.name,))).function
+            return function
+        if self.kind.kind == "f" and self.name in ("min", "max"):
+            return floats.lesser if self.name == "min" else floats.greater
+        return _FUNCTIONS.get(self.name)
+
+    def apply(self, memory: Array, places: Array, values: list[Array]) -> Array | None:
+        """Do it on units of the right type; gives the values before where they are wanted."""
+        if self.name == "cas":
+            return atomics.compare_and_swap(memory, places, *values)
+        if self.name == "exch":
+            return atomics.exchange(memory, places, values[0])
+        function = self.one_by_one()
+        if function is not None:
+            return atomics.fetch_rounds(memory, places, values[0], function)
+        if self.fetch:
+            return atomics.fetch_fold(memory, places, values[0], _UFUNCS[self.name])
+        atomics.fold(memory, places, values[0], _UFUNCS[self.name])
+        return None
+
+
+def _apply(state: State, operation: _Operation, units: Array, places: Array, values: list[Array]) -> Array | None:
+    """Do it with the processor's own atomics where programs on the CPU may do the same at this moment."""
+    heap, size = state.heap, units.dtype.itemsize
+    if np.may_share_memory(units[:1], heap.region.data[:1]) and true_atomics.possible(operation.name, units):
+        low, high = (GLOBAL + size * int(place) for place in (places.min(), places.max()))
+        if heap.others_write(low, high):
+            return true_atomics.apply(operation.name, units, places, values)
+    return operation.apply(units, places, values)
+
+
+def _run(state: State, how: Access, operation: _Operation, addresses: Array, values: list[list[Array]]) -> list[Array]:
+    """Do the operation on every element of every lane's vector."""
+    kind = operation.kind
+    results = [np.zeros(len(addresses), kind.dtype) for _ in values]
+    for part in list(access.parts(state, how, addresses)):
+        units = part.units.view(kind.dtype)
+        for number, operands in enumerate(values):
+            chosen = operands if part.lanes is None else [value[part.lanes] for value in operands]
+            before = _apply(state, operation, units, part.places + number, chosen)
+            if before is not None:
+                results[number][slice(None) if part.lanes is None else part.lanes] = before
+    return results
+
+
+def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
+    modifiers.drop(ORDERS)
+    modifiers.flag("noftz")
+    space, name = space_of(modifiers), modifiers.one_of(_NAMES)
+    require(bool(name), "its operation is not known")
+    width = {"v2": 2, "v4": 4, "v8": 8}.get(modifiers.one_of(("v2", "v4", "v8")), 1)
+    kind = modifiers.type()
+    kind = TYPES[f"u{kind.bits}"] if name in ("exch", "cas") else kind
+    operands = code.operands[1:] if fetch else code.operands
+    address = code.address(operands[0], space)
+    columns = [
+        list(item.items) if isinstance(item, Vector) else [item] for item in operands[1 : 3 if name == "cas" else 2]
+    ]
+    require(all(len(column) == width for column in columns), f"it works on {width} elements")
+    readers = [[code.read(column[at], kind) for column in columns] for at in range(width)]
+    targets = _targets(code, width) if fetch else []
+    writers = [code.write(target, kind) for target in targets]
+    how = Access(space, kind.size, width, True, code.site)
+    operation = _Operation(name, kind, any(write is not None for write in writers))
+
+    def step(state: State) -> None:
+        addresses = state.spread(address(state))
+        values = [[state.spread(read(state)) for read in element] for element in readers]
+        results = _run(state, how, operation, addresses, values)
+        for write, result in zip(writers, results, strict=False):
+            if write is not None:
+                write(state, result)
+
+    return step
+
+
+def _targets(code: Code, width: int) -> list[Any]:
+    target = code.operands[0]
+    items = list(target.items) if isinstance(target, Vector) else [target]
+    require(len(items) == width, f"it works on {width} elements")
+    return items
+
+
+STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+    "atom": lambda code, modifiers: _compile(code, modifiers, fetch=True),
+    "red": lambda code, modifiers: _compile(code, modifiers, fetch=False),
+}
+"""Instruction name to what compiles it."""

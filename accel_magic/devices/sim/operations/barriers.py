@@ -1,0 +1,190 @@
+"""Barriers of a block: bar and barrier (PTX ISA 9.7.13.1).
+
+Lanes arrive one by one, as on GPUs since Volta, so that a barrier in divergent code completes when all threads come to
+it, wherever they come from. Threads that have ended are not waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim.code import Modifiers, UnknownFormError, require
+from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.state import NOWHERE, PC_MASK, TYPES, WARP, distinct_sorted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, End, Operand, Reader, Writer
+    from accel_magic.devices.sim.state import Array, State
+
+U32 = TYPES["u32"]
+PREDICATE = TYPES["pred"]
+BARRIERS = 16
+
+
+@dataclass
+class Waiting:
+    """What the blocks of a batch know about one barrier.
+
+    Attributes:
+        expected: Threads that must come, 0 for all of the block; shape (slots,).
+        announced: Threads that came without waiting; shape (slots,).
+
+    """
+
+    expected: Array
+    announced: Array
+
+
+def waiting(state: State, number: int) -> Waiting:
+    """Get a barrier's record, made at its first use."""
+    slots = state.shape.slots
+    empty = Waiting(np.zeros(slots, np.int64), np.zeros(slots, np.int64))
+    record: Waiting = state.barrier_records.setdefault(number, empty)
+    return record
+
+
+def complete(state: State, number: int) -> bool:
+    """Release every block that has all threads at a barrier. Gives whether there was one."""
+    record = waiting(state, number)
+    slots = state.shape.slots
+    here = state.barrier == number
+    came = np.bincount(state.slot[here], minlength=slots)
+    # A barrier with a count counts whole warps: threads of a warp that is there count though they have ended.
+    companions = here.reshape(-1, WARP).any(1).repeat(WARP) & (state.ended | ~state.exists)
+    counted = came + np.bincount(state.slot[companions], minlength=slots)
+    all_here = (record.expected == 0) & (came + record.announced >= state.live)
+    enough = (record.expected > 0) & (counted + record.announced >= record.expected)
+    done = (all_here | enough) & (came + record.announced > 0)
+    if not done.any():
+        return False
+    _release(state, np.flatnonzero(here & done[state.slot]))
+    record.announced[done] = 0
+    state.barriers += int(done.sum())
+    return True
+
+
+def _release(state: State, lanes: Array) -> None:
+    if not len(lanes):
+        return
+    _synchronise_clocks(state, lanes)
+    keys = state.resume[lanes]
+    state.key[lanes] = keys
+    state.barrier[lanes] = -1
+    for key in np.unique(keys):
+        finish = state.finishers.get(int(key) & PC_MASK)
+        if finish is not None:
+            finish(state, lanes[keys == key], lanes)
+
+
+def _synchronise_clocks(state: State, lanes: Array) -> None:
+    """Let all warps of a block go on at the time at which its last one came."""
+    warps = distinct_sorted(lanes // WARP)
+    slots = warps // state.shape.warps
+    last = np.zeros(state.shape.slots, np.int64)
+    np.maximum.at(last, slots, state.clock[warps])
+    state.clock[warps] = last[slots]
+
+
+def _number(state: State, code: Code, read: Reader) -> Array:
+    numbers = state.spread(read(state)).astype(np.int64)
+    bad = numbers >= BARRIERS
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise Violation(
+            f"barrier {numbers[first]} of {BARRIERS}",
+            site=code.site,
+            lane=int(state.lanes()[first]),
+            fix="Use 0 to 15.",
+        )
+    return numbers
+
+
+def _arrive(state: State, code: Code, number: Reader, count: Reader | None, key: int, *, wait: bool) -> int:
+    """Bring the executing lanes to a barrier. Gives where they go on, -1 if that was written already."""
+    lanes, numbers = state.lanes(), _number(state, code, number)
+    counts = np.zeros(len(lanes), np.int64) if count is None else state.spread(count(state)).astype(np.int64)
+    if wait:
+        state.barrier[lanes] = numbers
+        state.resume[lanes] = key + 1
+        state.key[lanes] = NOWHERE
+    for one in np.unique(numbers):
+        chosen = numbers == one
+        record = waiting(state, int(one))
+        record.expected[state.slot[lanes[chosen]]] = counts[chosen]
+        if not wait:
+            record.announced += np.bincount(state.slot[lanes[chosen]], minlength=state.shape.slots)
+            state.key[lanes[chosen]] = key + 1
+        complete(state, int(one))
+    return -1
+
+
+_ALL_THREADS: dict[str, Callable[[Array, Array], Array]] = {
+    "popc": lambda yes, _total: yes,
+    "and": lambda yes, total: yes == total,
+    "or": lambda yes, _total: yes > 0,
+}
+
+
+def _reduction(state_votes: str, write: Writer | None) -> Callable[[State, Array, Array], None]:
+    """Give those who waited at one instruction the result over all who took part."""
+
+    def finish(state: State, mine: Array, everyone: Array) -> None:
+        slots = state.slot[everyone]
+        total = np.bincount(slots, minlength=state.shape.slots)
+        yes = np.bincount(slots, weights=state.vote[everyone], minlength=state.shape.slots).astype(np.int64)
+        before = state.selection
+        state.selection = mine
+        if write is not None:
+            write(state, _ALL_THREADS[state_votes](yes, total)[state.slot[mine]])
+        state.selection = before
+
+    return finish
+
+
+def _bar(code: Code, modifiers: Modifiers, segment: int) -> End:
+    modifiers.drop(("cta", "aligned"))
+    mode = modifiers.one_of(("sync", "arrive", "red"))
+    require(bool(mode), "it names no action")
+    if mode == "red":
+        return _bar_red(code, modifiers, segment)
+    number, count = _operands(code, code.operands)
+    require(mode == "sync" or count is not None, "it needs a number of threads")
+    return lambda state, key: _arrive(state, code, number, count, key, wait=mode == "sync")
+
+
+def _operands(code: Code, operands: list[Operand]) -> tuple[Reader, Reader | None]:
+    if not operands:
+        raise UnknownFormError("it names no barrier")
+    return code.read(operands[0], U32), code.read(operands[1], U32) if len(operands) > 1 else None
+
+
+def _bar_red(code: Code, modifiers: Modifiers, segment: int) -> End:
+    operation = modifiers.one_of(tuple(_ALL_THREADS))
+    require(bool(operation), "its operation is not known")
+    modifiers.type()
+    write = code.write(code.operands[0], U32 if operation == "popc" else PREDICATE)
+    truth = code.read(code.operands[-1], PREDICATE)
+    number, count = _operands(code, code.operands[1:-1])
+    finish = _reduction(operation, write)
+
+    def end(state: State, key: int) -> int:
+        state.vote[state.selection] = truth(state)
+        state.finishers[segment + 1] = finish
+        return _arrive(state, code, number, count, key, wait=True)
+
+    return end
+
+
+NAMES = ("bar", "barrier")
+
+
+def compile_barrier(code: Code, modifiers: Modifiers, segment: int) -> End:
+    """Compile a barrier that ends a segment of this number."""
+    require("cluster" not in modifiers.left, "clusters of blocks are not supported")
+    end: End = _bar(code, modifiers, segment)
+    return end

@@ -1,0 +1,257 @@
+"""Calls of device functions: frames, parameters, results, recursion, pointers (PTX ISA 7.1, 9.7.12.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim.code import Number, Register, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.memory import CODE
+from accel_magic.devices.sim.operations import intrinsics
+from accel_magic.devices.sim.operations.control import leave
+from accel_magic.devices.sim.state import DEEPEST, DEPTH_SHIFT, TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, End, Operand, Reader, Step, Variable
+    from accel_magic.devices.sim.layout import Slot
+    from accel_magic.devices.sim.program import Function, Program
+    from accel_magic.devices.sim.state import Array, State
+
+DEEPEST_CALLS = 4096
+"""Calls that may nest; the stack usually ends before."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call's operands."""
+
+    target: Operand
+    results: tuple[Operand, ...]
+    arguments: tuple[Operand, ...]
+
+
+def parts_of(code: Code) -> Call:
+    """Sort a call's operands: `(results), target, (arguments), prototype`."""
+    items = list(code.operands)
+    results: tuple[Operand, ...] = ()
+    arguments: tuple[Operand, ...] = ()
+    if items and isinstance(items[0], Vector):
+        first = items.pop(0)
+        results = first.items if isinstance(first, Vector) else ()
+    require(bool(items), "it names no function")
+    target = items.pop(0)
+    if items and isinstance(items[0], Vector):
+        arguments = items[0].items
+    return Call(target, results, arguments)
+
+
+def intrinsic(code: Code, name: str) -> Step:
+    """Compile a call of what a GPU's driver provides.
+
+    Raises:
+        UnknownFormError: The device does not provide it.
+
+    """
+    call = parts_of(code)
+    make = intrinsics.FUNCTIONS.get(name)
+    if make is None:
+        raise UnknownFormError(f"the function {name} is not defined in the module, and the device does not provide it")
+    return make(
+        code, [_variable(code, item) for item in call.results], [_variable(code, item) for item in call.arguments]
+    )
+
+
+def _variable(code: Code, item: Operand) -> Variable:
+    if not isinstance(item, Symbol) or item.name not in code.scope.variables:
+        raise UnknownFormError("its arguments are no parameters")
+    return code.scope.variables[item.name]
+
+
+def frame_bytes(state: State, lanes: Array, offset: int, size: int) -> tuple[Array, Array]:
+    """Find bytes of frames: indices of shape (lanes, size) into local memory, which is returned too."""
+    places = state.frame[lanes] + lanes * state.local_stride + offset
+    return state.local.data, places[:, None] + np.arange(size)
+
+
+def compile_call(code: Code, program: Program, caller: Function) -> tuple[End, Step]:
+    """Compile a call to what enters the function, and what picks up its results afterwards."""
+    call = parts_of(code)
+    if isinstance(call.target, Symbol):
+        functions = [program.functions[code.scope.functions[call.target.name]]]
+        pick: Reader | None = None
+        caller.calls.add(functions[0].name)
+    else:
+        functions = [function for function in program.functions if not function.kernel]
+        pick = code.read(call.target, TYPES["u64"])
+        caller.indirect = True
+    possible = functions if pick is None else [function for function in functions if _fits(code, call, function)]
+    if not possible or len(possible[0].parameters) != len(call.arguments):
+        raise UnknownFormError(f"no function that it may lead to takes {len(call.arguments)} parameters like these")
+    entries = {function.number: _Entry(code, function, call.arguments, caller) for function in possible}
+    return _enter(code, entries, pick), _collect(code, call, possible[0], caller, indirect=pick is not None)
+
+
+def _fits(code: Code, call: Call, function: Function) -> bool:
+    """Whether a pointer may lead to a function: one with other parameters would not find its own."""
+
+    def sizes(items: tuple[Operand, ...]) -> list[int]:
+        return [_variable(code, item).size for item in items]
+
+    given = sizes(call.results), sizes(call.arguments)
+    return given == ([slot.size for slot in function.results], [slot.size for slot in function.parameters])
+
+
+class _Entry:
+    """Passing arguments to one function."""
+
+    def __init__(self, code: Code, function: Function, arguments: tuple[Operand, ...], caller: Function) -> None:
+        self.function = function
+        self.caller = caller
+        self.site = code.site
+        self.passing = [_passing(code, slot, item) for slot, item in zip(function.parameters, arguments, strict=True)]
+
+    def enter(self, state: State, key: int) -> int:
+        """Bring the executing lanes to the function's first segment."""
+        depth = DEEPEST - (key >> DEPTH_SHIFT)
+        lanes = state.lanes()
+        self._check(state, lanes, depth)
+        if self.function.recursive:
+            save(state, self.function, depth, lanes)
+        for give in self.passing:
+            give(state, self.caller.frame)
+        while len(state.returns) <= depth:
+            state.returns.append(np.zeros(state.shape.lanes, np.int64))
+        state.returns[depth][lanes] = key + 1
+        state.frame[lanes] += self.caller.frame
+        return (DEEPEST - depth - 1) << DEPTH_SHIFT | self.function.entry
+
+    def _check(self, state: State, lanes: Array, depth: int) -> None:
+        need = state.frame[lanes] + self.caller.frame + self.function.frame
+        if need.max() <= state.shape.local and depth < DEEPEST_CALLS:
+            return
+        first = int(np.argmax(need))
+        raise Violation(
+            f"stack overflow: calls are nested {depth + 1} deep",
+            site=self.site,
+            lane=int(lanes[first]),
+            why=f"a thread has {state.shape.local} bytes of local memory here",
+            fix="End the recursion earlier, or make the device with more stack_bytes.",
+        )
+
+
+def _passing(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
+    """Compile one argument: the function gets the size of the caller's frame."""
+    if isinstance(item, Register | Number):
+        return _pass_value(code, slot, item)
+    source = _variable(code, item)
+    require(not slot.register and source.size >= slot.size, f"its argument {slot.name} has another size")
+
+    def give(state: State, frame: int) -> None:
+        lanes = state.lanes()
+        memory, here = frame_bytes(state, lanes, source.offset, slot.size)
+        memory[here + (frame + slot.offset - source.offset)] = memory[here]
+
+    return give
+
+
+def _pass_value(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
+    read = code.read(item, TYPES[f"u{slot.type.bits}"])
+    require(slot.register, f"its argument {slot.name} is a value")
+    number = code.arrays.view(int(slot.offset), np.dtype(f"u{slot.type.size}"))
+
+    def give(state: State, _frame: int) -> None:
+        state.arrays[number][state.selection] = read(state)
+
+    return give
+
+
+def _enter(code: Code, entries: dict[int, _Entry], pick: Reader | None) -> End:
+    if pick is None:
+        (entry,) = entries.values()
+        return entry.enter
+
+    def end(state: State, key: int) -> int:
+        lanes = state.lanes()
+        targets = state.spread(pick(state)).astype(np.int64) - CODE
+        for target in np.unique(targets):
+            entry = entries.get(int(target) // 16) if target % 16 == 0 else None
+            chosen = lanes[targets == target]
+            if entry is None:
+                raise Violation(
+                    "call of what is no function with these parameters",
+                    site=code.site,
+                    lane=int(chosen[0]),
+                    address=int(target) + CODE,
+                )
+            state.selection = chosen
+            state.key[chosen] = entry.enter(state, key)
+        return -1
+
+    return end
+
+
+def _collect(code: Code, call: Call, function: Function, caller: Function, *, indirect: bool) -> Step:
+    """Compile what follows a return: the frame, and the results out of the function's frame."""
+    require(len(function.results) == len(call.results), f"{function.name} has {len(function.results)} results")
+    takers = [_taking(code, slot, item) for slot, item in zip(function.results, call.results, strict=True)]
+    require(not (indirect and any(slot.register for slot in function.results)), "its result is a register")
+
+    def step(state: State) -> None:
+        state.frame[state.selection] -= caller.frame
+        for take in takers:
+            take(state, caller.frame)
+
+    return step
+
+
+def _taking(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
+    if slot.register:
+        write = code.write(item, TYPES[f"u{slot.type.bits}"])
+        number = code.arrays.view(int(slot.offset), np.dtype(f"u{slot.type.size}"))
+
+        def take_register(state: State, _frame: int) -> None:
+            if write is not None:
+                write(state, state.arrays[number][state.selection])
+
+        return take_register
+    target = _variable(code, item)
+
+    def take(state: State, frame: int) -> None:
+        memory, here = frame_bytes(state, state.lanes(), target.offset, slot.size)
+        memory[here] = memory[here + (frame + slot.offset - target.offset)]
+
+    return take
+
+
+def save(state: State, function: Function, depth: int, lanes: Array) -> None:
+    """Put a recursive function's registers aside: they hold what its outer activation needs."""
+    saved = state.saved.setdefault((function.number, depth), [])
+    if not saved:
+        saved.extend(np.zeros_like(state.registers[number]) for number in function.registers)
+    for copy, number in zip(saved, function.registers, strict=True):
+        copy[lanes] = state.registers[number][lanes]
+
+
+def compile_return(function: Function) -> End:
+    """Compile `ret`: of a kernel it ends the threads."""
+    if function.kernel:
+        return leave
+
+    def end(state: State, key: int) -> int:
+        lanes = state.lanes()
+        depth = DEEPEST - (key >> DEPTH_SHIFT) - 1
+        if function.recursive:
+            for copy, number in zip(state.saved[function.number, depth], function.registers, strict=True):
+                state.registers[number][lanes] = copy[lanes]
+        keys = state.returns[depth][lanes]
+        if (keys == keys[0]).all():
+            return int(keys[0])
+        state.key[lanes] = keys
+        return -1
+
+    return end

@@ -1,0 +1,123 @@
+"""Branches, calls and ends (PTX ISA 9.7.12), as ends of segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim.code import Modifiers, Symbol, UnknownFormError
+from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.state import NOWHERE, PC_MASK, TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, End, Reader
+    from accel_magic.devices.sim.state import State
+
+U32 = TYPES["u32"]
+
+
+def fall(_state: State, key: int) -> int:
+    """Go on with the next segment."""
+    return key + 1
+
+
+def branching(read: Reader, end: End, skip: int = 1) -> End:
+    """Guard an end: lanes whose predicate does not hold go on `skip` segments further."""
+
+    def end_under_predicate(state: State, key: int) -> int:
+        truth = read(state)
+        if truth.all():
+            return end(state, key)
+        if not truth.any():
+            return key + skip
+        lanes = state.lanes()
+        state.key[lanes[~truth]] = key + skip
+        state.selection = lanes[truth]
+        following = end(state, key)
+        if following >= 0:
+            state.key[state.selection] = following
+        return -1
+
+    return end_under_predicate
+
+
+def _target(code: Code, name: str) -> int:
+    if name not in code.scope.labels:
+        raise UnknownFormError(f"there is no label {name}")
+    return code.scope.labels[name]
+
+
+def _bra(code: Code, modifiers: Modifiers) -> End:
+    modifiers.flag("uni")
+    target = code.operands[0]
+    if not isinstance(target, Symbol):
+        raise UnknownFormError("it needs a label")
+    segment = _target(code, target.name)
+    return lambda _state, key: (key & ~PC_MASK) | segment
+
+
+def _brx(code: Code, modifiers: Modifiers) -> End:
+    modifiers.drop(("idx", "uni"))
+    index, table = code.operands[:2]
+    if not isinstance(table, Symbol) or table.name not in code.scope.tables:
+        raise UnknownFormError("it needs a .branchtargets list")
+    targets = np.array([_target(code, name) for name in code.scope.tables[table.name]], np.int64)
+    read = code.read(index, U32)
+    site = code.site
+
+    def end(state: State, key: int) -> int:
+        chosen = state.spread(read(state)).astype(np.int64)
+        bad = chosen >= len(targets)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise Violation(
+                f"branch to entry {chosen[first]} of a list of {len(targets)}",
+                site=site,
+                lane=int(state.lanes()[first]),
+            )
+        state.key[state.selection] = (key & ~PC_MASK) | targets[chosen]
+        return -1
+
+    return end
+
+
+def _exit(_code: Code, _modifiers: Modifiers) -> End:
+    return leave
+
+
+def leave(state: State, _key: int) -> int:
+    """End the threads."""
+    lanes = state.lanes()
+    state.key[lanes] = NOWHERE
+    state.ended[lanes] = True
+    state.live -= np.bincount(state.slot[lanes], minlength=len(state.live))
+    state.departed = True
+    return -1
+
+
+def _trap(code: Code, _modifiers: Modifiers) -> End:
+    site = code.site
+
+    def end(state: State, _key: int) -> int:
+        raise Violation(
+            f"the kernel stopped itself with {code.instruction.parts[0]}",
+            site=site,
+            lane=int(state.lanes()[0]),
+            why="a check in it failed, or code was reached that should not be",
+            fix="Look at what leads to this line of the kernel.",
+        )
+
+    return end
+
+
+ENDS: dict[str, Callable[[Code, Modifiers], End]] = {
+    "bra": _bra,
+    "brx": _brx,
+    "exit": _exit,
+    "trap": _trap,
+    "brkpt": _trap,
+}
+"""Instruction name to what compiles it; `call` and `ret` need the module and are in `calls`."""

@@ -1,0 +1,206 @@
+"""Conversions between number types: cvt (PTX ISA 9.7.9.21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic.devices.sim import floats
+from accel_magic.devices.sim import floats as small_floats
+from accel_magic.devices.sim.code import Form, Modifiers, require
+from accel_magic.devices.sim.state import TYPES, UNSIGNED, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.state import Array
+
+_WHOLE: dict[str, Callable[[Array], Array]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_FLOAT_MODES = (*floats.MODES, "rna")
+_EIGHTS = ("e4m3x2", "e5m2x2")
+
+
+def _is_float(kind: Type) -> bool:
+    return kind.kind in "fx"
+
+
+def widen(kind: Type, value: Array) -> Array:
+    """Any float to float64."""
+    if kind.name == "bf16":
+        return small_floats.widen_bf16(value).astype(np.float64)
+    if kind.name == "tf32":
+        return np.asarray(value).view(np.float32).astype(np.float64)
+    return np.asarray(value).astype(np.float64)
+
+
+def _limits(kind: Type) -> tuple[int, int]:
+    info: Any = np.iinfo(kind.dtype)
+    return int(info.min), int(info.max)
+
+
+def _between_integers(source: Type, target: Type, saturate: bool) -> Callable[[Array], Array]:
+    if not saturate:
+        return lambda a: np.asarray(a).astype(target.dtype)
+    (low, high), (least, most) = _limits(source), _limits(target)
+    bounds = source.dtype(max(low, least)), source.dtype(min(high, most))
+    return lambda a: np.clip(a, *bounds).astype(target.dtype)
+
+
+def to_integer(source: Type, target: Type, mode: str, flush: bool) -> Callable[[Array], Array]:
+    """Round to a whole number and clamp; NaN is 0, or the top bit alone where 64 bits are involved."""
+    least, most = _limits(target)
+    sixty_four = source.name == "f64" or target.size == 8
+    top = np.array(1 << target.bits - 1, np.uint64).astype(target.dtype)[()]
+    nan = top if sixty_four else target.dtype(0)
+
+    def convert(a: Array) -> Array:
+        value = widen(source, floats.flush(a) if flush else a)
+        value = np.asarray(_WHOLE[mode](value))
+        inside = (value >= float(least)) & (value < float(most + 1))
+        safe = np.where(inside, value, 0.0).astype(target.dtype)
+        clamped = np.where(value < 0, target.dtype(least), target.dtype(most))
+        return np.where(np.isnan(value), nan, np.where(inside, safe, clamped))
+
+    return convert
+
+
+def from_integer(target: Type, mode: str) -> Callable[[Array], Array]:
+    """Whole number to float, rounded once."""
+
+    def convert(a: Array) -> Array:
+        a = np.asarray(a)
+        low = (a & a.dtype.type(2 ** min(31, a.dtype.itemsize * 8 - 1) - 1)).astype(np.float64)
+        upper = a.astype(np.float64) if a.dtype.itemsize < 8 else (a >> a.dtype.type(31)).astype(np.float64) * 2.0**31
+        value, error = (upper, np.zeros_like(upper)) if a.dtype.itemsize < 8 else floats.two_sum(upper, low)
+        if target.name == "f64":
+            return floats.directed(value, error, mode)
+        return _narrowed(target, mode)(floats.to_odd(value, error))
+
+    return convert
+
+
+def _narrowed(target: Type, mode: str) -> Callable[[Array], Array]:
+    """From float64 (exact, or rounded to odd) to any narrower float."""
+    if target.name == "tf32":
+        return lambda a: small_floats.to_tf32(a.astype(np.float32), mode)
+    if target.name == "bf16":
+        if mode == "rz":
+            return lambda a: small_floats.to_bf16(floats.narrow(a, np.float32, "rz"), "rz")
+        return small_floats.narrow_wide_to_bf16
+    return lambda a: floats.narrow(a, target.dtype, mode)
+
+
+def _finite(target: Type) -> Callable[[Array], Array]:
+    """Clamp float64 to the numbers that the target has: `.satfinite`."""
+    largest = {"f16": 65504.0, "bf16": 3.3895313892515355e38}.get(target.name, float(np.finfo(np.float32).max))
+    return lambda a: np.clip(a, -largest, largest)
+
+
+def _float_to_float(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
+    flush, saturate = modifiers.flag("ftz"), modifiers.flag("sat")
+    relu, finite = modifiers.flag("relu"), modifiers.flag("satfinite")
+    steps: list[Callable[[Array], Array]] = []
+    if flush and source.name == "f32":
+        steps.append(floats.flush)
+    steps.append(lambda a: widen(source, a))
+    if mode in _WHOLE:
+        steps.append(_WHOLE[mode])
+    if saturate:
+        steps.append(floats.saturate)
+    if relu:
+        steps.append(lambda a: np.where(a < 0, 0.0, a))
+    if finite:
+        steps.append(_finite(target))
+    steps.append(_narrowed(target, mode if mode in _FLOAT_MODES else "rn"))
+    if flush and target.name == "f32":
+        steps.append(floats.flush)
+
+    def convert(a: Array) -> Array:
+        for step in steps:
+            a = step(a)
+        return a
+
+    return convert
+
+
+def _pairs(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Form:
+    """Two f32 to one pack, the first operand in the upper half; or a pack of 8-bit floats to a pair of f16."""
+    if source.name in _EIGHTS:
+        relu = modifiers.flag("relu")
+        return Form((target,), (source,), lambda a: _eights_to_halves(source.name[:4], a, relu))
+    one = _half_of(source, target, mode, modifiers)
+    if source.name == "f16x2":
+        return Form((target,), (source,), lambda a: one(_halves(a)).view(np.uint16)[..., 0])
+    half, whole = UNSIGNED[target.size // 2], UNSIGNED[target.size]
+
+    def pack(upper: Array, lower: Array) -> Array:
+        high, low = (np.asarray(one(x)).view(half).astype(whole) for x in (upper, lower))
+        return high << whole(target.bits // 2) | low
+
+    return Form((target,), (source, source), pack)
+
+
+def _half_of(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
+    """Convert float32 to what one half of a pack holds."""
+    element = target.name[:-2]
+    if target.name not in _EIGHTS:
+        return _float_to_float(source, TYPES[element], mode, modifiers)
+    modifiers.drop(("satfinite",))
+    relu = modifiers.flag("relu")
+    return lambda a: small_floats.to_eight(element, np.where(a < 0, np.float32(0), a) if relu else a)
+
+
+def _halves(bits: Array) -> Array:
+    return np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.float16).astype(np.float32)
+
+
+def _eights_to_halves(name: str, bits: Array, relu: bool) -> Array:
+    value = small_floats.from_eight(name, np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.uint8))
+    value = np.where(value < 0, np.float32(0), value) if relu else value
+    result: Array = np.ascontiguousarray(value.astype(np.float16)).view(np.uint32)[..., 0]
+    return result
+
+
+def _pack(modifiers: Modifiers) -> Form:
+    """cvt.pack.sat: two s32 clamped into half of the result, with what is left of a third operand above them."""
+    modifiers.flag("sat")
+    last = modifiers.type()
+    rest = [part for part in modifiers.left if part in TYPES]
+    source, target = (modifiers.type(), modifiers.type()) if len(rest) == 2 else (last, modifiers.type())
+    least, most = _limits(target)
+    u32 = TYPES["u32"]
+    mask, width = np.uint32(2**target.bits - 1), np.uint32(target.bits)
+
+    def pack(a: Array, b: Array, *c: Array) -> Array:
+        high, low = (np.clip(x, least, most).astype(np.int64).astype(np.uint32) & mask for x in (a, b))
+        pair = high << width | low
+        return (c[0] << np.uint32(2 * target.bits) | pair) if c else pair
+
+    return Form((u32,), (source, source, u32) if len(rest) == 2 else (source, source), pack)
+
+
+def _cvt(modifiers: Modifiers) -> Form:
+    if modifiers.flag("pack"):
+        return _pack(modifiers)
+    mode = modifiers.one_of((*_WHOLE, *_FLOAT_MODES))
+    source, target = modifiers.type(), modifiers.type()
+    if target.name.endswith("x2"):
+        return _pairs(source, target, mode, modifiers)
+    if _is_float(source) and _is_float(target):
+        return Form((target,), (source,), _float_to_float(source, target, mode, modifiers))
+    if _is_float(source):
+        flush = modifiers.flag("ftz") and source.name == "f32"
+        modifiers.flag("sat")
+        require(mode in _WHOLE, "a float becomes a whole number by .rni, .rzi, .rmi or .rpi")
+        return Form((target,), (source,), to_integer(source, target, mode, flush))
+    if _is_float(target):
+        saturate = modifiers.flag("sat")
+        modifiers.flag("ftz")
+        convert = from_integer(target, mode or "rn")
+        return Form((target,), (source,), (lambda a: floats.saturate(convert(a))) if saturate else convert)
+    return Form((target,), (source,), _between_integers(source, target, modifiers.flag("sat")))
+
+
+RULES = {"cvt": _cvt}
+"""Instruction name to the rule that reads its modifiers."""

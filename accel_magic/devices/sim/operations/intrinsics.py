@@ -1,0 +1,150 @@
+"""Functions that the driver provides on a GPU: device printf and failed assertions."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim import access
+from accel_magic.devices.sim.access import Access
+from accel_magic.devices.sim.code import UnknownFormError
+from accel_magic.devices.sim.faults import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, Step, Variable
+    from accel_magic.devices.sim.faults import Site
+    from accel_magic.devices.sim.state import State
+
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
+_TEXT_LIMIT = 4096
+_SIGNED = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
+
+
+def _argument(state: State, variable: Variable, lane: int) -> int:
+    """Read a call's parameter of one lane as a number."""
+    start = int(state.frame[lane]) + lane * state.local_stride + variable.offset
+    return int.from_bytes(state.local.data[start : start + variable.size].tobytes(), "little")
+
+
+class _Memory:
+    """Reads one lane's memory, byte by byte, with the bounds that its loads have."""
+
+    def __init__(self, state: State, site: Site, lane: int) -> None:
+        self._state = state
+        self._lane = lane
+        self._site = site
+
+    def read(self, address: int, size: int) -> bytes:
+        """Read bytes at a generic address."""
+        before = self._state.selection
+        self._state.selection = np.full(size, self._lane, np.int64)
+        try:
+            how = Access("", 1, 1, False, self._site)
+            (data,) = access.load(self._state, how, np.uint64(address) + np.arange(size, dtype=np.uint64))
+        finally:
+            self._state.selection = before
+        return bytes(data.tobytes())
+
+    def text(self, address: int) -> str:
+        """Read up to a zero byte."""
+        data = bytearray()
+        while len(data) < _TEXT_LIMIT and (one := self.read(address + len(data), 1)) != b"\0":
+            data += one
+        return data.decode(errors="replace")
+
+
+def formatted(pattern: str, memory: _Memory, arguments: int) -> str:
+    """Do what C's printf does; arguments lie one after the other, each aligned to its size."""
+    at = arguments
+
+    def value(size: int) -> bytes:
+        nonlocal at
+        at = -(-at // size) * size
+        data = memory.read(at, size)
+        at += size
+        return data
+
+    def convert(match: re.Match[str]) -> str:
+        flags, width, precision, length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        sizes = [
+            str(int.from_bytes(value(4), "little", signed=True)) if part == "*" else part for part in (width, precision)
+        ]
+        layout = f"%{flags}{sizes[0] or ''}{'.' + sizes[1] if sizes[1] is not None else ''}"
+        return _one(layout, length or "", kind, value, memory)
+
+    return _CONVERSION.sub(convert, pattern)
+
+
+def _one(layout: str, length: str, kind: str, value: Callable[[int], bytes], memory: _Memory) -> str:
+    if kind in "fFeEgGaA":
+        (number,) = struct.unpack("<d", value(8))
+        return float.hex(number) if kind in "aA" else (layout + kind) % number
+    if kind == "s":
+        return (layout + "s") % memory.text(int.from_bytes(value(8), "little"))
+    if kind == "p":
+        return (layout + "s") % hex(int.from_bytes(value(8), "little"))
+    size = 8 if length in ("l", "ll", "j", "z", "t") else 4
+    whole = int.from_bytes(value(size), "little", signed=kind in "di")
+    if length in ("h", "hh"):
+        cut = {"h": 2, "hh": 1}[length]
+        whole = int.from_bytes((whole & 2 ** (8 * cut) - 1).to_bytes(cut, "little"), "little", signed=kind in "di")
+    if kind == "c":
+        return (layout + "s") % chr(whole & 255)
+    return (layout + {"i": "d", "u": "d"}.get(kind, kind)) % whole
+
+
+def _vprintf(code: Code, results: list[Variable], arguments: list[Variable]) -> Step:
+    site = code.site
+    pattern, values = arguments
+
+    def step(state: State) -> None:
+        for lane in state.lanes():
+            memory = _Memory(state, site, int(lane))
+            layout = memory.text(_argument(state, pattern, lane))
+            state.printed.append(formatted(layout, memory, _argument(state, values, lane)))
+            if results:
+                start = int(state.frame[lane]) + int(lane) * state.local_stride + results[0].offset
+                count = len(_CONVERSION.findall(layout))
+                state.local.data[start : start + results[0].size] = np.frombuffer(
+                    count.to_bytes(results[0].size, "little"), np.uint8
+                )
+
+    return step
+
+
+def _assert_fail(code: Code, _results: list[Variable], arguments: list[Variable]) -> Step:
+    site = code.site
+
+    def step(state: State) -> None:
+        lane = int(state.lanes()[0])
+        memory = _Memory(state, site, lane)
+        message, file, line, function = (_argument(state, variable, lane) for variable in arguments[:4])
+        raise Violation(
+            f"assertion failed: {memory.text(message)}",
+            site=site,
+            lane=lane,
+            why=f"{memory.text(file)}:{line}, in {memory.text(function)}",
+            fix="Look at what the kernel was given.",
+        )
+
+    return step
+
+
+def _no_heap(_code: Code, _results: list[Variable], _arguments: list[Variable]) -> Step:
+    raise UnknownFormError("memory cannot be allocated within a kernel")
+
+
+FUNCTIONS: dict[str, Callable[[Code, list[Variable], list[Variable]], Step]] = {
+    "vprintf": _vprintf,
+    "__assertfail": _assert_fail,
+    "malloc": _no_heap,
+    "free": _no_heap,
+}
+"""Name to what compiles a call of it."""

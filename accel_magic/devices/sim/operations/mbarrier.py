@@ -1,0 +1,284 @@
+"""Barriers in shared memory, and the bulk copies that complete on them (PTX ISA 9.7.9.25, 9.7.13.15).
+
+A barrier is a word of 64 bits, whose layout is the device's own: the arrivals that a phase takes, those that are still
+to come, bytes that copies still have to bring, and the phase's parity. Copies are done when they are issued.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.devices.sim import access
+from accel_magic.devices.sim.access import Access
+from accel_magic.devices.sim.code import Modifiers, Sink, require
+from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.operations.moving import ORDERS, space_of
+from accel_magic.devices.sim.state import TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, Operand, Reader, Step
+    from accel_magic.devices.sim.state import Array, State
+
+U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
+_COUNT: Final = (1 << 20) - 1
+_EXPECTED, _PENDING, _BYTES, _PARITY = 0, 20, 40, 63
+"""Where in the word each part begins. Bytes are counted from the middle of their 23 bits."""
+_NO_BYTES: Final = 1 << 22
+_ALL_BYTES: Final = (1 << 23) - 1
+
+
+def _word(expected: int, pending: int, bytes_: int, parity: int) -> int:
+    return expected << _EXPECTED | pending << _PENDING | (bytes_ + _NO_BYTES) << _BYTES | parity << _PARITY
+
+
+def _after(word: int, *, arrivals: int = 0, dropped: int = 0, brought: int = 0, announced: int = 0) -> int:
+    """Give a barrier's word after something has come; -1 where more come than it expects."""
+    expected, pending = word >> _EXPECTED & _COUNT, word >> _PENDING & _COUNT
+    missing = (word >> _BYTES & _ALL_BYTES) - _NO_BYTES + announced - brought
+    parity = word >> _PARITY
+    if arrivals > pending or dropped > expected:
+        return -1
+    expected, pending = expected - dropped, pending - arrivals
+    if not pending and not missing and (arrivals or brought):
+        pending, parity = expected, 1 - parity
+    return _word(expected, pending, missing, parity)
+
+
+def change(state: State, code: Code, space: str, addresses: Array, **amounts: Array) -> Array:
+    """Let the executing lanes change barriers; those of one barrier together.
+
+    Args:
+        state: The state.
+        code: The instruction.
+        space: Of the addresses.
+        addresses: uint64, one per executing lane.
+        amounts: What each lane brings, int64, as for `_after`.
+
+    Returns:
+        Each lane's barrier as it was before, uint64.
+
+    Raises:
+        Violation: More arrive than a barrier expects.
+
+    """
+    lanes = state.lanes()
+    keys = addresses | state.slot[lanes].astype(np.uint64) << np.uint64(48)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    sums = {name: np.bincount(group, weights=values).astype(np.int64) for name, values in amounts.items()}
+    whole = state.selection
+    state.selection = lanes[first]
+    (before,) = access.load(state, Access(space, 8, 1, False, code.site), addresses[first])
+    after = [
+        _after(int(word), **{name: int(values[place]) for name, values in sums.items()})
+        for place, word in enumerate(before)
+    ]
+    if min(after) < 0:
+        wrong = after.index(-1)
+        raise Violation(
+            "more threads arrive at a barrier than it expects",
+            site=code.site,
+            lane=int(lanes[first[wrong]]),
+            address=int(addresses[first[wrong]]),
+            fix="Initialise it with as many threads as arrive in each phase.",
+        )
+    access.store(state, Access(space, 8, 1, True, code.site), addresses[first], [np.array(after, np.uint64)])
+    state.selection = whole
+    words: Array = before[group]
+    return words
+
+
+def _number(code: Code, operand: Operand | None, default: int = 1) -> Reader:
+    if operand is None:
+        return lambda _state: np.uint32(default)
+    return code.read(operand, U32)
+
+
+def _each(state: State, read: Reader) -> Array:
+    """Give a number in each executing lane, int64."""
+    return state.spread(read(state)).astype(np.int64)
+
+
+def _space(modifiers: Modifiers) -> str:
+    """Take the space; what a cluster shares is the block's own here."""
+    return "shared" if modifiers.flag("shared::cluster") else space_of(modifiers)
+
+
+def _mbarrier(code: Code, modifiers: Modifiers) -> Step:
+    action = modifiers.one_of(tuple(_ACTIONS))
+    require(bool(action), "it names no action")
+    modifiers.drop({"b64", "noComplete"})
+    if action == "pending_count":
+        return _pending_count(code)
+    space = _space(modifiers)
+    modifiers.drop(ORDERS)
+    return _ACTIONS[action](code, modifiers, space)
+
+
+def _init(code: Code, _modifiers: Modifiers, space: str) -> Step:
+    address, count = code.address(code.operands[0], space), _number(code, code.operands[1])
+    how = Access(space, 8, 1, True, code.site)
+
+    def step(state: State) -> None:
+        words = [_word(count, count, 0, 0) for count in _each(state, count).tolist()]
+        access.store(state, how, state.spread(address(state)), [np.array(words, np.uint64)])
+
+    return step
+
+
+def _inval(code: Code, _modifiers: Modifiers, space: str) -> Step:
+    address, how = code.address(code.operands[0], space), Access(space, 8, 1, True, code.site)
+    return lambda state: access.store(state, how, state.spread(address(state)), [np.zeros(state.count(), np.uint64)])
+
+
+def _arrive(code: Code, modifiers: Modifiers, space: str, *, drop: bool = False) -> Step:
+    """`arrive [state], [barrier], count` or, with expect_tx, bytes that copies will bring and one arrival."""
+    announces = modifiers.flag("expect_tx")
+    result, place, *more = code.operands
+    write = None if isinstance(result, Sink) else code.write(result, U64)
+    address, amount = code.address(place, space), _number(code, more[0] if more else None)
+
+    def step(state: State) -> None:
+        amounts = _each(state, amount)
+        ones = np.ones_like(amounts)
+        arrivals = ones if announces else amounts
+        brings = {"arrivals": arrivals, "announced": amounts if announces else 0 * ones}
+        before = change(
+            state, code, space, state.spread(address(state)), dropped=arrivals if drop else 0 * ones, **brings
+        )
+        if write is not None:
+            write(state, before)
+
+    return step
+
+
+def _arrive_drop(code: Code, modifiers: Modifiers, space: str) -> Step:
+    return _arrive(code, modifiers, space, drop=True)
+
+
+def _announce(code: Code, _modifiers: Modifiers, space: str) -> Step:
+    return _bytes(code, space, "announced")
+
+
+def _complete(code: Code, _modifiers: Modifiers, space: str) -> Step:
+    return _bytes(code, space, "brought")
+
+
+def _bytes(code: Code, space: str, what: str) -> Step:
+    address, amount = code.address(code.operands[0], space), _number(code, code.operands[1])
+
+    def step(state: State) -> None:
+        change(state, code, space, state.spread(address(state)), **{what: _each(state, amount)})
+
+    return step
+
+
+def _wait(code: Code, modifiers: Modifiers, space: str) -> Step:
+    """Tell whether a phase is over, that of a token or of a parity; nobody is kept waiting: the program asks again."""
+    by_parity = modifiers.flag("parity")
+    write = code.write(code.operands[0], PREDICATE)
+    address = code.address(code.operands[1], space)
+    given = code.read(code.operands[2], U32 if by_parity else U64)
+    how = Access(space, 8, 1, False, code.site)
+
+    def step(state: State) -> None:
+        (words,) = access.load(state, how, state.spread(address(state)))
+        asked = state.spread(given(state)).astype(np.uint64)
+        parity = asked & np.uint64(1) if by_parity else asked >> np.uint64(_PARITY)
+        if write is not None:
+            write(state, words >> np.uint64(_PARITY) != parity)
+
+    return step
+
+
+def _pending_count(code: Code) -> Step:
+    write, given = code.write(code.operands[0], U32), code.read(code.operands[1], U64)
+
+    def step(state: State) -> None:
+        if write is not None:
+            words = state.spread(given(state)) >> np.uint64(_PENDING) & np.uint64(_COUNT)
+            write(state, words.astype(np.uint32))
+
+    return step
+
+
+_ACTIONS: Final[dict[str, Callable[[Code, Modifiers, str], Step]]] = {
+    "init": _init,
+    "inval": _inval,
+    "arrive": _arrive,
+    "arrive_drop": _arrive_drop,
+    "expect_tx": _announce,
+    "complete_tx": _complete,
+    "test_wait": _wait,
+    "try_wait": _wait,
+    "pending_count": lambda code, _modifiers, _space: _pending_count(code),
+}
+
+
+def bulk(code: Code, modifiers: Modifiers) -> Step:
+    """Compile `cp.async.bulk`: copies of whole stretches between global and shared memory."""
+    if modifiers.one_of(("commit_group", "wait_group", "prefetch")):
+        modifiers.left.clear()
+        return lambda _state: None
+    require("tensor" not in modifiers.left, "it takes its addresses from a tensor map")
+    require("multicast::cluster" not in modifiers.left, "clusters of blocks are not supported")
+    completes = modifiers.flag("mbarrier::complete_tx::bytes")
+    modifiers.drop({"bulk_group", "L2::cache_hint"})
+    target_space, source_space = _space(modifiers), _space(modifiers)
+    target, source = code.address(code.operands[0], target_space), code.address(code.operands[1], source_space)
+    size = _number(code, code.operands[2])
+    barrier = code.address(code.operands[3], "shared") if completes else None
+    read, write = Access(source_space, 8, 1, False, code.site), Access(target_space, 8, 1, True, code.site)
+
+    def step(state: State) -> None:
+        sizes, to, from_ = _each(state, size), state.spread(target(state)), state.spread(source(state))
+        whole, lanes = state.selection, state.lanes()
+        _require_pieces(state, code, sizes, to, from_)
+        state.selection = np.repeat(lanes, sizes // 8)
+        steps = np.concatenate([np.arange(0, one, 8).astype(np.uint64) for one in sizes.tolist()])
+        (values,) = access.load(state, read, np.repeat(from_, sizes // 8) + steps)
+        access.store(state, write, np.repeat(to, sizes // 8) + steps, [values])
+        state.selection = whole
+        if barrier is not None:
+            change(state, code, "shared", state.spread(barrier(state)), brought=sizes)
+
+    return step
+
+
+def _require_pieces(state: State, code: Code, sizes: Array, to: Array, from_: Array) -> None:
+    """Make sure that all is a multiple of 16 bytes, and not nothing."""
+    wrong = (sizes <= 0) | ((sizes.astype(np.uint64) | to | from_) & np.uint64(15) != 0)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise Violation(
+            f"a bulk copy of {sizes[first]} bytes from {int(from_[first]):#x} to {int(to[first]):#x}",
+            site=code.site,
+            lane=int(state.lanes()[first]),
+            address=int(to[first]),
+            fix="Give addresses and sizes that are multiples of 16 bytes.",
+        )
+
+
+def arrive_behind_copies(code: Code, modifiers: Modifiers) -> Step:
+    """Compile `cp.async.mbarrier.arrive`: the copies before it are done, so it arrives at once.
+
+    Without `noinc` the arrival is one more than those that the phase expects, and changes nothing.
+    """
+    require(modifiers.flag("arrive"), "it names no action")
+    counted = modifiers.flag("noinc")
+    modifiers.drop({"b64"})
+    space = _space(modifiers)
+    address = code.address(code.operands[0], space)
+
+    def step(state: State) -> None:
+        ones = np.full(state.count(), int(counted), np.int64)
+        change(state, code, space, state.spread(address(state)), arrivals=ones)
+
+    return step
+
+
+STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"mbarrier": _mbarrier}
+"""Instruction name to what compiles it."""

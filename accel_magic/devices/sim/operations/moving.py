@@ -1,0 +1,287 @@
+"""mov, loads, stores, and what concerns addresses (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.devices.sim import access
+from accel_magic.devices.sim.access import Access
+from accel_magic.devices.sim.code import Address, Modifiers, Register, Sink, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.memory import GLOBAL, LOCAL, PARAMETER, SHARED, WINDOW
+from accel_magic.devices.sim.state import TYPES, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, Operand, Reader, Step, Writer
+    from accel_magic.devices.sim.state import Array, State
+
+SPACES = {
+    "global": "global",
+    "shared": "shared",
+    "shared::cta": "shared",
+    "local": "local",
+    "const": "const",
+    "param": "param",
+    "param::entry": "param",
+    "param::func": "param",
+}
+ORDERS = frozenset(
+    {
+        "weak",
+        "relaxed",
+        "acquire",
+        "release",
+        "acq_rel",
+        "sc",
+        "volatile",
+        "mmio",
+        "cta",
+        "cluster",
+        "gpu",
+        "sys",
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "wb",
+        "wt",
+        "nc",
+        "L1::evict_normal",
+        "L1::evict_unchanged",
+        "L1::evict_first",
+        "L1::evict_last",
+        "L1::no_allocate",
+        "L2::64B",
+        "L2::128B",
+        "L2::256B",
+        "L2::evict_first",
+        "L2::evict_last",
+        "L2::evict_normal",
+        "L2::cache_hint",
+    }
+)
+"""Order, scope and caching: memory here is one and coherent; an instruction of all lanes is done before the next."""
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+
+
+def space_of(modifiers: Modifiers) -> str:
+    """Take the state space; '' for generic."""
+    return SPACES.get(modifiers.one_of(tuple(SPACES)), "")
+
+
+def _raw(kind: Type) -> Type:
+    """Give the type as a load or store moves it: bits, extended with the sign where it has one."""
+    return kind if kind.integer else TYPES[f"b{kind.bits}"]
+
+
+def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, Type, list[Operand]]:
+    """Read space, type, and the registers of a load's or store's data."""
+    space = space_of(modifiers)
+    modifiers.drop(ORDERS)
+    count = _VECTORS.get(modifiers.one_of(tuple(_VECTORS)), 1)
+    kind = _raw(modifiers.type())
+    items: list[Operand] = list(target.items) if isinstance(target, Vector) else [target]
+    require(len(items) == count, f"it moves {count} elements, and names {len(items)} registers")
+    return space, kind, items
+
+
+def _where(code: Code, space: str, operand: Operand) -> tuple[str, Reader]:
+    """Compile the address; parameters of functions are in the frame, those of kernels in their own space."""
+    if space != "param":
+        return space, code.address(operand, space)
+    if isinstance(operand, Address) and isinstance(operand.base, Symbol):
+        variable = code.scope.variables.get(operand.base.name)
+        if variable is None:
+            raise UnknownFormError(f"{operand.base.name} is not declared")
+        return variable.space, code.address(operand, variable.space)
+    return "", _parameter_pointer(code, operand)
+
+
+def _parameter_pointer(code: Code, operand: Operand) -> Reader:
+    """Compile `[register]` in the parameter space: an offset there, or a generic address that mov gave."""
+    read = code.address(operand, "param")
+    window = np.uint64(PARAMETER)
+    return lambda state: np.where(read(state) >> np.uint64(WINDOW) == 0, read(state) | window, read(state))
+
+
+def _ld(code: Code, modifiers: Modifiers) -> Step:
+    target, source = code.operands[:2]
+    space, kind, items = _shape(modifiers, target)
+    space, address = _where(code, space, source)
+    writers = [code.write(item, kind) for item in items]
+    if space == "param" and isinstance(source, Address) and isinstance(source.base, Symbol):
+        return _constant_load(code, source, kind, writers)
+    how = Access(space, kind.size, len(items), False, code.site)
+
+    def step(state: State) -> None:
+        for write, value in zip(writers, access.load(state, how, state.spread(address(state))), strict=True):
+            if write is not None:
+                write(state, value.view(kind.dtype))
+
+    return step
+
+
+def _constant_load(code: Code, source: Address, kind: Type, writers: list[Writer | None]) -> Step:
+    """Read kernel parameters at a known place: the same value for all lanes."""
+    assert isinstance(source.base, Symbol)  # noqa: S101 - the caller looked
+    variable = code.scope.variables[source.base.name]
+    first = source.offset + source.base.offset
+    end = first + kind.size * len(writers)
+    require(first >= 0 and end <= variable.size, f"it reads beyond {source.base.name}, which has {variable.size} bytes")
+    at = variable.offset + first
+
+    def step(state: State) -> None:
+        for number, write in enumerate(writers):
+            if write is not None:
+                start = at + number * kind.size
+                write(state, state.parameters.data[start : start + kind.size].view(kind.dtype)[0])
+
+    return step
+
+
+def _st(code: Code, modifiers: Modifiers) -> Step:
+    target, source = code.operands[:2]
+    space, kind, items = _shape(modifiers, source)
+    space, address = _where(code, space, target)
+    unsigned = TYPES[f"u{kind.bits}"]
+    readers = [code.read(item, unsigned) for item in items]
+    how = Access(space, kind.size, len(items), True, code.site)
+
+    def step(state: State) -> None:
+        access.store(state, how, state.spread(address(state)), [read(state) for read in readers])
+
+    return step
+
+
+def _mov(code: Code, modifiers: Modifiers) -> Step:
+    kind = modifiers.type()
+    target, source = code.operands[:2]
+    if isinstance(source, Vector):
+        return _gather(code, target, source, kind)
+    if isinstance(target, Vector):
+        return _scatter(code, target, source, kind)
+    raw = kind if kind.kind == "p" else TYPES[f"u{kind.bits}"]
+    if not isinstance(source, Register | Symbol | Address):
+        raw = kind
+    read = code.read(source, raw) if not isinstance(source, Symbol) else _address_of(code, source, raw)
+    write = code.write(target, raw)
+    return (lambda _state: None) if write is None else (lambda state: write(state, read(state)))
+
+
+def _address_of(code: Code, source: Symbol, kind: Type) -> Reader:
+    """Compile a variable's address in its own space, but generic where its space has no other name for it."""
+    variable = code.scope.variables.get(source.name)
+    # A kernel's parameter is read through its offset; one of a function lies in the frame, which only generic addresses
+    # tell from it.
+    read = code.symbol(source.name, source.offset, generic=variable is not None and variable.parameter)
+    require(variable is not None or source.name in code.scope.functions, f"{source.name} is not declared")
+    return lambda state: read(state).astype(kind.dtype)
+
+
+def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
+    """mov.b64 r, {low, high}: registers side by side into one."""
+    piece = TYPES[f"u{kind.bits // len(source.items)}"]
+    whole = TYPES[f"u{kind.bits}"]
+    readers = [code.read(item, piece) for item in source.items]
+    write = code.write(target, whole)
+
+    def step(state: State) -> None:
+        value = np.zeros(state.count(), whole.dtype)
+        for place, read in enumerate(readers):
+            value |= np.asarray(read(state)).astype(whole.dtype) << whole.dtype(place * piece.bits)
+        if write is not None:
+            write(state, value)
+
+    return step
+
+
+def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
+    """mov.b64 {low, high}, r: one register into several."""
+    piece = TYPES[f"u{kind.bits // len(target.items)}"]
+    whole = TYPES[f"u{kind.bits}"]
+    read = code.read(source, whole)
+    writers = [None if isinstance(item, Sink) else code.write(item, piece) for item in target.items]
+
+    def step(state: State) -> None:
+        value = read(state)
+        for place, write in enumerate(writers):
+            if write is not None:
+                write(state, np.asarray(value >> whole.dtype(place * piece.bits)).astype(piece.dtype))
+
+    return step
+
+
+_BASES = {"global": 0, "const": 0, "shared": SHARED, "local": LOCAL, "param": PARAMETER}
+
+
+def _cvta(code: Code, modifiers: Modifiers) -> Step:
+    """Between generic addresses and those of a space; null stays null on neither way, as on GPUs."""
+    back, space, kind = modifiers.flag("to"), space_of(modifiers), modifiers.type()
+    require(space in _BASES, "it names no space")
+    target, source = code.operands[:2]
+    if isinstance(source, Symbol):
+        read = _address_of(code, source, TYPES["u64"])
+    else:
+        read = code.read(source, TYPES[f"u{kind.bits}"])
+    write = code.write(target, TYPES[f"u{kind.bits}"])
+    base = np.uint64(_BASES[space])
+
+    def step(state: State) -> None:
+        value = np.asarray(read(state)).astype(np.uint64)
+        if write is not None:
+            write(state, (value - base if back else value + base).astype(kind.dtype))
+
+    return step
+
+
+def _isspacep(code: Code, modifiers: Modifiers) -> Step:
+    space = space_of(modifiers)
+    require(space in _BASES, "it names no space")
+    target, source = code.operands[:2]
+    read = code.read(source, TYPES["u64"])
+    write = code.write(target, TYPES["pred"])
+
+    def step(state: State) -> None:
+        address = np.asarray(read(state))
+        if write is not None:
+            write(state, _within(state, space, address))
+
+    return step
+
+
+def _within(state: State, space: str, address: Array) -> Array:
+    window = address >> np.uint64(WINDOW)
+    if space == "const":
+        places = [state.heap.holding(int(one), 1) for one in np.atleast_1d(address)]
+        return np.array([place is not None and place.constant for place in places])
+    if space == "global":
+        return window >= np.uint64(GLOBAL >> WINDOW)
+    return window == np.uint64(_BASES[space] >> WINDOW)
+
+
+def _nothing(_code: Code, modifiers: Modifiers) -> Step:
+    """Hints that change nothing."""
+    modifiers.left.clear()
+    return lambda _state: None
+
+
+def _alloca(_code: Code, _modifiers: Modifiers) -> Step:
+    raise UnknownFormError("memory on the stack whose size is known only at run time is not supported")
+
+
+STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+    "mov": _mov,
+    "ld": _ld,
+    "ldu": _ld,
+    "st": _st,
+    "cvta": _cvta,
+    "isspacep": _isspacep,
+    "alloca": _alloca,
+    **dict.fromkeys(("prefetch", "prefetchu", "applypriority", "discard", "createpolicy", "griddepcontrol"), _nothing),
+    **dict.fromkeys(("membar", "fence", "setmaxnreg", "pmevent"), _nothing),
+}
+"""Instruction name to what compiles it."""

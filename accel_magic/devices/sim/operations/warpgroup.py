@@ -1,0 +1,211 @@
+"""Products of a warp group, as sm_90 has them: wgmma (PTX ISA 9.7.15).
+
+Each of the group's four warps multiplies 16 rows of the left matrix with all of the right one. Matrices that lie in
+shared memory are named by descriptors: where they begin, how far their 8-row cores lie apart, and how 16-byte pieces
+are swizzled among the banks. Products are done when they are issued, and summed as those of `mma`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.devices.sim import access
+from accel_magic.devices.sim import floats as small_floats
+from accel_magic.devices.sim.access import Access
+from accel_magic.devices.sim.code import Modifiers, Number, Vector, require
+from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.operations.matrix import Accumulator, left_of, whole_warps, words_to
+from accel_magic.devices.sim.state import TYPES, WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.devices.sim.code import Code, Operand, Reader, Step, Writer
+    from accel_magic.devices.sim.faults import Site
+    from accel_magic.devices.sim.state import Array, State
+
+U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
+_SHAPE: Final = re.compile(r"m64n(\d+)k(\d+)$")
+_ROWS: Final = 16
+"""Rows of the product that one warp has."""
+_CORE: Final = 8
+_PIECE: Final = 16
+"""Bytes that are never torn apart."""
+_WIDTHS: Final = {0: 16, 1: 128, 2: 64, 3: 32}
+"""Bytes of a swizzled row by the descriptor's mode; 0 is no swizzle."""
+_BYTES: Final = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+_DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A matrix in shared memory.
+
+    Attributes:
+        kind: Type of its elements.
+        length: Rows of a left matrix, columns of a right one.
+        depth: The other dimension: what is summed over.
+        turned: It lies with its length, not its depth, in consecutive bytes.
+        site: The instruction.
+
+    """
+
+    kind: str
+    length: int
+    depth: int
+    turned: bool
+    site: Site
+
+    def read(self, state: State, lanes: Array, descriptors: Array, first: Array) -> Array:
+        """Read one matrix for each warp.
+
+        Args:
+            state: The state.
+            lanes: A lane of each warp, shape (warps,).
+            descriptors: uint64, shape (warps,).
+            first: Where along its length each warp begins, shape (warps,).
+
+        Returns:
+            float64 or int64, shape (warps, length, depth).
+
+        """
+        size = _BYTES[self.kind]
+        found = [self._places(int(one), int(start)) for one, start in zip(descriptors, first, strict=True)]
+        addresses = np.stack(found)
+        before = state.selection
+        state.selection = np.repeat(lanes, self.length * self.depth)
+        how = Access("shared", size, 1, False, self.site)
+        (units,) = access.load(state, how, addresses.reshape(-1).astype(np.uint64))
+        state.selection = before
+        return _elements(self.kind, units).reshape(len(lanes), self.length, self.depth)
+
+    def _places(self, descriptor: int, first: int) -> Array:
+        """Addresses of all elements, shape (length, depth)."""
+        size = _BYTES[self.kind]
+        leading, stride = (_decoded(descriptor >> at) for at in (16, 32))
+        width, pieces = _WIDTHS[descriptor >> 62], _PIECE // size
+        along, deep = np.arange(first, first + self.length)[:, None], np.arange(self.depth)[None, :]
+        if width == _PIECE and self.turned:
+            places = along % pieces * size + along // pieces * stride + deep % _CORE * _PIECE + deep // _CORE * leading
+        elif width == _PIECE:
+            places = along % _CORE * _PIECE + along // _CORE * stride + deep % pieces * size + deep // pieces * leading
+        elif self.turned:
+            row = width // size
+            places = along % row * size + along // row * leading + deep % _CORE * width + deep // _CORE * stride
+        else:
+            places = along % _CORE * width + along // _CORE * stride + deep * size
+        addresses = _decoded(descriptor) + places
+        swizzled: Array = addresses ^ (addresses >> 3 & (width - _PIECE))
+        return swizzled
+
+
+def _decoded(field: int) -> int:
+    """Bytes that 14 bits of a descriptor stand for."""
+    return (field & 0x3FFF) << 4
+
+
+def _elements(kind: str, units: Array) -> Array:
+    if kind in small_floats.EIGHT:
+        return small_floats.EIGHT[kind].table()[units].astype(np.float64)
+    packed = np.ascontiguousarray(units).view(_DTYPES[_BYTES[kind]])
+    if kind in ("s8", "u8"):
+        return packed.view(np.int8 if kind == "s8" else np.uint8).astype(np.int64)
+    if kind == "f16":
+        return packed.view(np.float16).astype(np.float64)
+    if kind == "bf16":
+        return small_floats.widen_bf16(packed).astype(np.float64)
+    return (packed & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+
+
+def _wgmma(code: Code, modifiers: Modifiers) -> Step:
+    action = modifiers.one_of(("fence", "commit_group", "wait_group", "mma_async"))
+    modifiers.drop(("sync", "aligned"))
+    require(bool(action), "it names no action")
+    return _product(code, modifiers) if action == "mma_async" else _nothing
+
+
+def _nothing(_state: State) -> None:
+    """Order what is done already."""
+
+
+def _product(code: Code, modifiers: Modifiers) -> Step:
+    saturate = modifiers.flag("satfinite")
+    shape = _SHAPE.match(modifiers.left.pop(0)) if modifiers.left else None
+    require(shape is not None and len(modifiers.left) == 3, "its shape or its types are not known")
+    columns, depth = (int(one) for one in shape.groups()) if shape else (0, 0)
+    target, left, right = modifiers.left
+    modifiers.left.clear()
+    require({left, right} <= _BYTES.keys(), f"products of .{left} and .{right} are not known")
+    require(depth * _BYTES[left] == 32, "this shape is not known")
+    result, a, b, *rest = code.operands
+    into = Accumulator(target)
+    signs, turned = _constants(rest[1:], in_registers=isinstance(a, Vector))
+    sums, writers = _registers(code, result)
+    require(len(writers) == columns // _CORE * into.registers, "its operands do not fit its shape")
+    first = _left(code, a, left, depth, turned=turned[0])
+    second, from_right = code.read(b, U64), _Matrix(right, columns, depth, turned[1], code.site)
+    adds = code.read(rest[0], PREDICATE)
+
+    def step(state: State) -> None:
+        lanes = whole_warps(state, code.site)[:, 0]
+        given = [state.spread(read(state)).reshape(-1, WARP) for read in sums]
+        others = state.spread(second(state)).reshape(-1, WARP)[:, 0]
+        start = np.zeros(len(lanes), np.int64)
+        product = first(state, lanes) @ from_right.read(state, lanes, others, start).swapaxes(1, 2) * signs
+        added = state.spread(adds(state)).reshape(-1, WARP)[:, :1, None]
+        for at in range(columns // _CORE):
+            words = slice(at * into.registers, (at + 1) * into.registers)
+            part = product[..., at * _CORE : (at + 1) * _CORE] + np.where(added, into.take(given[words]), 0)
+            for write, value in zip(writers[words], into.give(part, saturate=saturate), strict=True):
+                if write is not None:
+                    write(state, value.reshape(-1))
+
+    return step
+
+
+def _constants(operands: list[Operand], *, in_registers: bool) -> tuple[int, tuple[bool, bool]]:
+    """Tell the sign of the product, and which of the two matrices lie turned; integers and narrow floats name less."""
+    require(all(isinstance(one, Number) for one in operands), "its last operands are constants")
+    values = [int(one.value) for one in operands if isinstance(one, Number)]
+    sign = values[0] * values[1] if len(values) > 1 else 1
+    turned = [bool(value) for value in values[2:]]
+    if in_registers:
+        turned = [False, *turned]
+    return sign, (turned[0], turned[1]) if len(turned) > 1 else (False, False)
+
+
+def _registers(code: Code, operand: Operand) -> tuple[list[Reader], list[Writer | None]]:
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    return [code.read(item, U32) for item in items], [code.write(item, U32) for item in items]
+
+
+def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) -> Callable[[State, Array], Array]:
+    """Give the rows of the left matrix that each warp has, shape (warps, 16, depth)."""
+    if isinstance(operand, Vector):
+        readers, convert = [code.read(item, U32) for item in operand.items], words_to(kind)
+        require(len(readers) == 4, "its left matrix has four registers")
+        return lambda state, _lanes: left_of(
+            [state.spread(read(state)).reshape(-1, WARP) for read in readers], convert, depth
+        )
+    matrix, read = _Matrix(kind, _ROWS, depth, turned, code.site), code.read(operand, U64)
+
+    def rows(state: State, lanes: Array) -> Array:
+        warps = lanes // WARP % state.shape.warps
+        if (warps // 4 * 4 + 4 > state.shape.warps).any():
+            raise Violation(
+                "a product of a warp group without its four warps",
+                site=code.site,
+                lane=int(lanes[0]),
+                fix="Use blocks of 128 threads or a multiple of that.",
+            )
+        return matrix.read(state, lanes, state.spread(read(state)).reshape(-1, WARP)[:, 0], _ROWS * (warps % 4))
+
+    return rows
+
+
+STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"wgmma": _wgmma}
+"""Instruction name to what compiles it."""

@@ -1,0 +1,251 @@
+"""The threads that run at one moment: their registers, where each of them stands, and the memory that is theirs.
+
+A batch is a number of slots, each of which holds one block at a time. A slot's threads are padded to whole warps of
+32; lanes of all slots lie in one row, so that lane number = slot * lanes per slot + thread number. Registers are arrays
+over all lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from accel_magic.devices.sim.memory import Region
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from accel_magic.devices.sim.memory import Heap
+
+
+WARP: Final = 32
+NOWHERE: Final = np.int64(2**62)
+"""Key of a lane that cannot run: ended, absent, or waiting."""
+DEPTH_SHIFT: Final = 32
+DEEPEST: Final = 1 << 16
+"""Calls that may nest; a lane's key is (DEEPEST - depth) << DEPTH_SHIFT | pc, so that the deepest runs first."""
+PC_MASK: Final = (1 << DEPTH_SHIFT) - 1
+FIRST_KEY: Final = DEEPEST << DEPTH_SHIFT
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a batch.
+
+    Attributes:
+        grid: Blocks in x, y, z.
+        block: Threads of a block in x, y, z.
+        slots: Blocks that run at the same time.
+        shared: Bytes of shared memory of a block.
+        local: Bytes of local memory of a thread.
+        dynamic: Bytes of `shared` that the launch asked for, beyond what the kernel declares.
+
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    slots: int
+    shared: int
+    local: int
+    dynamic: int = 0
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads // WARP)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the batch, absent ones in partial warps included."""
+        return self.slots * self.warps * WARP
+
+
+@dataclass
+class State:
+    """Everything that instructions read and change.
+
+    Attributes:
+        arrays: Typed views of the registers, numbered by the compiler; shape (lanes,) each.
+        registers: The registers themselves, by number.
+        heap: Global memory.
+        parameters: The kernel's parameters.
+        launch: Number of the launch.
+        selection: The lanes that execute now.
+        key: Where each lane stands; int64, shape (lanes,). The lowest runs next.
+        parked: Key at which a lane waits for other lanes of its warp, or -1.
+        barrier: Barrier that a lane waits at, or -1. Its key to go on with is in `resume`.
+        clock: Virtual time of each warp in cycles; int64, shape (warps,).
+        frame: Where the local memory of each lane's running function begins; int64.
+        returns: Key to return to, for each depth of calls; grown as needed.
+        saved: Registers put aside by recursive calls: for each depth, arrays by number.
+        printed: What kernels printed, in order.
+        barriers: Barriers that a block completed, so far.
+        barrier_records: What blocks know about each barrier, by its number.
+        finishers: What waits for a barrier's result: segment after it to what stores the result.
+        departed: Threads ended since the scheduler last looked.
+
+    """
+
+    shape: Shape
+    heap: Heap
+    parameters: Region
+    parameter_bytes: int
+    launch: int
+    arrays: list[Array] = field(default_factory=list)
+    registers: dict[int, Array] = field(default_factory=dict)
+    returns: list[Array] = field(default_factory=list)
+    saved: dict[tuple[int, int], list[Array]] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+    barriers: int = 0
+    selection: Lanes = field(default_factory=lambda: slice(None))
+
+    def __post_init__(self) -> None:
+        lanes, shape = self.shape.lanes, self.shape
+        self.numbers = np.arange(lanes, dtype=np.int64)
+        self.lane = (self.numbers % WARP).astype(np.uint32)
+        self.slot = self.numbers // (shape.warps * WARP)
+        self.thread = self.numbers % (shape.warps * WARP)
+        self.exists = self.thread < shape.threads
+        self.key = np.full(lanes, NOWHERE)
+        self.parked = np.full(lanes, -1, np.int64)
+        self.parked_count = 0
+        self.barrier = np.full(lanes, -1, np.int64)
+        self.resume = np.zeros(lanes, np.int64)
+        self.vote = np.zeros(lanes, np.bool_)
+        self.barrier_records: dict[int, Any] = {}
+        self.finishers: dict[int, Callable[[State, Array, Array], None]] = {}
+        self.frame = np.zeros(lanes, np.int64)
+        self.clock = np.zeros(lanes // WARP, np.int64)
+        self.ended = np.zeros(lanes, np.bool_)
+        self.live = np.zeros(shape.slots, np.int64)
+        self.block_number = np.full(shape.slots, -1, np.int64)
+        self.shared_stride = -(-shape.shared // 16) * 16
+        self.shared = Region(np.zeros(max(shape.slots * self.shared_stride, 16), np.uint8))
+        self.local_stride = -(-shape.local // 16) * 16
+        self.local = Region(np.zeros(max(lanes * self.local_stride, 16), np.uint8))
+        self.carry = np.zeros(lanes, np.bool_)
+        self.departed = False
+
+    def lanes(self) -> Array:
+        """Numbers of the lanes that execute now; int64, ascending."""
+        return self.numbers[self.selection]
+
+    def count(self) -> int:
+        """How many lanes execute now."""
+        return len(self.numbers[self.selection])
+
+    def active(self) -> Array:
+        """Which lanes execute now; bool, shape (lanes,)."""
+        mask = np.zeros(self.shape.lanes, np.bool_)
+        mask[self.selection] = True
+        return mask
+
+    def ballot(self, truth: Array) -> Array:
+        """Gather one bit from each lane of every warp; `truth` is (lanes,), the result uint32 by warp."""
+        packed: Array = np.packbits(truth.reshape(-1, WARP), axis=1, bitorder="little").view(np.uint32)[:, 0]
+        return packed
+
+    def warps(self) -> Array:
+        """Numbers of the warps that have lanes executing now."""
+        return distinct_sorted(self.lanes() // WARP)
+
+    def position(self, lane: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """Block and thread of a lane, as (x, y, z)."""
+        block = int(self.block_number[self.slot[lane]])
+        return unravel(block, self.shape.grid), unravel(int(self.thread[lane]), self.shape.block)
+
+    def spread(self, values: Any) -> Array:
+        """Make one value, or one per executing lane, into one per executing lane."""
+        values = np.asarray(values)
+        return values if values.ndim else np.full(self.count(), values)
+
+
+def distinct_sorted(values: Array) -> Array:
+    """Values of an ascending array, each once."""
+    keep = np.ones(len(values), np.bool_)
+    keep[1:] = values[1:] != values[:-1]
+    return values[keep]
+
+
+def unravel(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
+    """Number to (x, y, z), x running fastest."""
+    return number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
+
+
+def compact(lanes: Array) -> Lanes:
+    """Write ascending lane numbers as a range where they are one: ranges need no copies."""
+    if len(lanes) and lanes[-1] - lanes[0] + 1 == len(lanes):
+        return slice(int(lanes[0]), int(lanes[-1]) + 1)
+    return lanes
+
+
+Array: TypeAlias = Any
+"""A numpy array with one value per lane, shape (lanes,), or a numpy scalar that holds for all of them.
+
+numpy's stubs cannot say "of the dtype that the instruction names", which is only known when PTX is read.
+"""
+Lanes: TypeAlias = Any
+"""Which lanes of the batch take part: a range, or ascending places."""
+
+UNSIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64})
+SIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64})
+FLOATS: Final[Mapping[int, Any]] = MappingProxyType({2: np.float16, 4: np.float32, 8: np.float64})
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type suffix of PTX.
+
+    Attributes:
+        name: As in the text.
+        size: Bytes.
+        kind: 's' signed, 'u' unsigned, 'b' bits, 'f' float that numpy has, 'x' a float or pack that numpy does not
+            have and that is kept as bits, 'p' predicate.
+        dtype: Of the lanes' values.
+
+    """
+
+    name: str
+    size: int
+    kind: str
+    dtype: Any
+
+    @property
+    def bits(self) -> int:
+        """Width."""
+        return self.size * 8
+
+    @property
+    def signed(self) -> bool:
+        """Whether values extend with their sign."""
+        return self.kind == "s"
+
+    @property
+    def integer(self) -> bool:
+        """Whether values are whole numbers or untyped bits."""
+        return self.kind in "sub"
+
+
+_PACKED = {"f16x2": 4, "bf16": 2, "bf16x2": 4, "tf32": 4, "e4m3x2": 2, "e5m2x2": 2, "u8x4": 4, "s8x4": 4}
+TYPES: Final = MappingProxyType(
+    {f"u{8 * size}": Type(f"u{8 * size}", size, "u", dtype) for size, dtype in UNSIGNED.items()}
+    | {f"s{8 * size}": Type(f"s{8 * size}", size, "s", dtype) for size, dtype in SIGNED.items()}
+    | {f"b{8 * size}": Type(f"b{8 * size}", size, "b", dtype) for size, dtype in UNSIGNED.items()}
+    | {f"f{8 * size}": Type(f"f{8 * size}", size, "f", dtype) for size, dtype in FLOATS.items()}
+    | {name: Type(name, size, "x", UNSIGNED[size]) for name, size in _PACKED.items()}
+    | {"pred": Type("pred", 1, "p", np.bool_)}
+)
+"""Every type suffix that the device knows, by its name without the dot."""
+
+
+def wider(kind: Type) -> Type:
+    """Give the type of twice the width, as `mul.wide` needs it."""
+    return TYPES[f"{kind.name[0]}{kind.bits * 2}"]

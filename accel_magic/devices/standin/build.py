@@ -1,0 +1,74 @@
+"""Builds the stand-in driver's library with the machine's C compiler, once for each content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Final
+
+from accel_magic import cache
+from accel_magic.errors import MachineError
+from accel_magic.gpu.program.clang import CHOSEN, cache_folder
+
+NAME: Final = "libcuda.so.1"
+_SOURCES: Final = Path(__file__).parent / "driver"
+_FLAGS: Final = (
+    *("-std=gnu11", "-O1", "-fPIC", "-fvisibility=hidden", "-shared"),
+    *(f"-Wl,-soname,{NAME}", "-Wl,--no-undefined", "-pthread"),
+)
+_FIX: Final = "apt install gcc libc6-dev"
+_TIMEOUT_S: Final = 60.0
+
+
+def library() -> Path:
+    """Return the path of the library, `libcuda.so.1` in a folder of its own, and build it where it is not there yet.
+
+    Raises:
+        MachineError: There is no C compiler, it has no headers of the C library, or the cache cannot be written.
+
+    """
+    compiler = _compiler()
+    sources = sorted(_SOURCES.glob("*.[ch]"))
+    content = b"\0".join([compiler.encode(), *(part.encode() for part in _FLAGS), *(s.read_bytes() for s in sources)])
+    folder, name = cache_folder(), f"standin-{hashlib.sha256(content).hexdigest()[:32]}"
+    found = cache.find(folder, name, f"/{NAME}")
+    return found or _build(compiler, [str(source) for source in sources if source.suffix == ".c"], folder, name)
+
+
+def _compiler() -> str:
+    for name in ("cc", "gcc", os.environ.get(CHOSEN) or "clang"):
+        found = shutil.which(name)
+        if found:
+            return found
+    raise _not_built("there is no C compiler")
+
+
+def _not_built(why: str) -> MachineError:
+    return MachineError("the mock CUDA driver cannot be built", why=why, fix=_FIX, code="standin.not-built")
+
+
+def _build(compiler: str, sources: list[str], folder: Path, name: str) -> Path:
+    partial = folder / f"{name}.{os.getpid()}-{threading.get_ident()}"
+    try:
+        run = subprocess.run(
+            [compiler, *_FLAGS, "-o", str(partial), *sources],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if run.returncode:
+            lines = run.stderr.strip().splitlines() or [f"{compiler} ends with {run.returncode}"]
+            why = next((line for line in lines if "error" in line), lines[0])
+            raise _not_built(why)
+        return cache.keep(partial, folder, name, f"/{NAME}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _not_built(str(error)) from None
+    finally:
+        partial.unlink(missing_ok=True)

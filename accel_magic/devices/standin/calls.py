@@ -1,0 +1,402 @@
+"""What the stand-in driver does for each call that its library cannot answer alone."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.devices.sim import DeviceFault
+from accel_magic.devices.standin.client import Event, Function, UnknownHandleError
+from accel_magic.devices.standin.images import NoPtxError
+from accel_magic.devices.standin.protocol import (
+    ATTRIBUTE,
+    EVERYTHING,
+    GREETING,
+    PARAMETER,
+    Operation,
+    Reply,
+    Request,
+    Result,
+)
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError
+from accel_magic.gpu.adapters import CPU_DEVICE, KernelSource, Launch
+from accel_magic.ptx.entries import architecture, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from accel_magic.devices.sim import Device, Module
+    from accel_magic.devices.sim.program import Function as Compiled
+    from accel_magic.devices.standin.client import Client
+    from accel_magic.devices.standin.images import Images
+    from accel_magic.devices.standin.queue import Queue
+    from accel_magic.gpu.adapters import Observer
+
+
+_FAULTS = (
+    ("out of bounds", Result.ILLEGAL_ADDRESS),
+    ("misaligned", Result.MISALIGNED_ADDRESS),
+    ("assertion failed", Result.ASSERT),
+    ("endless loop", Result.LAUNCH_TIMEOUT),
+)
+"""Results of kernels' faults, by what the device says; LAUNCH_FAILED for the others."""
+_REFUSED = (
+    (UnknownHandleError, Result.INVALID_HANDLE),
+    (NoPtxError, Result.NO_BINARY_FOR_GPU),
+    (MachineError, Result.OUT_OF_MEMORY),
+    (ProbeError, Result.INVALID_VALUE),
+    (AccelMagicError, Result.INVALID_PTX),
+)
+"""Results of calls that the device refuses, by its errors: the first that fits."""
+_EVEN_AFTER_FAULTS = frozenset({Operation.FREE, Operation.UNLOAD, Operation.CLOSE, Operation.FORGET, Operation.RESET})
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The device's clock: `offset_ns` ahead of CLOCK_MONOTONIC at `start_ns`, and gaining `drift` ns in each ns."""
+
+    offset_ns: int = 0
+    drift: float = 0.0
+    start_ns: int = field(default_factory=time.monotonic_ns)
+
+    def now(self) -> int:
+        """Ns."""
+        host = time.monotonic_ns()
+        return host + self.offset_ns + round((host - self.start_ns) * self.drift)
+
+
+@dataclass
+class Calls:
+    """All calls, for all processes.
+
+    Attributes:
+        device: Runs the kernels.
+        observer: Sees modules and launches; None for nobody.
+        framework: How the observer is told who loads.
+        clock: The device's.
+        most_bytes: What a process may allocate.
+        images: Finds PTX.
+        queue: What the device has to do.
+
+    """
+
+    device: Device
+    observer: Observer | None
+    framework: str
+    clock: Clock
+    most_bytes: int
+    images: Images
+    queue: Queue
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def answer(self, client: Client, request: Request, tid: int = 0) -> Reply:
+        """Do what a thread of a process asks for; a wait takes its time."""
+        reply = self._reply(client, request, tid)
+        fault = client.fault
+        if fault is not None:
+            reply = Reply(fault)
+        printed, said = client.take_printed()
+        return replace(reply, printed=printed, said=reply.said + said)
+
+    def _reply(self, client: Client, request: Request, tid: int) -> Reply:
+        if client.fault is not None and request.operation not in _EVEN_AFTER_FAULTS:
+            return Reply()
+        try:
+            if request.operation is Operation.LAUNCH:
+                return self.launch(client, request, tid)
+            return _CALLS[request.operation](self, client, request)
+        except AccelMagicError as error:
+            said = _said(error)
+            # Programs that load a module may ask for what is wrong with it.
+            data = said if request.operation is Operation.LOAD else b""
+            return Reply(next(result for kind, result in _REFUSED if isinstance(error, kind)), data=data, said=said)
+        except Exception as error:  # noqa: BLE001 - a program must not hang because of us: it is told
+            return Reply(Result.UNKNOWN, said=_said(error))
+
+    def release(self, client: Client) -> None:
+        """Give back all that a process has: when it resets the device, and when it has ended."""
+        with client.lock:
+            for module in client.modules.values():
+                self.device.unload(module)
+            for address in client.allocations:
+                self.device.free(address)
+            client.modules.clear()
+            client.functions.clear()
+            client.allocations.clear()
+            client.events.clear()
+
+    def allocate(self, client: Client, request: Request) -> Reply:
+        """Allocate; of 0 bytes: how many are left, and how many there are."""
+        size = request.numbers[0]
+        room = min(self.most_bytes, self.device.memory.size)
+        with client.lock:
+            if not size:
+                return Reply(numbers=(max(room - self.device.memory.allocated, 0), room))
+            client.require_alive()
+            if client.allocated + size > self.most_bytes:
+                return Reply(Result.OUT_OF_MEMORY)
+            address = self.device.allocate(size)
+            client.allocations[address] = size
+        return Reply(numbers=(address,))
+
+    def share(self, client: Client, request: Request) -> Reply:
+        """Put a file's bytes into the device's memory."""
+        with client.lock:
+            client.require_alive()
+            address = self.device.share(request.descriptor, request.numbers[0])
+            client.allocations[address] = request.numbers[0]
+        return Reply(numbers=(address,))
+
+    def free(self, client: Client, request: Request) -> Reply:
+        """Free memory once what was given before is done; in a stream without waiting for that here."""
+        address, stream = request.numbers[:2]
+        _ = client.allocations[address]
+
+        def free() -> None:
+            with client.lock:
+                client.allocations.take(address)
+                self.device.free(address)
+
+        if stream == EVERYTHING:
+            self.queue.wait(client.ticket(EVERYTHING))
+            free()
+        else:
+            self._give(client, stream, free, always=True)
+        return Reply()
+
+    def load(self, client: Client, request: Request) -> Reply:
+        """Load a module, as the observer wants it."""
+        ptx = self.images.ptx(request.data)
+        if self.observer is not None:
+            names, arch = tuple(entries(ptx)), architecture(ptx)
+            ptx = self.observer.rewrite(KernelSource(self.framework, names, ptx, arch, pid=client.pid))
+        number = next(self._numbers)
+        with client.lock:
+            client.require_alive()
+            client.modules[number] = self.device.load(ptx)
+        return Reply(numbers=(number,))
+
+    def unload(self, client: Client, request: Request) -> Reply:
+        """Unload a module after its kernels."""
+        with client.lock:
+            module = client.modules.take(request.numbers[0])
+        self.queue.wait(client.ticket(EVERYTHING))
+        self.device.unload(module)
+        return Reply()
+
+    def function(self, client: Client, request: Request) -> Reply:
+        """Find a kernel, and how it takes its parameters."""
+        number, name = request.numbers[0], request.data.decode(errors="replace")
+        module = client.modules[number]
+        compiled = _compiled(module, name)
+        if compiled is None:
+            return Reply(Result.NOT_FOUND)
+        own = next(self._numbers)
+        client.functions[own] = Function(number, name)
+        slots = b"".join(PARAMETER.pack(slot.offset, slot.size) for slot in compiled.parameters)
+        return Reply(numbers=(own, module.program.shared, compiled.frame, compiled.threads or 1024), data=slots)
+
+    def names(self, client: Client, request: Request) -> Reply:
+        """Name a module's kernels."""
+        module = client.modules[request.numbers[0]]
+        return Reply(data=b"".join(name.encode() + b"\0" for name in module.kernels))
+
+    def variable(self, client: Client, request: Request) -> Reply:
+        """Find a module's variable."""
+        module = client.modules[request.numbers[0]]
+        found = module.globals.get(request.data.decode(errors="replace"))
+        return Reply(Result.NOT_FOUND) if found is None else Reply(numbers=found)
+
+    def launch(self, client: Client, request: Request, tid: int) -> Reply:
+        """Put a kernel into the queue."""
+        number, stream, xy, zx, yz, shared = request.numbers
+        function = client.functions[number]
+        module = client.modules[function.module]
+        grid, block = (*_halves(xy), _halves(zx)[0]), (_halves(zx)[1], *_halves(yz))
+        self.device.check(module, function.name, grid, block, shared)
+        compiled = _compiled(module, function.name)
+        slots = compiled.parameters if compiled is not None else ()
+        given = [request.data[slot.offset : slot.offset + slot.size] for slot in slots]
+        now = time.monotonic_ns()
+        launch = Launch(self.framework, function.name, grid, block, shared, stream, now, pid=client.pid, tid=tid)
+        if self.observer is not None:
+            self.observer.launching(launch)
+        launch = replace(launch, returned_ns=time.monotonic_ns())
+
+        def run() -> None:
+            self.device.time_ns = max(self.device.time_ns, self.clock.now())
+            ran = self.device.launch(module, function.name, grid, block, given, shared)
+            with client.lock:
+                client.printed += ran.printed
+            if self.observer is not None:
+                self.observer.launched(replace(launch, device_ns=ran.duration_ns, number=ran.number))
+
+        self._give(client, stream, run)
+        return Reply()
+
+    def wait(self, client: Client, request: Request) -> Reply:
+        """Wait for a stream, or say whether it is done."""
+        stream, wait = request.numbers[:2]
+        return self._until(client.ticket(stream), wait=bool(wait))
+
+    def open_stream(self, client: Client, request: Request) -> Reply:
+        """Make a stream."""
+        number = next(self._numbers)
+        client.open_stream(number, request.numbers[0])
+        return Reply(numbers=(number,))
+
+    def close_stream(self, client: Client, request: Request) -> Reply:
+        """Forget a stream; what is in it is done all the same."""
+        with client.lock:
+            gone = client.streams.take(request.numbers[0])
+            client.streams[0].last = max(client.streams[0].last, gone.last)
+        return Reply()
+
+    def record(self, client: Client, request: Request) -> Reply:
+        """Note when the device comes here."""
+        number, stream = request.numbers[:2]
+        event = client.events[number] = Event(0)
+
+        def note() -> None:
+            event.time_ns = self.device.time_ns = max(self.device.time_ns, self.clock.now())
+
+        event.ticket = self._give(client, stream, note)
+        return Reply()
+
+    def event(self, client: Client, request: Request) -> Reply:
+        """Wait for an event, or say whether it was; when that was."""
+        event = client.events[request.numbers[0]]
+        return replace(self._until(event.ticket, wait=bool(request.numbers[1])), numbers=(event.time_ns,))
+
+    def forget(self, client: Client, request: Request) -> Reply:
+        """Forget an event."""
+        client.events.pop(request.numbers[0], None)
+        return Reply()
+
+    def reset(self, client: Client, _request: Request) -> Reply:
+        """Give everything back, and begin again after a fault."""
+        self.queue.wait(client.ticket(EVERYTHING))
+        self.release(client)
+        client.fault = None
+        return Reply()
+
+    def _until(self, ticket: int, *, wait: bool) -> Reply:
+        if wait:
+            self.queue.wait(ticket)
+        return Reply() if self.queue.done(ticket) else Reply(Result.NOT_READY)
+
+    def _give(self, client: Client, stream: int, work: Callable[[], None], *, always: bool = False) -> int:
+        """Put work into a stream; after a fault of the process, or its end, only what is done `always`."""
+
+        def guarded() -> None:
+            if not client.gone and (always or client.fault is None):
+                self._attempt(client, work)
+
+        with client.lock:
+            into = client.streams[stream]
+            into.last = ticket = self.queue.give(client, guarded)
+        return ticket
+
+    def _attempt(self, client: Client, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except DeviceFault as fault:
+            self._failed(client, _result(fault), fault)
+        except AccelMagicError as error:
+            self._failed(client, Result.LAUNCH_FAILED, error)
+        except Exception as error:  # noqa: BLE001 - the device's thread must live: the process is told
+            self._failed(client, Result.LAUNCH_FAILED, error)
+
+    def _failed(self, client: Client, result: Result, error: Exception) -> None:
+        with client.lock:
+            client.fault = result
+            client.said.append(_said(error).decode())
+
+
+_CALLS: dict[Operation, Callable[[Calls, Client, Request], Reply]] = {
+    Operation.ALLOCATE: Calls.allocate,
+    Operation.SHARE: Calls.share,
+    Operation.FREE: Calls.free,
+    Operation.LOAD: Calls.load,
+    Operation.UNLOAD: Calls.unload,
+    Operation.FUNCTION: Calls.function,
+    Operation.NAMES: Calls.names,
+    Operation.VARIABLE: Calls.variable,
+    Operation.WAIT: Calls.wait,
+    Operation.STREAM: Calls.open_stream,
+    Operation.CLOSE: Calls.close_stream,
+    Operation.RECORD: Calls.record,
+    Operation.EVENT: Calls.event,
+    Operation.FORGET: Calls.forget,
+    Operation.RESET: Calls.reset,
+}
+
+
+def _compiled(module: Module, name: str) -> Compiled | None:
+    return next((one for one in module.program.functions if one.kernel and one.name == name), None)
+
+
+def _halves(packed: int) -> tuple[int, int]:
+    return packed & 0xFFFFFFFF, packed >> 32
+
+
+def _result(fault: DeviceFault) -> Result:
+    return next((result for words, result in _FAULTS if words in fault.what), Result.LAUNCH_FAILED)
+
+
+def _said(error: Exception) -> bytes:
+    text = str(error) if isinstance(error, AccelMagicError) else f"{type(error).__name__}: {error}"
+    begin = "" if text.startswith(CPU_DEVICE) else f"{CPU_DEVICE}: "
+    return f"{begin}{text}\n".encode()
+
+
+CAPABILITY: Final = (8, 0)
+UUID: Final = b"accel_magic CPU\0"
+_COORDINATES = {2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535}
+"""Most threads of a block and most blocks of a grid in x, y, z."""
+_ATTRIBUTES: Final = {
+    1: 1024,  # threads of a block
+    **_COORDINATES,
+    8: 48 << 10,  # shared memory of a block, unless a kernel asks for more
+    9: 64 << 10,  # constant memory
+    10: 32,  # threads of a warp
+    11: 2**31 - 1,  # pitch of copies
+    12: 1 << 16,  # registers of a block
+    13: 1_000_000,  # clock, kHz: a cycle is a nanosecond
+    14: 512,  # alignment of textures
+    15: 1,  # copies beside kernels
+    19: 1,  # maps host memory
+    31: 1,  # kernels side by side
+    36: 1_000_000,  # clock of the memory, kHz
+    37: 256,  # bits of the memory's bus
+    38: 4 << 20,  # cache, bytes
+    39: 2048,  # threads of a multiprocessor
+    40: 1,  # engines for copies
+    41: 1,  # one address space with the host
+    75: CAPABILITY[0],
+    76: CAPABILITY[1],
+    78: 1,  # streams have priorities
+    79: 1,  # global memory in the first cache
+    80: 1,  # local memory in the first cache
+    81: 164 << 10,  # shared memory of a multiprocessor
+    82: 1 << 16,  # registers of a multiprocessor
+    83: 1,  # managed memory
+    87: 2,  # single precision to double precision
+    90: 1,  # preemption
+    95: 1,  # cooperative launches
+    97: 163 << 10,  # shared memory of a block that asks for it
+    99: 1,  # host memory can be registered
+    106: 32,  # blocks of a multiprocessor
+    111: 1 << 10,  # shared memory that the driver keeps, for each block
+    115: 1,  # memory pools
+}
+"""CUdevice_attribute to its value: limits of compute capability 8.0 (CUDA C++ Programming Guide), made-up rates."""
+_MULTIPROCESSORS = 16
+
+
+def greeting(multiprocessors: int) -> bytes:
+    """What the library learns when it connects: `struct greeting` of standin.h."""
+    pairs = {**_ATTRIBUTES, _MULTIPROCESSORS: multiprocessors}
+    return GREETING.pack(CPU_DEVICE.encode(), UUID) + b"".join(ATTRIBUTE.pack(*pair) for pair in pairs.items())

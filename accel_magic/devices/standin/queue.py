@@ -1,0 +1,86 @@
+"""Work for the device, done one after the other in a thread of its own, as a GPU does it beside its host."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.kernel.attach import own_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_AGAIN_S: Final = 0.02
+
+
+@dataclass
+class Queue:
+    """A thread that does what it is given in order; tickets count what was given, from 1."""
+
+    _left: deque[tuple[object, Callable[[], None]]] = field(default_factory=deque)
+    _given: int = 0
+    _done: int = 0
+    _running: object = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _closed: bool = False
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic stand-in device")
+        self._thread.start()
+
+    def close(self, stop: Callable[[int], None]) -> None:
+        """Forget what is left, and end what is being done.
+
+        Args:
+            stop: Ends what this thread does.
+
+        """
+        with self._changed:
+            self._closed = True
+            self._left.clear()
+            self._changed.notify_all()
+        thread = self._thread
+        while thread is not None and thread.is_alive():
+            stop(thread.ident or 0)
+            thread.join(_AGAIN_S)
+
+    def give(self, owner: object, work: Callable[[], None]) -> int:
+        """Add work, which must not raise; its ticket."""
+        with self._changed:
+            self._left.append((owner, work))
+            self._given += 1
+            self._changed.notify_all()
+            return self._given
+
+    def done(self, ticket: int) -> bool:
+        """Whether work was done."""
+        return self._done >= ticket
+
+    def wait(self, ticket: int) -> None:
+        """Wait until work was done, or the queue was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._done >= ticket or self._closed)
+
+    def end(self, owner: object, stop: Callable[[int], None]) -> None:
+        """End what is being done for an owner, and wait for that."""
+        with self._changed:
+            while self._running is owner and self._thread is not None:
+                stop(self._thread.ident or 0)
+                self._changed.wait(_AGAIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._left or self._closed)
+                if self._closed:
+                    return
+                self._running, work = self._left.popleft()
+            work()
+            with self._changed:
+                self._running = None
+                self._done += 1
+                self._changed.notify_all()

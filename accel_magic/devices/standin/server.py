@@ -1,0 +1,196 @@
+"""Answers the stand-in driver: one thread for each of its connections, one device for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from accel_magic import local_socket
+from accel_magic.devices.sim.memory import GLOBAL
+from accel_magic.devices.standin import protocol
+from accel_magic.devices.standin.calls import Calls, Clock, greeting
+from accel_magic.devices.standin.client import Client
+from accel_magic.devices.standin.images import Images
+from accel_magic.devices.standin.protocol import Operation, Reply, Request
+from accel_magic.devices.standin.queue import Queue
+from accel_magic.kernel.attach import own_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from accel_magic.devices.sim import Device
+    from accel_magic.gpu.adapters import Observer
+
+NAME: Final = "native binary"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the device behaves besides what it computes; for tests of what is built on a driver.
+
+    Attributes:
+        clock_offset_ns: The device's clock minus CLOCK_MONOTONIC, when the server starts.
+        clock_drift: Nanoseconds that the device's clock gains in each of the host's.
+        most_bytes: A process gets "out of memory" for more than this; None: the device's memory.
+
+    """
+
+    clock_offset_ns: int = 0
+    clock_drift: float = 0.0
+    most_bytes: int | None = None
+
+
+class Server:
+    """A driver's other end, from `start` to `close`, or as a context manager.
+
+    Args:
+        device: Runs the kernels.
+        observer: Sees, and may change, every module that is loaded; hears of launches.
+        framework: How the observer is told who loads.
+        options: What tests ask for.
+
+    Attributes:
+        name: Of the socket, which `protocol.VARIABLE` tells the library.
+
+    """
+
+    def __init__(
+        self, device: Device, observer: Observer | None = None, framework: str = NAME, options: Options | None = None
+    ) -> None:
+        self.name = ""
+        self._device = device
+        self._images = Images()
+        self._queue = Queue()
+        chosen = options or Options()
+        clock = Clock(chosen.clock_offset_ns, chosen.clock_drift)
+        most = device.memory.size if chosen.most_bytes is None else chosen.most_bytes
+        self._calls = Calls(device, observer, framework, clock, most, self._images, self._queue)
+        self._numbers = itertools.count(1)
+        self._clients: dict[int, Client] = {}
+        self._connections: set[socket.socket] = set()
+        self._accepting: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._listening: socket.socket | None = None
+        self._lock = threading.Lock()
+
+    def known_cubin(self, cubin: bytes, ptx: str) -> None:
+        """Run this PTX where a program loads the cubin that an assembler made of it."""
+        self._images.know(cubin, ptx)
+
+    def start(self) -> None:
+        """Listen."""
+        self._listening, self.name = local_socket.listen(socket.SOCK_STREAM)
+        self._queue.start()
+        self._accepting = self._thread(self._accept, self._listening)
+
+    def close(self) -> None:
+        """End all connections, stop the kernel that runs, and give the memory of all processes back."""
+        listening, self._listening = self._listening, None
+        if listening is None or self._accepting is None:
+            return
+        _shut(listening)
+        self._accepting.join()  # no connection comes any more
+        listening.close()
+        for connection in list(self._connections):
+            _shut(connection)
+        self._queue.close(self._device.stop)
+        for thread in list(self._threads):
+            thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _thread(self, work: Callable[[socket.socket], None], connection: socket.socket) -> threading.Thread:
+        thread = own_threads.Thread(target=work, args=(connection,), name="accel_magic stand-in driver")
+        thread.start()
+        return thread
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            if local_socket.stranger(connection) is not None:
+                connection.close()
+                continue
+            self._connections.add(connection)
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._threads.append(self._thread(self._serve, connection))
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Answer one connection; the first one of a process ends with it."""
+        client: Client | None = None
+        first, tid = False, 0
+        try:
+            while (request := protocol.receive(connection)) is not None:
+                if request.operation is Operation.HELLO:
+                    client, first = self._greet(request)
+                    tid = request.numbers[2]
+                    if client is None:
+                        return
+                    protocol.send(connection, self._welcome(client, first))
+                elif client is None:
+                    return
+                else:
+                    protocol.send(connection, self._answer(client, request, tid))
+        except OSError:
+            pass  # the process ended while it was answered
+        finally:
+            self._connections.discard(connection)
+            connection.close()
+            if first and client is not None:
+                self._end(client)
+
+    def _greet(self, request: Request) -> tuple[Client | None, bool]:
+        """Find the process, and whether this is its first connection; None for a number that no process has."""
+        pid, number = request.numbers[:2]
+        with self._lock:
+            if number:
+                return self._clients.get(number), False
+            client = Client(next(self._numbers), 0 if pid == os.getpid() else pid)
+            self._clients[client.number] = client
+            return client, True
+
+    def _welcome(self, client: Client, first: bool) -> Reply:
+        if not first:
+            return Reply()
+        memory = self._device.memory
+        return Reply(
+            numbers=(client.number, GLOBAL, memory.size),
+            data=greeting(self._device.multiprocessors),
+            descriptor=memory.descriptor,
+        )
+
+    def _answer(self, client: Client, request: Request, tid: int) -> Reply:
+        try:
+            return self._calls.answer(client, request, tid)
+        finally:
+            if request.descriptor >= 0:
+                os.close(request.descriptor)
+
+    def _end(self, client: Client) -> None:
+        """Free what a process has left behind, after its kernels."""
+        client.gone = True
+        self._queue.end(client, self._device.stop)
+        with self._lock:
+            self._clients.pop(client.number, None)
+        self._calls.release(client)
+
+
+def _shut(connection: socket.socket) -> None:
+    """Wake whoever waits for it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

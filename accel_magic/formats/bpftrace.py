@@ -1,0 +1,245 @@
+"""What bpftrace prints: a line for each event, maps and histograms at the end; also such lines counted by `uniq -c`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accel_magic.formats import lines as fields
+from accel_magic.formats import messages, units
+from accel_magic.formats.bpftrace_maps import Maps, counted, read
+from accel_magic.formats.build import PROBE_TEXT, UNKNOWN, Found, Hits, of_bpftrace
+from accel_magic.formats.lines import FRACTION, column, extract, integers, labels, rest_of, text, texts, times, unknown
+from accel_magic.formats.messages import Messages
+from accel_magic.formats.units import NANOSECONDS, Units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+LINE: Final = (
+    r"^(?P<indent>[ \t]*)(?:\[?(?:(?P<day>\d{4}-\d\d-\d\d)[T \t])?(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+    rf"(?:[.,](?P<part>{FRACTION}))?\]?[:,]?[ \t]+|"
+    r"\[?(?P<sec>[0-8]?\d{1,18})(?:\."
+    rf"(?P<frac>{FRACTION}))?s?\]?[:,]?[ \t]+)?"
+    r"(?:(?P<comm>[^\s=@{}\"][^=@{}\"\n]{0,15}?)[ \t]+)?(?:(?P<tid>\d{1,9})[ \t]+)?"
+    rf"(?P<probe>{PROBE_TEXT})[:,]?(?:[ \t]+(?P<text>.*?))?\s*$"
+)
+"""An event: a probe's name, before it perhaps a time, a task's name and its number; behind it perhaps `key=value`s."""
+
+ATTACHED: Final = r"^Attach(?:ing|ed) \d+ probes?(?:\.\.\.)?\s*$"
+"""The line that bpftrace begins with."""
+
+FORMAT: Final = "bpftrace output"
+_HEADING: Final = r"^\s*(?:[=*#-]{2,}[^@\d]*|[^@\d]{1,80}:)\s*$"
+_UNIQ_REST: Final = r"^[ \t]*\d+[ \t]+(?:Attach(?:ing|ed) \d+ probes?(?:\.\.\.)?|\^C|Tracing.*)?\s*$"
+_UNIQ_WIDTHS: Final = (7, 4)
+"""How wide `uniq -c` makes its counts: GNU's and busybox's, BSD's."""
+
+_LARGEST_PID: Final = 1 << 22
+_MOST_SHARED: Final = 0.05
+"""Share of events with the time of the one before, above which a clock does not count ns."""
+_DAY_NS: Final = 86_400_000_000_000
+_OVERRIDE: Final = "a header such as TIME(ms), or accel_magic.open(path, units='ms'), gives another unit"
+
+
+def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
+    """Read the text that bpftrace prints; `given` are the units that the user names."""
+    rows, others = extract(blocks, LINE)
+    maps = read(column(others, "text"))
+    return found(rows, others, maps, given, understood=maps.lines)
+
+
+def found(
+    rows: pa.Table,
+    others: pa.Table,
+    maps: Maps,
+    given: Units,
+    *,
+    lost: int = 0,
+    malformed: int = 0,
+    understood: int = 0,
+) -> Found:
+    """Put events, maps and the lines between them together.
+
+    Args:
+        rows: Lines that name a probe, as `extract` gives them.
+        others: The other lines.
+        maps: What was printed of maps.
+        given: Units that the user names.
+        lost: Events that were reported lost elsewhere.
+        malformed: Lines that were not understood elsewhere.
+        understood: How many of the other lines are in the maps.
+
+    """
+    lines = column(others, "text")
+    headers = lines.filter(pc.match_substring_regex(lines, units.HEADER))
+    known = f"{_HEADING}|{units.HEADER}|{units.TITLE}"
+    clocks = units.of_headers(map(text, headers.to_pylist()))
+    if _counted_by_uniq(rows, given, clocks):
+        maps = _of_uniq(rows)
+        rows = rows.slice(0, 0)
+        known = f"{known}|{_UNIQ_REST}"
+        about: tuple[str, ...] = ("the number at the start of each line is taken as how often it was there (uniq -c)",)
+    else:
+        about = ()
+    hits, notes = _hits(rows, given, clocks) if len(rows) else (None, ())
+    printed = _printed(lines, known) if hits is None and not maps.names_probes else Messages()
+    rest = rest_of(others, known=known)
+    about = (*about, *notes, *printed.notes)
+    hits = hits or printed.hits
+    names = () if hits is None else hits.names
+    recorded = () if hits is None else np.bincount(hits.name, minlength=len(names))
+    lost += rest.lost
+    counts, bars, more = counted(maps, names, recorded, lost, given, others_count=printed.rates is not None)
+    return Found(
+        FORMAT,
+        hits,
+        counts,
+        bars,
+        printed.rates,
+        lost,
+        malformed + max(rest.malformed - understood - printed.lines, 0),
+        (*about, *more, *rest.notes),
+    )
+
+
+def _printed(lines: pa.Array, known: str) -> Messages:
+    """Read the lines that no map's and no heading's pattern takes."""
+    return messages.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
+
+
+def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> bool:
+    """Whether the number before each probe is a count that `uniq -c` made of lines.
+
+    It is right-aligned in the width that `uniq` has, and no line stands below one that is the same; after `sort` no
+    line is there twice.
+    """
+    if not len(rows) or clocks or units.TIME in given.named:
+        return False
+    digits, fraction, hour, indent = (
+        np.asarray(pc.binary_length(column(rows, name))) for name in ("sec", "frac", "hour", "indent")
+    )
+    if not digits.all() or fraction.any() or hour.any() or not indent.any():
+        return False
+    if not any((indent + digits == np.maximum(digits, width)).all() for width in _UNIQ_WIDTHS):
+        return False
+    numbers = integers(column(rows, "sec"), np.int64)
+    codes, different = labels(_counted_text(rows))
+    smallest = int(numbers.min())
+    once = len(different) == len(codes)
+    return smallest > 0 and (once or (smallest == 1 and bool((np.diff(codes) != 0).all())))
+
+
+def _counted_text(rows: pa.Table) -> pa.Array:
+    """What stands behind the number: probe, task, its number and the rest, with NULs between."""
+    parts = [pc.fill_null(column(rows, name), b"") for name in ("probe", "comm", "tid", "text")]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"\0", pa.binary()))
+
+
+def _of_uniq(rows: pa.Table) -> Maps:
+    """Counts as a map of lines."""
+    maps = Maps()
+    codes, different = labels(_counted_text(rows))
+    sums = np.zeros(len(different), np.int64)
+    np.add.at(sums, codes, integers(column(rows, "sec"), np.int64))
+    for line, count in zip(different, sums.tolist(), strict=True):
+        maps.put("", tuple(filter(None, line.split("\0"))), count)
+    return maps
+
+
+def _hits(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[Hits, tuple[str, ...]]:
+    codes, probes = labels(column(rows, "probe"))
+    time, notes = _times(rows, given, clocks)
+    tid = integers(column(rows, "tid"), np.int32)
+    if (tid != UNKNOWN).any():
+        notes = (*notes, "pid and tid are both the number that stands before the probe")
+    columns, left_out = fields.columns(column(rows, "text"), codes)
+    if left_out:
+        notes = (*notes, fields.about_left_out(left_out))
+    hits = Hits(
+        names=tuple(map(of_bpftrace, probes)),
+        name=codes,
+        time_ns=time,
+        pid=tid,
+        tid=tid,
+        cpu=unknown(len(rows), np.int16),
+        comm=texts(column(rows, "comm")),
+        columns=columns,
+    )
+    return hits, notes
+
+
+def _times(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times of the events in ns, None where they have none that can be relied on, and notes on them."""
+    has = {
+        name: np.asarray(pc.greater(pc.binary_length(column(rows, name)), 0))
+        for name in ("hour", "sec", "frac", "part")
+    }
+    stamped = has["hour"] | has["sec"]
+    if not stamped.any():
+        return None, ()
+    if not stamped.all() or (has["hour"].any() and has["sec"].any()):
+        return None, (f"{int(stamped.sum()):,} of {len(rows):,} events have a time: the order alone is used",)
+    if has["hour"].any():
+        return _clock(rows, has["part"])
+    return _numbers(rows, has["frac"], given, clocks)
+
+
+def _numbers(
+    rows: pa.Table, fraction: NDArray[np.bool_], given: Units, clocks: tuple[str, ...]
+) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times that are plain numbers, in the unit that is known or guessed."""
+    unit = given.named.get(units.TIME, "")
+    if not unit and len(clocks) > 1:
+        return None, (f"headers name several units of time ({', '.join(clocks)}): the order alone is used",)
+    unit = unit or next(iter(clocks), "") or given.general
+    if unit:
+        return _in_unit(rows, unit)
+    if fraction.all():
+        note = f"times are taken as seconds, since they have a fraction: {_OVERRIDE}"
+        return times(column(rows, "sec"), column(rows, "frac")), (note,)
+    numbers = integers(column(rows, "sec"), np.int64)
+    steps = np.diff(numbers)
+    if fraction.any() or int(numbers.max()) < _LARGEST_PID or int((steps < 0).sum()) > 0.4 * len(numbers):
+        why = "the numbers at the start of the lines are not times in ns"
+        return None, (f"{why}: the order alone is used; {_OVERRIDE}",)
+    shared = int((steps == 0).sum())
+    if shared > _MOST_SHARED * len(numbers):
+        why = f"{shared:,} of {len(numbers):,} events have the time of the one before"
+        return None, (f"{why}, so times are not in ns: the order alone is used; {_OVERRIDE}",)
+    return numbers, (f"times are taken as ns, the unit of nsecs: {_OVERRIDE}",)
+
+
+def _in_unit(rows: pa.Table, unit: str) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times whose unit is known."""
+    largest = int(integers(column(rows, "sec"), np.int64).max())
+    if largest >= (1 << 63) // NANOSECONDS[unit] - 1:
+        return None, (f"times of up to {largest:,} {unit} do not fit 64 bits of ns: the order alone is used",)
+    return times(column(rows, "sec"), column(rows, "frac"), NANOSECONDS[unit]), ()
+
+
+def _clock(rows: pa.Table, fraction: NDArray[np.bool_]) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Times of day. Those in whole seconds order nothing and measure nothing."""
+    if not fraction.all():
+        first, last = (
+            ":".join(column(rows, name)[row].as_py().decode() for name in ("hour", "minute", "second"))
+            for row in (0, -1)
+        )
+        return None, (f"its times are whole seconds ({first} to {last}), too coarse to use: the order alone is used",)
+    hour, minute = (integers(column(rows, name), np.int64) for name in ("hour", "minute"))
+    seconds = times(column(rows, "second"), column(rows, "part"))
+    time = (hour * 60 + minute) * 60_000_000_000 + seconds
+    days, names = labels(column(rows, "day"))
+    if len(names) > 1 or (names and names[0]):
+        try:
+            dates = np.array([np.datetime64(name, "D").astype(np.int64) for name in names], np.int64)
+        except ValueError:
+            return None, ("its dates are none: the order alone is used",)
+        return time + dates[days] * _DAY_NS, ()
+    midnights = np.concatenate([[0], np.cumsum(np.diff(time) < -_DAY_NS // 2)])
+    return time + midnights * _DAY_NS, ()

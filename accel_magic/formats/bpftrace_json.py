@@ -1,0 +1,98 @@
+"""Output of `bpftrace -f json`: one JSON object per line, with the same text and maps inside."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic.formats import bpftrace
+from accel_magic.formats.bpftrace_maps import Bar, Maps, read
+from accel_magic.formats.lines import column, extract, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from accel_magic.formats.build import Found
+    from accel_magic.formats.units import Units
+
+LINE: Final = r'^\s*\{\s*"type"\s*:\s*"[a-z_]+"\s*,.*\}\s*$'
+_TEXT: Final = frozenset({"printf", "time", "cat", "system", "join"})
+_PIECE: Final = 10_000
+_LARGEST: Final = 1 << 62
+
+
+def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
+    """Read the objects; lines of other kinds are counted as not understood. `given` are units that the user names."""
+    printed, maps, tally, title = [], Maps(), {"lost": 0, "malformed": 0}, ""
+    for lines in blocks:
+        for entry in _objects(lines, tally):
+            above, title = title, ""
+            kind, data = entry.get("type"), entry.get("data")
+            if kind in _TEXT and isinstance(data, str):
+                printed.append(data)
+                title = data.strip().rpartition("\n")[2]
+            elif kind == "lost_events" and isinstance(data, dict) and _is_count(data.get("events")):
+                tally["lost"] += data["events"]
+            elif isinstance(data, dict) and kind in ("map", "hist", "lhist", "stats"):
+                for name, value in data.items():
+                    _put(maps, name.lstrip("@"), (), value, above)
+            elif kind != "attached_probes":
+                tally["malformed"] += 1
+    text = "".join(printed).encode("utf-8", "replace")
+    rows, others = extract([split(text)] if text else [], bpftrace.LINE)
+    understood = read(column(others, "text")).lines
+    return bpftrace.found(
+        rows, others, maps, given, lost=tally["lost"], malformed=tally["malformed"], understood=understood
+    )
+
+
+def _objects(lines: pa.BinaryArray, tally: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a block; many lines are parsed in one go, and one by one where that fails."""
+    for start in range(0, len(lines), _PIECE):
+        piece = [line for line in lines.slice(start, _PIECE).to_pylist() if line.strip()]
+        try:
+            entries = json.loads(b"[" + b",".join(piece) + b"]")
+        except (ValueError, RecursionError):
+            entries = [_object(line) for line in piece]
+        for entry in entries:
+            if isinstance(entry, dict):
+                yield entry
+            else:
+                tally["malformed"] += 1
+
+
+def _object(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _put(maps: Maps, name: str, key: tuple[str, ...], value: Any, title: str) -> None:
+    """Add a map's value: a number, a histogram's bars, or the values below a key; `title` is the line above it."""
+    if _is_count(value):
+        maps.put(name, key, value)
+    elif isinstance(value, list) and all(isinstance(bar, dict) and _is_count(bar.get("count")) for bar in value):
+        bars = [bar for entry in value if (bar := _bar(entry)) is not None]
+        if bars:
+            maps.draw(name, key, bars, title)
+    elif isinstance(value, dict) and not {"count", "average", "total"} <= set(value):
+        for part, inner in value.items():
+            _put(maps, name, (*key, *(piece.strip() for piece in part.split(","))), inner, title)
+    else:
+        maps.others[name] += 1
+
+
+def _bar(entry: dict[str, Any]) -> Bar | None:
+    """`max` is the largest value in the bucket; the outermost buckets have one end only."""
+    low, high = entry.get("min", -1), entry.get("max")
+    ends = [end for end in (low, high) if end is not None]
+    if any(type(end) is not int or abs(end) > _LARGEST for end in ends):
+        return None
+    return low, None if high is None else high + 1, entry["count"]
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _LARGEST

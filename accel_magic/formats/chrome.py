@@ -1,0 +1,408 @@
+"""Profiles as Chrome's JSON: trace events are written for ui.perfetto.dev, CPU profiles of three kinds are read.
+
+ui.perfetto.dev draws slices and passes over the sections `stackFrames` and `samples` of a trace, so stacks are written
+as slices: each frame for as long as neighbouring samples have it. What is read are samples only: V8's CPU profiles
+(`.cpuprofile`), the same in pieces within a trace (`ProfileChunk`), and `stackFrames` with `samples`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.analysis.nesting import lanes
+from accel_magic.errors import ResultError
+from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
+from accel_magic.recording.files import destination, replacing
+from accel_magic.recording.profile import NO_TIME, Frame, Kind, ProfileBuilder, State, label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from accel_magic.recording.profile import Profile
+
+
+ORIGIN: Final = "Chrome CPU profile"
+_PIECE: Final = 1 << 12
+_PROCESS: Final = 1
+"""All threads are of one process; Perfetto takes 0 for the kernel's idle tasks."""
+_LANES: Final = 1 << 23
+"""Number of the first track that is no thread's: Linux gives no thread a number this high."""
+_MOST: Final = 2.0**62
+_ROOT: Final = "(root)"
+_IDLE: Final = "(idle)"
+_NOWHERE: Final = {"": "(anonymous)"}
+
+
+def write(profile: Profile, path: str | Path) -> Path:
+    """Write the stacks of a timed profile as slices, a track per thread and per lane of accelerators.
+
+    Times are microseconds since the start, to the nanosecond. Slices that were made of samples are no exact calls: the
+    file says what made them.
+
+    Raises:
+        ResultError: The samples have no times.
+        RecordingError: The place cannot be written to.
+
+    """
+    if not profile.timed:
+        raise ResultError(
+            "no times to export",
+            why=f"{profile.origin or 'this profile'} has samples without times",
+            fix="to_folded() and to_speedscope() need none",
+            code="result.no-times",
+        )
+    target = destination(path)
+    about = {**profile.machine, "started": profile.started, "origin": profile.origin}
+    about["notes"] = "; ".join((*profile.banners, *profile.notes))
+    heads = [
+        f',\n{{"name":{json.dumps(label(frame))},"cat":"{frame.kind.name.lower()}","ph":' for frame in profile.frames
+    ]
+    with replacing(target) as file:
+        file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
+        file.write(_named("process_name", profile.origin or target.stem, _PROCESS)[2:].encode("ascii"))
+        numbers = count(_LANES)
+        for track in tracks(profile):
+            number_ = track.tid if track.lane < 0 and track.tid else next(numbers)
+            file.write(_named("thread_name", _title(profile, track), number_).encode("ascii"))
+            file.writelines(_slices(profile, track, number_, heads))
+        file.write(b"\n]}\n")
+    return target
+
+
+def _slices(profile: Profile, track: Track, number_: int, heads: list[str]) -> Iterator[bytes]:
+    """Begins and ends: where a reader adds up a begin and a length, it may be later than what begins then.
+
+    Both have the name: some readers tell by it which begin an end is of.
+    """
+    frames = profile.node_frames.tolist()
+    marks = (f'"E","pid":{_PROCESS},"tid":{number_},"ts":', f'"B","pid":{_PROCESS},"tid":{number_},"ts":')
+    found = edges(profile, track)
+    while piece := [
+        f"{heads[frames[node]]}{marks[begins]}{time_ns // 1000}.{time_ns % 1000:03d}}}"
+        for begins, time_ns, node in islice(found, _PIECE)
+    ]:
+        yield "".join(piece).encode("ascii")
+
+
+def _named(what: str, name: str, number_: int) -> str:
+    entry = {"name": what, "ph": "M", "pid": _PROCESS, "tid": number_, "args": {"name": name}}
+    return f",\n{json.dumps(entry)}"
+
+
+def _title(profile: Profile, track: Track) -> str:
+    root = int(track.stack[0])
+    while profile.parents[root] >= 0:
+        root = int(profile.parents[root])
+    frame = profile.frames[profile.node_frames[root]]
+    name = frame.name if frame.kind == Kind.THREAD else f"thread {track.tid}" if track.tid else "all threads"
+    return name if track.lane < 0 else f"accelerator for {name}, lane {track.lane}"
+
+
+def read(path: Path) -> Profile:
+    """Read a CPU profile of V8's or the samples of a trace.
+
+    Raises:
+        RecordingError: It is no JSON, contradicts the format, or holds no samples; with the place.
+
+    """
+    data = load(path)
+    with reading(path, "CPU profile"):
+        if type(data) is dict and "nodes" in data:
+            return _cpu_profile(data)
+        if type(data) is dict and "samples" in data:
+            return _sections(data)
+        events = data if type(data) is list else part(data, "traceEvents", list, "")
+        return _chunks(events)
+
+
+@dataclass
+class _Thread:
+    """A CPU profile, whole or as far as its pieces were read; times in microseconds."""
+
+    start: float
+    end: float = 0.0
+    tid: int = 0
+    calls: dict[int, Any] = field(default_factory=dict)
+    """What each node calls, by the node's id."""
+    parents: dict[int, int] = field(default_factory=dict)
+    samples: list[Any] = field(default_factory=list)
+    deltas: list[Any] = field(default_factory=list)
+
+
+def _cpu_profile(data: dict[str, Any]) -> Profile:
+    start = number(data.get("startTime", 0), "startTime")
+    thread = _Thread(start, number(data.get("endTime", 0), "endTime"))
+    nodes = part(data, "nodes", list, "")
+    hits: dict[int, int] = {}
+    for place, node in enumerate(nodes):
+        identity = _node(thread, node, f"nodes[{place}]")
+        hits[identity] = part(node, "hitCount", int, f"nodes[{place}]", 0)
+        for child in part(node, "children", list, f"nodes[{place}]", []):
+            thread.parents[part({"child": child}, "child", int, f"nodes[{place}].children")] = identity
+    thread.samples = part(data, "samples", list, "", [])
+    thread.deltas = part(data, "timeDeltas", list, "", [])
+    builder = ProfileBuilder()
+    if thread.samples:
+        return builder.build(unit="ns", origin=ORIGIN, duration_ns=_add(builder, thread, thread.start, ""))
+    stacks = _Stacks(builder, thread)
+    for identity, hit in hits.items():
+        if hit > 0 and (node_ := stacks.of(identity, "nodes")) >= 0:
+            builder.add(node_, hit)
+    return builder.build(origin=ORIGIN)
+
+
+def _chunks(events: list[Any]) -> Profile:
+    threads: dict[tuple[Any, Any], _Thread] = {}
+    for row, event in enumerate(events):
+        if type(event) is not dict or event.get("ph") != "P" or event.get("name") not in ("Profile", "ProfileChunk"):
+            continue
+        place = f"traceEvents[{row}].args.data"
+        data = part(part(event, "args", dict, f"traceEvents[{row}]"), "data", dict, f"traceEvents[{row}].args")
+        thread = threads.setdefault((str(event.get("pid")), str(event.get("id"))), _Thread(0.0))
+        if event["name"] == "Profile":
+            thread.start = number(data.get("startTime", 0), f"{place}.startTime")
+            thread.tid = part(event, "tid", int, f"traceEvents[{row}]", 0)
+            continue
+        profile = part(data, "cpuProfile", dict, place, {})
+        for number_, node in enumerate(part(profile, "nodes", list, place, [])):
+            identity = _node(thread, node, f"{place}.cpuProfile.nodes[{number_}]")
+            if "parent" in node:
+                thread.parents[identity] = part(node, "parent", int, f"{place}.cpuProfile.nodes[{number_}]")
+        thread.samples += part(profile, "samples", list, place, [])
+        thread.deltas += part(data, "timeDeltas", list, place, [])
+    threads = {key: thread for key, thread in threads.items() if thread.samples}
+    if not threads:
+        raise PlaceError("traceEvents", "hold no samples; slices are no profile")
+    builder = ProfileBuilder()
+    begin = min(thread.start for thread in threads.values())
+    lengths = [_add(builder, thread, begin, f"profile {key[1]}: ") for key, thread in threads.items()]
+    return builder.build(unit="ns", origin=ORIGIN, duration_ns=max(lengths))
+
+
+def _node(thread: _Thread, node: Any, place: str) -> int:
+    identity = part(node, "id", int, place)
+    thread.calls[identity] = part(node, "callFrame", dict, place)
+    return identity
+
+
+class _Stacks:
+    """Stacks of a thread's nodes in a builder."""
+
+    def __init__(self, builder: ProfileBuilder, thread: _Thread) -> None:
+        self._builder = builder
+        self._thread = thread
+        self._known: dict[int, int] = {}
+
+    def of(self, identity: Any, place: str) -> int:
+        """Stack of a node; -1 of the root, which stands for nothing."""
+        path = []
+        seen: set[Any] = set()
+        while True:
+            if type(identity) is not int or identity not in self._thread.calls or identity in seen:
+                raise PlaceError(place, f"names the node {identity!r:.40}, which is not there")
+            if identity in self._known:
+                break
+            seen.add(identity)
+            path.append(identity)
+            if identity not in self._thread.parents:
+                break
+            identity = self._thread.parents[identity]
+        stack = self._known.get(identity, -1)
+        for each in reversed(path):
+            frame = _v8_frame(self._thread.calls[each], f"node {each}")
+            stack = stack if frame.name == _ROOT else self._builder.node(self._builder.frame(*frame), stack)
+            self._known[each] = stack
+        return stack
+
+
+def _v8_frame(call: Any, place: str) -> Frame:
+    name = part(call, "functionName", str, place, "")
+    if name == _IDLE:
+        return Frame("idle", Kind.WAIT)
+    # Lines count from 0, and -1 is none.
+    line = line_number(part(call, "lineNumber", int, place, -1) + 1, f"{place}.lineNumber")
+    return Frame(_NOWHERE.get(name, name), Kind.OTHER, part(call, "url", str, place, ""), line)
+
+
+def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> int:
+    """Add a thread's samples, each as long as until the next; return when the last one ended, in ns since `begin`."""
+    if len(thread.samples) != len(thread.deltas):
+        raise PlaceError(f"{place}timeDeltas", f"are {len(thread.deltas)} for {len(thread.samples)} samples")
+    deltas = [number(each, f"{place}timeDeltas[{row}]") for row, each in enumerate(thread.deltas)]
+    # Times may go back a little: V8 writes samples as they come in.
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = np.rint((thread.start - begin + np.cumsum(np.array(deltas, np.float64))) * 1000)
+    ended = (thread.end - begin) * 1000
+    if not (np.abs(exact) < _MOST).all() or not ended < _MOST:
+        raise PlaceError(f"{place}timeDeltas", "add up to more than 2^62 ns")
+    times = np.maximum(exact.astype(np.int64), 0)
+    order = np.argsort(times, kind="stable")
+    last = max(int(times[order[-1]]), round(ended))
+    lengths = np.diff(times[order], append=last)
+    stacks = _Stacks(builder, thread)
+    for row, length in zip(order.tolist(), lengths.tolist(), strict=True):
+        where = f"{place}samples[{row}]"
+        stack = stacks.of(thread.samples[row], where)
+        waits = thread.calls[thread.samples[row]].get("functionName") == _IDLE
+        state = State.OFF_CPU if waits else State.CPU
+        stack = stack if stack >= 0 else builder.node(builder.frame("idle", Kind.WAIT))
+        builder.add(stack, length, time_ns=int(times[row]), tid=thread.tid, state=state)
+    return last
+
+
+def _sections(data: dict[str, Any]) -> Profile:
+    """Sections `stackFrames` (frames by id, each with its parent's) and `samples`."""
+    frames = part(data, "stackFrames", dict, "")
+    samples = part(data, "samples", list, "")
+    builder = ProfileBuilder()
+    known: dict[str, int] = {}
+    rows = []
+    for row, sample in enumerate(samples):
+        place = f"samples[{row}]"
+        stack = _section(builder, frames, known, str(part(sample, "sf", object, place)), f"{place}.sf")
+        tid = _whole(sample.get("tid", 0), f"{place}.tid")
+        weight = _whole(sample.get("weight", 1), f"{place}.weight")
+        if weight < 0 or not 0 <= tid < 1 << 31:
+            raise PlaceError(place, "has a negative weight or a thread that is none")
+        time = None if sample.get("ts") is None else _time(sample["ts"], f"{place}.ts")
+        rows.append((stack, weight, time, tid))
+    times = [time for _, _, time, _ in rows if time is not None]
+    begin = min(times, default=0)
+    for stack, weight, time, tid in rows:
+        builder.add(stack, weight, time_ns=NO_TIME if time is None else time - begin, tid=tid)
+    return builder.build(origin=ORIGIN, duration_ns=max(times, default=0) - begin)
+
+
+def _section(builder: ProfileBuilder, frames: dict[str, Any], known: dict[str, int], name: str, place: str) -> int:
+    path: dict[str, None] = {}
+    while name not in known:
+        if name not in frames or name in path:
+            raise PlaceError(place, f"names the frame {name!r:.40}, which is not there")
+        path[name] = None
+        above = frames[name].get("parent") if type(frames[name]) is dict else None
+        if above is None:
+            break
+        name = str(above)
+    stack = known.get(name, -1)
+    for each in reversed(path):
+        frame = builder.frame(part(frames[each], "name", str, f"stackFrames.{each}"), Kind.OTHER)
+        stack = known[each] = builder.node(frame, stack)
+    return stack
+
+
+def _whole(value: Any, place: str) -> int:
+    """Whole numbers, also those written as texts."""
+    if type(value) is str and value.isdecimal():
+        return int(value)
+    return index(value, 1 << 62, place)
+
+
+def _time(value: Any, place: str) -> int:
+    """Give ns of microseconds, which some write as texts."""
+    try:
+        return round(number(float(value) if type(value) is str else value, place) * 1000)
+    except ValueError as error:
+        raise PlaceError(place, f"is no time: {value!r:.40}") from error
+
+
+@dataclass(frozen=True)
+class Track:
+    """Samples that follow each other without overlap: those of a thread, or a lane of what ran for it.
+
+    Attributes:
+        tid: Thread; 0 where not known.
+        lane: -1 for what the thread itself did; else number of the lane of what an accelerator did for it.
+        stack: (n,) int32, each sample's stack.
+        begin: (n,) int64 ns, ascending.
+        end: (n,) int64 ns, at most where the next begins.
+
+    """
+
+    tid: int
+    lane: int
+    stack: NDArray[np.int32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def tracks(profile: Profile) -> Iterator[Track]:
+    """Lay the samples of a timed profile out in time.
+
+    A weight in ns is the sample's length, cut off where the thread's next sample begins. A weight in another unit has
+    no length: samples of one moment share the time until the next one, in proportion to their weights; the last ones
+    last as long as it usually takes. What an accelerator did may overlap; it has lanes of its own.
+    """
+    samples = profile.samples
+    remote = samples.state == State.ACCELERATOR
+    for tid in np.unique(samples.tid).tolist():
+        for lane, rows in ((-1, ~remote), (0, remote)):
+            chosen = np.flatnonzero((samples.tid == tid) & rows)
+            if not len(chosen):
+                continue
+            begin = samples.time_ns[chosen]
+            if profile.unit == "ns" and lane == 0:
+                yield from _in_lanes(tid, samples.stack[chosen], begin, begin + samples.weight[chosen])
+                continue
+            begin, end = _lengths(begin, samples.weight[chosen], exact=profile.unit == "ns")
+            yield Track(tid, lane, samples.stack[chosen], begin, end)
+
+
+def _in_lanes(tid: int, stack: NDArray[np.int32], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[Track]:
+    given = lanes(begin, end)
+    for lane in np.unique(given).tolist():
+        rows = np.flatnonzero(given == lane)
+        yield Track(tid, lane, stack[rows], begin[rows], end[rows])
+
+
+def _lengths(
+    times: NDArray[np.int64], weights: NDArray[np.int64], *, exact: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When each sample begins and ends."""
+    moments, first, inverse = np.unique(times, return_index=True, return_inverse=True)
+    gaps = np.diff(moments)
+    usual = int(np.median(gaps)) if len(gaps) else 1_000_000
+    room = np.append(gaps, np.iinfo(np.int64).max if exact else usual)[inverse]
+    before = np.concatenate([[0], np.cumsum(weights)])
+    offset = before[:-1] - before[first][inverse]  # weight of the same moment that came earlier
+    if exact:
+        begin = times + np.minimum(offset, room)
+        return begin, np.minimum(times + np.minimum(offset + weights, room), np.iinfo(np.int64).max)
+    of_moment = np.maximum(np.bincount(inverse, weights), 1)[inverse]
+    begin = times + (room * (offset / of_moment)).astype(np.int64)
+    return begin, times + (room * ((offset + weights) / of_moment)).astype(np.int64)
+
+
+def edges(profile: Profile, track: Track) -> Iterator[tuple[bool, int, int]]:
+    """Yield begins (True) and ends of a track's slices in order, each with its time in ns and its node.
+
+    What neighbours have in common is one slice; a sample of no length is none.
+    """
+    paths: dict[int, list[int]] = {}
+    under_way: list[int] = []
+    ended = 0
+    for stack, begin, end in zip(track.stack.tolist(), track.begin.tolist(), track.end.tolist(), strict=True):
+        if end <= begin:
+            continue
+        if stack not in paths:
+            paths[stack] = profile.nodes(stack)
+        path = paths[stack]
+        kept = _common(path, under_way) if ended == begin else 0
+        yield from ((False, ended, node) for node in reversed(under_way[kept:]))
+        yield from ((True, begin, node) for node in path[kept:])
+        under_way, ended = path, end
+    yield from ((False, ended, node) for node in reversed(under_way))
+
+
+def _common(path: list[int], other: list[int]) -> int:
+    """How many nodes from the root on are the same."""
+    return next(
+        (depth for depth, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other))
+    )

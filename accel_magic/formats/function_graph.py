@@ -1,0 +1,226 @@
+"""Calls as the function_graph tracer draws them: `name() {` and its `}`, or `name();` with the duration before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accel_magic.formats import lines as fields
+from accel_magic.formats.build import UNKNOWN, Found, Hits, Name, of_event, of_function
+from accel_magic.formats.lines import (
+    FRACTION,
+    SECONDS,
+    Rest,
+    column,
+    extract,
+    groups_of,
+    integers,
+    labels,
+    rest_of,
+    texts,
+    times,
+    unknown,
+)
+from accel_magic.recording.recording import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+MEASURED: Final = r"(?:[+!#*@$][ \t]*)?(?:(?P<us>\d{1,12})(?:\.(?P<part>\d{1,3}))? us)?[ \t]*\|(?P<call>.*?)"
+"""A duration, if there is one, and the call: what trace-cmd prints behind `funcgraph_entry:` too."""
+
+LINE: Final = (
+    rf"^[ \t]*(?:(?P<sec>{SECONDS})\.(?P<frac>{FRACTION})[ \t]+\|[ \t]+)?(?P<cpu>\d{{1,4}})\)[ \t]*"
+    r"(?:(?P<comm>\S[^|]*?)-(?P<tid>\d{1,9})[ \t]+\|)?(?:[ \t]*[^|\d\s+!#*@$][^|]*\|)?[ \t]*" + MEASURED + r"\s*$"
+)
+"""A line of the trace file under function_graph, with or without the columns TIME and TASK/PID."""
+
+_CALL: Final = (
+    r"^(?P<indent>[ \t]*)(?:(?P<close>\})|(?P<name>[A-Za-z_0-9.$]+)(?:[ \t]\[(?P<module>[\w.-]+)\])?\(.*?\)"
+    r"(?:;|[ \t](?P<open>\{))|/\*[ \t](?P<event>[A-Za-z_]\w*):[ \t]*(?P<text>.*?)[ \t]*\*/)"
+    r"(?:[ \t]*/\*(?P<comment>.*)\*/)?[ \t]*$"
+)
+_RETVAL: Final = r"(?:\bret(?:val)?[ \t]*=|=)[ \t]*(?:0x(?P<hex>[0-9a-fA-F]{1,16})|(?P<number>-?\d{1,18}))\b"
+_ARROW: Final = r"^[ \t]*(?:=+>|<=+)[ \t]*\|?[ \t]*$"
+_BETWEEN: Final = r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*\d{1,4}\)[^|]*(?:\|[^|]*)?(?:=+>|<=+)[ \t]*\|?\s*$"
+"""Where an interrupt begins and ends."""
+_SWITCH: Final = (
+    r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*(?P<cpu>\d{1,4})\)[ \t]*(?P<old_comm>\S.*?)-(?P<old_tid>\d{1,9})[ \t]+=>"
+    r"[ \t]+(?P<comm>\S.*?)-(?P<tid>\d{1,9})\s*$"
+)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What the drawn calls are. All arrays have the shape (lines,).
+
+    `kept` bool: the line is an event (not the end of a call, nor malformed); `malformed` bool; `names` and `name` as
+    in `Hits`; `duration_ns` int64; `retval` or None; `text`: the fields of trace events drawn among the calls.
+    """
+
+    kept: NDArray[np.bool_]
+    malformed: NDArray[np.bool_]
+    names: tuple[Name, ...]
+    name: NDArray[np.int32]
+    duration_ns: NDArray[np.int64]
+    retval: Column | None
+    text: pa.Array
+
+
+def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
+    """Read the trace file of the function_graph tracer."""
+    rows, others = extract(blocks, LINE)
+    rest = rest_of(others, known=f"{_SWITCH}|{_BETWEEN}")
+    tid, comm = _tasks(rows, others)
+    cpu = integers(column(rows, "cpu"), np.int16)
+    stamped = np.asarray(pc.greater(pc.binary_length(column(rows, "sec")), 0))
+    timed = bool(len(rows)) and bool(stamped.all())
+    time = times(column(rows, "sec"), column(rows, "frac")) if timed else None
+    calls = drawn(column(rows, "call"), durations(column(rows, "us"), column(rows, "part")), tid, cpu)
+    hits = Hits(
+        names=calls.names,
+        name=calls.name,
+        time_ns=time,
+        pid=tid,
+        tid=tid,
+        cpu=cpu,
+        comm=comm,
+        duration_ns=calls.duration_ns,
+        columns={} if calls.retval is None else {"retval": calls.retval},
+    ).rows(calls.kept)
+    more, left_out = fields.columns(calls.text.filter(pa.array(calls.kept)), hits.name)
+    hits = replace(hits, columns={**hits.columns, **more})
+    rest = replace(rest, malformed=rest.malformed + int(calls.malformed.sum()))
+    return found("ftrace function_graph output", hits, rest, left_out)
+
+
+def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes: tuple[str, ...] = ()) -> Found:
+    """Put together what ftrace's formats share."""
+    if len(hits) and (hits.pid == hits.tid).all() and (hits.tid != UNKNOWN).any():
+        notes = (*notes, "pid is the thread's id: this output does not name processes")
+    if left_out:
+        notes = (*notes, fields.about_left_out(left_out))
+    return Found(
+        format_, hits, lost=rest.lost, malformed=rest.malformed, notes=(*notes, *rest.notes), machine=rest.machine
+    )
+
+
+def durations(us: pa.Array, part: pa.Array) -> NDArray[np.int64]:
+    """Printed microseconds to ns, UNKNOWN where none are printed."""
+    there = np.asarray(pc.fill_null(pc.greater(pc.binary_length(us), 0), False))
+    thousandths = integers(pc.utf8_rpad(part.cast(pa.string()), 3, "0"), np.int64, 0)
+    return np.where(there, integers(us, np.int64, 0) * 1000 + thousandths, UNKNOWN)
+
+
+def drawn(
+    calls: pa.Array,
+    duration_ns: NDArray[np.int64],
+    tid: NDArray[np.int32],
+    cpu: NDArray[np.int16],
+) -> Calls:
+    """Read the calls of all lines and give each its duration, which is printed where it ends."""
+    valid, groups = groups_of(calls, _CALL)
+    closes, opens, events = (_has(groups[name]) for name in ("close", "open", "event"))
+    arrows = np.asarray(pc.fill_null(pc.match_substring_regex(calls, _ARROW), False))
+    depth = np.asarray(pc.fill_null(pc.binary_length(groups["indent"]), 0)).astype(np.int64)
+    # The idle tasks of all CPUs have the number 0; what runs on a CPU stands for a task that is not named.
+    thread = np.where(tid > 0, tid.astype(np.int64), -1 - cpu.astype(np.int64))
+    opened, closed = _pairs(thread, depth, opens, closes)
+    duration = duration_ns.copy()
+    duration[closes | events] = UNKNOWN
+    duration[opened] = duration_ns[closed]
+    names, name = _names(groups, valid & ~closes, events)
+    return Calls(
+        kept=valid & ~closes,
+        malformed=~valid & ~arrows,
+        names=names,
+        name=name,
+        duration_ns=duration,
+        retval=_retval(groups["comment"], opened, closed),
+        text=pc.if_else(pa.array(events), groups["text"], pa.scalar(None, pa.binary())),
+    )
+
+
+def _has(group: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(pc.greater(pc.binary_length(group), 0), False))
+
+
+def _pairs(
+    thread: NDArray[np.int64], depth: NDArray[np.int64], opens: NDArray[np.bool_], closes: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Lines where calls begin and where they end: of one thread and depth, an end belongs to the beginning before."""
+    rows = np.flatnonzero(opens | closes)
+    rows = rows[np.lexsort((rows, depth[rows], thread[rows]))]
+    first, second = rows[:-1], rows[1:]
+    paired = opens[first] & closes[second] & (thread[first] == thread[second]) & (depth[first] == depth[second])
+    return first[paired], second[paired]
+
+
+def _names(
+    groups: dict[str, Any], kept: NDArray[np.bool_], events: NDArray[np.bool_]
+) -> tuple[tuple[Name, ...], NDArray[np.int32]]:
+    functions = pc.binary_join_element_wise(
+        pc.fill_null(groups["name"], b""), pc.fill_null(groups["module"], b""), pa.scalar(b"\0", pa.binary())
+    )
+    codes, known = labels(functions)
+    event_codes, event_names = labels(groups["event"])
+    names = (
+        *(of_function(*name.split("\0", 1), latency=True) for name in known),
+        *(of_event(name) for name in event_names),
+    )
+    return names, np.where(kept, np.where(events, event_codes + len(known), codes), 0).astype(np.int32)
+
+
+def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.intp]) -> Column | None:
+    """Return values that funcgraph-retval prints, on the line where the call begins."""
+    found = pc.extract_regex(comments, _RETVAL)
+    valid = np.asarray(found.is_valid())
+    if not valid.any():
+        return None
+    coded = comments.filter(pa.array(valid)).dictionary_encode()
+    unique = pc.extract_regex(coded.dictionary, _RETVAL).to_pylist()
+    read = [int(one["hex"], 16) if one["hex"] else int(one["number"]) for one in unique]
+    signed = np.array([number - (1 << 64) if number >= 1 << 63 else number for number in read], np.int64)
+    values = np.zeros(len(valid), np.int64)
+    values[valid] = signed[np.asarray(coded.indices)]
+    values[opened], valid[opened] = values[closed], valid[closed]
+    return Column(values, valid)
+
+
+def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column]:
+    """Thread and task of each line: from its own column, or from the lines that tell of a switch on its CPU."""
+    valid, groups = groups_of(column(others, "text"), _SWITCH)
+    own = _has(column(rows, "tid"))
+    if own.any() or not valid.any():
+        comm = texts(column(rows, "comm")) if own.any() else Column(unknown(len(rows), np.int32), categories=())
+        return integers(column(rows, "tid"), np.int32), comm
+    kept = pa.array(np.flatnonzero(valid))
+    chosen = {name: group.take(kept) for name, group in groups.items()}
+    return _switched(rows, chosen, np.asarray(column(others, "line"))[np.asarray(kept)])
+
+
+def _switched(
+    rows: pa.Table, switches: dict[str, pa.Array], lines: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], Column]:
+    """Thread and task of each line, by the last switch on its CPU; before the first, the task switched from."""
+    cpus = integers(switches["cpu"], np.int64)
+    order = np.lexsort((lines, cpus))
+    keys = (cpus << 40 | lines)[order]
+    asked = integers(column(rows, "cpu"), np.int64) << 40 | np.asarray(column(rows, "line"))
+    last = np.searchsorted(keys, asked, side="right") - 1
+    following = np.minimum(last + 1, len(keys) - 1)
+    after = (last >= 0) & (keys[last] >> 40 == asked >> 40)
+    before = ~after & (keys[following] >> 40 == asked >> 40)
+    codes, names = labels(pa.concat_arrays([switches["comm"], switches["old_comm"]]))
+    numbers = np.concatenate([integers(switches[name], np.int32) for name in ("tid", "old_tid")])
+    # Whom a switch is to stands in the first half of these, whom it is from in the second.
+    place = np.where(after, order[last], order[following] + len(order))
+    known = after | before
+    comm = np.where(known, codes[place], -1).astype(np.int32)
+    return np.where(known, numbers[place], UNKNOWN).astype(np.int32), Column(comm, categories=names)

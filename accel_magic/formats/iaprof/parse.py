@@ -1,0 +1,366 @@
+"""Reading the output of intel/iaprof, block by block.
+
+`eustall` lines, nearly all of a long profile, are read in bulk; the few others one by one, in their order. What each
+row belongs to follows from the line numbers of both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from accel_magic.errors import RecordingError
+from accel_magic.formats.iaprof import lines
+from accel_magic.formats.iaprof import lines as bulk
+from accel_magic.formats.iaprof.lines import Damage
+from accel_magic.recording.iaprof import REASONS, IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls, by_appearance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import BinaryIO, TextIO
+
+    from numpy.typing import NDArray
+
+    from accel_magic.formats.iaprof.lines import KernelLine
+
+
+Errors = Literal["strict", "skip"]
+
+BLOCK: Final = 4 << 20
+_LONGEST_LINE: Final = 16 << 20
+_NO_KERNEL, _KERNEL_DROPPED = -1, -2
+"""Instead of a run: no `kernel` line in this interval yet; the last one was dropped, or may have been."""
+_FIX: Final = (
+    "record again, or leave damaged lines out and have them counted: "
+    'accel_magic.formats.iaprof.open_profile(path, errors="skip")'
+)
+
+
+def read(source: str | Path | BinaryIO | TextIO, errors: Errors = "strict") -> IaprofProfile:
+    r"""Read an iaprof profile.
+
+    What counts as damage: an unknown tag or metric, a wrong number of fields, what is no number or too large a one, a
+    text's id that is not defined (or twice, with different texts), samples with no kernel, data with no interval,
+    intervals that go back, a last line without its end. Lines may end in `\r\n`. A text's bytes that are not UTF-8 are
+    kept as `\xNN`, and counted in a note: the kernel cuts the names of processes at 15 bytes.
+
+    Args:
+        source: Path, or a stream.
+        errors: `strict`: the first damaged line ends the reading. `skip`: damaged lines are left out and counted, and
+            with them what cannot be attributed without them.
+
+    Raises:
+        RecordingError: It cannot be read, is empty, or is damaged (strict); with the line's number.
+        ValueError: `errors` is none of the two.
+
+    """
+    if errors not in ("strict", "skip"):
+        raise ValueError(f"errors must be 'strict' or 'skip', not {errors!r}")
+    if not isinstance(source, (str, Path)):
+        return _Parser("this stream", errors).run(source)
+    path = Path(source).expanduser()
+    try:
+        with path.open("rb") as file:
+            return _Parser(str(path), errors).run(file)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
+        ) from error
+
+
+class _Parser:
+    """Reads one profile."""
+
+    def __init__(self, name: str, errors: Errors) -> None:
+        self._name = name
+        self._strict = errors == "strict"
+        self._found = Collected()
+        self._dropped: dict[str, int] = {}
+        self._ids: dict[int, int] = {0: 0}
+        self._defined: dict[int, int] = {0: 0}
+        """Line of each text's definition, by its id."""
+        self._kernels: dict[bytes, KernelLine] = {}
+        """Sound `kernel` lines, most of which come again in every interval."""
+        self._inexact = 0
+        self._line = 0
+        """Lines before the block that is being read."""
+        self._interval = -1
+        self._interval_lost = False
+        self._run = _NO_KERNEL
+        self._total = 0
+        self._records: dict[bytes, Callable[[list[bytes], int], None]] = {
+            b"string": self._string,
+            b"interval": self._begin,
+            b"kernel": self._kernel,
+            b"metric": self._metric,
+        }
+
+    def run(self, file: BinaryIO | TextIO) -> IaprofProfile:
+        for block in self._blocks(file):
+            self._block(block)
+        if not self._line:
+            raise RecordingError(f"{self._name} is empty", why="no iaprof profile has no line at all", fix=_FIX)
+        notes = []
+        if self._inexact:
+            what = "text has" if self._inexact == 1 else "texts have"
+            notes.append(f"{self._inexact:,} {what} bytes that are not UTF-8, shown as \\xNN")
+        return self._found.profile(MappingProxyType(dict(self._dropped)), tuple(notes))
+
+    def _blocks(self, file: BinaryIO | TextIO) -> Iterator[bytes]:
+        """Yield whole lines, some megabytes at a time."""
+        rest = b""
+        while read := file.read(BLOCK):
+            data = read.encode("utf-8", "surrogateescape") if isinstance(read, str) else read
+            whole, newline, tail = data.rpartition(b"\n")
+            if newline:
+                yield rest + whole + newline
+                rest = tail
+            else:
+                rest += tail
+            if len(rest) > _LONGEST_LINE:
+                number = self._line + 1
+                raise RecordingError(
+                    f"line {number} of {self._name} has no end", why="over 16 MiB: this is no iaprof profile", fix=_FIX
+                )
+        if rest:
+            self._line += 1
+            self._damaged(self._line, Damage("cut off", "the file ends in the middle of it"))
+
+    def _block(self, data: bytes) -> None:
+        if b"\r\n" in data:
+            data = data.replace(b"\r\n", b"\n")
+        block = np.frombuffer(data, np.uint8)
+        found = bulk.lines(block)
+        stalls = bulk.tagged(block, found)
+        others = np.flatnonzero(~stalls)
+        stopped: tuple[int, Damage] | None = None
+        runs = [self._run]
+        for row, start, end in zip(
+            others.tolist(), found.starts[others].tolist(), found.ends[others].tolist(), strict=True
+        ):
+            try:
+                self._other(data[start:end], self._line + row + 1)
+            except Damage as damage:
+                if self._strict:
+                    stopped = row, damage  # a line before this one may be damaged too: it comes first
+                    break
+                self._damaged(self._line + row + 1, damage)
+            runs.append(self._run)
+        rows = np.flatnonzero(stalls)
+        if stopped is not None:
+            rows = rows[rows < stopped[0]]
+        if len(rows):
+            belongs = np.array(runs, np.int64)[np.searchsorted(others, rows)]
+            self._stalls(data, block, bulk.Lines(found.starts[rows], found.ends[rows]), rows, belongs)
+        if stopped is not None:
+            self._damaged(self._line + stopped[0] + 1, stopped[1])
+        self._line += len(found.ends)
+
+    def _other(self, line: bytes, number: int) -> None:
+        if line in self._kernels and self._interval >= 0 and not self._interval_lost:
+            self._run = self._found.run(self._interval, self._kernels[line])
+            return
+        fields = line.split(b"\t")
+        record = self._records.get(fields[0])
+        if record is None:
+            if fields[0] == b"eustall":  # too short for `bulk`
+                lines.stall(fields)
+            self._run = _KERNEL_DROPPED  # it may have been a kernel
+            if fields[0] in lines.OLDER:
+                raise Damage("format of iaprof 0.5 or before", "this reads what iaprof 2026 and later write")
+            raise Damage("unknown tag", repr(fields[0][:40].decode(errors="backslashreplace")))
+        record(fields, number)
+
+    def _string(self, fields: list[bytes], number: int) -> None:
+        read = lines.text(fields)
+        place = self._found.text(read.text)
+        if self._ids.setdefault(read.id, place) != place:
+            raise Damage(
+                "string id defined twice", f"{read.id} is {self._found.texts[self._ids[read.id]]!r} and {read.text!r}"
+            )
+        self._defined.setdefault(read.id, number)
+        self._inexact += not read.exact
+
+    def _begin(self, fields: list[bytes], number: int) -> None:  # noqa: ARG002 - all records take both
+        self._run, self._interval_lost = _KERNEL_DROPPED, True
+        read = lines.interval(fields)
+        last = self._found.last_interval
+        if last is not None and (read.number <= last[0] or read.end_ns < last[1]):
+            detail = f"{read.number} at {read.end_ns} ns after {last[0]} at {last[1]} ns: two profiles in one file?"
+            raise Damage("interval goes back", detail)
+        self._interval = self._found.interval(read.number, read.end_ns)
+        self._run, self._interval_lost = _NO_KERNEL, False
+
+    def _kernel(self, fields: list[bytes], number: int) -> None:  # noqa: ARG002
+        self._run = _KERNEL_DROPPED
+        self._check_interval("kernel")
+        read = lines.kernel(fields)
+        placed = read._replace(
+            comm=self._text(read.comm),
+            cpu_stack=self._text(read.cpu_stack),
+            file=self._text(read.file),
+            symbol=self._text(read.symbol),
+        )
+        self._run = self._found.run(self._interval, placed)
+        self._kernels[b"\t".join(fields)] = placed
+
+    def _metric(self, fields: list[bytes], number: int) -> None:  # noqa: ARG002
+        self._check_interval("metric")
+        read = lines.metric(fields)
+        self._found.metric(self._interval, read.name, read.value)
+
+    def _check_interval(self, tag: str) -> None:
+        if self._interval_lost:
+            raise Damage("its interval was dropped", f"`{tag}`")
+        if self._interval < 0:
+            raise Damage("no interval before it", f"`{tag}`")
+
+    def _text(self, id_: int) -> int:
+        if id_ not in self._ids:
+            raise Damage("unknown string id", str(id_))
+        return self._ids[id_]
+
+    def _stalls(
+        self, data: bytes, block: NDArray[np.uint8], found: bulk.Lines, rows: NDArray[np.intp], runs: NDArray[np.int64]
+    ) -> None:
+        """Add `eustall` lines: `rows` are their places in the block, `runs` what they belong to."""
+        read = bulk.read(block, found)
+        damages: dict[int, Damage] = {}
+        for place in np.flatnonzero(~read.read).tolist():
+            try:
+                values = lines.stall(data[found.starts[place] : found.ends[place]].split(b"\t"))
+                read.offset[place], read.text_id[place], read.counts[place] = values
+                read.read[place] = True
+            except Damage as damage:
+                damages[place] = damage
+        texts, known = self._texts(read.text_id, rows)
+        for place in np.flatnonzero(read.read & ~known).tolist():
+            damages[place] = Damage("unknown string id", str(int(read.text_id[place])))
+        for place in np.flatnonzero(read.read & known & (runs < 0)).tolist():
+            lost = runs[place] == _KERNEL_DROPPED
+            damages[place] = Damage("its kernel was dropped" if lost else "no kernel before it")
+        for place in sorted(damages):
+            self._damaged(self._line + int(rows[place]) + 1, damages[place])
+        kept = np.ones(len(rows), np.bool_)
+        kept[list(damages)] = False
+        self._add_up(read.counts[kept], rows[kept])
+        self._found.stalls(
+            runs[kept].astype(np.int32), read.offset[kept], texts[kept].astype(np.int32), read.counts[kept]
+        )
+
+    def _texts(self, ids: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Places of the texts of these ids, and whether they were defined before their rows."""
+        unique, inverse = np.unique(ids, return_inverse=True)
+        never = np.iinfo(np.int64).max
+        places = np.array([self._ids.get(id_, 0) for id_ in unique.tolist()], np.int64)
+        defined = np.array([self._defined.get(id_, never) for id_ in unique.tolist()], np.int64)
+        return places[inverse], defined[inverse] < self._line + rows + 1
+
+    def _add_up(self, counts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+        """Keep the sum of all samples below 2^63, so that every sum of some of them is exact."""
+        if float(counts.sum(dtype=np.float64)) + self._total < lines.MOST / 2:
+            self._total += int(counts.sum())
+            return
+        for row, line in zip(rows.tolist(), counts.tolist(), strict=True):
+            self._total += sum(line)
+            if self._total > lines.MOST:
+                raise RecordingError(
+                    f"line {self._line + row + 1} of {self._name} cannot be added up",
+                    why="the sum of all samples is over 2^63 - 1",
+                    fix="record again: no profile has that many samples",
+                )
+
+    def _damaged(self, number: int, damage: Damage) -> None:
+        if self._strict:
+            why = f"{damage.reason}: {damage.detail}" if damage.detail else damage.reason
+            raise RecordingError(f"line {number} of {self._name} is damaged", why=why, fix=_FIX)
+        self._dropped[damage.reason] = self._dropped.get(damage.reason, 0) + 1
+
+
+class Collected:
+    """Records so far. Texts have places, of which 0 is the empty text; what was used comes into the profile."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = [""]
+        self._places: dict[str, int] = {"": 0}
+        self._intervals: list[tuple[int, int]] = []
+        self._kernels: dict[KernelLine, int] = {}
+        self._runs: list[tuple[int, int]] = []
+        self._metrics: list[tuple[int, int, int]] = []
+        self._stalls: list[Stalls] = []
+
+    @property
+    def last_interval(self) -> tuple[int, int] | None:
+        """Number and end of the last interval."""
+        return self._intervals[-1] if self._intervals else None
+
+    def text(self, text: str) -> int:
+        """Place of a text."""
+        place = self._places.setdefault(text, len(self.texts))
+        if place == len(self.texts):
+            self.texts.append(text)
+        return place
+
+    def interval(self, number: int, end_ns: int) -> int:
+        """Row of a new interval."""
+        self._intervals.append((number, end_ns))
+        return len(self._intervals) - 1
+
+    def run(self, interval: int, kernel: KernelLine) -> int:
+        """Row of a new run; the kernel's texts by their places."""
+        self._runs.append((interval, self._kernels.setdefault(kernel, len(self._kernels))))
+        return len(self._runs) - 1
+
+    def metric(self, interval: int, name: int, value: int) -> None:
+        """Add a metric."""
+        self._metrics.append((interval, name, value))
+
+    def stalls(
+        self,
+        run: NDArray[np.int32],
+        offset: NDArray[np.uint64],
+        instruction: NDArray[np.int32],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Add `eustall` lines; `instruction` is a text's place."""
+        self._stalls.append(Stalls(run, offset, instruction, counts))
+
+    def profile(self, dropped: Mapping[str, int], notes: tuple[str, ...]) -> IaprofProfile:
+        """Make the profile."""
+        stalls = self._joined()
+        instructions, numbers = by_appearance(stalls.instruction, len(self.texts))
+        intervals = np.array(self._intervals, np.int64).reshape(-1, 2)
+        runs = np.array(self._runs, np.int32).reshape(-1, 2)
+        metrics = np.array(self._metrics, np.int64).reshape(-1, 3)
+        text = self.texts.__getitem__
+        return IaprofProfile(
+            intervals=Intervals(intervals[:, 0].copy(), intervals[:, 1].copy()),
+            kernels=tuple(
+                Kernel(address, text(comm), pid, text(stack), text(file), text(symbol))
+                for address, comm, pid, stack, file, symbol in self._kernels
+            ),
+            instructions=tuple(map(text, instructions)),
+            runs=Runs(runs[:, 0].copy(), runs[:, 1].copy()),
+            stalls=Stalls(stalls.run, stalls.offset, numbers, stalls.counts),
+            metrics=Metrics(metrics[:, 0].astype(np.int32), metrics[:, 1].astype(np.uint8), metrics[:, 2].copy()),
+            dropped=dropped,
+            notes=notes,
+        )
+
+    def _joined(self) -> Stalls:
+        none = Stalls(
+            np.zeros(0, np.int32),
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.int32),
+            np.zeros((0, len(REASONS)), np.int64),
+        )
+        parts, self._stalls = self._stalls or [none], []
+        return Stalls(
+            np.concatenate([part.run for part in parts]),
+            np.concatenate([part.offset for part in parts]),
+            np.concatenate([part.instruction for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+        )

@@ -1,0 +1,237 @@
+"""What iaprof needs to record, each by name: what is here, what is not, and what mends it.
+
+Taken from iaprof's README and from what its sources open and attach to (release 2026.2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import AccelMagicError
+from accel_magic.kernel import features
+from accel_magic.probes import elf as usdt
+from accel_magic.probes import libraries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PROGRAM: Final = "iaprof"
+VARIABLE: Final = "ACCEL_MAGIC_IAPROF"
+"""Environment variable that names the program where it is not on PATH."""
+KNOWN_GPUS: Final = {
+    0x6420: "Lunar Lake",
+    0x64A0: "Lunar Lake",
+    0x64B0: "Lunar Lake",
+    0xE20B: "Battlemage (Arc B580)",
+}
+"""PCI ids that iaprof itself lists."""
+_KERNEL: Final = (6, 15)
+_VENDOR: Final = "0x8086"
+_DRIVER: Final = "xe"
+_FUNCTION: Final = "xe_vm_bind_ioctl"
+_PROBES: Final = ("launch_kernel", "compile_kernel")
+_PROVIDER: Final = "level_zero"
+_README: Final = "https://github.com/intel/iaprof"
+_ROOT: Final = Path("/")
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One thing that iaprof needs.
+
+    Attributes:
+        name: What.
+        met: None where this process cannot tell.
+        detail: What was found.
+        fix: What mends it; '' where there is nothing to mend.
+        needed: Whether iaprof records nothing without it; the others make its profiles better.
+
+    """
+
+    name: str
+    met: bool | None
+    detail: str
+    fix: str = ""
+    needed: bool = True
+
+
+def requirements(root: Path = _ROOT) -> tuple[Requirement, ...]:
+    """Look at each requirement of iaprof.
+
+    Args:
+        root: Where `proc` and `sys` are.
+
+    """
+    return (
+        _gpu(root),
+        _kernel(),
+        _driver(root),
+        _observation(root),
+        _btf(root),
+        _fentry(root),
+        _privilege(),
+        _program(),
+        _runtime(),
+        _frame_pointers(),
+    )
+
+
+def unmet(found: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """Those without which nothing is recorded, and which are not there."""
+    return tuple(one for one in found if one.needed and one.met is False)
+
+
+def program() -> Path | None:
+    """Find the iaprof program: the file that the environment variable names, else the one on PATH."""
+    found = shutil.which(os.environ.get(VARIABLE) or PROGRAM)
+    return Path(found) if found else None
+
+
+def xe_gpus(root: Path = _ROOT) -> dict[str, int]:
+    """PCI device ids of Intel's GPUs that the driver xe serves, by the names of their cards."""
+    found = {}
+    for card in sorted((root / "sys/class/drm").glob("card*")):
+        device = card / "device"
+        if not card.name.removeprefix("card").isdecimal() or _read(device / "vendor").strip() != _VENDOR:
+            continue
+        if (device / "driver").exists() and (device / "driver").resolve().name == _DRIVER:
+            found[card.name] = int(_read(device / "device").strip() or "0", 16)
+    return found
+
+
+def _gpu(root: Path) -> Requirement:
+    name = "Xe2 GPU"
+    gpus = xe_gpus(root)
+    if not gpus:
+        return Requirement(
+            name,
+            met=False,
+            detail="no Intel GPU with the driver xe here",
+            fix="iaprof needs an Xe2 GPU: Arc B-series (Battlemage), or Core Ultra 200V (Lunar Lake)",
+        )
+    described = ", ".join(f"{card} 8086:{id_:04x}" for card, id_ in gpus.items())
+    # iaprof takes the first card of the driver.
+    first = next(iter(gpus.values()))
+    if first in KNOWN_GPUS:
+        return Requirement(name, met=True, detail=f"{KNOWN_GPUS[first]}: {described}")
+    return Requirement(name, met=None, detail=f"{described}: iaprof does not list it, and only Xe2 samples EU stalls")
+
+
+def _kernel() -> Requirement:
+    wanted = ".".join(map(str, _KERNEL))
+    met = features.kernel_version() >= _KERNEL
+    return Requirement(
+        f"Linux {wanted}",
+        met=met,
+        detail=features.kernel_release(),
+        fix="" if met else f"boot Linux {wanted} or newer: older drivers do not sample EU stalls",
+    )
+
+
+def _driver(root: Path) -> Requirement:
+    met = (root / "sys/module" / _DRIVER).is_dir()
+    fix = "" if met else "modprobe xe (and xe.force_probe=ID where the GPU still uses i915)"
+    return Requirement("driver xe", met=met, detail="loaded" if met else "not loaded", fix=fix)
+
+
+def _observation(root: Path) -> Requirement:
+    """Root reads the streams at any value; without the setting the driver offers none."""
+    name, path = "xe streams", "proc/sys/dev/xe/observation_paranoid"
+    value = _read(root / path).strip()
+    if not value:
+        return Requirement(
+            name, met=False, detail=f"there is no /{path}: the driver offers none", fix="load the driver xe"
+        )
+    return Requirement(
+        name,
+        met=value == "0" or os.geteuid() == 0,
+        detail=f"dev.xe.observation_paranoid is {value}",
+        fix="" if value == "0" or os.geteuid() == 0 else "run as root, or: sysctl dev.xe.observation_paranoid=0",
+    )
+
+
+def _btf(root: Path) -> Requirement:
+    name = "BTF"
+    # A driver that is built in is described with the kernel; only a loaded module is in /proc/modules.
+    loaded = any(line.startswith(f"{_DRIVER} ") for line in _read(root / "proc/modules").splitlines())
+    wanted = ["vmlinux", *([_DRIVER] if loaded else [])]
+    missing = [file for file in wanted if not (root / "sys/kernel/btf" / file).exists()]
+    if missing:
+        detail = f"there is no {' and no '.join(f'/sys/kernel/btf/{file}' for file in missing)}"
+        fix = "boot a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_DEBUG_INFO_BTF_MODULES"
+        return Requirement(name, met=False, detail=detail, fix=fix)
+    if not (root / "sys/module" / _DRIVER).is_dir():
+        return Requirement(name, met=None, detail="the kernel has it; xe is not loaded, so its own is not known")
+    return Requirement(name, met=True, detail=", ".join(f"/sys/kernel/btf/{file}" for file in wanted))
+
+
+def _fentry(root: Path) -> Requirement:
+    """How iaprof notices processes that use the GPU."""
+    name = "fentry"
+    folders = (root / "sys/kernel/tracing", root / "sys/kernel/debug/tracing")
+    listed = next((text for folder in folders if (text := _read(folder / "available_filter_functions"))), "")
+    if not listed:
+        fix = "boot a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE, and mount tracefs"
+        return Requirement(
+            name, met=False, detail="this kernel lists no functions that can be traced, such as " + _FUNCTION, fix=fix
+        )
+    met = re.search(rf"^{_FUNCTION}(\s|$)", listed, re.MULTILINE) is not None
+    detail = f"{_FUNCTION} can be attached to" if met else f"{_FUNCTION} is not among the functions that can be traced"
+    return Requirement(name, met=met, detail=detail, fix="" if met else "load the driver xe")
+
+
+def _privilege() -> Requirement:
+    met = os.geteuid() == 0
+    detail = "yes" if met else f"no, user {os.geteuid()}"
+    return Requirement("root", met=met, detail=detail, fix="" if met else "start Jupyter as root")
+
+
+def _program() -> Requirement:
+    found = program()
+    if found is None:
+        fix = f"build it ({_README}), then put it on PATH or name it in {VARIABLE}"
+        return Requirement("program", met=False, detail="there is no iaprof on PATH", fix=fix)
+    return Requirement("program", met=True, detail=str(found))
+
+
+def _runtime() -> Requirement:
+    name = "Level Zero"
+    fix = f"build Intel's compute runtime with the patches of {_README} (graphics-stack/), and use that one"
+    try:
+        library = libraries.resolve("libze_intel_gpu", os.getpid())
+        probes = {probe.name for probe in usdt.probes(library) if probe.provider == _PROVIDER}
+    except AccelMagicError as error:  # a program may bring its own, and load it later
+        return Requirement(name, met=None, detail=error.what, fix=f"import what uses the GPU first, or {fix}")
+    missing = [probe for probe in _PROBES if probe not in probes]
+    if missing:
+        return Requirement(name, met=False, detail=f"{library} has no probe {' and no '.join(missing)}", fix=fix)
+    return Requirement(name, met=True, detail=str(library))
+
+
+def _frame_pointers() -> Requirement:
+    name = "frame pointers"
+    flags = f"{sysconfig.get_config_var('CFLAGS') or ''} {sysconfig.get_config_var('PY_CORE_CFLAGS') or ''}"
+    if "-fno-omit-frame-pointer" in flags:
+        named = os.environ.get("PYTHONPERFSUPPORT")
+        fix = "" if named else "export PYTHONPERFSUPPORT=1 before Jupyter starts, so that Python functions have names"
+        return Requirement(name, met=True, detail="this Python was built with them", fix=fix, needed=False)
+    return Requirement(
+        name,
+        met=False,
+        detail="this Python was built without: CPU stacks will be short",
+        fix="use a Python built with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer",
+        needed=False,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,397 @@
+"""The fields of trace events, printed as `key=value` or `key: value`, to columns.
+
+Rows of one event look alike: the first of them tells the keys, and one regular expression made of these reads all rows
+that have the same keys in the same order. A value may hold spaces; it ends before the next key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accel_magic.errors import RecordingError
+from accel_magic.formats.build import UNKNOWN
+from accel_magic.recording.recording import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+_TAKEN: Final = frozenset({"time_ns", "point", "probe", "pid", "tid", "cpu", "comm", "duration_ns", "line"})
+_KEY: Final = re.compile(rb"(?:^|(?<=[\s,(\[{]))([A-Za-z_][\w.\[\]]*)(=(?!=)|:[ ]+)")
+_KEYS: Final = r"(?:^|[\s,(\[{])[A-Za-z_][\w.\[\]]*=|: "
+_COLONS: Final = re.compile(rb"[\w.]+: [^,]*(?:, [\w.]+: [^,]*)*")
+"""How the kernel prints the arguments of system calls; any other colon is prose."""
+_SHAPES: Final = 8  # orders of keys that one event may come in
+_MOST_KEYS: Final = 40
+_MOST_CELLS: Final = 100_000_000
+_LARGEST: Final = (1 << 64) - 1
+_DECIMAL: Final = r"^-?\d{1,18}$"
+_NUMBER: Final = re.compile(rb"0[xX][0-9a-fA-F]{1,16}|-?\d{1,20}")
+
+
+def columns(texts: pa.Array, codes: NDArray[np.int32]) -> tuple[dict[str, Column], tuple[str, ...]]:
+    """Read the fields of all events.
+
+    Args:
+        texts: (events,) binary: what stands behind the event's name; null or empty where nothing does.
+        codes: (events,) which event each row is.
+
+    Returns:
+        Columns by field, with the ending `_field` where events have a column of that name anyway; and the names of
+        fields left out because the table would be too large.
+
+    """
+    there = np.asarray(pc.fill_null(pc.greater(pc.binary_length(texts), 0), False))
+    order = np.flatnonzero(there)
+    values: dict[str, list[tuple[NDArray[np.intp], pa.Array]]] = {}
+    for rows in _alike(texts, codes, order):
+        for name, found, read in _event(texts, rows):
+            values.setdefault(name, []).append((found, read))
+    by_size = sorted(values, key=lambda name: -sum(len(rows) for rows, _ in values[name]))
+    room = max(_MOST_CELLS // max(len(texts), 1), 8)
+    kept = set(by_size[:room])
+    made = {_column_name(name): _column(parts, len(texts)) for name, parts in values.items() if name in kept}
+    return made, tuple(by_size[room:])
+
+
+def about_left_out(names: tuple[str, ...]) -> str:
+    """Note on fields that `columns` left out."""
+    return f"fields left out, the table would be too large: {', '.join(names[:10])}"
+
+
+def _alike(texts: pa.Array, codes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Rows of the same event with as many keys each: a value must not swallow a key that other rows lack."""
+    keys = np.asarray(pc.count_substring_regex(texts.take(pa.array(rows)), _KEYS)).astype(np.int64)
+    kind = codes[rows].astype(np.int64) << 32 | keys
+    order = np.argsort(kind, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(kind[order])) + 1) if len(rows) else []
+
+
+def _column_name(name: str) -> str:
+    return f"{name}_field" if name in _TAKEN else name
+
+
+def _event(texts: pa.Array, rows: NDArray[np.intp]) -> list[tuple[str, NDArray[np.intp], pa.Array]]:
+    """Fields of the rows of one event: name, rows that have it, their values as printed."""
+    found = []
+    for _ in range(_SHAPES):
+        if not len(rows):
+            break
+        names, pattern = _shape(texts[int(rows[0])].as_py())
+        if not names:
+            without = np.asarray(pc.equal(texts.take(pa.array(rows)), texts[int(rows[0])]))
+            rows = rows[~without]
+            continue
+        read = pc.extract_regex(texts.take(pa.array(rows)), pattern)
+        valid = np.asarray(read.is_valid())
+        if not valid[0]:  # its keys cannot be told apart
+            rows = rows[1:]
+            continue
+        kept = read.filter(pa.array(valid))
+        found += [(name, rows[valid], kept.field(f"f{place}")) for place, name in enumerate(names)]
+        rows = rows[~valid]
+    return found
+
+
+def _shape(line: bytes) -> tuple[list[str], bytes]:
+    """Keys of a line, and the expression that reads lines with these keys."""
+    matches = list(_KEY.finditer(line))
+    sign = b"=" if not _COLONS.fullmatch(line) else b":"
+    first = {match[1]: match for match in reversed(matches) if match[2].startswith(sign)}
+    matches = sorted(first.values(), key=re.Match.start)[:_MOST_KEYS]
+    names = [match[1].decode("ascii", "replace") for match in matches]
+    if not names:
+        return [], b""
+    parts = [rb"^(?:.*?[\s,(\[{])??"]
+    for place, match in enumerate(matches):
+        sign = b"=" if match[2] == b"=" else b":[ ]+"
+        value = rb'(?P<f%d>"[^"]*"|.*?)' % place
+        parts.append(re.escape(match[1]) + sign + value)
+        if place + 1 < len(matches):
+            parts.append(rb"(?:[,;]?\s+(?:\W+\s+)?[(\[{]?|[\])}]+\s*|,)")
+    parts.append(rb"(?:[,;\])}]+|\s+[\[(].*|\s)*$")
+    return names, b"".join(parts)
+
+
+def _column(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> Column:
+    """One column of a field's values over all events that have it: numbers where all are, else texts."""
+    values = pa.concat_arrays([part for _, part in parts])
+    places = np.concatenate([found for found, _ in parts])
+    numbers = _numbers(values)
+    valid = np.zeros(rows, np.bool_)
+    valid[places] = True
+    if numbers is not None:
+        filled = np.zeros(rows, numbers.dtype)
+        filled[places] = numbers
+        return Column(filled, valid)
+    codes, names = labels(values)
+    spread = np.full(rows, -1, np.int32)
+    spread[places] = codes
+    return Column(spread, categories=names)
+
+
+def _numbers(values: pa.Array) -> NDArray[Any] | None:
+    """Decimal or hexadecimal texts as int64, or as uint64 where one needs it; None where one is no number."""
+    if not len(values):
+        return None
+    if pc.all(pc.match_substring_regex(values, _DECIMAL)).as_py():
+        return np.asarray(values.cast(pa.string()).cast(pa.int64()))
+    coded = values.dictionary_encode()
+    numbers = []
+    for raw in coded.dictionary.to_pylist():
+        if not _NUMBER.fullmatch(raw):
+            return None
+        numbers.append(int(raw, 16 if raw[:2] in (b"0x", b"0X") else 10))
+    low, high = min(numbers), max(numbers)
+    if low < -(1 << 63) or high > (_LARGEST if low >= 0 else (1 << 63) - 1):
+        return None
+    unique: NDArray[Any] = np.array(numbers, np.int64 if high < 1 << 63 else np.uint64)
+    spread: NDArray[Any] = unique[np.asarray(coded.indices)]
+    return spread
+
+
+SECONDS: Final = r"[0-8]?\d{1,9}"
+"""Digits of seconds, and of a fraction, whose nanoseconds fit 64 bits."""
+FRACTION: Final = r"\d{1,9}"
+MOST_EVENTS: Final = 20_000_000
+_THREADS: Final = 2
+_COLUMN: Final = pa.binary()
+_SECOND_NS: Final = 1_000_000_000
+
+
+def extract(blocks: Iterable[pa.BinaryArray], pattern: str) -> tuple[pa.Table, pa.Table]:
+    """Match every line with `pattern`, which must match from start to end.
+
+    Returns:
+        The lines that match, one binary column per group (empty where the group took no part) and `line`, the line's
+        number; and the lines that do not match, blank ones aside: `text` and `line`.
+
+    Raises:
+        RecordingError: There are more events than fit the memory.
+
+    """
+    matched, others, count, seen = [], [], 0, 0
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for found, rest, length in pool.map(lambda lines: _match(lines, pattern), blocks):
+            matched.append(_shifted(found, seen))
+            others.append(_shifted(rest, seen))
+            seen, count = seen + length, count + len(found)
+            if count > MOST_EVENTS:
+                raise RecordingError(
+                    f"this file has over {MOST_EVENTS:,} events",
+                    why="they would not fit the memory",
+                    fix=f"open a part of it (head -n {MOST_EVENTS}), or let the tool count instead of print",
+                )
+    empty = _match(pa.array([], _COLUMN), pattern)
+    return (
+        pa.Table.from_batches(matched, empty[0].schema).combine_chunks(),
+        pa.Table.from_batches(others, empty[1].schema).combine_chunks(),
+    )
+
+
+def _match(lines: pa.BinaryArray, pattern: str) -> tuple[pa.RecordBatch, pa.RecordBatch, int]:
+    groups = pc.extract_regex(lines, pattern)
+    valid = np.asarray(groups.is_valid())
+    kept = groups.filter(pa.array(valid))
+    names = [field.name for field in kept.type]
+    found = [kept.field(name) for name in names]
+    blank = np.asarray(pc.match_substring_regex(lines, r"^\s*$"))
+    others = np.flatnonzero(~valid & ~blank)
+    return (
+        pa.RecordBatch.from_arrays([*found, pa.array(np.flatnonzero(valid))], [*names, "line"]),
+        pa.RecordBatch.from_arrays([lines.take(pa.array(others)), pa.array(others)], ["text", "line"]),
+        len(lines),
+    )
+
+
+def _shifted(batch: pa.RecordBatch, lines: int) -> pa.RecordBatch:
+    place = batch.schema.get_field_index("line")
+    return batch.set_column(place, "line", pc.add(batch.column(place), lines))
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """One column of a table that is in one piece."""
+    chunked = table.column(name)
+    return chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
+
+
+def groups_of(values: pa.Array | pa.ChunkedArray, pattern: str) -> tuple[NDArray[np.bool_], dict[str, Any]]:
+    """Match each value: which of them do, (values,) bool, and the groups of all, null where it does not."""
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    found = pc.extract_regex(whole, pattern)
+    valid = np.asarray(found.is_valid())
+    return valid, {field.name: pc.struct_field(found, field.name) for field in found.type}
+
+
+def integers(values: Any, dtype: Any, missing: int = UNKNOWN) -> NDArray[Any]:
+    """Decimal digits to numbers; `missing` where there are none."""
+    digits = pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)
+    return np.asarray(pc.fill_null(digits.cast(pa.string()).cast(pa.int64()), missing)).astype(dtype)
+
+
+def times(whole: Any, fractions: Any, unit_ns: int | NDArray[np.int64] = _SECOND_NS) -> NDArray[np.int64]:
+    """Digits of a number of units and of its fraction to ns; a unit is `unit_ns`, a power of ten up to a second."""
+    unit = np.asarray(unit_ns, np.int64)
+    digits = pc.utf8_rpad(fractions.cast(pa.string()), 9, "0")
+    found: NDArray[np.int64] = integers(whole, np.int64, 0) * unit
+    parts: NDArray[np.int64] = integers(digits, np.int64, 0) // (_SECOND_NS // unit)
+    return found + parts
+
+
+def labels(values: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Codes of texts, -1 for null, and the different texts."""
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    coded = whole.dictionary_encode()
+    names = [text(raw) for raw in coded.dictionary.to_pylist()]
+    unique = {name: code for code, name in enumerate(dict.fromkeys(names))}  # bytes that differ may read the same
+    table = np.array([unique[name] for name in names] or [0], np.int32)
+    codes = np.asarray(coded.indices.fill_null(0))
+    found = table[codes].astype(np.int32)
+    found[~np.asarray(whole.is_valid())] = -1
+    return found, tuple(unique)
+
+
+def texts(values: Any) -> Column:
+    """Texts as a column of categories; empty and null ones are missing."""
+    codes, names = labels(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values))
+    return Column(codes, categories=names)
+
+
+def unknown(rows: int, dtype: Any) -> NDArray[Any]:
+    """Fill a column of numbers that the output does not tell."""
+    return np.full(rows, UNKNOWN, dtype)
+
+
+BLOCK = 16 << 20
+_LONGEST_LINE = 64 << 20
+
+
+def blocks(path: Path) -> Iterator[pa.BinaryArray]:
+    """Yield the lines of `path` in order, each with its line end, in arrays of some `BLOCK` bytes.
+
+    Raises:
+        RecordingError: The file cannot be read, or a line is longer than any tracer writes.
+
+    """
+    try:
+        with path.open("rb") as file:
+            rest = b""
+            while data := file.read(BLOCK):
+                data = rest + data
+                end = data.rfind(b"\n") + 1
+                rest = data[end:]
+                if len(rest) > _LONGEST_LINE:
+                    raise RecordingError(
+                        f"{path} is not a recording",
+                        why=f"a line is over {_LONGEST_LINE >> 20} MiB long",
+                        fix="record again",
+                        code="recording.line-too-long",
+                    )
+                if end:
+                    yield split(data[:end])
+            if rest:
+                yield split(rest)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot read {path}", why=error.strerror or str(error), fix="copy it again", code="recording.unreadable"
+        ) from error
+
+
+def split(data: bytes) -> pa.BinaryArray:
+    """Lines of `data`, each with its line end; the array refers to the bytes."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A) + 1
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def unended(path: Path) -> str:
+    """Return the last line where its end is missing, so that it may be cut short; else nothing."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - 4096, 0))
+        return text(file.read().rpartition(b"\n")[2]).strip()
+
+
+def text(raw: Any) -> str:
+    """Bytes as text; what is no UTF-8 is replaced."""
+    return bytes(raw).decode("utf-8", "replace")
+
+
+_OVERWRITTEN: Final = re.compile(r"#\s*entries-in-buffer/entries-written:\s*(\d{1,18})/(\d{1,18})")
+_LOST: Final = tuple(
+    re.compile(form)
+    for form in (
+        r"CPU:?\s*\d+\s*\[LOST\s+(\d{1,18})\s+EVENTS\]",  # ftrace
+        r"CPU:?\s*\d+\s*\[(\d{1,18})\s+EVENTS DROPPED\]",  # trace-cmd
+        r"^(?:WARNING: )?Lost (\d{1,18}) events",  # bpftrace
+        r"PERF_RECORD_LOST(?:_SAMPLES)?\s+lost\s+(\d{1,18})",  # perf script --show-lost-events
+        r"\bLOST (\d{1,18}) (?:EVENTS|events)\b",
+    )
+)
+_UNCOUNTED: Final = re.compile(r"CPU:?\s*\d+\s*\[(?:LOST EVENTS|EVENTS DROPPED)\]|and lost \d+ (?:chunks|samples)")
+_WORTH_A_LOOK: Final = r"(?i)lost|dropped|entries-written|^#"
+_PROSE: Final = (
+    r"^\s*(?:#.*|cpus=\d+|version = \d+|CPU \d+ is empty|CPU \d+ buffer.*|-{5,}|trace-cmd: .*|trace\.dat .*|"
+    r"Attaching \d+ probes?\.\.\.|Attached \d+ probes?|Tracing.*|\^C|"
+    r"Warning:|Processed \d+ .*|Check IO/CPU overload!|(?:WARNING|ERROR): .*)\s*$"
+)
+_MACHINE: Final = (
+    ("kernel", re.compile(r"#\s*os release\s*:\s*(\S.*?)\s*$")),
+    ("host", re.compile(r"#\s*hostname\s*:\s*(\S.*?)\s*$")),
+    ("cpu", re.compile(r"#\s*cpudesc\s*:\s*(\S.*?)\s*$")),
+)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What the lines that are no events say: `malformed` counts those that say nothing known."""
+
+    lost: int = 0
+    malformed: int = 0
+    notes: tuple[str, ...] = ()
+    machine: dict[str, str] = field(default_factory=dict)
+
+
+def rest_of(others: pa.Table, *, known: str = "") -> Rest:
+    """Read the lines that `extract` left over; those that match the expression `known` are understood elsewhere."""
+    lines = column(others, "text")
+    prose = np.asarray(pc.match_substring_regex(lines, _PROSE))
+    if known:
+        prose = prose | np.asarray(pc.match_substring_regex(lines, known))
+    lost = told = uncounted = 0
+    machine: dict[str, str] = {}
+    for line in _telling(lines):
+        number = _lost(line)
+        lost += number or 0
+        if number is None and _UNCOUNTED.search(line):
+            uncounted += 1
+        if not line.lstrip().startswith("#") and (number is not None or _UNCOUNTED.search(line)):
+            told += not re.match(_PROSE, line)
+        machine |= {name: found[1] for name, form in _MACHINE if (found := form.match(line))}
+    notes = (f"events were lost {uncounted} more times; how many, the file does not tell",) if uncounted else ()
+    return Rest(lost + uncounted, int((~prose).sum()) - told, notes, machine)
+
+
+def _telling(lines: pa.Array) -> Iterator[str]:
+    """Yield the few lines that may tell of losses or of the machine, as often as they are there."""
+    chosen = lines.filter(pc.match_substring_regex(lines, _WORTH_A_LOOK))
+    for raw, times in Counter(chosen.to_pylist()).items():
+        yield from [text(raw).rstrip()] * times
+
+
+def _lost(line: str) -> int | None:
+    if found := _OVERWRITTEN.match(line):
+        return max(int(found[2]) - int(found[1]), 0)
+    return next((int(found[1]) for form in _LOST if (found := form.search(line))), None)

@@ -1,0 +1,94 @@
+// What the helpers of GPU programs are made of. They are compiled to LLVM IR once, for NVIDIA GPUs and for the host, and
+// linked with each lowered program, which brings the constants below: every call shrinks to the case of its map.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+#define PART static __attribute__((noinline, unused))
+#define EXPORT __attribute__((noinline))
+
+#ifdef __NVPTX__
+#include "nvptx.h"
+#else
+#include "host.h"
+#endif
+#include "atomics.h"
+
+// Numbers of accel_magic.gpu.program.helpers.MapType.
+enum {
+  HASH = 1,
+  ARRAY = 2,
+  RINGBUF = 27,
+  GPU_HASH = 1501,
+  PER_THREAD_ARRAY = 1502,
+  GPU_ARRAY = 1503,
+  SHARED_ARRAY = 1504,
+  PER_THREAD_ARRAY_HOST = 1512,
+  GPU_ARRAY_HOST = 1513,
+  GPU_RINGBUF = 1527,
+};
+
+enum { ANY = 0, NOEXIST = 1, EXIST = 2 };
+enum { ENOENT = 2, E2BIG = 7, EAGAIN = 11, EBUSY = 16, EEXIST = 17, EINVAL = 22, ENOSPC = 28 };
+
+struct accel_map {
+  u32 type, key_size, value_size, max_entries;
+  u64 base, padding; // bytes between the values of an array
+};
+
+// From the lowering. Addresses are numbers so that the optimiser sees constants.
+extern const struct accel_map accel_maps[];
+extern const u64 accel_map_count, accel_threads, accel_losses, accel_printk, accel_pid_tgid;
+
+PART u64 failed(int error) { return (u64)(s64)-error; }
+
+// Row-major over the whole grid, not block by block: the same number as where the grid is one block.
+PART u64 thread_number(void) {
+  u64 at[3], width[3];
+  for (u32 axis = 0; axis < 3; axis++) {
+    at[axis] = (u64)block(axis) * dims(axis) + thread(axis);
+    width[axis] = (u64)grid(axis) * dims(axis);
+  }
+  return (at[2] * width[1] + at[1]) * width[0] + at[0];
+}
+
+PART u64 block_number(void) { return ((u64)block(2) * grid(1) + block(1)) * grid(0) + block(0); }
+
+// One more call on this map that failed for lack of room; the print ring counts behind the last map.
+PART u64 lost(u64 map, int error) {
+  add64((GLOBAL u64 *)accel_losses + map, 1);
+  return failed(error);
+}
+
+PART u64 round8(u64 bytes) { return (bytes + 7) & ~7ull; }
+
+PART u64 power_of_two(u32 least) { return least <= 1 ? 1 : 1ull << (32 - __builtin_clz(least - 1)); }
+
+// The widest steps that both addresses and the size allow: on a GPU an access must be aligned, and a value of up to eight
+// bytes is then one store, which no reader sees half done.
+#define STEPS(type, to, from, bytes)                                              \
+  for (u64 at = 0; at < (bytes); at += sizeof(type))                              \
+  *(GLOBAL type *)((to) + at) = *(const type *)((from) + at)
+
+PART void copy(GLOBAL u8 *to, const u8 *from, u64 bytes) {
+  u64 bits = (u64)to | (u64)from | bytes;
+  if (!(bits & 7))
+    STEPS(u64, to, from, bytes);
+  else if (!(bits & 3))
+    STEPS(u32, to, from, bytes);
+  else
+    STEPS(u8, to, from, bytes);
+}
+
+// Word `index` of memory of any alignment; what lies behind its end reads as zero.
+PART u32 word(const u8 *from, u32 bytes, u32 index) {
+  u32 at = 4 * index, value = 0;
+  if (at + 4 <= bytes && !((u64)from & 3)) return *(const u32 *)(from + at);
+#pragma clang loop unroll(full)
+  for (u32 byte = 0; byte < 4; byte++)
+    if (at + byte < bytes) value |= (u32)from[at + byte] << 8 * byte;
+  return value;
+}

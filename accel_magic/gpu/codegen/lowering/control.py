@@ -1,0 +1,125 @@
+"""Control: conditions and jumps, calls of helpers and of the program's own functions, and the end of a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.codegen.lowering import arithmetic, flow
+from accel_magic.gpu.codegen.lowering.origins import ARGUMENTS, Kind
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import HELPERS
+from accel_magic.gpu.program.isa import Jump
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accel_magic.gpu.codegen.lowering.emitter import Emitter
+    from accel_magic.gpu.program.isa import Instruction
+
+_CONDITIONS: Final[Mapping[int, str]] = {
+    Jump.JEQ: "eq",
+    Jump.JNE: "ne",
+    Jump.JGT: "ugt",
+    Jump.JGE: "uge",
+    Jump.JLT: "ult",
+    Jump.JLE: "ule",
+    Jump.JSGT: "sgt",
+    Jump.JSGE: "sge",
+    Jump.JSLT: "slt",
+    Jump.JSLE: "sle",
+}
+
+
+def lower(out: Emitter, instruction: Instruction) -> None:
+    """Lower an instruction of class JMP or JMP32.
+
+    Raises:
+        ProgramError: There is no such condition, helper or function.
+
+    """
+    special = _SPECIAL.get(instruction.opcode)
+    if special is not None:
+        special(out, instruction)
+        return
+    target = f"%L{out.slot + 1 + instruction.distance}"
+    if flow.is_unconditional(instruction):
+        out.do(f"br label {target}")
+        return
+    kind = f"i{arithmetic.width(instruction)}"
+    left = out.read(instruction.dst, arithmetic.width(instruction))
+    right = arithmetic.second(out, instruction)
+    if instruction.operation == Jump.JSET:
+        left, right, condition = out.value(f"and {kind} {left}, {right}"), "0", "ne"
+    elif instruction.operation in _CONDITIONS:
+        condition = _CONDITIONS[instruction.operation]
+    else:
+        raise out.unknown(instruction)
+    taken = out.value(f"icmp {condition} {kind} {left}, {right}")
+    out.do(f"br i1 {taken}, label {target}, label %L{out.slot + 1}")
+
+
+def function_name(program: str, place: int) -> str:
+    """Name one of a program's functions in LLVM IR."""
+    return f'@"bpf_{program}_{place}"'
+
+
+def _call(out: Emitter, instruction: Instruction) -> None:
+    if instruction.src == isa.CALL_HELPER:
+        _call_helper(out, instruction.imm)
+    elif instruction.src == isa.CALL_LOCAL:
+        _call_local(out, instruction.imm)
+    else:
+        raise out.unknown(instruction)
+
+
+def _call_helper(out: Emitter, number: int) -> None:
+    helper = HELPERS.get(number)
+    if helper is None:
+        raise ProgramError(
+            f"{out.where} calls helper {number}, which programs on a GPU do not have",
+            why="the kernel's helpers work on the kernel's own state",
+            fix="use the helpers of accel_gpu.h",
+        )
+    given = len(helper.arguments)
+    values = [out.read(register) if register <= given else "0" for register in ARGUMENTS]
+    out.used.add(f"declare i64 @accel_helper_{number}(i64, i64, i64, i64, i64)")
+    _returned(out, out.value(f"call i64 @accel_helper_{number}({', '.join(f'i64 {value}' for value in values)})"))
+
+
+def _call_local(out: Emitter, place: int) -> None:
+    functions = out.around.program.functions
+    if not 0 < place < len(functions):
+        raise ProgramError(
+            f"{out.where} calls function {place}, "
+            f"but the program can call only its functions 1 to {len(functions) - 1}",
+            fix="load the object again: its calls do not fit its functions",
+        )
+    values = ", ".join(f"i64 {out.read(register)}" for register in ARGUMENTS)
+    _returned(out, out.value(f"call i64 {function_name(out.around.program.name, place)}({values})"))
+
+
+def _returned(out: Emitter, result: str) -> None:
+    """Put a call's result into r0. What was in r1 to r5 is lost, so that no address stays known through them."""
+    out.write(0, result)
+    for register in ARGUMENTS:
+        out.write(register, "0")
+
+
+def _call_register(out: Emitter, instruction: Instruction) -> None:
+    """Call the helper whose number is in a register: possible where the number is known here."""
+    origin = out.state[instruction.dst]
+    if origin.kind is not Kind.NUMBER or origin.offset is None:
+        raise ProgramError(
+            f"{out.where} calls through r{instruction.dst}, whose value is not known here",
+            why="there are no calls through pointers on a GPU",
+            fix="call the function by its name",
+        )
+    _call_helper(out, origin.offset)
+
+
+def _exit(out: Emitter, _: Instruction) -> None:
+    out.do(f"ret i64 {out.read(0)}")
+
+
+_SPECIAL: Final = {isa.CALL: _call, isa.CALLX: _call_register, isa.EXIT: _exit}

@@ -1,0 +1,135 @@
+"""Writing the LLVM IR of one function: fresh names, registers, and the text so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.codegen.lowering.origins import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accel_magic.gpu.codegen.lowering.origins import Origin, State
+    from accel_magic.gpu.codegen.lowering.targets import Traits
+    from accel_magic.gpu.maps.layout import Placement
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.model import Function, MapSpec, Program
+
+_ROOTS: Final = {Kind.STACK: "%stack_end", Kind.CONTEXT: "%context"}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a function is lowered in.
+
+    Attributes:
+        program: The program it belongs to.
+        maps: Of the object.
+        places: Places of the maps by name.
+        placement: Where the maps lie.
+        traits: The machine.
+        promoted: (function place, slot) of loads whose load-modify-store becomes one atomic operation.
+        pointers: (function place, slot) of memory accesses: what the verifier knows of their pointer.
+
+    """
+
+    program: Program
+    maps: tuple[MapSpec, ...]
+    places: Mapping[str, int]
+    placement: Placement
+    traits: Traits
+    promoted: frozenset[tuple[int, int]]
+    pointers: Mapping[tuple[int, int], str]
+
+    @property
+    def system(self) -> bool:
+        """Whether atomic operations are meant for the whole system: programs on the CPU do them too."""
+        return any(spec.used_by == "both" for spec in self.maps)
+
+    @property
+    def scope(self) -> str:
+        """LLVM's scope of atomic operations."""
+        return "" if self.system else self.traits.scope
+
+
+@dataclass
+class Emitter:
+    """The IR of one function while it is written.
+
+    Registers are variables (`%r0` to `%r10`), which LLVM turns into values; `slot` and `state` are those of the
+    instruction that is being lowered. `used` collects declarations, `context` the bytes (from, to) of the context that
+    the function may look at.
+    """
+
+    around: Surroundings
+    function: Function
+    place: int
+    lines: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    context: set[tuple[int, int]] = field(default_factory=set)
+    slot: int = 0
+    state: State = ()
+    _values: int = 0
+
+    def do(self, text: str) -> None:
+        """Write an instruction that has no result."""
+        self.lines.append(f"  {text}")
+
+    def value(self, text: str) -> str:
+        """Write an instruction; returns its result's name."""
+        self._values += 1
+        self.lines.append(f"  %v{self._values} = {text}")
+        return f"%v{self._values}"
+
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{name}:")
+
+    def variable(self, register: int) -> str:
+        """Return the typed address of a register."""
+        return f"{self.variables} %r{register}"
+
+    @property
+    def variables(self) -> str:
+        """Type of what a function allocates."""
+        space = self.around.traits.stack
+        return f"ptr addrspace({space})" if space else "ptr"
+
+    def read(self, register: int, bits: int = 64) -> str:
+        """Read a register's lowest bits."""
+        root = self.root(self.state[register])
+        if root is None:
+            value = self.value(f"load i64, {self.variable(register)}")
+        else:
+            value = self.value(f"ptrtoint ptr {root} to i64")
+        return value if bits == 64 else self.value(f"trunc i64 {value} to i{bits}")
+
+    def write(self, register: int, value: str, bits: int = 64) -> None:
+        """Write a register; a narrower value is extended with zeros."""
+        wide = value if bits == 64 else self.value(f"zext i{bits} {value} to i64")
+        self.do(f"store i64 {wide}, {self.variable(register)}")
+
+    def root(self, origin: Origin, displacement: int = 0) -> str | None:
+        """Return a pointer (generic) to a place known from its origin; None where it is not known that way."""
+        if origin.offset is None or origin.kind in (Kind.NUMBER, Kind.GLOBAL):
+            return None
+        base = _ROOTS.get(origin.kind) or f"%p{origin.place}"
+        offset = origin.offset + displacement
+        return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    @property
+    def where(self) -> str:
+        """The instruction that is being lowered, for errors: its function, slot and source line."""
+        line = self.function.lines[self.slot] if self.slot < len(self.function.lines) else None
+        return f"{self.function.name}: slot {self.slot}" + (f" ({line.file}:{line.line})" if line else "")
+
+    def unknown(self, instruction: Instruction) -> ProgramError:
+        """Make the error for an instruction that eBPF does not have."""
+        return ProgramError(
+            f"{self.where} is no instruction of eBPF ISA version 4: "
+            f"opcode 0x{instruction.opcode:02x}, offset {instruction.offset}, immediate {instruction.imm}",
+            why="programs are translated from what RFC 9669 defines, without the legacy packet instructions",
+            fix="compile with clang -target bpf -mcpu=v4 or lower",
+        )

@@ -1,0 +1,216 @@
+"""What is known of registers before each instruction: which memory they point into, at which offset, how aligned.
+
+A forward data-flow analysis within one function. It serves speed only: an address that is known to lie on the stack
+becomes one that LLVM can take apart, and what is known to be aligned is read whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu.codegen.lowering.flow import instruction_at
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.helpers import ARRAYS, HELPERS, PER_THREAD, Result
+from accel_magic.gpu.program.isa import Alu, DataReference, MapReference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from accel_magic.gpu.codegen.lowering.flow import Flow
+    from accel_magic.gpu.maps.layout import Placement
+    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.model import Function, MapSpec
+
+WIDEST: Final = 16
+"""The largest alignment that is looked at."""
+STACK_ALIGNMENT: Final = 8
+"""Alignment of a frame and of the context."""
+
+
+class Kind(Enum):
+    """What a register's value is an offset from."""
+
+    NUMBER = "zero"
+    STACK = "the frame's end"
+    CONTEXT = "the context"
+    ARGUMENT = "one of the function's arguments"
+    GLOBAL = "memory that is shared: a map's value, a record, a global variable"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a register's value comes from.
+
+    Attributes:
+        kind: What it is an offset from.
+        place: Which argument (1 to 5) for ARGUMENT.
+        offset: Bytes from there; None when it is not known.
+        align: Alignment of what it is an offset from while `offset` is known, else of the value itself.
+
+    """
+
+    kind: Kind
+    place: int = 0
+    offset: int | None = None
+    align: int = 1
+
+    def alignment(self, displacement: int = 0) -> int:
+        """Power of two that divides the value plus a displacement, at most WIDEST."""
+        return _lowest_bit(self.align | (displacement if self.offset is None else self.offset + displacement))
+
+    def moved(self, by: Origin, sign: int = 1) -> Origin:
+        """Where it points after a number was added (or subtracted)."""
+        if self.offset is not None and by.offset is not None:
+            return replace(self, offset=self.offset + sign * by.offset)
+        return replace(self, offset=None, align=min(self.alignment(), by.alignment()))
+
+
+UNKNOWN: Final = Origin(Kind.NUMBER)
+ARGUMENTS: Final = (1, 2, 3, 4, 5)
+"""Registers that a call passes; they are zero after it."""
+FRAME: Final = 10
+"""The register that holds the frame's end."""
+State = tuple[Origin, ...]
+"""Eleven registers."""
+
+
+def number(value: int) -> Origin:
+    """Return the origin of a known number."""
+    return Origin(Kind.NUMBER, 0, value, WIDEST)
+
+
+def _lowest_bit(value: int) -> int:
+    return min(value & -value, WIDEST) if value else WIDEST
+
+
+def _join(one: Origin, other: Origin) -> Origin:
+    if one == other:
+        return one
+    align = min(one.alignment(), other.alignment())
+    same = (one.kind, one.place) == (other.kind, other.place)
+    return Origin(one.kind, one.place, None, align) if same else Origin(Kind.NUMBER, 0, None, align)
+
+
+def origins(
+    function: Function, flow: Flow, entry: State, maps: Sequence[MapSpec], placement: Placement
+) -> dict[int, State]:
+    """Find what is known before each reachable slot.
+
+    Args:
+        function: The function.
+        flow: Its control flow.
+        entry: What is known at its start.
+        maps: Of the object.
+        placement: Where they lie.
+
+    Returns:
+        By slot, what each of the eleven registers is.
+
+    """
+    places = {spec.name: place for place, spec in enumerate(maps)}
+    before: dict[int, State] = {0: entry}
+    waiting = [0]
+    while waiting:
+        slot = waiting.pop()
+        instruction, state = instruction_at(function, slot), before[slot]
+        register, origin = _change(instruction, state, places, maps, placement)
+        after = (*state[:register], origin, *state[register + 1 :])
+        if instruction.opcode in (isa.CALL, isa.CALLX):
+            after = (after[0], *(number(0) for _ in ARGUMENTS), *after[len(ARGUMENTS) + 1 :])
+        for following in flow.successors[slot]:
+            known = before.get(following)
+            joined = after if known is None else tuple(map(_join, known, after))
+            if joined != known:
+                before[following] = joined
+                waiting.append(following)
+    return before
+
+
+def _change(
+    instruction: Instruction,
+    state: State,
+    places: Mapping[str, int],
+    maps: Sequence[MapSpec],
+    placement: Placement,
+) -> tuple[int, Origin]:
+    """Which register an instruction changes, and to what; the frame's when none."""
+    kind = instruction.kind
+    if kind in (isa.ALU, isa.ALU64):
+        return instruction.dst, _arithmetic(instruction, state)
+    if instruction.wide:
+        return instruction.dst, _constant(instruction, places, placement)
+    if instruction.opcode in (isa.CALL, isa.CALLX):
+        helper = instruction.opcode == isa.CALL and instruction.src == isa.CALL_HELPER
+        return 0, _result(instruction.imm, state, maps, placement) if helper else UNKNOWN
+    if kind == isa.LDX:
+        return instruction.dst, UNKNOWN
+    if kind == isa.STX and instruction.mode == isa.MODE_ATOMIC:
+        return 0 if instruction.imm == isa.CMPXCHG else instruction.src, UNKNOWN
+    return FRAME, state[FRAME]
+
+
+def _constant(instruction: Instruction, places: Mapping[str, int], placement: Placement) -> Origin:
+    reference = instruction.reference
+    if isinstance(reference, DataReference) and reference.map in places:
+        base = placement.bases[places[reference.map]]
+        return Origin(Kind.GLOBAL, 0, reference.offset, _lowest_bit(base))
+    if isinstance(reference, MapReference) and reference.map in places:
+        return number(places[reference.map])
+    return number(instruction.imm)
+
+
+def _result(helper: int, state: State, maps: Sequence[MapSpec], placement: Placement) -> Origin:
+    known = HELPERS.get(helper)
+    if known is None or known.result not in (Result.VALUE_OR_NULL, Result.RECORD_OR_NULL):
+        return UNKNOWN
+    place = state[1].offset
+    if state[1].kind is not Kind.NUMBER or place is None or not 0 <= place < len(maps):
+        return Origin(Kind.GLOBAL)
+    # Values of arrays lie one behind the other; entries of hashes and records of rings begin at multiples of eight.
+    spacing = maps[place].stride if maps[place].type in ARRAYS | PER_THREAD else 8
+    return Origin(Kind.GLOBAL, 0, 0, _lowest_bit(placement.bases[place] | spacing))
+
+
+def _arithmetic(instruction: Instruction, state: State) -> Origin:
+    operation = instruction.operation
+    target = state[instruction.dst]
+    operand = state[instruction.src] if instruction.from_register else number(instruction.imm)
+    if instruction.kind == isa.ALU64 and not instruction.offset:
+        if operation == Alu.MOV:
+            return operand
+        if operation == Alu.ADD:
+            return _sum(target, operand)
+        if operation == Alu.SUB and operand.kind is Kind.NUMBER:
+            return target.moved(operand, -1)
+    if operation == Alu.MOV and not instruction.from_register:
+        return number(instruction.imm & 0xFFFFFFFF)
+    rule = _ALIGNED.get(operation)
+    both_numbers = target.kind is Kind.NUMBER and operand.kind is Kind.NUMBER and not instruction.offset
+    return Origin(Kind.NUMBER, 0, None, rule(target, operand)) if rule and both_numbers else UNKNOWN
+
+
+def _sum(target: Origin, operand: Origin) -> Origin:
+    if operand.kind is Kind.NUMBER:
+        return target.moved(operand)
+    return operand.moved(target) if target.kind is Kind.NUMBER else UNKNOWN
+
+
+def _shifted(target: Origin, operand: Origin) -> int:
+    return (
+        min(target.alignment() << (operand.offset & 31), WIDEST) if operand.offset is not None else target.alignment()
+    )
+
+
+# What stays known of a number's lowest bits; 32-bit arithmetic cuts off only the highest ones.
+_ALIGNED: Final[Mapping[int, Callable[[Origin, Origin], int]]] = {
+    Alu.MOV: lambda _, operand: operand.alignment(),
+    Alu.ADD: lambda target, operand: min(target.alignment(), operand.alignment()),
+    Alu.SUB: lambda target, operand: min(target.alignment(), operand.alignment()),
+    Alu.OR: lambda target, operand: min(target.alignment(), operand.alignment()),
+    Alu.XOR: lambda target, operand: min(target.alignment(), operand.alignment()),
+    Alu.AND: lambda target, operand: max(target.alignment(), operand.alignment()),
+    Alu.MUL: lambda target, operand: min(target.alignment() * operand.alignment(), WIDEST),
+    Alu.LSH: _shifted,
+}

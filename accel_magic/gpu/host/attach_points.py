@@ -1,0 +1,133 @@
+"""Where programs for the CPU belong: by their sections, or by the bindings of the line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import ProbeError
+from accel_magic.kernel.load.bindings import RAW_TRACEPOINT
+from accel_magic.probes.globs import near
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from accel_magic.gpu.program.model import Program
+    from accel_magic.gpu.programs import Source
+
+_SYSCALL: Final = "__x64_sys_"
+_FUNCTIONS: Final = ("kprobe", "kretprobe", "uprobe", "uretprobe", "usdt")
+_SPELLINGS: Final = {
+    **{kind: kind for kind in _FUNCTIONS},
+    "ksyscall": "kprobe",
+    "kretsyscall": "kretprobe",
+    "tracepoint": "tracepoint",
+    "tp": "tracepoint",
+    "raw_tracepoint": "raw_tracepoint",
+    "raw_tp": "raw_tracepoint",
+}
+"""First parts of sections by what they are in the probe language."""
+_INSTEAD: Final = {
+    "tp_btf": "raw_tp/EVENT",
+    "fentry": "kprobe/FUNCTION",
+    "fexit": "kretprobe/FUNCTION",
+    "fmod_ret": "kprobe/FUNCTION",
+    "perf_event": "uprobe/LIBRARY:FUNCTION or tracepoint/CATEGORY/EVENT",
+    "iter": "tracepoint/CATEGORY/EVENT",
+    "syscall": "ksyscall/NAME",
+}
+"""Kinds that are not attached, and what to write."""
+_EXAMPLE: Final = "uprobe:LIBRARY:FUNCTION"
+
+
+def specs_of(program: Program, bound: Sequence[str] = ()) -> tuple[str, ...]:
+    """Say in words of the probe language where a program belongs.
+
+    Args:
+        program: For the CPU.
+        bound: What the line binds it to; goes before its section.
+
+    Raises:
+        ProbeError: Its section names no place, or one that is not served; or it is bound to what does not fit it.
+
+    """
+    kind, rest = _kind(program)
+    if bound:
+        for spec in bound:
+            _need_fit(program, kind, spec)
+        return tuple(bound)
+    if not rest:
+        raise _error(
+            program,
+            "its section names no place",
+            f"say it on the line: {program.name}={kind if kind in _FUNCTIONS else 'uprobe'}:LIBRARY:FUNCTION",
+        )
+    return (_spec(program, kind, rest),)
+
+
+def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[Source]) -> None:
+    """See that bindings are of programs for the CPU.
+
+    Raises:
+        ProbeError: There is no such program, or it runs on the GPU.
+
+    """
+    sources = tuple(sources)
+    names = [program.name for source in sources for program in source.cpu]
+    on_gpu = {each.program.functions[0].name: each.program.section for source in sources for each in source.gpu}
+    for name, specs in bindings.items():
+        if name in names:
+            continue
+        if name in on_gpu:
+            raise ProbeError(
+                f"{name}={specs[0]}: {name} runs inside kernels",
+                why=f'its section says where: SEC("{on_gpu[name]}")',
+                fix="bind programs for the CPU only; --kernel says which kernels are meant",
+            )
+        close = near(name, names, 1)
+        raise ProbeError(
+            f"there is no program {name} for the CPU",
+            why=f"there are {', '.join(names)}" if names else "none of the programs is for the CPU",
+            fix=f"did you mean {close[0]}?" if close else f"name a function of yours: FUNCTION={_EXAMPLE}",
+        )
+
+
+def _kind(program: Program) -> tuple[str, str]:
+    """Read a section: its kind in the probe language, and what stands behind it."""
+    first, _, rest = program.section.partition("/")
+    spelled, *suffixes = first.split(".")
+    if spelled in _INSTEAD:
+        raise _error(program, f"programs of {spelled} are not attached here", f'write SEC("{_INSTEAD[spelled]}")')
+    if suffixes and suffixes != ["multi"]:
+        raise _error(program, f"programs with .{suffixes[0]} are not loaded here", f'write SEC("{spelled}/...")')
+    kind = _SPELLINGS[spelled]
+    return kind, f"{_SYSCALL}{rest}" if spelled in ("ksyscall", "kretsyscall") and rest else rest
+
+
+def _spec(program: Program, kind: str, rest: str) -> str:
+    if kind == "tracepoint":
+        return f"{kind}:{rest.replace('/', ':')}"
+    if kind == "raw_tracepoint":
+        return f"{RAW_TRACEPOINT}{rest}"
+    name, plus, offset = rest.partition("+")
+    if plus and offset.strip("0x"):
+        raise _error(program, f"it is to run {offset} bytes into a function", "name a function, without an offset")
+    return f"{kind}:{name}"
+
+
+def _need_fit(program: Program, kind: str, spec: str) -> None:
+    from accel_magic.probes.grammar import KINDS
+
+    named = spec.partition(":")[0]
+    wanted = "raw_tracepoint" if spec.startswith(RAW_TRACEPOINT) else KINDS.get(named, "kprobe")
+    if (wanted in _FUNCTIONS) != (kind in _FUNCTIONS) or (kind not in _FUNCTIONS and kind != wanted):
+        what = {"tracepoint": "a tracepoint's record", "raw_tracepoint": "a raw tracepoint's arguments"}
+        raise ProbeError(
+            f'{program.name}={spec} does not fit SEC("{program.section}")',
+            why=f"the program reads {what.get(kind, 'the registers of a function call')}, and finds "
+            f"{what.get(wanted, 'the registers of a function call')} there",
+            fix="bind it to a place of its own kind",
+        )
+
+
+def _error(program: Program, why: str, fix: str) -> ProbeError:
+    return ProbeError(f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix)

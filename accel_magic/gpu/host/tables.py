@@ -1,0 +1,110 @@
+"""A ring that CPU programs write to, emptied into a file in memory while a cell runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.kernel.mapped import map_file
+from accel_magic.kernel.records.frames import RAW, map_frame, records_frame
+from accel_magic.kernel.records.rings import MixedRing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from accel_magic.gpu.program.model import MapSpec
+    from accel_magic.kernel.load.maps import MapContent
+
+
+MOST_BYTES: Final = 1 << 30
+"""Records that are kept of one ring; past it the ring stays full and the program's output fails."""
+
+
+class RingReader:
+    """One ring buffer of the kernel.
+
+    Args:
+        descriptor: Of the map.
+        size: Its data area in bytes.
+
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._ring: MixedRing | None = MixedRing(descriptor, size)
+        self._file = os.memfd_create("accel_magic ring")
+        self._lock = threading.Lock()
+        self._failed = False
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the records so far."""
+        return os.fstat(self._file).st_size
+
+    @property
+    def full(self) -> bool:
+        """Whether no more are kept: there are many, or this machine has no memory for them."""
+        return self._failed or self.kept >= MOST_BYTES
+
+    def drain(self) -> None:
+        """Take out what is complete; threads may do it at the same time."""
+        with self._lock:
+            if self._ring is not None and not self.full:
+                try:
+                    self._ring.drain(self._file)
+                except OSError:
+                    self._failed = True
+
+    def records(self) -> NDArray[np.uint8]:
+        """Take out what is complete, and copy all records so far: (bytes,) uint8, with the kernel's own headers."""
+        self.drain()
+        with self._lock:
+            return map_file(self._file).copy()
+
+    def close(self) -> None:
+        """Give the ring and the records back; again is harmless."""
+        with self._lock:
+            if self._ring is not None:
+                self._ring = None
+                os.close(self._file)
+
+
+_HEAD = 16
+
+
+def packed(content: MapContent) -> NDArray[np.uint8]:
+    """Put a table into one row of bytes."""
+    rows, cpus = content.values.shape[:2]
+    head = np.array([rows, cpus], np.uint64).view(np.uint8)
+    return np.concatenate([head, content.keys.ravel(), content.values.ravel()])
+
+
+def frame(spec: MapSpec, raw: NDArray[np.uint8]) -> pd.DataFrame:
+    """Read a map that is the kernel's alone and no array.
+
+    Args:
+        spec: Its declaration.
+        raw: (bytes,) uint8, as above.
+
+    Returns:
+        One row per element in order of the keys, of a per-CPU map the sum with `NAME_cpu0`, ... beside it; of a ring
+        one row per record, in the order of reservation, `raw` where a record is not of the declared type.
+
+    """
+    from accel_magic.gpu.maps.views import guessed
+
+    if spec.type == MapType.RINGBUF:
+        known = spec.value
+        names = [field.name for field in known.fields] if known is not None else [RAW]
+        return records_frame(raw, lambda size: known if known is not None and known.size == size else None, names)[0]
+    rows, cpus = (int(number) for number in raw[:_HEAD].view(np.uint64))
+    values_at = _HEAD + rows * spec.key_size
+    keys = raw[_HEAD:values_at].reshape(rows, spec.key_size)
+    values = raw[values_at:].reshape(rows, cpus, spec.value_size)
+    key = spec.key if spec.key is not None else guessed(spec.key_size, "key")
+    value = spec.value if spec.value is not None else guessed(spec.value_size, "value")
+    return map_frame(key, value, keys, values)

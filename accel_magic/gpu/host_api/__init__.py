@@ -1,1 +1,0 @@
-"""What the host asks of the CUDA driver while a GPU trace runs: its calls, seen by the kernel engine."""

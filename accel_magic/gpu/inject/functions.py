@@ -1,0 +1,292 @@
+"""What the functions of a PTX module use: registers and their types, calls, and accesses to memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.gpu.program.context import Operation, Space
+from accel_magic.ptx.model import (
+    Address,
+    Declaration,
+    Function,
+    Immediate,
+    Instruction,
+    Name,
+    Operand,
+    Scope,
+    instructions,
+)
+from accel_magic.ptx.parser import WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from accel_magic.ptx.model import Module
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names that can be used at a place, those of the scopes around it included.
+
+    Attributes:
+        single: (space, type) of registers and variables by name.
+        ranges: (count, type) of ranges of registers by prefix.
+        outer: Names of the scope around.
+
+    """
+
+    single: Mapping[str, tuple[str, str]]
+    ranges: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    outer: Names | None = None
+
+    def find(self, name: str) -> tuple[str, str] | None:
+        """Give (space, type) of a name; None if it is not declared."""
+        scope: Names | None = self
+        while scope is not None:
+            if name in scope.single:
+                return scope.single[name]
+            for prefix, number in _splits(name) if scope.ranges else ():
+                count, kind = scope.ranges.get(prefix, (0, ""))
+                if number < count:
+                    return "reg", kind
+            scope = scope.outer
+        return None
+
+
+def _splits(name: str) -> Iterator[tuple[str, int]]:
+    """Cut a name into a prefix and a number in all ways: `%r12` is `%r` 12 or `%r1` 2."""
+    digits = len(name) - len(name.rstrip("0123456789"))
+    for count in range(digits, 0, -1):
+        number = name[-count:]
+        if number[0] != "0" or count == 1:
+            yield name[:-count], int(number)
+
+
+def of_module(module: Module) -> Names:
+    """Give the names of a module's variables."""
+    return _names(module.variables, None)
+
+
+def of_function(function: Function, outer: Names) -> Names:
+    """Give a function's parameters, as `param` or `reg`, over the module's names."""
+    return Names({one.name: (one.space, one.type) for one in (*function.results, *function.parameters)}, {}, outer)
+
+
+def of_scope(scope: Scope, outer: Names) -> Names:
+    """Give the names declared directly in a scope, over those around it."""
+    declared = [item for item in scope.items if isinstance(item, Declaration)]
+    return _names(declared, outer) if declared else outer
+
+
+def _names(declarations: Iterable[Declaration], outer: Names | None) -> Names:
+    single, ranges = {}, {}
+    for one in declarations:
+        for declared in one.names:
+            if declared.count is None:
+                single[declared.name] = (one.space, one.type)
+            else:
+                ranges[declared.name] = (declared.count, one.type)
+    return Names(single, ranges, outer)
+
+
+NAMING: Final = frozenset({"call", "mov", "cvta", "st"})
+"""Instructions that may name a function."""
+_OF_THE_SYSTEM: Final = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+"""Functions outside of all modules, which call nothing of a module."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Who calls whom.
+
+    Attributes:
+        direct: Functions that each function names.
+        named: By kernel: the functions that it gets to by their names, itself included; naming counts as calling.
+        kept: Functions whose address a variable of the module keeps, and those that they get to.
+        blind: Kernels that may call what is kept.
+
+    """
+
+    direct: Mapping[str, frozenset[str]]
+    named: Mapping[str, frozenset[str]]
+    kept: frozenset[str]
+    blind: frozenset[str]
+
+    def of(self, kernel: str) -> frozenset[str]:
+        """Name all functions that a kernel may get to, itself included."""
+        return self.named[kernel] | self.kept if kernel in self.blind else self.named[kernel]
+
+    def users(self, function: str) -> list[str]:
+        """Name the kernels that may get to a function."""
+        return [kernel for kernel in self.named if function in self.of(kernel)]
+
+    def below(self, function: str) -> frozenset[str]:
+        """Name the functions that a function gets to by their names, itself included."""
+        return _closure([function], self.direct)
+
+
+def calls(module: Module) -> Calls:
+    """Find out who calls whom in a module."""
+    names = {function.name for function in module.functions}
+    direct = {function.name: frozenset(_named(function, names)) for function in module.functions}
+    declared = {item.name for item in module.items if isinstance(item, Function)}
+    outside = declared - names - _OF_THE_SYSTEM
+    blind = {function.name for function in module.functions if _is_blind(function, declared, outside)}
+    texts = [module.text[one.start : one.end] for one in module.variables]
+    kept = _closure((word for text in texts for word in names.intersection(WORD.findall(text))), direct)
+    named = {kernel.name: _closure([kernel.name], direct) for kernel in module.kernels}
+    return Calls(direct, named, kept, frozenset(kernel for kernel, reached in named.items() if reached & blind))
+
+
+def _named(function: Function, names: set[str]) -> set[str]:
+    return {
+        word
+        for instruction in (instructions(function.body) if function.body else ())
+        if instruction.opcode[0] in NAMING
+        for word in names.intersection(WORD.findall(instruction.operand_text))
+    }
+
+
+def _is_blind(function: Function, declared: set[str], outside: set[str]) -> bool:
+    """Whether a function calls through an address, or what another module defines, which may do so."""
+    for instruction in instructions(function.body) if function.body else ():
+        if instruction.opcode[0] == "call":
+            words = WORD.findall(instruction.operand_text)
+            if outside.intersection(words) or not declared.intersection(words):
+                return True
+    return False
+
+
+def _closure(start: Iterable[str], direct: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    seen, waiting = set[str](), list(start)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += direct.get(name, ())
+    return frozenset(seen)
+
+
+SPACES: Final = {
+    "global": Space.GLOBAL,
+    "shared": Space.SHARED,
+    "local": Space.LOCAL,
+    "const": Space.CONST,
+    "param": Space.PARAM,
+}
+_NO_MEMORY: Final = frozenset({Space.PARAM, Space.CONST})
+_BYTES: Final = {
+    **{f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64, 128)},
+    **dict.fromkeys(("bf16", "e4m3x2", "e5m2x2"), 2),
+    **dict.fromkeys(("f16x2", "bf16x2", "e4m3x4", "e5m2x4"), 4),
+}
+"""Bytes of one element of a type."""
+_VECTORS: Final = {"v2": 2, "v4": 4, "v8": 8}
+_MATRICES: Final = {"x1": 1, "x2": 2, "x4": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A memory operation.
+
+    Attributes:
+        operation: What it does.
+        space: As the opcode says; of copies the space of `address`.
+        address: Which address is reported. Of copies between global and shared memory the global one; of copies of
+            tensors the tensor map's, since the elements' addresses are not in the instruction.
+        size: Bytes per lane over all elements of a vector; a register where the instruction takes it from one; 0 where
+            it cannot be known. Of matrix loads and stores what each lane receives or gives: their rows together have
+            as many bytes.
+
+    """
+
+    operation: Operation
+    space: Space
+    address: Address
+    size: int | Name
+
+
+def access(instruction: Instruction) -> Access | None:
+    """Say what an instruction does to memory.
+
+    Parameters and constants are no memory here, nor are textures, surfaces, prefetches and the barriers of asynchronous
+    copies.
+
+    Raises:
+        ProgramError: The operands cannot be read.
+
+    """
+    rule = _RULES.get(instruction.opcode[0])
+    found = rule(instruction) if rule else None
+    return None if found is None or found.space in _NO_MEMORY else found
+
+
+def _spaces(instruction: Instruction) -> list[Space]:
+    bare = (part.partition("::")[0] for part in instruction.opcode[1:])
+    return [SPACES[part] for part in bare if part in SPACES]
+
+
+def _bytes(instruction: Instruction) -> int:
+    element = next((_BYTES[part] for part in reversed(instruction.opcode) if part in _BYTES), 0)
+    vector = next((_VECTORS[part] for part in instruction.opcode if part in _VECTORS), 1)
+    return element * vector
+
+
+def _addresses(instruction: Instruction) -> list[Address]:
+    return [operand for operand in instruction.operands if isinstance(operand, Address)]
+
+
+def _simple(operation: Operation) -> Callable[[Instruction], Access | None]:
+    def rule(instruction: Instruction) -> Access | None:
+        space = next(iter(_spaces(instruction)), Space.GENERIC)
+        if space in _NO_MEMORY:
+            return None
+        size = _size(instruction.operands[1]) if instruction.opcode[1:2] == ("bulk",) else _bytes(instruction)
+        return Access(operation, space, _addresses(instruction)[0], size)
+
+    return rule
+
+
+def _matrix(operation: Operation) -> Callable[[Instruction], Access | None]:
+    def rule(instruction: Instruction) -> Access | None:
+        count = next((_MATRICES[part] for part in instruction.opcode if part in _MATRICES), 1)
+        return Access(operation, Space.SHARED, _addresses(instruction)[0], 4 * count)
+
+    return rule
+
+
+def _multimem(instruction: Instruction) -> Access | None:
+    kinds = {"ld_reduce": Operation.LOAD, "st": Operation.STORE, "red": Operation.ATOMIC}
+    operation = kinds.get(instruction.opcode[1])
+    return _simple(operation)(instruction) if operation else None
+
+
+def _copy(instruction: Instruction) -> Access | None:
+    spaces, addresses = _spaces(instruction), _addresses(instruction)
+    if "prefetch" in instruction.opcode or len(addresses) < 2 or len(spaces) < 2:
+        return None
+    if "tensor" in instruction.opcode:
+        tensor = next((address for address in addresses if address.coordinates), addresses[0])
+        return Access(Operation.ASYNC_COPY, Space.GENERIC, Address(tensor.base, tensor.offset), 0)
+    place = spaces.index(Space.GLOBAL) if Space.GLOBAL in spaces[:2] else 1
+    return Access(Operation.ASYNC_COPY, spaces[place], addresses[place], _size(instruction.operands[2]))
+
+
+def _size(operand: Operand) -> int | Name:
+    if isinstance(operand, Immediate):
+        return int(operand.value)
+    return operand if isinstance(operand, Name) else 0
+
+
+_RULES: Final[dict[str, Callable[[Instruction], Access | None]]] = {
+    "ld": _simple(Operation.LOAD),
+    "ldu": _simple(Operation.LOAD),
+    "st": _simple(Operation.STORE),
+    "atom": _simple(Operation.ATOMIC),
+    "red": _simple(Operation.ATOMIC),
+    "ldmatrix": _matrix(Operation.LOAD),
+    "stmatrix": _matrix(Operation.STORE),
+    "multimem": _multimem,
+    "cp": _copy,
+}

@@ -1,0 +1,208 @@
+"""What goes where in a module: the places of each function, for each kernel, and functions that need several versions.
+
+A device function is one for all kernels that call it. Where these are to run different programs in it, or some of them
+none, each gets a version of its own under a name of its own, and the calls follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accel_magic.gpu.inject.functions import calls, of_module
+from accel_magic.gpu.inject.sites import Found, find
+from accel_magic.gpu.program.sections import Attach, Where
+from accel_magic.kernel.symbols.demangle import means
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from accel_magic.gpu.inject.template import Template
+    from accel_magic.ptx.model import Function, Module
+
+_IN_FUNCTIONS = frozenset({Where.FUNCTION, Where.FUNCTION_EXIT})
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A program and where it goes; no other one equals it."""
+
+    attach: Attach
+    name: str
+    template: Template
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A place with the probes that go there."""
+
+    found: Found
+    probes: tuple[Probe, ...]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A function with the programs of some kernels.
+
+    Attributes:
+        function: The function as it is in the module.
+        name: What this version is called: the function's name, or a new one.
+        chosen: What goes into it.
+        kernels: The traced kernels that use it.
+        calls: New names of functions that it calls, by their own.
+
+    """
+
+    function: Function
+    name: str
+    chosen: tuple[Chosen, ...]
+    kernels: tuple[str, ...]
+    calls: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that could go into one function, and which of its instructions are left alone and why."""
+
+    chosen: tuple[Chosen, ...]
+    left: tuple[str, ...]
+
+    def of(self, probes: frozenset[Probe]) -> tuple[Chosen, ...]:
+        """Choose what some of the probes do."""
+        kept = ((one.found, tuple(probe for probe in one.probes if probe in probes)) for one in self.chosen)
+        return tuple(Chosen(found, those) for found, those in kept if those)
+
+
+_Key = tuple[str, frozenset[Probe]]
+"""A version: the function's name, and those probes that go into it and into what it calls."""
+
+
+class Plans:
+    """What would go where in a module if all its kernels were traced.
+
+    Args:
+        module: The module.
+        probes: All programs, in their order.
+
+    """
+
+    def __init__(self, module: Module, probes: Sequence[Probe]) -> None:
+        self.module = module
+        self.calls = calls(module)
+        self._variables = of_module(module)
+        self._functions = {function.name: function for function in module.functions}
+        self._plans = {function.name: self._plan(function, probes) for function in module.functions}
+        self._for = {
+            kernel: frozenset(probe for probe in probes if means(_kernels_of(probe.attach), kernel))
+            for kernel in self.calls.named
+        }
+        own = {
+            name: frozenset(probe for one in plan.chosen for probe in one.probes) for name, plan in self._plans.items()
+        }
+        self._within = {
+            name: frozenset[Probe]().union(*(own[one] for one in self.calls.below(name))) for name in self._plans
+        }
+
+    def of(self, kernel: str) -> list[Chosen]:
+        """List what goes into a kernel and into the functions that it uses; nothing for one without a body."""
+        if kernel not in self._for:
+            return []
+        return [one for name in self.calls.of(kernel) for one in self._plans[name].of(self._for[kernel])]
+
+    def left(self, kernel: str, traced: Collection[str]) -> tuple[str, ...]:
+        """List what is left alone in a traced kernel and in the functions that it uses, with the reasons."""
+        functions = sorted(self.calls.of(kernel) - {kernel})
+        lines = [line for name in (kernel, *functions) for line in self._plans[name].left]
+        asked = self._asked(traced)
+        lines += [
+            f"calls of {name} through its address: kernels that are to run other programs or none share it"
+            for name in functions
+            if name in self.calls.kept and asked[kernel] & self._within[name] and len(self._groups(name, asked)) > 1
+        ]
+        return tuple(lines)
+
+    def versions(self, traced: Collection[str], tag: str) -> list[Version]:
+        """Say which versions of which functions there are to be, in the order of the module.
+
+        Args:
+            traced: The kernels that programs are put into.
+            tag: How new names begin.
+
+        """
+        asked = self._asked(traced)
+        groups = {name: self._groups(name, asked) for name in self._plans}
+        names = {
+            (name, probes): f"{tag}_{number}_{name}" if number else name
+            for name, found in groups.items()
+            for number, probes in enumerate(found)
+        }
+        needed, found = self._needed(names), []
+        for (name, probes), called in names.items():
+            if (name, probes) in needed and self._within[name] & probes:
+                kernels = tuple(kernel for kernel in groups[name][probes] if kernel in traced)
+                new = {one: names[one, self._part(one, probes)] for one in self._called(name)}
+                renamed = {one: other for one, other in new.items() if one != other}
+                chosen = self._plans[name].of(probes)
+                found.append(Version(self._functions[name], called, chosen, kernels, renamed))
+        return found
+
+    def _asked(self, traced: Collection[str]) -> dict[str, frozenset[Probe]]:
+        """Programs of each kernel."""
+        return {kernel: probes if kernel in traced else frozenset() for kernel, probes in self._for.items()}
+
+    def _groups(self, name: str, asked: Mapping[str, frozenset[Probe]]) -> dict[frozenset[Probe], list[str]]:
+        """Group the kernels that use a function by the programs that they have in it; the first keeps its name."""
+        groups: dict[frozenset[Probe], list[str]] = {}
+        for kernel in [name] if name in asked else self.calls.users(name):
+            groups.setdefault(self._part(name, asked[kernel]), []).append(kernel)
+        if len(groups) > 1 and name in self.calls.kept:
+            groups.setdefault(frozenset(), [])  # whoever has its address
+        return dict(sorted(groups.items(), key=lambda group: bool(group[0])))
+
+    def _part(self, name: str, probes: frozenset[Probe]) -> frozenset[Probe]:
+        """Those of some probes that go into a function and into what it calls."""
+        return probes if name in self._for else probes & self._within[name]
+
+    def _called(self, name: str) -> list[str]:
+        return sorted(self.calls.direct[name] - self._for.keys())
+
+    def _needed(self, names: Mapping[_Key, str]) -> set[_Key]:
+        """Tell the versions that keep their function's name, and those that are called."""
+        waiting = [key for key, name in names.items() if name == key[0]]
+        needed = set[_Key]()
+        while waiting:
+            key = waiting.pop()
+            if key not in needed:
+                needed.add(key)
+                waiting += [(one, self._part(one, key[1])) for one in self._called(key[0])]
+        return needed
+
+    def _plan(self, function: Function, probes: Sequence[Probe]) -> _Plan:
+        users = self.calls.users(function.name)
+        here = [probe for probe in probes if _goes_into(probe.attach, function, users)]
+        if not here:
+            return _Plan((), ())
+        places = find(function, self._variables, frozenset(probe.attach.where for probe in here))
+        chosen = (
+            Chosen(found, tuple(probe for probe in here if _goes_to(probe.attach, found))) for found in places.found
+        )
+        return _Plan(tuple(one for one in chosen if one.probes), places.left)
+
+
+def _kernels_of(attach: Attach) -> str:
+    """Glob of the kernels that a program is for."""
+    return attach.kernels if attach.where in _IN_FUNCTIONS else attach.name
+
+
+def _goes_into(attach: Attach, function: Function, kernels: Sequence[str]) -> bool:
+    named = attach.where not in _IN_FUNCTIONS or means(attach.name, function.name)
+    return named and any(means(_kernels_of(attach), kernel) for kernel in kernels)
+
+
+def _goes_to(attach: Attach, found: Found) -> bool:
+    if attach.where is not found.where:
+        return False
+    access = found.access
+    return access is None or (
+        access.space in attach.spaces and (not attach.operations or access.operation in attach.operations)
+    )

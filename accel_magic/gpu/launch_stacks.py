@@ -1,0 +1,323 @@
+"""Launches of kernels on an accelerator, each with the Python stack of the line that made it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+import threading
+from collections import defaultdict, deque
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from accel_magic.devices.cuda.driver import load
+from accel_magic.devices.targets import opened, target
+from accel_magic.gpu import adapters
+from accel_magic.kernel.attach import scope
+from accel_magic.kernel.stacks import table as stacks
+from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.recording import flame as facts
+from accel_magic.recording.flame import NOT_KNOWN, Watched
+from accel_magic.recording.profile import Frame, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, FrameType
+
+    from accel_magic.devices.cuda.driver import Driver
+    from accel_magic.devices.device import Memory
+    from accel_magic.devices.targets import Asked, Target
+    from accel_magic.gpu.adapters import KernelSource, Launch
+    from accel_magic.kernel.stacks.table import StackTable
+
+
+MOST_LAUNCHES: Final = 200_000
+_OWN: Final = re.compile(r"(.*/)?accel_magic/(gpu|flames)/.*")
+_STEP: Final = 2
+"""The kernel's programs give stacks odd keys (bpf/kernel/stacks.h): even ones are free."""
+
+Place = tuple["CodeType", int]
+"""A code object and the instruction under way in it, an offset in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A launch, its thread, the number of its stack, and what tells how long the kernel took."""
+
+    launch: Launch
+    tid: int
+    stack: int
+
+
+class Launches:
+    """The adapters' `Observer` of a flame trace: changes no kernel, remembers who launched it.
+
+    The stack is taken in the launching thread at the launch itself, so it is exact.
+
+    Args:
+        asked: Which device kernels run on.
+
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._undo = ExitStack()
+        self._memory: Memory | None = None
+        self._times: EventTimes | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+        self._stacks: dict[tuple[Place, ...], int] = {}
+        self._seen: list[_Seen] = []
+        self._more = 0
+        self._skipped: dict[str, str] = {}
+        self.target: Target | None = None
+
+    def prepare(self) -> Target:
+        """Find the device. Raises MachineError where it was asked for by name and is not there."""
+        self.target = target(self._asked)
+        return self.target
+
+    def attach(self) -> None:
+        """Watch the frameworks from now on. Raises MachineError where the device cannot be used."""
+        assert self.target is not None  # noqa: S101 - after prepare
+        try:
+            self._memory, device = self._undo.enter_context(opened(self.target))
+            if device is None:
+                self._times = EventTimes(load())
+                self._undo.callback(self._times.close)
+            self._undo.enter_context(adapters.hearing(self, device))
+        except BaseException:
+            self.close()
+            raise
+
+    def go(self) -> None:
+        """Forget what was launched before."""
+        with self._lock:
+            self._seen.clear()
+
+    def close(self) -> None:
+        """Leave the frameworks as they were; harmless when nothing is watched."""
+        self._undo.close()
+
+    def rewrite(self, kernel: KernelSource) -> str:
+        """Leave the kernel as it is."""
+        return kernel.ptx
+
+    def launching(self, launch: Launch) -> None:
+        """Let the device be made ready."""
+        if self._memory is not None:
+            self._memory.launching(launch)
+        if self._times is not None:
+            self._times.before(launch.stream)
+
+    def launched(self, launch: Launch) -> None:
+        """Remember a launch and the stack that made it."""
+        own = not launch.pid
+        place = _place(sys._getframe(1)) if own else ()  # noqa: SLF001 - the documented way to reach a caller
+        tid = self._tid() if own else 0
+        with self._lock:
+            number = len(self._seen)
+            if number < MOST_LAUNCHES:
+                stack = self._stacks.setdefault(place, len(self._stacks)) if own else NOT_KNOWN
+                self._seen.append(_Seen(launch, tid, stack))
+            else:
+                self._more += 1
+        if self._times is not None and own:
+            self._times.after(launch.stream, number)
+
+    def skipped(self, name: str, reason: str) -> None:
+        """Remember what could not be watched, and why."""
+        self._skipped[name] = reason
+
+    def wait(self) -> None:
+        """Wait for the device, or for an interrupt: what still runs then has no duration."""
+        if self._memory is not None and self._seen:
+            self._memory.wait()
+
+    def seen(self, start_ns: int, table: StackTable | None) -> Watched:
+        """Give what was launched, and a table of stacks that has those of the launches too.
+
+        Args:
+            start_ns: CLOCK_MONOTONIC that becomes time 0.
+            table: The recording's; None where it has none.
+
+        """
+        assert self.target is not None  # noqa: S101 - after prepare
+        if not self._seen:
+            return Watched(stacks=table, device=self.target.name, notes=self._notes())
+        measured = self._times.durations() if self._times is not None else {}
+        keys = _free_keys(table, len(self._stacks))
+        launches = [
+            facts.Launch(
+                seen.launch.time_ns - start_ns,
+                seen.tid,
+                keys[seen.stack] if seen.stack >= 0 else 0,
+                readable(seen.launch.kernel),
+                measured.get(number, NOT_KNOWN) if seen.launch.device_ns is None else seen.launch.device_ns,
+            )
+            for number, seen in enumerate(self._seen)
+        ]
+        launches.sort(key=lambda launch: launch.time_ns)
+        stacks = extended(table, keys, [frames_of(places) for places in self._stacks])
+        return Watched(tuple(launches), self._more, stacks, self.target.name, self._notes())
+
+    def _notes(self) -> tuple[str, ...]:
+        device = self.target.note if self.target is not None else ""
+        return (
+            *((device,) if device else ()),
+            *((NOTE,) if self._times is not None and self._seen else ()),
+            *(f"launches of {name} were not watched: {why}" for name, why in self._skipped.items()),
+        )
+
+    def _tid(self) -> int:
+        tid = getattr(self._thread, "tid", None)
+        if tid is None:
+            tid = self._thread.tid = scope.kernel_tid()
+        return int(tid)
+
+
+def _place(frame: FrameType | None) -> tuple[Place, ...]:
+    """Where every frame of the calling thread is, innermost first."""
+    places = []
+    while frame is not None:
+        places.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(places)
+
+
+def frames_of(places: Sequence[Place]) -> tuple[Frame, ...]:
+    """Frames of a stack, outermost first, without this tool's own at its inner end."""
+    frames = [Frame(code.co_qualname, Kind.PYTHON, code.co_filename, _line(code, at)) for code, at in places]
+    own = next((at for at, frame in enumerate(frames) if not _OWN.fullmatch(frame.module)), len(frames))
+    return tuple(reversed(frames[own:]))
+
+
+def extended(table: StackTable | None, keys: Sequence[int], found: Sequence[tuple[Frame, ...]]) -> StackTable:
+    """Make a table that has Python stacks besides those of another.
+
+    Args:
+        table: The other; None for none.
+        keys: Of the stacks, not in the other.
+        found: Frames of each, outermost first.
+
+    """
+    known = range(len(table.keys)) if table is not None else ()
+    all_keys = np.array([*(table.keys.tolist() if table is not None else ()), *keys], np.uint64)
+    kinds = np.array([*(table.kinds.tolist() if table is not None else ()), *[stacks.PYTHON] * len(keys)], np.uint8)
+    rows = [*(table.of(row) for row in known), *found] if table is not None else list(found)
+    return stacks.table(all_keys, kinds, rows)
+
+
+def _free_keys(table: StackTable | None, count: int) -> list[int]:
+    taken = set(table.keys.tolist()) if table is not None else set[int]()
+    keys: list[int] = []
+    key = _STEP
+    while len(keys) < count:
+        if key not in taken:
+            keys.append(key)
+        key += _STEP
+    return keys
+
+
+def _line(code: CodeType, at: int) -> int:
+    """Line of an instruction, the function's first where its table has none."""
+    lines = (line for start, end, line in code.co_lines() if start <= at < end and line is not None)
+    return next(lines, code.co_firstlineno)
+
+
+MOST_UNDER_WAY: Final = 4096
+"""Pairs of events that wait to be read; past it the oldest are read whenever one is added."""
+NOTE: Final = (
+    "GPU times are between two events around each launch: kernels on an idle stream come out some microseconds long"
+)
+_DEFAULT_EVENT = 0
+
+
+class _Pair(NamedTuple):
+    """Events before and after a launch."""
+
+    launch: int
+    context: int
+    before: int
+    after: int
+
+
+class EventTimes:
+    """Durations of launches, by numbers that the caller gives them. Methods may be called from any thread.
+
+    Nothing here raises: a launch whose events fail, or that is captured into a graph, has no duration.
+
+    Args:
+        driver: The driver.
+
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._free: defaultdict[int, list[int]] = defaultdict(list)  # by context
+        self._under_way: deque[_Pair] = deque()
+        self._durations: dict[int, int] = {}
+        self._own = threading.local()
+
+    def before(self, stream: int) -> None:
+        """Put an event into the stream; right before a launch, in its thread."""
+        self._own.begun = self._recorded(stream)
+
+    def after(self, stream: int, launch: int) -> None:
+        """Put another one behind the launch, which has this number from now on."""
+        begun, self._own.begun = getattr(self._own, "begun", None), None
+        ended = self._recorded(stream) if begun is not None else None
+        if begun is None or ended is None:
+            return
+        with self._lock:
+            self._under_way.append(_Pair(launch, begun[0], begun[1], ended[1]))
+            while len(self._under_way) > MOST_UNDER_WAY and self._read(self._under_way[0]):
+                self._under_way.popleft()
+
+    def durations(self) -> dict[int, int]:
+        """Nanoseconds by number of the launch, of all that have ended."""
+        with self._lock:
+            self._under_way = deque(pair for pair in self._under_way if not self._read(pair))
+            return dict(self._durations)
+
+    def close(self) -> None:
+        """Give the events back; those of launches that still run are the driver's to keep until it ends."""
+        with self._lock:
+            for events in self._free.values():
+                for event in events:
+                    self._driver.attempt("cuEventDestroy_v2", event)
+            self._free.clear()
+            self._under_way.clear()
+
+    def _recorded(self, stream: int) -> tuple[int, int] | None:
+        """An event in the stream, and its context; None where it cannot be recorded."""
+        driver, capturing, context = self._driver, ctypes.c_int(), ctypes.c_void_p()
+        if driver.attempt("cuStreamIsCapturing", stream, ctypes.byref(capturing)) or capturing.value:
+            return None
+        if driver.attempt("cuCtxGetCurrent", ctypes.byref(context)) or not context.value:
+            return None
+        event = self._event(context.value)
+        if event is None or driver.attempt("cuEventRecord", event, stream):
+            return None
+        return context.value, event
+
+    def _event(self, context: int) -> int | None:
+        with self._lock:
+            if self._free[context]:
+                return self._free[context].pop()
+        made = ctypes.c_void_p()
+        failed = self._driver.attempt("cuEventCreate", ctypes.byref(made), _DEFAULT_EVENT)
+        return None if failed else made.value
+
+    def _read(self, pair: _Pair) -> bool:
+        """Read a pair; False where it has not passed yet."""
+        milliseconds = ctypes.c_float()
+        if self._driver.attempt("cuEventElapsedTime", ctypes.byref(milliseconds), pair.before, pair.after):
+            return False
+        self._durations[pair.launch] = round(milliseconds.value * 1e6)
+        self._free[pair.context] += [pair.before, pair.after]
+        return True

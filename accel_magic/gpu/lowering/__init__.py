@@ -1,6 +1,0 @@
-"""eBPF to LLVM IR: `lower` takes a verified program and gives the text of an LLVM module."""
-
-from accel_magic.gpu.lowering.module import lower, lower_all, probe_name
-from accel_magic.gpu.lowering.targets import Target
-
-__all__ = ["Target", "lower", "lower_all", "probe_name"]

@@ -1,0 +1,301 @@
+"""Maps that a trace reads again and again: every so often while kernels run, or after each launch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.errors import AccelMagicError, ProbeError
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.program.helpers import HASHES, RINGS
+from accel_magic.recording.gpu import MapHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from accel_magic.gpu.maps.shared import Shared
+    from accel_magic.gpu.program.model import MapSpec
+
+
+MAP_LIMIT: Final = 8 << 20
+"""Bytes of a map; larger ones are not read over time."""
+LIMIT: Final = 256 << 20
+"""Bytes that are kept of all maps of a trace; from there on nothing more is read."""
+LEAST_S: Final = 0.01
+"""From one reading to the next."""
+
+
+@dataclass
+class _Watched:
+    """One map that is read over time: as it was at first, as it was last, and what changed at each reading."""
+
+    shared: Shared
+    number: int
+    spec: MapSpec
+    first: NDArray[np.uint8]
+    last: NDArray[np.uint8]
+    rows: list[NDArray[np.int64]] = field(default_factory=list)
+    cells: list[NDArray[np.uint8]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, shared: Shared, number: int) -> _Watched:
+        raw = shared.read(number)
+        return cls(shared, number, shared.source.object.maps[number], raw, raw)
+
+    def read(self, *, running: bool) -> NDArray[np.uint8]:
+        """Copy the map, also while kernels are running. Raises MachineError where the device is gone."""
+        return self.shared.read_running(self.number) if running else self.shared.read(self.number)
+
+    def keep(self, raw: NDArray[np.uint8]) -> int:
+        """Remember what has changed since the last reading; bytes that it takes."""
+        now, before = (map_views.rows_of(self.spec, each) for each in (raw, self.last))
+        rows = np.flatnonzero((now != before).any(axis=1))
+        self.rows.append(rows)
+        self.cells.append(now[rows])
+        self.last = raw
+        return rows.nbytes + self.cells[-1].nbytes
+
+
+class History:
+    """Reads the maps of a trace over time: all but rings, constants and those beyond MAP_LIMIT.
+
+    Args:
+        shared: The memory of each source.
+        every_s: From one reading to the next; None: after each launch.
+
+    Raises:
+        ProbeError: `every_s` is less than LEAST_S.
+
+    """
+
+    def __init__(self, shared: Sequence[Shared], every_s: float | None) -> None:
+        check_every(every_s)
+        self._memory = shared[0].memory
+        self._every_ns = None if every_s is None else int(every_s * 1e9)
+        sized = [
+            (each, number, spec, region.bytes)
+            for each in shared
+            for number, (spec, region) in enumerate(zip(each.source.object.maps, each.plan.maps, strict=True))
+            if spec.type not in RINGS and not spec.read_only
+        ]
+        self._watched = [_Watched.of(each, number) for each, number, _, size in sized if size <= MAP_LIMIT]
+        self._notes = [
+            f"{each.source.name}: map {spec.name} was not read over time: its {size:,} bytes are over {MAP_LIMIT:,}"
+            for each, _, spec, size in sized
+            if size > MAP_LIMIT
+        ]
+        self._times: list[int] = []
+        self._launches: list[int] = []
+        self._kept = 0
+        self._due_ns: int | None = None
+        self._under_way = False
+        self._over = False
+        self._lock = threading.Lock()
+
+    def go(self) -> None:
+        """Begin: by time, the first reading is due one interval from now."""
+        if self._every_ns is not None:
+            self._due_ns = time.monotonic_ns() + self._every_ns
+
+    def read_if_due(self) -> float:
+        """Read where that is due; seconds until the next reading, infinite where there is none."""
+        if self._due_ns is None or self._over:
+            return float("inf")
+        now = time.monotonic_ns()
+        if now >= self._due_ns:
+            assert self._every_ns is not None  # noqa: S101 - something is due only then
+            self._read(-1)
+            # What was missed is not made up for.
+            self._due_ns += ((now - self._due_ns) // self._every_ns + 1) * self._every_ns
+        return max(self._due_ns - time.monotonic_ns(), 0) / 1e9
+
+    def launching(self) -> None:
+        """Hear of a launch before it happens. What one before did that never came to `launched` is told apart."""
+        if self._every_ns is None:
+            if self._under_way:
+                self._read(-1)
+            self._under_way = True
+
+    def launched(self, launch: int, stream: int) -> None:
+        """Hear that a launch was made, by its number among all of the trace; waits until it has ended."""
+        if self._every_ns is None:
+            self._read(launch, stream)
+            self._under_way = False
+
+    def end(self) -> None:
+        """Read once more: by time the end, by launch what came of one that was never reported."""
+        if self._due_ns is not None or self._under_way:
+            self._read(-1)
+        self._under_way, self._due_ns = False, None
+
+    def maps(self, start_ns: int) -> tuple[MapHistory, ...]:
+        """Everything so far; times since `start_ns`, CLOCK_MONOTONIC."""
+        with self._lock:
+            times = np.array(self._times, np.int64) - start_ns
+            launches = None if self._every_ns is not None else np.array(self._launches, np.int64)
+            return tuple(
+                MapHistory(
+                    source=each.shared.source.name,
+                    spec=each.spec,
+                    first=each.first,
+                    time_ns=times,
+                    launch=launches,
+                    changed=np.array([len(rows) for rows in each.rows], np.int64),
+                    rows=np.concatenate([np.empty(0, np.int64), *each.rows]),
+                    cells=np.concatenate([map_views.rows_of(each.spec, each.first)[:0], *each.cells]),
+                )
+                for each in self._watched
+            )
+
+    def notes(self) -> list[str]:
+        """What the user should know."""
+        return self._notes
+
+    def _read(self, launch: int, stream: int | None = None) -> None:
+        with self._lock:
+            if self._over:
+                return
+            try:
+                if stream is not None:
+                    self._memory.finish(stream)
+                now = time.monotonic_ns()
+                # Kernels run while maps are read by time, not after a launch.
+                raws = [each.read(running=self._every_ns is not None) for each in self._watched]
+            except AccelMagicError as error:  # the user's cell goes on, and tells itself what is wrong
+                self._give_up(str(error))
+                return
+            self._times.append(now)
+            self._launches.append(launch)
+            self._kept += sum(each.keep(raw) for each, raw in zip(self._watched, raws, strict=True))
+            if self._kept > LIMIT:
+                self._give_up("no room")
+
+    def _give_up(self, reason: str) -> None:
+        self._over = True
+        self._notes.append(f"maps were no longer read over time after {len(self._times):,} readings: {reason}")
+
+
+def check_every(every_s: float | None) -> None:
+    """Raise ProbeError where maps are to be read more often than that makes sense."""
+    if every_s is not None and not every_s >= LEAST_S:
+        raise ProbeError(
+            f"every={every_s} is too often to read maps", why=f"{LEAST_S} s is the least", fix="use a longer time"
+        )
+
+
+_COUNTED: Final = {"i": np.int64, "u": np.int64, "f": np.float64}
+
+
+def frame(history: MapHistory, threads: int) -> pd.DataFrame:
+    """Read a map's history.
+
+    Args:
+        history: What a trace kept of it.
+        threads: Threads that per-thread maps had room for.
+
+    Returns:
+        By time: `time_ns` and the columns of `map_views.entries`; one row per reading and entry, entries that are all
+        zero left out. By launch: `launch` besides; one row per launch and entry that it changed. Numbers are then
+        differences, int64 or float64, and everything else is as it was afterwards; entries that a launch deleted are
+        left out; `launch` is -1 for what happened outside of launches that ended well.
+
+    """
+    parts = [part for part in _parts(history, threads) if len(part)]
+    if parts:
+        return pd.concat(parts, ignore_index=True)
+    empty = map_views.entries(history.spec, history.first, threads).head(0)
+    return _placed(empty, 0, None if history.launch is None else 0)
+
+
+def _parts(history: MapHistory, threads: int) -> Iterator[pd.DataFrame]:
+    spec, raw, end = history.spec, history.first.copy(), 0
+    table = map_views.rows_of(spec, raw)
+    for number, changed in enumerate(history.changed):
+        rows, cells = history.rows[end : end + changed], history.cells[end : end + changed]
+        before = table[rows]
+        table[rows] = cells
+        end += changed
+        moment = int(history.time_ns[number])
+        if history.launch is None:
+            yield _placed(map_views.entries(spec, raw, threads, untouched=False), moment, None)
+        else:
+            yield _placed(_added(spec, rows, before, cells, threads), moment, int(history.launch[number]))
+
+
+def _placed(part: pd.DataFrame, time_ns: int, launch: int | None) -> pd.DataFrame:
+    """Put the columns that say when in front."""
+    when = {"time_ns": time_ns} if launch is None else {"launch": launch, "time_ns": time_ns}
+    part = part.rename(columns={name: f"value_{name}" for name in when})
+    for place, (name, number) in enumerate(when.items()):
+        part.insert(place, name, np.full(len(part), number, np.int64))
+    return part
+
+
+def _added(
+    spec: MapSpec, rows: NDArray[np.int64], before: NDArray[np.uint8], after: NDArray[np.uint8], threads: int
+) -> pd.DataFrame:
+    """Entries at these rows as they are afterwards, with differences for numbers."""
+    if spec.type in HASHES:
+        before, after = _same_keys(spec, before, after)
+    old, new = (map_views.entries_at(spec, rows, cells, threads) for cells in (before, after))
+    for name in new.columns[map_views.key_count(spec) :]:
+        dtype = new[name].to_numpy().dtype
+        if dtype.kind in _COUNTED:
+            wide = _COUNTED[dtype.kind]
+            new[name] = new[name].to_numpy().astype(wide) - old[name].to_numpy().astype(wide)
+    return new
+
+
+def _same_keys(
+    spec: MapSpec, before: NDArray[np.uint8], after: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Slots that are full afterwards, and what their keys had before: zeros where the slot was not theirs."""
+    stays = map_views.full(after)
+    before, after = before[stays], after[stays]
+    value_at = map_views.value_offset(spec)
+    theirs = map_views.full(before) & (before[:, :value_at] == after[:, :value_at]).all(axis=1)
+    before[~theirs] = 0
+    before[:, :value_at] = after[:, :value_at]
+    return before, after
+
+
+def packed(history: MapHistory) -> bytes:
+    """Put its arrays one behind the other, to be read by `unpacked`."""
+    launch = np.empty(0, np.int64) if history.launch is None else history.launch
+    arrays = (history.time_ns, launch, history.changed, history.rows, history.first, history.cells)
+    return b"".join(np.ascontiguousarray(each).tobytes() for each in arrays)
+
+
+def unpacked(source: str, spec: MapSpec, readings: int, data: bytes, *, by_launch: bool, size: int) -> MapHistory:
+    """Read what `packed` wrote.
+
+    Args:
+        source: The tool or file of the map.
+        spec: Its declaration.
+        readings: How many there are.
+        data: What was written.
+        by_launch: Whether there is a launch for each.
+        size: Bytes of the map.
+
+    Raises:
+        ValueError: The numbers do not belong to this map.
+
+    """
+    heads = np.frombuffer(data, np.int64, readings * (3 if by_launch else 2))
+    time_ns, *launch, changed = heads.reshape(-1, readings)
+    total = int(changed.sum())
+    rows = np.frombuffer(data, np.int64, total, heads.nbytes)
+    rest = np.frombuffer(data, np.uint8, offset=heads.nbytes + rows.nbytes)
+    first = rest[:size]
+    table = map_views.rows_of(spec, first)
+    cells = rest[size:].reshape(total, table.shape[1])
+    if (changed < 0).any() or (total and not 0 <= int(rows.min()) <= int(rows.max()) < len(table)):
+        raise ValueError(f"the history of map {spec.name} names rows that it has not")
+    return MapHistory(source, spec, first, time_ns, launch[0] if by_launch else None, changed, rows, cells)

@@ -1,0 +1,303 @@
+"""Maps as they lie in memory, read and written by the host: frames of their entries, exact losses, values at the start.
+
+Everything here takes the bytes of one map, also live ones that a kernel is writing at that moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.host import tables
+from accel_magic.gpu.maps.layout import HEAD, SLOT_HEAD, round_up, slot_bytes, slots
+from accel_magic.gpu.maps.printing import print_records, printed
+from accel_magic.gpu.maps.rings import drain, records, ring_records
+from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, RINGS, MapType
+from accel_magic.kernel.records.c_layout import CLayout, Field, columns, raw_layout
+from accel_magic.kernel.records.frames import map_frame
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.gpu.program.model import MapSpec
+
+__all__ = [
+    "drain",
+    "entries",
+    "frame",
+    "losses",
+    "print_records",
+    "printed",
+    "records",
+    "ring_records",
+    "steady",
+    "update",
+]
+
+_STATE: Final = 3
+_FULL: Final = 2
+_ATTEMPTS = 4
+_NUMBERS = frozenset({1, 2, 4, 8})
+_MASK = 0xFFFFFFFF
+
+
+def entries(spec: MapSpec, raw: NDArray[np.uint8], threads: int, *, untouched: bool = True) -> pd.DataFrame:
+    """Read a map that is no ring.
+
+    Args:
+        spec: Its declaration.
+        raw: (bytes,) uint8: the map.
+        threads: Threads that per-thread maps have room for.
+        untouched: Whether rows of arrays and per-thread maps that hold nothing but zeros are wanted.
+
+    Returns:
+        One row per entry, in order of the keys: the key's columns (`key` for arrays), of per-thread maps `thread`
+        (number in the grid, row-major), then the value's columns, with `value_` in front where a key's has that name.
+        Of global data one row with a column per variable.
+
+    Raises:
+        ProgramError: It is a ring, or no map of GPU programs.
+
+    """
+    if spec.type in HASHES:
+        return entries_at(spec, np.empty(0, np.int64), _snapshot(spec, raw), threads)
+    if spec.type not in ARRAYS | PER_THREAD:
+        raise ProgramError(
+            f"map {spec.name} has no entries",
+            why=f"it is of type {spec.type}",
+            fix="read its records" if spec.type in RINGS else "use a map type that GPU programs know",
+        )
+    table = rows_of(spec, raw[: spec.max_entries * _lanes(spec, threads) * spec.stride])
+    if untouched or spec.name.startswith("."):
+        return entries_at(spec, np.arange(len(table)), table, threads)
+    rows = np.flatnonzero(_nonzero(table))
+    return entries_at(spec, rows, table[rows], threads)
+
+
+def entries_at(spec: MapSpec, rows: NDArray[np.int64], cells: NDArray[np.uint8], threads: int) -> pd.DataFrame:
+    """Decode some rows of a map: a frame as of `entries`.
+
+    Args:
+        spec: Its declaration; no ring.
+        rows: (rows,) int64, their places in `rows_of`; of a hash not looked at.
+        cells: (rows, bytes) uint8; of a hash slots that are full.
+        threads: Threads that per-thread maps have room for.
+
+    """
+    value = spec.value if spec.value is not None else guessed(spec.value_size, "value")
+    if spec.type in HASHES:
+        key = spec.key if spec.key is not None else guessed(spec.key_size, "key")
+        value_at = value_offset(spec)
+        keys, values = cells[:, SLOT_HEAD : SLOT_HEAD + spec.key_size], cells[:, value_at : value_at + spec.value_size]
+        return map_frame(key, value, keys, values[:, None])
+    if spec.name.startswith("."):
+        return pd.DataFrame(dict(columns(cells, value)))
+    lanes = _lanes(spec, threads)
+    found: dict[str, Any] = {_key_name(spec): (rows // lanes).astype(np.uint32)}
+    if spec.type in PER_THREAD:
+        found["thread"] = rows % lanes
+    named = value.renamed(f"value_{field.name}" if field.name in found else field.name for field in value.fields)
+    return pd.DataFrame(found | dict(columns(cells, named)))
+
+
+def rows_of(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """See a map that is no ring as a table, (rows, bytes) uint8: a row for each slot of a hash, else for each value."""
+    if spec.type in HASHES:
+        return raw[HEAD : HEAD + slots(spec) * slot_bytes(spec)].reshape(slots(spec), -1)
+    return raw.reshape(-1, spec.stride)[:, : spec.value_size]
+
+
+def key_count(spec: MapSpec) -> int:
+    """How many columns of a frame of entries are those of the key."""
+    if spec.type in HASHES:
+        return len(spec.key.fields) if spec.key is not None else 1
+    return 0 if spec.name.startswith(".") else 1 + (spec.type in PER_THREAD)
+
+
+def full(cells: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which slots of a hash, (slots, bytes) uint8, hold an entry."""
+    return np.asarray((_states(cells) & _STATE) == _FULL)
+
+
+def value_offset(spec: MapSpec) -> int:
+    """Bytes of a hash's slot before the value."""
+    return SLOT_HEAD + round_up(spec.key_size, 8)
+
+
+def frame(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> pd.DataFrame:
+    """Read any map of a recording: entries, or the records of a ring.
+
+    Args:
+        spec: Its declaration.
+        raw: (bytes,) uint8: the map; of a ring what `drain` took out of it.
+        threads: Threads that per-thread maps had room for.
+
+    Returns:
+        As `entries`, per-thread maps without the rows of threads that wrote nothing. Of a ring as `records`, those of
+        threads' own rings by thread and then in order.
+
+    """
+    if spec.used_by == "cpu" and spec.type not in ARRAYS:
+        return tables.frame(spec, raw)
+    if spec.type not in RINGS:
+        return entries(spec, raw, threads, untouched=spec.type not in PER_THREAD)
+    found = records(raw, spec.value)
+    if spec.type == MapType.GPU_RINGBUF:
+        # Each reading has all threads' records one behind the other.
+        found = found.sort_values("thread", kind="stable", ignore_index=True)
+    return found
+
+
+def steady(spec: MapSpec, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Leave out of a hash what changed its key while it was copied from a running device.
+
+    Args:
+        spec: Its declaration.
+        first: (bytes,) uint8: a copy.
+        second: (bytes,) uint8: a later one.
+
+    Returns:
+        The second copy without the slots that were not full, or another key's, in the first: a slot's key and value are
+        whole when its state says so, but a copy may have read the state last.
+
+    """
+    result = second.copy()
+    key_end = SLOT_HEAD + spec.key_size
+    changed = (rows_of(spec, first)[:, :key_end] != rows_of(spec, result)[:, :key_end]).any(axis=1)
+    _states(rows_of(spec, result))[changed] = 0
+    return result
+
+
+def losses(raw: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Read how many calls failed for lack of room: (maps + 1,) uint64, those of the print ring last; exact."""
+    return raw.view("<u8").copy()
+
+
+def update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes | int, value: bytes | int) -> None:
+    """Write one entry, before kernels run or between them.
+
+    Args:
+        spec: The map's declaration; no ring.
+        raw: (bytes,) uint8: the map; changed.
+        key: An index, or the bytes of a hash's key; a number becomes as many bytes, little-endian.
+        value: Likewise. Of a per-thread map every thread gets it.
+
+    Raises:
+        ProgramError: Key or value do not fit, the hash is full, or it is a ring.
+
+    """
+    key_bytes = _bytes_of(spec, "key", key, spec.key_size)
+    value_bytes = np.frombuffer(_bytes_of(spec, "value", value, spec.value_size), np.uint8)
+    if spec.type in HASHES:
+        _hash_update(spec, raw, key_bytes, value_bytes)
+        return
+    index = int.from_bytes(key_bytes, "little")
+    if spec.type not in ARRAYS | PER_THREAD:
+        raise ProgramError(f"map {spec.name} has no entries to write", fix="write into an array or a hash")
+    if index >= spec.max_entries:
+        raise ProgramError(
+            f"map {spec.name} has no entry {index}",
+            why=f"it has {spec.max_entries}",
+            fix="raise its max_entries, or use a smaller key",
+        )
+    table = raw[: len(raw) // (spec.max_entries * spec.stride) * spec.max_entries * spec.stride]
+    table.reshape(spec.max_entries, -1, spec.stride)[index, :, : spec.value_size] = value_bytes
+
+
+def hash_of(key: bytes) -> int:
+    """Hash a key as the device does (device/hash.h): 32 bits."""
+    result = len(key)
+    for at in range(0, len(key), 4):
+        result = ((result ^ int.from_bytes(key[at : at + 4], "little")) * 0x9E3779B1) & _MASK
+        result ^= result >> 15
+    result = (result * 0x85EBCA6B) & _MASK
+    return result ^ result >> 13
+
+
+def guessed(size: int, name: str) -> CLayout:
+    """Columns of what has no declared type: a number where its size is one's."""
+    if size in _NUMBERS:
+        return CLayout((Field(name, "integer", f"u{size}", 0, size),), size)
+    return raw_layout(size, name)
+
+
+def _lanes(spec: MapSpec, threads: int) -> int:
+    return threads if spec.type in PER_THREAD else 1
+
+
+def _key_name(spec: MapSpec) -> str:
+    return spec.key.fields[0].name if spec.key is not None and len(spec.key.fields) == 1 else "key"
+
+
+def _nonzero(table: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    size = table.shape[1]
+    width = next(width for width in (8, 4, 2, 1) if size % width == 0)
+    return np.asarray(table.view(f"<u{width}").any(axis=1))
+
+
+def _states(table: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    states: NDArray[np.uint32] = table[:, :4].view("<u4")[:, 0]
+    return states
+
+
+def _snapshot(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Copy a hash's full slots, (entries, bytes); those that change meanwhile are copied again.
+
+    A slot that was never the same before and after a copy belongs to keys that come and go, and is left out.
+    """
+    table = rows_of(spec, raw)
+    states = _states(table)
+    cells = np.empty((0, table.shape[1]), np.uint8)
+    pending = np.arange(len(table))
+    for _ in range(_ATTEMPTS):
+        pending = pending[full(table[pending, :4])]
+        before = states[pending]
+        copied = table[pending]
+        same = (states[pending] == before) & ((before & _STATE) == _FULL)
+        cells = np.concatenate([cells, copied[same]])
+        pending = pending[~same]
+        if not len(pending):
+            break
+    return cells
+
+
+def _bytes_of(spec: MapSpec, what: str, given: bytes | int, size: int) -> bytes:
+    try:
+        made = given if isinstance(given, bytes) else given.to_bytes(size, "little", signed=given < 0)
+    except OverflowError:
+        made = b""
+    if len(made) != size or not size:
+        raise ProgramError(
+            f"{given!r} is no {what} of map {spec.name}",
+            why=f"its {what}s have {size} bytes",
+            fix=f"give {size} bytes, or a number that fits them",
+        )
+    return made
+
+
+def _hash_update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes, value: NDArray[np.uint8]) -> None:
+    table = rows_of(spec, raw)
+    states = _states(table)
+    number = hash_of(key)
+    order = (number + np.arange(len(table))) % len(table)
+    stored = np.frombuffer(key, np.uint8)
+    same = (table[:, SLOT_HEAD : SLOT_HEAD + spec.key_size] == stored).all(axis=1) & ((states & _STATE) == _FULL)
+    value_at = value_offset(spec)
+    if same.any():
+        slot = int(same.argmax())
+    else:
+        count = raw[:4].view("<u4")
+        if int(count[0]) >= spec.max_entries:
+            raise ProgramError(
+                f"map {spec.name} is full", why=f"it has {spec.max_entries} entries", fix="raise its max_entries"
+            )
+        free = order[np.isin(states[order] & _STATE, (0, _STATE))]
+        slot = int(free[0])
+        count += np.uint32(1)
+        table[slot, SLOT_HEAD:value_at] = 0
+        table[slot, SLOT_HEAD : SLOT_HEAD + spec.key_size] = stored
+        states[slot] = (number & ~_STATE & _MASK) | _FULL
+    table[slot, value_at : value_at + spec.value_size] = value

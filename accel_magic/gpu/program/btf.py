@@ -1,0 +1,564 @@
+"""Reads BTF, what clang -g writes about types, maps, global variables and source lines into an eBPF object."""
+
+from __future__ import annotations
+
+import posixpath
+import struct
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.program.model import KernelField, MapSpec, SourceLine
+from accel_magic.kernel.records.c_layout import MOST_ITEMS, CLayout, Field
+from accel_magic.probes.globs import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+
+POINTER: Final = 8
+"""Bytes of a pointer."""
+_Value = TypeVar("_Value")
+_MAGIC = 0xEB9F
+_MAGIC_BIG_ENDIAN = 0x9FEB
+_LARGEST = (1 << 32) - 1
+
+
+class Kind(IntEnum):
+    """What a type is; numbers of the kernel's Documentation/bpf/btf.rst."""
+
+    VOID = 0
+    INT = 1
+    PTR = 2
+    ARRAY = 3
+    STRUCT = 4
+    UNION = 5
+    ENUM = 6
+    FWD = 7
+    TYPEDEF = 8
+    VOLATILE = 9
+    CONST = 10
+    RESTRICT = 11
+    FUNC = 12
+    FUNC_PROTO = 13
+    VAR = 14
+    DATASEC = 15
+    FLOAT = 16
+    DECL_TAG = 17
+    TYPE_TAG = 18
+    ENUM64 = 19
+
+
+FIXED_WORDS: Final[Mapping[int, int]] = {
+    Kind.INT: 1,
+    Kind.ARRAY: 3,
+    Kind.VAR: 1,
+    Kind.DECL_TAG: 1,
+}
+"""32-bit words that follow a type's head."""
+MEMBER_WORDS: Final[Mapping[int, int]] = {
+    Kind.STRUCT: 3,
+    Kind.UNION: 3,
+    Kind.ENUM: 2,
+    Kind.FUNC_PROTO: 2,
+    Kind.DATASEC: 3,
+    Kind.ENUM64: 3,
+}
+"""And of each of its members."""
+_NAMED = {Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG}  # other names of a type
+_SIZED = {Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.FLOAT, Kind.DATASEC}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type as it is written.
+
+    Attributes:
+        kind: What it is.
+        name: '' where it has none.
+        flag: The kind's flag: of structs that members have widths of bit fields, of enums that they are signed.
+        number: Bytes, or the number of the type that this one refers to.
+        words: What follows the head.
+
+    """
+
+    kind: Kind
+    name: str
+    flag: bool
+    number: int
+    words: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelType:
+    """A place to adapt, as it is written: number of the type here, indexes of members on the way, what is asked."""
+
+    number: int
+    path: str
+    asked: int
+
+
+@dataclass(frozen=True)
+class Btf:
+    """Everything that an object says about itself; offsets are bytes within a section of code.
+
+    Attributes:
+        source: What messages call the object.
+        types: By their numbers; 0 is void.
+        lines: By section: (offset, line), in order of the offsets.
+        functions: By section: (offset, name), likewise.
+        kernel_types: By section: (offset, what is asked) of the places that a loader adapts to the kernel's structs
+            (CO-RE); `kernel_field` says it in names.
+        text: Gives the text at an offset of the string table.
+        known: Columns of types that were laid out before.
+
+    """
+
+    source: str
+    types: tuple[Type, ...]
+    lines: Mapping[str, tuple[tuple[int, SourceLine], ...]]
+    functions: Mapping[str, tuple[tuple[int, str], ...]]
+    kernel_types: Mapping[str, tuple[tuple[int, KernelType], ...]]
+    text: Callable[[int], str] = field(repr=False)
+    known: dict[int, tuple[Field, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def type(self, number: int) -> Type:
+        """Look up a type. Raises ProgramError where there is none of this number."""
+        if number < len(self.types):
+            return self.types[number]
+        raise damaged(self.source, f"there is no type {number}")
+
+    def resolved(self, number: int) -> Type:
+        """Look up a type behind typedefs, const, volatile and tags."""
+        for _ in self.types:
+            found = self.type(number)
+            if found.kind not in _NAMED:
+                return found
+            number = found.number
+        raise damaged(self.source, f"type {number} is another name of itself")
+
+    def kernel_field(self, wanted: KernelType) -> KernelField:
+        """Say in names what a place asks of the kernel: members without a name are left out of the way to it."""
+        found, steps = self.resolved(wanted.number), list[str | int]()
+        root = found.name or self.type(wanted.number).name
+        try:
+            first, *indexes = [int(index) for index in wanted.path.split(":")]
+            if found.kind in (Kind.ENUM, Kind.ENUM64):
+                width = 2 if found.kind is Kind.ENUM else 3
+                steps.append(self.text(found.words[width * first]))
+            elif first:
+                steps.append(first)
+            for index in indexes:
+                name, number = ("", found.words[0])
+                if found.kind is not Kind.ARRAY:
+                    name, number = self.text(found.words[3 * index]), found.words[3 * index + 1]
+                steps += [index] if found.kind is Kind.ARRAY else [name] if name else []
+                found = self.resolved(number)
+        except (ValueError, IndexError):
+            raise damaged(self.source, f"there is no {wanted.path} in type {wanted.number}") from None
+        return KernelField(root.partition("___")[0], tuple(steps), wanted.asked)
+
+    def size(self, number: int) -> int:
+        """Bytes of a type."""
+        count = 1
+        for _ in self.types:
+            found = self.resolved(number)
+            if found.kind is not Kind.ARRAY:
+                break
+            number, _, items = found.words
+            count = min(count * items, _LARGEST + 1)
+        if found.kind not in _SIZED and found.kind is not Kind.PTR:
+            raise damaged(self.source, f"type {number} ({found.kind.name.lower()}) has no size")
+        size = count * (POINTER if found.kind is Kind.PTR else found.number)
+        if size > _LARGEST:
+            raise damaged(self.source, f"type {number} has {size} bytes")
+        return size
+
+
+class _DamageError(ValueError):
+    pass
+
+
+def damaged(source: str, why: object) -> ProgramError:
+    """Make the error for BTF that contradicts itself."""
+    return ProgramError(
+        f"the BTF of {source} cannot be read", why=str(why), fix="compile it again: clang -target bpf -O2 -g"
+    )
+
+
+@contextmanager
+def _reading(source: str) -> Iterator[None]:
+    try:
+        yield
+    except (struct.error, _DamageError) as error:
+        raise damaged(source, error) from None
+
+
+def parse(data: bytes, extended: bytes = b"", *, source: str = "the object") -> Btf:
+    """Take the sections .BTF and .BTF.ext apart.
+
+    Args:
+        data: Of .BTF, relocated: offsets of variables within their sections in place.
+        extended: Of .BTF.ext, relocated; empty where there is none.
+        source: What messages call the object.
+
+    Raises:
+        ProgramError: They are damaged, big-endian, or have kinds of types that are not known here.
+
+    """
+    with _reading(source):
+        types, texts = _parts(data, 2)
+        at = _strings(texts, source)
+        read = tuple(_types(types, at))
+        functions, lines, kernel_types = _parts(extended, 3) if extended else (b"", b"", b"")
+        return Btf(
+            source,
+            read,
+            lines=_by_section(_records(lines, 4, at), lambda words: _source_line(words, at)),
+            functions=_by_section(_records(functions, 2, at), lambda words: _name(read, words[1])),
+            kernel_types=_by_section(
+                _records(kernel_types, 4, at), lambda words: KernelType(words[1], at(words[2]), words[3])
+            ),
+            text=at,
+        )
+
+
+def _parts(data: bytes, count: int) -> list[bytes]:
+    """Areas that a header names by offset and length; those that an old header does not name are empty."""
+    magic, version, _, head = struct.unpack_from("<HBBI", data)
+    if magic != _MAGIC or version != 1:
+        kind = "big-endian" if magic == _MAGIC_BIG_ENDIAN else "of an unknown format"
+        raise _DamageError(f"it is {kind}")
+    areas = []
+    for at in range(8, 8 + 8 * count, 8):
+        start, length = struct.unpack_from("<II", data, at) if at + 8 <= head else (0, 0)
+        if head + start + length > len(data):
+            raise _DamageError(f"{length} bytes at {head + start} reach beyond its end")
+        areas.append(data[head + start : head + start + length])
+    return areas
+
+
+def _strings(texts: bytes, source: str) -> Callable[[int], str]:
+    @cache
+    def at(offset: int) -> str:
+        end = texts.find(b"\0", offset)
+        if end < 0:
+            raise damaged(source, f"there is no text at {offset}")
+        return texts[offset:end].decode(errors="replace")
+
+    return at
+
+
+def _types(data: bytes, at: Callable[[int], str]) -> Iterator[Type]:
+    yield Type(Kind.VOID, "void", flag=False, number=0, words=())
+    position = 0
+    while position < len(data):
+        name, info, number = struct.unpack_from("<III", data, position)
+        code, members = info >> 24 & 0x1F, info & 0xFFFF
+        if not Kind.INT <= code <= Kind.ENUM64:
+            raise _DamageError(f"types of kind {code} are not known")
+        count = FIXED_WORDS.get(code, 0) + MEMBER_WORDS.get(code, 0) * members
+        words = struct.unpack_from(f"<{count}I", data, position + 12)
+        position += 12 + 4 * count
+        yield Type(Kind(code), at(name), bool(info >> 31), number, words)
+
+
+def _records(area: bytes, words: int, at: Callable[[int], str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Go through the records of an area of .BTF.ext: (section, first words of the record)."""
+    if not area:
+        return
+    (size,) = struct.unpack_from("<I", area)
+    if size < 4 * words:
+        raise _DamageError(f"records have {size} bytes")
+    position = 4
+    while position < len(area):
+        name, count = struct.unpack_from("<II", area, position)
+        position += 8
+        if count * size > len(area) - position:
+            raise _DamageError(f"{count} records reach beyond its end")
+        for _ in range(count):
+            yield at(name), struct.unpack_from(f"<{words}I", area, position)
+            position += size
+
+
+def _by_section(
+    records: Iterator[tuple[str, tuple[int, ...]]], read: Callable[[tuple[int, ...]], _Value]
+) -> dict[str, tuple[tuple[int, _Value], ...]]:
+    found: dict[str, list[tuple[int, _Value]]] = defaultdict(list)
+    for section, words in records:
+        found[section].append((words[0], read(words)))
+    return {section: tuple(sorted(pairs, key=lambda pair: pair[0])) for section, pairs in found.items()}
+
+
+def _source_line(words: tuple[int, ...], at: Callable[[int], str]) -> SourceLine:
+    _, file, text, place = words
+    return SourceLine(posixpath.normpath(at(file)), place >> 10, place & 0x3FF, at(text))
+
+
+def _name(types: tuple[Type, ...], number: int) -> str:
+    if number >= len(types):
+        raise _DamageError(f"there is no type {number}")
+    return types[number].name
+
+
+MOST_COLUMNS: Final = 1024
+"""Structs and sections of more columns are shown as bytes."""
+_DEEPEST = 64  # types within types
+
+
+def layout(btf: Btf, number: int, name: str) -> CLayout:
+    """Lay a type out in columns.
+
+    Args:
+        btf: Of the object.
+        number: The type.
+        name: Column of a value that is no struct.
+
+    Returns:
+        A column per member (members of members as `outer_inner`, array items as `name_0`); unions, long arrays and
+        structs of more than 1024 columns are bytes, arrays of char text, pointers and enums the integers they are.
+
+    """
+    prefix = "" if btf.resolved(number).kind is Kind.STRUCT else name
+    return CLayout(_renamed(_fields(btf, number), prefix, name), btf.size(number))
+
+
+def variables(btf: Btf, section: str, size: int) -> CLayout | None:
+    """Lay a section of global variables out in columns, named as `layout` names a struct's members.
+
+    Args:
+        btf: Of the object.
+        section: `.data`, `.bss`, `.rodata`...
+        size: Bytes of the section.
+
+    Returns:
+        None where nothing is known of it (string literals).
+
+    """
+    columns: list[Field] = []
+    for variable, offset, _ in _sections(btf, section):
+        found = btf.type(variable)
+        if offset + btf.size(found.number) > size:
+            raise damaged(btf.source, f"{found.name} reaches beyond the end of {section}")
+        columns += _moved(_fields(btf, found.number), found.name, offset)
+    if not columns or len(columns) > MOST_COLUMNS:
+        return None
+    return CLayout(_renamed(columns, "", section), size)
+
+
+def _sections(btf: Btf, name: str) -> Iterator[tuple[int, int, int]]:
+    """Variables of the sections of this name, by their offsets: (number, offset, size)."""
+    found: list[tuple[int, int, int]] = []
+    for one in btf.types:
+        if one.kind is Kind.DATASEC and one.name == name:
+            found += zip(one.words[::3], one.words[1::3], one.words[2::3], strict=True)
+    yield from sorted(found, key=lambda entry: entry[1])
+
+
+def _joined(prefix: str, name: str) -> str:
+    return "_".join(filter(None, [prefix, name]))
+
+
+def _moved(fields: tuple[Field, ...], prefix: str, by: int) -> list[Field]:
+    return [replace(one, name=_joined(prefix, one.name), offset=one.offset + by) for one in fields]
+
+
+def _renamed(fields: Iterable[Field], prefix: str, name: str) -> tuple[Field, ...]:
+    """Give columns their whole names; equal ones, of unions without a name, are told apart by numbers."""
+    seen: Counter[str] = Counter()
+    renamed = []
+    for one in fields:
+        whole = _joined(prefix, one.name) or name
+        seen[whole] += 1
+        renamed.append(replace(one, name=f"{whole}_{seen[whole]}" if seen[whole] > 1 else whole))
+    return tuple(renamed)
+
+
+def _fields(btf: Btf, number: int, depth: int = 0) -> tuple[Field, ...]:
+    """Columns of a type, with names and offsets within it; a scalar's column has no name."""
+    if depth > _DEEPEST:
+        raise damaged(btf.source, f"type {number} holds more than {_DEEPEST} levels of types")
+    if number not in btf.known:
+        found = btf.resolved(number)
+        if found.kind not in _COLUMNS:
+            raise damaged(btf.source, f"type {number} ({found.kind.name.lower()}) is nothing that memory holds")
+        btf.known[number] = _COLUMNS[found.kind](btf, found, depth + 1)
+    return btf.known[number]
+
+
+def _bytes(size: int) -> tuple[Field, ...]:
+    return (Field("", "bytes", f"V{size}", 0, size),) if size else ()
+
+
+def _integer(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+    (word,) = found.words
+    size, bits = found.number, word & 0xFF
+    if size not in {1, 2, 4, 8, 16} or not 0 < bits <= 8 * size:
+        raise damaged(btf.source, f"integer {found.name} has {bits} bits in {size} bytes")
+    signed, boolean = word >> 24 & 1, word >> 24 & 4
+    if size == 16:
+        return (Field("", "wide", "i16" if signed else "u16", 0, size),)
+    return (Field("", "boolean" if boolean else "integer", f"{'i' if signed else 'u'}{size}", 0, size),)
+
+
+def _enum(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+    if found.number not in {1, 2, 4, 8}:
+        raise damaged(btf.source, f"enum {found.name} has {found.number} bytes")
+    return (Field("", "integer", f"{'i' if found.flag else 'u'}{found.number}", 0, found.number),)
+
+
+def _float(_btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+    # Two bytes may be IEEE's half or bfloat16, sixteen a long double of any machine.
+    if found.number not in {4, 8}:
+        return _bytes(found.number)
+    return (Field("", "float", f"f{found.number}", 0, found.number),)
+
+
+def _pointer(_btf: Btf, _found: Type, _depth: int) -> tuple[Field, ...]:
+    return (Field("", "integer", "u8", 0, POINTER),)
+
+
+def _union(_btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+    return _bytes(found.number)
+
+
+def _array(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
+    number, _, count = found.words
+    item, size = _fields(btf, number, depth), btf.size(number)
+    if not item or not count:
+        return ()
+    single_bytes = size == 1 and item[0].kind == "integer"
+    if single_bytes and item[0].type == "i1":
+        return (Field("", "text", f"S{count}", 0, count),)
+    if single_bytes or count * len(item) > MOST_ITEMS:
+        return _bytes(count * size)
+    return tuple(one for index in range(count) for one in _moved(item, str(index), index * size))
+
+
+def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
+    columns: list[Field] = []
+    for name_offset, number, place in zip(found.words[::3], found.words[1::3], found.words[2::3], strict=True):
+        name, inner = btf.text(name_offset), _fields(btf, number, depth)
+        bits, bit = (place >> 24, place & 0xFFFFFF) if found.flag else (0, place)
+        if bit + (bits or 8 * btf.size(number)) > 8 * found.number:
+            raise damaged(btf.source, f"{name or 'a member'} reaches beyond the end of struct {found.name}")
+        if bits:
+            if len(inner) != 1:
+                raise damaged(btf.source, f"{name or 'a member'} of struct {found.name} is no field of {bits} bits")
+            columns.append(_bit_field(btf, replace(inner[0], name=name), bit, bits, found.number))
+        elif bit % 8:
+            raise damaged(btf.source, f"{name or 'a member'} of struct {found.name} begins within a byte")
+        else:
+            union = btf.resolved(number).kind is Kind.UNION
+            columns += _moved(inner, name or ("union" if union else ""), bit // 8)
+        if len(columns) > MOST_COLUMNS:
+            return _bytes(found.number)
+    return tuple(columns)
+
+
+def _bit_field(btf: Btf, unit: Field, bit: int, bits: int, size: int) -> Field:
+    """Place a bit field in a whole number: one of its own type where that holds it, else what fits, else in bytes.
+
+    Args:
+        btf: For messages.
+        unit: Column of the field's type.
+        bit: Where it begins in its struct.
+        bits: How many it has.
+        size: Bytes of the struct: packed ones may end within a unit.
+
+    """
+    if unit.kind not in {"integer", "boolean"} or bits > 8 * unit.size:
+        raise damaged(btf.source, f"{unit.name} of type {unit.type} is no field of {bits} bits")
+    own = (bit // (8 * unit.size) * unit.size, unit.size)
+    packed = [(min(bit // 8, max(size - width, 0)), width) for width in (1, 2, 4, 8)]
+    for start, width in (own, *packed):
+        shift = bit - 8 * start
+        if shift + bits <= 8 * width and start + width <= size:
+            return replace(unit, type=f"{unit.type[0]}{width}", offset=start, size=width, shift=shift, bits=bits)
+    covered = -(-(bit + bits) // 8) - bit // 8
+    return Field(unit.name, "bytes", f"V{covered}", bit // 8, covered)
+
+
+_COLUMNS: dict[Kind, Callable[[Btf, Type, int], tuple[Field, ...]]] = {
+    Kind.INT: _integer,
+    Kind.ENUM: _enum,
+    Kind.ENUM64: _enum,
+    Kind.FLOAT: _float,
+    Kind.PTR: _pointer,
+    Kind.ARRAY: _array,
+    Kind.STRUCT: _struct,
+    Kind.UNION: _union,
+}
+
+_NUMBERS = {name: name for name in ("type", "key_size", "value_size", "max_entries")} | {"map_flags": "flags"}
+_TYPES = ("key", "value")
+_IGNORED = ("pinning", "numa_node", "map_extra", "values")  # of maps in the kernel
+
+
+def declared_maps(btf: Btf) -> tuple[tuple[int, MapSpec], ...]:
+    """Read the maps that a program declares with __uint and __type.
+
+    Returns:
+        (offset in the section `.maps`, map), in order of the declarations.
+
+    Raises:
+        ProgramError: A declaration has no type, contradicts itself, or has attributes that no map has.
+
+    """
+    return tuple((offset, _map(btf, variable)) for variable, offset, _ in _sections(btf, ".maps"))
+
+
+def _map(btf: Btf, variable: int) -> MapSpec:
+    name = btf.type(variable).name
+    declared = btf.resolved(btf.type(variable).number)
+    if declared.kind is not Kind.STRUCT:
+        raise _map_error(name, "it is no struct")
+    numbers: dict[str, int] = {}
+    layouts: dict[str, CLayout] = {}
+    for name_offset, number, _ in zip(declared.words[::3], declared.words[1::3], declared.words[2::3], strict=True):
+        attribute = btf.text(name_offset)
+        target = btf.resolved(number)
+        if attribute in _NUMBERS:
+            numbers[_NUMBERS[attribute]] = _number(btf, name, attribute, target)
+        elif attribute in _TYPES:
+            if target.kind is not Kind.PTR:
+                raise _map_error(name, f"{attribute} is no pointer, as __type makes one")
+            layouts[attribute] = layout(btf, target.number, attribute)
+        elif attribute not in _IGNORED:
+            known = [*_NUMBERS, *_TYPES, *_IGNORED]
+            raise _map_error(name, "; ".join(filter(None, [f"maps have no {attribute}", suggestion(attribute, known)])))
+    if "type" not in numbers:
+        raise _map_error(name, "its declaration does not say its type")
+    for part, described in layouts.items():
+        if numbers.setdefault(f"{part}_size", described.size) != described.size:
+            raise _map_error(name, f"{part}_size is {numbers[f'{part}_size']}, its type has {described.size} bytes")
+    return MapSpec(
+        name,
+        type=numbers["type"],
+        key_size=numbers.get("key_size", 0),
+        value_size=numbers.get("value_size", 0),
+        max_entries=numbers.get("max_entries", 0),
+        flags=numbers.get("flags", 0),
+        key=layouts.get("key"),
+        value=layouts.get("value"),
+    )
+
+
+def _number(btf: Btf, name: str, attribute: str, target: Type) -> int:
+    """Read what __uint declares: a pointer to an array of so many items."""
+    array = btf.resolved(target.number) if target.kind is Kind.PTR else target
+    if target.kind is not Kind.PTR or array.kind is not Kind.ARRAY:
+        raise _map_error(name, f"{attribute} is no number, as __uint makes one")
+    return array.words[2]
+
+
+def _map_error(name: str, why: str) -> ProgramError:
+    return ProgramError(
+        f"the declaration of map {name} is not understood",
+        why=why,
+        fix="declare it with __uint(type, ...), __uint(max_entries, ...), __type(key, ...) and __type(value, ...)",
+    )

@@ -1,0 +1,274 @@
+"""The live engine: compiles a plan's programs, loads them and attaches them. Everything is held by descriptors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, too_many_files
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import btf, features
+from accel_magic.kernel.attach import own_threads, scope, waits
+from accel_magic.kernel.attach.attachment import Attachment, Layout
+from accel_magic.kernel.attach.links import Descriptors, Linker
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.load import relocation as link
+from accel_magic.kernel.load.maps import create_value, power_of_two
+from accel_magic.kernel.load.source import (
+    MOST_CALLS,
+    Program,
+    Source,
+    calls_points,
+    generate,
+    measures_functions,
+    started_size,
+    syscall_number,
+    waits_point,
+)
+from accel_magic.kernel.mapped import map_value
+from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.symbols import demangle
+from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, Plan, ProbePoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SYSCALL_NUMBERS = 512
+_CALLERS = np.dtype([("slots", "V24", (8192,)), ("swept", "<u8"), ("over", "<u8")])
+"""`struct am_callers` of bpf/kernel/latency.h."""
+_SMALLEST_RING = 4096
+
+
+@dataclass
+class _Maps:
+    """Descriptors of one attachment's maps, and their numbers in the programs."""
+
+    control: int
+    counters: int
+    histograms: int
+    own_threads: int
+    stacks: int
+    waits: int
+    rings: tuple[int, ...]
+    ring_sizes: tuple[int, ...]
+    numbers: dict[int, int]
+
+
+def _syscall_tables(count: int) -> np.dtype[np.void]:
+    """`struct am_syscalls` of bpf/kernel/syscall.h."""
+    return np.dtype([("cookies", "<u4", (count, _SYSCALL_NUMBERS))])
+
+
+def _ring_sizes(layout: Layout, buffer_mib: float) -> tuple[int, ...]:
+    count = len(layout.record_sizes)
+    if not count:
+        return ()
+    share = int(buffer_mib * (1 << 20)) // power_of_two(count)
+    size = 1 << max(share, _SMALLEST_RING).bit_length() - 1
+    return (size,) * count
+
+
+def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> _Maps:
+    control = keep.add(create_value(layout.control, "am_control"))
+    counters = keep.add(create_value(layout.counters, "am_counters"))
+    threads = keep.add(create_value(scope.BITS, "am_own_threads"))
+    numbers = {link.CONTROL: control, link.COUNTERS: counters, link.OWN_THREADS: threads}
+    if any(point.scope.name != "all" for point in plan.points):
+        numbers[link.SCOPE] = keep.add(create_value(scope.BITS, "am_scope"))
+    if tables:
+        numbers[link.SYSCALLS] = keep.add(create_value(_syscall_tables(tables), "am_syscalls"))
+    histograms = -1
+    if layout.latencies:
+        histograms = keep.add(create_value(layout.histograms, "am_histograms"))
+        numbers[link.HISTOGRAMS] = histograms
+    if calls_points(plan):
+        numbers[link.INFLIGHT] = keep.add(
+            syscalls.map_create(
+                syscalls.MAP_HASH, key=16, value=started_size(plan), entries=MOST_CALLS, name="am_inflight"
+            )
+        )
+    if measures_functions(plan):
+        numbers[link.CALLERS] = keep.add(create_value(_CALLERS, "am_callers"))
+    stacks = -1
+    if layout.stack_frames:
+        stacks, numbers[link.SCRATCH] = stack_maps.create(keep, layout.stack_frames)
+        numbers[link.STACKS] = stacks
+    under_way = -1
+    if waits_point(plan) is not None:
+        numbers[link.WAITS] = under_way = waits.create(keep)
+    sizes = _ring_sizes(layout, plan.buffer_mib)
+    rings = tuple(
+        keep.add(syscalls.map_create(syscalls.MAP_RINGBUF, key=0, value=0, entries=size, name="am_ring"))
+        for size in sizes
+    )
+    numbers.update({link.RING + index: ring for index, ring in enumerate(rings)})
+    return _Maps(control, counters, histograms, threads, stacks, under_way, rings, sizes, numbers)
+
+
+def _cookies(plan: Plan) -> dict[int, int]:
+    """What tells a program which point it runs for: the point's id, and above it the row of its histogram."""
+    rows = {point.id: row for row, point in enumerate(plan.latency_points)}
+    return {point.id: point.id | rows.get(point.id, 0) << 16 for point in plan.points}
+
+
+def _attach_program(linker: Linker, program: Program, plan: Plan, cookies: dict[int, int]) -> None:
+    points = [plan.points[index] for index in program.points]
+    own = {index: cookies[index] | part << 32 for index, part in zip(program.points, program.parts, strict=True)}
+    if program.table is not None:
+        on_exit = program.role == "exit" or points[0].function.startswith("sys_exit_")
+        linker.raw_tracepoint(program.name, "sys_exit" if on_exit else "sys_enter")
+        return
+    if program.role == "switch":
+        linker.raw_tracepoint(program.name, "sched_switch")
+        return
+    groups: dict[tuple[str, str], list[ProbePoint]] = {}
+    for point in points:
+        if point.kind == "profile":
+            linker.clock(program.name, point.rate_hz, cookies[point.id])
+        elif point.kind == "tracepoint":
+            event = point.exit_event_id if program.role == "exit" else point.event_id
+            linker.tracepoint(program.name, event, cookies[point.id])
+        else:
+            file = "" if point.kind in KERNEL_KINDS else point.target
+            groups.setdefault((point.kind, file), []).append(point)
+    for (kind, _), members in groups.items():
+        on_return = program.role == "exit" or kind in RETURN_KINDS
+        linker.functions(program.name, members, [own[point.id] for point in members], on_return=on_return)
+
+
+def _fill_syscall_tables(source: Source, plan: Plan, cookies: dict[int, int], fd: int) -> None:
+    programs = [program for program in source.programs if program.table is not None]
+    table = map_value(fd, _syscall_tables(len(programs)), writable=True)["cookies"][0]
+    for program in programs:
+        for index in program.points:
+            table[program.table, syscall_number(plan.points[index])] = cookies[index] + 1
+
+
+def _scope_text(plan: Plan) -> str:
+    """The program that keeps the scope in step, for the same text as the probes': one compilation, not two."""
+    if all(point.scope.name == "all" for point in plan.points):
+        return ""
+    return f'#define AM_TASK_PID {btf.member_offset("task_struct", "pid")}\n#include "scope.bpf.c"\n'
+
+
+def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None:
+    """Fill the scope with the root's tree and keep it in step: the program first, so that no child slips through."""
+    linker.raw_tracepoint("am_scope_fork", "sched_process_fork")
+    scope.fill(linker.numbers[link.SCOPE], root, tracers)
+
+
+def _drop_ended_calls(linker: Linker) -> None:
+    """Drop calls that can no longer return when their thread exits or their program is replaced."""
+    linker.raw_tracepoint("am_thread_ends", "sched_process_exit")
+    linker.raw_tracepoint("am_program_ends", "sched_process_exec")
+
+
+@dataclass(frozen=True)
+class KernelEngine:
+    """Attaches plans to the running kernel.
+
+    `tracers` are processes of ours whose hits never count (the reader).
+    """
+
+    tracers: tuple[int, ...] = ()
+
+    def attach(self, plan: Plan) -> Attachment:
+        """Attach every probe point, or raise and leave nothing attached.
+
+        Raises:
+            MachineError: A privilege, a kernel feature or BCC is missing.
+            ProgramError: A program does not compile or is refused.
+            ProbeError: None of the places can be probed.
+
+        """
+        features.require_tracing()
+        with contextlib.ExitStack() as undo:
+            keep = Descriptors()
+            undo.callback(keep.close)
+            try:
+                source = generate(plan)
+                linker = Linker(dict(compiler.compile_own(source.text + _scope_text(plan)).functions), {})
+                undo.callback(linker.close)
+                maps = self._attach(plan, source, linker, keep)
+            except OSError as error:
+                raise attach_error(error) from None
+            close = undo.pop_all().close
+        return Attachment(
+            plan=replace(
+                plan,
+                skipped=(*plan.skipped, *linker.skipped.values()),
+                notes=(*plan.notes, *source.notes),
+            ),
+            layout=source.layout,
+            control_fd=maps.control,
+            counters_fd=maps.counters,
+            histograms_fd=maps.histograms,
+            own_threads_fd=maps.own_threads,
+            stacks_fd=maps.stacks,
+            waits_fd=maps.waits,
+            ring_fds=maps.rings,
+            ring_sizes=maps.ring_sizes,
+            misses=linker.misses,
+            run_ns=linker.run_ns,
+            notes=linker.notes,
+            detach=linker.detach,
+            close=close,
+        )
+
+    def _attach(self, plan: Plan, source: Source, linker: Linker, keep: Descriptors) -> _Maps:
+        layout = source.layout
+        tables = sum(program.table is not None for program in source.programs)
+        maps = _create_maps(plan, layout, tables, keep)
+        linker.numbers.update(maps.numbers)
+        control = map_value(maps.control, layout.control, writable=True)
+        helpers = (*self.tracers, compiler.start(), demangle.helper_pid())
+        tracers = tuple(pid for pid in helpers if pid is not None)
+        visible = tracers if scope.in_initial_namespace() else ()
+        nobody = own_threads.NOBODY
+        control["at_work"], control["starter"] = nobody, nobody
+        control["ignored_tgid"] = (*visible, nobody, nobody)[:2]
+        roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
+        for root in roots:
+            _follow_processes(linker, root, tracers)
+        if calls_points(plan):
+            _drop_ended_calls(linker)
+        cookies = _cookies(plan)
+        if tables:
+            _fill_syscall_tables(source, plan, cookies, maps.numbers[link.SYSCALLS])
+        # Exits first: a call that begins before its entry is attached is not seen at all, one that ends is.
+        for program in sorted(source.programs, key=lambda program: program.role != "exit"):
+            _attach_program(linker, program, plan, cookies)
+        if len(linker.skipped) == len(plan.points):
+            raise ProbeError(
+                "none of the matched places can be probed",
+                why="; ".join(f"{skip.function}: {skip.why}" for skip in [*linker.skipped.values()][:3]),
+                fix="choose other functions; --dry-run lists what matches",
+            )
+        return maps
+
+
+def attach_error(error: OSError) -> AccelMagicError:
+    """What a refused system call means to the user."""
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return MachineError(
+            "the kernel refused to attach the probes",
+            why=f"{error.strerror}: this process may not trace (or lockdown forbids it)",
+            fix="run `python -m accel_magic doctor` to see which privilege is missing",
+        )
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return too_many_files()
+    if error.errno == errno.ENOMEM:
+        return MachineError(
+            "the kernel has no memory for the buffers",
+            why=str(error.strerror),
+            fix="ask for a smaller ring buffer: --buffer 8",
+        )
+    return MachineError(
+        "the kernel refused to attach the probes",
+        why=f"{error.strerror} (errno {error.errno})",
+        fix="run `python -m accel_magic doctor`; --dry-run shows what would be attached",
+    )

@@ -1,0 +1,338 @@
+"""Loading programs and attaching them to places: descriptors all the way, which die with their holder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import MachineError
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import features
+from accel_magic.kernel.attach import held, own_threads
+from accel_magic.kernel.load import relocation as link
+from accel_magic.kernel.load.maps import online_cpus
+from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_DETACH_WAIT_S = 0.2
+_CLOSERS = 64
+_LOCKED = re.compile(rb"[\x66\x67\xf2\xf3]*\xf0", re.DOTALL)
+# What the kernel says of a place it cannot probe, as against a call that went wrong altogether.
+_UNPROBEABLE = {errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EILSEQ, errno.EADDRNOTAVAIL, errno.EOPNOTSUPP, 524}
+
+
+class Descriptors:
+    """Descriptors that die together; a forked child drops its copies, so it cannot keep probes alive.
+
+    Each is in the list until it is closed: a child that is forked meanwhile closes what is left.
+    """
+
+    _open: set[Descriptors] = set()  # noqa: RUF012 - shared on purpose
+
+    def __init__(self) -> None:
+        self._fds: list[int] = []
+        Descriptors._open.add(self)
+
+    def add(self, fd: int) -> int:
+        """Take over a descriptor and return it."""
+        self._fds.append(fd)
+        return fd
+
+    def __iter__(self) -> Iterator[int]:
+        """Those that are open."""
+        return iter(self._fds)
+
+    def close(self) -> None:
+        """Close all of them, the latest first; again is harmless."""
+        self._close_one_by_one()
+        Descriptors._open.discard(self)
+
+    def _close_one_by_one(self) -> None:
+        while True:
+            try:
+                fd = self._fds.pop()
+            except IndexError:
+                return
+            with contextlib.suppress(OSError):  # somebody else has closed it; the others are closed all the same
+                os.close(fd)
+
+    def close_behind(self, wait_s: float) -> bool:
+        """Close all of them in a thread, and wait for it no longer than `wait_s`; again is harmless.
+
+        Returns:
+            Whether all are closed.
+
+        """
+        if not self._fds:
+            return True
+        behind = Descriptors()
+        behind._fds, self._fds = self._fds, []
+        thread = own_threads.Thread(target=behind.close, name="accel_magic detach")
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            behind.close()
+            return True
+        thread.join(wait_s)
+        return not thread.is_alive()
+
+    def close_together(self) -> None:
+        """Close all of them at the same time and wait for that: the kernel's grace periods then pass together."""
+        threads = [
+            own_threads.Thread(target=self._close_one_by_one, name="accel_magic detach")
+            for _ in range(min(len(self._fds), _CLOSERS))
+        ]
+        with contextlib.suppress(RuntimeError):  # no more threads
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+        self.close()
+
+    @classmethod
+    def close_in_child(cls) -> None:
+        """Drop every descriptor after a fork."""
+        for descriptors in list(cls._open):
+            descriptors.close()
+
+
+os.register_at_fork(after_in_child=Descriptors.close_in_child)
+
+
+class Linker:
+    """Loads programs on demand and attaches points to them.
+
+    Args:
+        code: Bytecode by program name.
+        numbers: What the maps' numbers in the code stand for (see `accel_magic.kernel.load.relocation.relocate`).
+        licence: Of the code; the kernel keeps some helpers for those that are compatible with its own.
+
+    """
+
+    def __init__(self, code: dict[str, bytes], numbers: dict[int, int], licence: str = "GPL") -> None:
+        self.code = code
+        self.numbers = numbers
+        self.licence = licence
+        self.programs = Descriptors()
+        self.links = Descriptors()
+        self.slow_links = Descriptors()
+        self.loaded: dict[tuple[str, int], int] = {}
+        self.skipped: dict[int, Skipped] = {}  # by ProbePoint.id
+        self._sampled: frozenset[int] = frozenset()  # CPUs
+        self._modules: dict[str, int] = {}  # those the kernel lets go while they are probed, as they were
+
+    def detach(self, *, together: bool = False) -> tuple[str, ...]:
+        """Close the links: no program runs any more. Again is harmless.
+
+        Closing a perf tracepoint, kprobe or uprobe waits for the kernel's grace period, some 75 ms each: past a moment
+        that goes on in a thread, while the programs, disabled by then, count nothing.
+
+        Args:
+            together: Close those all at the same time instead, and wait for it.
+
+        Returns:
+            What the user must know of links that are still there.
+
+        """
+        fast = [*self.links]
+        one = next(iter((*fast, *self.slow_links)), None)
+        number = 0 if one is None else syscalls.link_id(one)
+        self.links.close()
+        closed = True
+        if together:
+            self.slow_links.close_together()
+        else:
+            closed = self.slow_links.close_behind(_DETACH_WAIT_S)
+        return held.notes(number) if number and (fast or closed) else ()
+
+    def close(self) -> None:
+        """Detach, and give the programs back."""
+        try:
+            self.detach()
+        finally:
+            self.programs.close()
+
+    def misses(self) -> int:
+        """Hits since attaching that the kernel ran no program for, because one was running on that CPU already.
+
+        Those that got lost on the way to a program are known while its link is open only.
+        """
+        programs = sum(syscalls.prog_misses(fd) for fd in self.loaded.values())
+        return programs + sum(syscalls.link_misses(fd) for fd in (*self.links, *self.slow_links))
+
+    def run_ns(self) -> int:
+        """CPU time of all runs of the programs so far, ns, while the kernel measured (`syscalls.measure_programs`)."""
+        return sum(syscalls.prog_run_ns(fd) for fd in self.loaded.values())
+
+    def notes(self) -> tuple[str, ...]:
+        """What went on that the counts do not say: CPUs that came or went, modules that were unloaded while probed.
+
+        Functions attached all at once hold their modules, as tracepoints do; kprobes of one function each do not, and
+        are not there when the module comes back.
+        """
+        unloaded = (
+            f"{module} was unloaded during the trace: hits in it were counted until then, and not after"
+            for module, identity in self._modules.items()
+            if _module_identity(module) != identity
+        )
+        return (*_cpus_changed(self._sampled), *unloaded)
+
+    def program(self, name: str, kind: int, attach_type: int = 0) -> int:
+        """Descriptor of a loaded program, loaded on first use."""
+        key = (name, attach_type)
+        if key not in self.loaded:
+            fd = link.load(kind, self.code, self.numbers, name=name, attach_type=attach_type, licence=self.licence)
+            self.loaded[key] = self.programs.add(fd)
+        return self.loaded[key]
+
+    def tracepoint(self, name: str, event_id: int, cookie: int) -> None:
+        """Attach a program to one of perf's tracepoints."""
+        program = self.program(name, syscalls.PROG_TRACEPOINT)
+        event = syscalls.perf_tracepoint(event_id)
+        try:
+            self.slow_links.add(syscalls.link_perf_event(program, event, cookie))
+        finally:
+            os.close(event)
+
+    def raw_tracepoint(self, name: str, event: str) -> None:
+        """Attach a program to a raw tracepoint."""
+        program = self.program(name, syscalls.PROG_RAW_TRACEPOINT)
+        self.links.add(syscalls.link_raw_tracepoint(program, event))
+
+    def clock(self, name: str, rate_hz: int, cookie: int) -> None:
+        """Attach a program to a clock of every CPU that is online.
+
+        Raises:
+            MachineError: The rate is higher than this machine samples.
+
+        """
+        program = self.program(name, syscalls.PROG_PERF_EVENT)
+        for cpu in sorted(online_cpus()):
+            try:
+                event = syscalls.perf_cpu_clock(cpu, rate_hz)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    continue  # it went offline just now
+                if error.errno == errno.EINVAL:
+                    raise _too_fast(rate_hz) from None
+                raise
+            try:
+                self.links.add(syscalls.link_perf_event(program, event, cookie))
+            finally:
+                os.close(event)
+            self._sampled |= {cpu}
+
+    def functions(self, name: str, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> None:
+        """Attach one program to functions of one kind: with a single system call where the kernel has that."""
+        attach: Callable[[Sequence[ProbePoint], Sequence[int]], int]
+        kernel = points[0].kind in KERNEL_KINDS
+        if not kernel:
+            points, cookies = self._without_locked(points, cookies)
+            if not points:
+                return
+        if features.has_kprobe_multi() if kernel else features.has_uprobe_multi():
+            multi = syscalls.ATTACH_KPROBE_MULTI if kernel else syscalls.ATTACH_UPROBE_MULTI
+            program = self.program(name, syscalls.PROG_KPROBE, multi)
+            attach = partial(_link_kernel if kernel else _link_user, program, on_return=on_return)
+            self._attach_or_split(attach, points, cookies, self.links)
+            return
+        program = self.program(name, syscalls.PROG_KPROBE)
+        if kernel:
+            self._modules.update({point.target: _module_identity(point.target) for point in points if point.target})
+        for point, cookie in zip(points, cookies, strict=True):
+            attach = partial(_link_single, program, on_return=on_return)
+            self._attach_or_split(attach, [point], [cookie], self.slow_links)
+
+    def _without_locked(
+        self, points: Sequence[ProbePoint], cookies: Sequence[int]
+    ) -> tuple[list[ProbePoint], list[int]]:
+        """Leave out places whose first instruction has a LOCK prefix.
+
+        The kernel cannot probe them, but says so only where a process has the file mapped; else nothing would be hit.
+        """
+        with open(points[0].target, "rb") as file:  # noqa: PTH123 - one file for all
+            locked = {point.offset: _LOCKED.match(os.pread(file.fileno(), 4, point.offset)) for point in points}
+        why = "the kernel cannot probe its first instruction, which has a LOCK prefix"
+        self.skipped.update({point.id: Skipped(point.function, why) for point in points if locked[point.offset]})
+        kept = [pair for pair in zip(points, cookies, strict=True) if not locked[pair[0].offset]]
+        return [point for point, _ in kept], [cookie for _, cookie in kept]
+
+    def _attach_or_split(
+        self,
+        attach: Callable[[Sequence[ProbePoint], Sequence[int]], int],
+        points: Sequence[ProbePoint],
+        cookies: Sequence[int],
+        links: Descriptors,
+    ) -> None:
+        """Attach all at once; where the kernel refuses, halve until the places it cannot probe are found."""
+        try:
+            links.add(attach(points, cookies))
+        except OSError as error:
+            if error.errno not in _UNPROBEABLE:
+                raise
+            if len(points) == 1:
+                (point,) = points
+                self.skipped[point.id] = Skipped(point.function, f"the kernel cannot probe it: {error.strerror}")
+                return
+            half = len(points) // 2
+            self._attach_or_split(attach, points[:half], cookies[:half], links)
+            self._attach_or_split(attach, points[half:], cookies[half:], links)
+
+
+def _too_fast(rate_hz: int) -> MachineError:
+    limit = "kernel.perf_event_max_sample_rate"
+    return MachineError(
+        f"this machine does not sample {rate_hz} times a second",
+        why=f"{limit} allows less: the kernel lowers it where samples take too long",
+        fix=f"ask for fewer, e.g. profile:hz:99, or raise it: sysctl {limit}={max(rate_hz, 100_000)}",
+    )
+
+
+def _cpus_changed(sampled: frozenset[int]) -> tuple[str, ...]:
+    """What to tell of CPUs that came or went since samples were taken of `sampled`; nothing where there were none."""
+    now = online_cpus() if sampled else sampled
+    told = {"came online: it was not sampled": now - sampled, "went offline: it was sampled until then": sampled - now}
+    return tuple(f"CPU {cpu} {what}" for what, cpus in told.items() for cpu in sorted(cpus))
+
+
+def _module_identity(module: str) -> int:
+    """Tell a module from the same one loaded again: sysfs makes its folder anew. 0 where it is not loaded."""
+    try:
+        return os.stat(f"/sys/module/{module}").st_ino  # noqa: PTH116 - no path object for one number
+    except OSError:
+        return 0
+
+
+def _link_kernel(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+    return syscalls.link_kprobe_multi(program, [point.function for point in points], cookies, on_return=on_return)
+
+
+def _link_user(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+    return syscalls.link_uprobe_multi(
+        program,
+        points[0].target,
+        [point.offset for point in points],
+        cookies,
+        on_return=on_return,
+        semaphores=[point.semaphore for point in points],
+    )
+
+
+def _link_single(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+    (point,), (cookie,) = points, cookies
+    if point.kind in KERNEL_KINDS:
+        name = f"{point.target}:{point.function}" if point.target else point.function
+        event = syscalls.perf_kprobe(name, on_return=on_return)
+    else:
+        event = syscalls.perf_uprobe(point.target, point.offset, on_return=on_return, semaphore=point.semaphore)
+    try:
+        return syscalls.link_perf_event(program, event, cookie)
+    finally:
+        os.close(event)

@@ -1,0 +1,120 @@
+"""Whose hits count: the process tree under one root, kept up to date in the kernel while processes fork and end."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel.mapped import map_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_INITIAL_PID_NAMESPACE = 4026531836
+# r0 = bpf_get_current_pid_tgid(); exit, with the upper half (process) or the lower one (thread) in the result.
+_CALL = bytes([0x85, 0, 0, 0, 14, 0, 0, 0])
+_SHIFT = bytes([0x77, 0, 0, 0, 32, 0, 0, 0])
+_EXIT = bytes([0x95, 0, 0, 0, 0, 0, 0, 0])
+
+
+@lru_cache(maxsize=1)
+def in_initial_namespace() -> bool:
+    """Whether process ids here are those the kernel's programs see."""
+    return Path("/proc/self/ns/pid").stat().st_ino == _INITIAL_PID_NAMESPACE
+
+
+def _ask_kernel(code: bytes) -> int:
+    program = syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, code, name="am_whoami")
+    try:
+        return syscalls.prog_test_run(program)
+    finally:
+        os.close(program)
+
+
+def kernel_tid() -> int:
+    """Return the calling thread's id as BPF programs see it (in a container it differs from the one outside BPF)."""
+    import threading
+
+    return threading.get_native_id() if in_initial_namespace() else _ask_kernel(_CALL + _EXIT)
+
+
+_learned: dict[int, int] = {}
+
+
+def learn(pid: int, kernel_pid: int) -> None:
+    """Remember what BPF programs see as the id of another process, which that process has asked for itself."""
+    _learned[pid] = kernel_pid
+
+
+def kernel_pid(pid: int) -> int:
+    """Return a process id as BPF programs see it.
+
+    Raises:
+        MachineError: Another process's id inside a container, where it cannot be translated.
+
+    """
+    if in_initial_namespace():
+        return pid
+    if pid in _learned:
+        return _learned[pid]
+    if pid == os.getpid():
+        return _ask_kernel(_CALL + _SHIFT + _EXIT)
+    raise MachineError(
+        f"--scope {pid} cannot be used in this container",
+        why="the container has its own process ids, and the kernel's programs see the host's",
+        fix="use --scope self or --scope all, or start the container with the host's ids (docker run --pid=host)",
+    )
+
+
+def _parents() -> dict[int, int]:
+    parents: dict[int, int] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue  # it ended meanwhile, or /proc hides it
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    return parents
+
+
+def tree(root: int, leave_out: Iterable[int] = ()) -> set[int]:
+    """Process ids of `root` and its descendants now, without the processes in `leave_out` and theirs.
+
+    Raises:
+        ProbeError: There is no such process.
+
+    """
+    parents = _parents()
+    if root not in parents:
+        raise ProbeError(f"there is no process {root}", fix="give the id of a running process: --scope PID")
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for pid, parent in parents.items():
+        children[parent].append(pid)
+    left_out = set(leave_out)
+    found, waiting = set[int](), [root]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found and pid not in left_out:
+            found.add(pid)
+            waiting += children[pid]
+    return found
+
+
+BITS = np.dtype([("bits", "<u8", (1 << 16,))])
+"""`struct am_scope` of bpf/kernel/common.h: a bit for each process id."""
+
+
+def fill(fd: int, root: int, leave_out: Iterable[int]) -> None:
+    """Put a process and its descendants into a scope map; in a container the process alone: its children come later."""
+    pids = tree(root, leave_out) if in_initial_namespace() else {kernel_pid(root)}
+    bits = map_value(fd, BITS, writable=True)["bits"][0]
+    for pid in pids:
+        bits[pid >> 6] |= np.uint64(1 << (pid & 63))

@@ -1,0 +1,326 @@
+"""Compiles BPF C in compiler processes, our own programs once for each text.
+
+Our own programs and those of users have a process each: the one for our own makes no maps, takes no other texts, and is
+confined accordingly (bcc_server.py). Most notebooks never start the other one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import os
+import platform
+import re
+import socket
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from accel_magic import channel
+from accel_magic.errors import MachineError, ProgramError
+from accel_magic.kernel.bcc.find import find_bcc
+
+_SERVER = Path(__file__).with_name("bcc_server.py")
+_STUB_HEADERS = Path(__file__).with_name("headers")
+_OWN, _USERS = "own", "users"
+"""Whose texts a compiler takes."""
+_CONNECT_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 60.0  # importing BCC takes half a minute under emulation
+_COMPILE_TIMEOUT_S = 60.0
+_TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n")
+
+
+def bpf_folder() -> Path:
+    """Where the BPF C sources lie: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "bpf"
+    return installed if installed.is_dir() else package.parent / "bpf"
+
+
+@dataclass(frozen=True)
+class ProgramMap:
+    """A map that a user's program declares, as BCC describes it; `fd` is open in this process."""
+
+    name: str
+    type: int
+    fd: int
+    entries: int
+    key_size: int
+    value_size: int
+    key: Any
+    value: Any
+    event: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Bytecode by function name, and the maps it refers to: `map_fds` turns the descriptor in the code into ours."""
+
+    functions: dict[str, bytes]
+    maps: tuple[ProgramMap, ...] = ()
+    map_fds: tuple[tuple[int, int], ...] = ()
+
+
+ELSEWHERE = "ACCEL_MAGIC_COMPILER"
+"""Environment variable with the HOST:PORT of a compiler on another machine with the same files; the lab sets it."""
+
+
+@dataclass
+class _Server:
+    """A compiler process and the socket to it; `process` is None for one on another machine."""
+
+    connection: socket.socket
+    process: channel.Helper | None
+    where: str
+    fix: str
+    greeted: bool = False
+
+    def greet(self) -> None:
+        """Wait until BCC is imported there. Raises MachineError when it cannot be."""
+        if self.greeted:
+            return
+        hello, _ = channel.receive(self.connection)
+        if "error" in hello:
+            raise self._unusable(str(hello["error"]), str(hello.get("code", "")))
+        self.greeted = True
+        self.connection.settimeout(_COMPILE_TIMEOUT_S)
+
+    def _unusable(self, why: str, code: str) -> MachineError:
+        if code == "compiler.no-sandbox":
+            return MachineError(
+                "the BCC compiler cannot be confined on this machine",
+                why=f"{why}: it runs only where it can do nothing but compile",
+                fix="use a kernel with CONFIG_SECCOMP_FILTER; in a container, allow it the system call seccomp",
+                code=code,
+            )
+        if code == "compiler.busy":
+            return MachineError("no more compilers can be started in this lab", why=why, fix=_FIXES[code], code=code)
+        return MachineError(
+            f"BCC was found in {self.where} but cannot be used",
+            why=why,
+            fix="reinstall it: apt install --reinstall python3-bpfcc",
+            code="bcc.broken",
+        )
+
+    @property
+    def ended(self) -> bool:
+        return self.process is not None and not self.process.alive
+
+    def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        channel.send(self.connection, request)
+        return channel.receive(self.connection)
+
+    def stop(self) -> None:
+        if self.process is None:
+            self.connection.close()
+        else:
+            self.process.end()
+
+    def forget(self) -> None:
+        if self.process is None:
+            self.connection.close()
+        else:
+            self.process.forget()
+
+    def failure(self, error: OSError) -> MachineError:
+        """Make an error of one on the stream."""
+        if isinstance(error, TimeoutError):
+            why = f"it was silent for {self.connection.gettimeout():g} s: this machine may be very busy"
+            return MachineError("the BCC compiler does not answer", why=why, fix="try again", code="compiler.no-answer")
+        why = f"{self.where} closed the connection" if self.process is None else self.process.last_words()
+        return MachineError("the BCC compiler process ended unexpectedly", why=why, fix=self.fix, code="compiler.ended")
+
+
+def _here(texts: str) -> _Server:
+    install = find_bcc()
+    helper = channel.start_process(
+        [str(install.interpreter), "-I", str(_SERVER)],
+        str(install.package),
+        str(os.getpid()),
+        texts,
+        what="BCC compiler",
+    )
+    fix = f"try the distribution's BCC by itself: {install.interpreter} -c 'import bcc'"
+    return _Server(helper.connection, helper, str(install.package), fix)
+
+
+def command_for_others(slots: Path) -> list[str]:
+    """The command of a compiler of our own programs that serves its standard input and output.
+
+    Args:
+        slots: A folder, which is made: the compilers that are given the same are few.
+
+    Raises:
+        MachineError: BCC is missing.
+
+    """
+    install = find_bcc()
+    return [str(install.interpreter), "-I", str(_SERVER), "0", str(install.package), "0", _OWN, str(slots)]
+
+
+def _elsewhere(address: str) -> _Server:
+    host, _, port = address.rpartition(":")
+    try:
+        connection = socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        raise MachineError(
+            f"the BCC compiler at {address} cannot be reached",
+            why=str(error),
+            fix=f"unset {ELSEWHERE} to compile on this machine",
+            code="compiler.unreachable",
+        ) from None
+    return _Server(connection, None, address, f"unset {ELSEWHERE} to compile on this machine")
+
+
+_lock = threading.Lock()
+_servers: dict[str, _Server] = {}
+
+
+def _server(which: str) -> _Server:
+    """Our compiler of such texts, or the one at HOST:PORT; started if it is not running."""
+    if which in _servers and _servers[which].ended:
+        _stop(which)
+    if which not in _servers:
+        _servers[which] = server = _here(which) if which in (_OWN, _USERS) else _elsewhere(which)
+        server.connection.settimeout(_START_TIMEOUT_S)
+    return _servers[which]
+
+
+def start() -> int | None:
+    """Start the compiler of our own programs if it is not running, without waiting for it.
+
+    Returns:
+        Its process id if it runs on this machine.
+
+    """
+    process = _server(os.environ.get(ELSEWHERE) or _OWN).process
+    return None if process is None else process.pid
+
+
+def _stop(which: str) -> None:
+    _servers.pop(which).stop()
+
+
+def stop() -> None:
+    """End the compiler processes; the next compilation starts another."""
+    for which in list(_servers):
+        _stop(which)
+
+
+def _forget_in_child() -> None:
+    for server in _servers.values():
+        server.forget()
+    _servers.clear()
+
+
+atexit.register(stop)
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]]:
+    with _lock:
+        server = _server(which)
+        try:
+            server.greet()
+            return server.ask(request)
+        except BaseException as error:
+            # An interrupt in the middle of an answer would leave the stream out of step.
+            failure = server.failure(error) if isinstance(error, OSError) else None
+            _stop(which)
+            if failure is not None:
+                raise failure from None
+            raise
+
+
+@lru_cache(maxsize=64)
+def compile_own(text: str) -> Compiled:
+    """Compile one of the engine's own programs; kept for the life of the process.
+
+    Raises:
+        ProgramError: The generated C does not compile.
+        MachineError: BCC is missing or broken.
+
+    """
+    answer, _ = _ask(os.environ.get(ELSEWHERE) or _OWN, {"text": text})
+    if "error" in answer:
+        raise ProgramError(
+            "a generated program does not compile",
+            why=_reason(answer),
+            fix=_FIXES.get(answer.get("code", ""), "this is a defect of accel_magic: please report it with --dry-run"),
+            code=str(answer.get("code") or "compiler.own-program"),
+        )
+    return Compiled({name: base64.b64decode(code) for name, code in answer["functions"].items()})
+
+
+_FIXES = {
+    "compiler.cpu-limit": "trace fewer places, or use simpler filters",
+    "compiler.memory-limit": "trace fewer places, or use simpler filters",
+    "compiler.too-large": "trace fewer places, or use simpler filters",
+    "compiler.busy": "end another process of the guest that has traced, e.g. shut a notebook's kernel down",
+}
+
+
+def _reason(answer: dict[str, Any]) -> str:
+    """What clang said; or why it was not asked or did not finish."""
+    return str(answer["error"]) if "code" in answer else str(answer["output"]).strip() or str(answer["error"])
+
+
+def kernel_headers() -> Path | None:
+    """Headers of the running kernel, where the distribution's package for them is installed."""
+    build = Path("/lib/modules") / platform.release() / "build"
+    return build if (build / "include" / "linux" / "kconfig.h").exists() else None
+
+
+def _with_true_lines(text: str) -> str:
+    """Number the lines behind each TRACEPOINT_PROBE again: BCC puts the struct of its arguments in front of it."""
+    parts, end = [], 0
+    for probe in _TRACEPOINT_PROBE.finditer(text):
+        parts += [text[end : probe.end()], f"#line {text.count(chr(10), 0, probe.end()) + 1}\n"]
+        end = probe.end()
+    return "".join([*parts, text[end:]])
+
+
+def compile_user(text: str, name: str) -> Compiled:
+    """Compile a user's BCC program, with the running kernel's headers where there are any, else with the stubs.
+
+    Every call makes new maps; the caller closes their descriptors.
+
+    Raises:
+        ProgramError: With clang's message, the lines counted in the user's file.
+        MachineError: BCC is missing or broken.
+
+    """
+    headers = kernel_headers()
+    answer, descriptors = _ask(_USERS, {"text": _with_true_lines(text), "kernel_source": str(headers or _STUB_HEADERS)})
+    if "error" in answer:
+        raise _user_error(answer, name, have_headers=headers is not None)
+    maps = tuple(
+        ProgramMap(**{**description, "fd": fd, "event": tuple((field, kind) for field, kind in description["event"])})
+        for description, fd in zip(answer["maps"], descriptors, strict=True)
+    )
+    return Compiled(
+        {function: base64.b64decode(code) for function, code in answer["functions"].items()},
+        maps,
+        tuple((description["fd"], map_.fd) for description, map_ in zip(answer["maps"], maps, strict=True)),
+    )
+
+
+def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> ProgramError:
+    if "code" in answer:
+        fix = "make the program smaller: unrolled loops and large maps are the usual reasons"
+        return ProgramError(f"{name} does not compile", why=_reason(answer), fix=fix, code=answer["code"])
+    output = _reason(answer).replace("/virtual/main.c", name)
+    fix = "correct the line that clang names"
+    unknown = re.search(r"fatal error: .* file not found|incomplete definition of type '([^']+)'", output)
+    if unknown and unknown[1] == "struct pt_regs":
+        fix = "add #include <uapi/linux/ptrace.h> at the top: it has the registers"
+    elif unknown and not have_headers:
+        fix = (
+            f"install this kernel's headers (apt install linux-headers-{platform.release()}): without them only BPF "
+            "helpers, registers and tracepoint arguments are known" + (f", not {unknown[1]}" if unknown[1] else "")
+        )
+    elif "could not open bpf map" in output:
+        fix = "the kernel refuses to create this map: correct its type, its sizes or its flags"
+    return ProgramError(f"{name} does not compile", why=output, fix=fix, code="program.does-not-compile")

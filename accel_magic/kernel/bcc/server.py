@@ -1,0 +1,366 @@
+"""The compiler process: BCC, alone in a process of its own, run by the Python it was packaged for.
+
+Run as a script (`python3 -I bcc_server.py FD PACKAGE PARENT TEXTS [SLOTS]`), with the standard library and BCC only.
+BCC's LLVM thus never meets the LLVM of the user's own libraries, its prints never reach the notebook, and its crashes
+end one compilation. It compiles; it loads and attaches nothing. PARENT is the process it ends with; 0 for one that ends
+with the stream, which may then be the standard input and output. TEXTS is "own" for a process that takes the texts of
+`accel_magic/kernel/load/source.py` and no others, "users" for one that takes programs of the user who started it. Processes
+that are given the same folder SLOTS are few, and compile one after the other.
+
+Messages on the socket FD: a 4-byte little-endian length, then JSON. Request `{"text"}`, for users' programs also
+`{"kernel_source"}`; answer `{"functions": {name: base64 of the bytecode}, "maps": [...], "output": what clang printed}`
+or `{"error": message, "output"}`, with a `"code"` where it is not the text's C that is wrong. The descriptors of the
+program's maps travel with the answer, in the order of `maps`.
+
+Whoever sends requests to a process for our own texts may be hostile: the lab's guest is one. Nothing of a request
+becomes an option of clang. Before the first request the process confines itself (sandbox.py); each text is compiled in
+a child that is confined further, has limits, and is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import fcntl
+import importlib.util
+import json
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HERE = Path(__file__).resolve().parent
+HEADERS = _HERE / "headers"
+TEMPLATES = next(
+    folder for folder in (_HERE.parent / "bpf" / "kernel", _HERE.parents[1] / "bpf" / "kernel") if folder.is_dir()
+)
+
+LARGEST_REQUEST = 10 << 20
+CPU_S = 45
+"""Less than the time that those who ask wait for an answer."""
+MEMORY = 2 << 30
+"""Address space; 0.3 GB are BCC's libraries."""
+SLOTS = 8
+_PRINTED = 1 << 20
+_OUT_OF_MEMORY = re.compile("out of memory|bad_alloc|allocation failed", re.IGNORECASE)
+
+
+def beside(name: str) -> Any:
+    """Import a module that lies beside this script: its folder is on no search path."""
+    spec = importlib.util.spec_from_file_location(f"accel_magic_{name}", _HERE / f"{name}.py")
+    assert spec is not None  # noqa: S101 - it names a file
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_bcc(package: str) -> Any:
+    """Import BCC from its folder alone: nothing else of the distribution's packages comes within reach."""
+    if importlib.util.find_spec("bcc") is None:
+        location = f"{package}/__init__.py"
+        spec = importlib.util.spec_from_file_location("bcc", location, submodule_search_locations=[package])
+        assert spec is not None  # noqa: S101 - it names a file
+        assert spec.loader is not None  # noqa: S101
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["bcc"] = module
+        spec.loader.exec_module(module)
+    import bcc
+
+    return bcc
+
+
+def declare(library: Any) -> Any:
+    """Give types to the calls that bcc's own module leaves without."""
+    for name, result in (
+        ("bpf_num_tables", ctypes.c_size_t),
+        ("bpf_table_name", ctypes.c_char_p),
+        ("bpf_table_fd_id", ctypes.c_int),
+        ("bpf_table_key_size_id", ctypes.c_size_t),
+        ("bpf_table_leaf_size_id", ctypes.c_size_t),
+        ("bpf_table_key_desc_id", ctypes.c_char_p),
+        ("bpf_table_leaf_desc_id", ctypes.c_char_p),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = [ctypes.c_void_p] if name == "bpf_num_tables" else [ctypes.c_void_p, ctypes.c_size_t]
+    return library
+
+
+def ring_fields(library: Any, module: int, name: bytes) -> list[list[str]]:
+    """Fields of the struct given to `ringbuf_output`, as [name, C type] pairs; empty where BCC cannot tell."""
+    count = library.bpf_perf_event_fields(module, name)
+    return [library.bpf_perf_event_field(module, name, index).decode().split("#") for index in range(count)]
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a defect
+    """A request that is not compiled: the code and the message of its answer."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Compiler:
+    """Compiles one program at a time and tells what clang printed."""
+
+    def __init__(self, package: str, *, own: bool) -> None:
+        self.own = own
+        self.package = package
+        self.sandbox = beside("sandbox")
+        self.own_text = beside("own_text")
+        # Whatever the C++ side prints on stderr lands in this file, to be handed on as text.
+        self.output = os.memfd_create("output")
+        os.dup2(self.output, 2)
+        bcc = load_bcc(package)
+        self.library = declare(bcc.lib)
+
+        class Program(bcc.BPF):  # type: ignore[misc, name-defined]
+            def _trace_autoload(self) -> None:
+                """Attach nothing: the notebook's process does that."""
+
+        self.program_class = Program
+
+    def confine(self, *, locks: bool) -> None:
+        """Give up what serving takes not. Raises OSError where the kernel cannot confine a process."""
+        if self.own:
+            # BCC looks for headers in the working folder first, and clang in folders that variables name.
+            os.chdir(TEMPLATES)
+            os.environ.clear()
+            self.sandbox.drop_capabilities()
+            self.sandbox.restrict_files([str(HEADERS), str(TEMPLATES), self.package, str(Path(os.__file__).parent)])
+        self.sandbox.restrict_calls(self.sandbox.Needs(forks=True, maps=not self.own, locks=locks))
+
+    def confine_child(self) -> None:
+        """Bound what one compilation takes, and forbid it what only its parent needs."""
+        self.sandbox.end_with_parent()
+        self.sandbox.limit(cpu_s=CPU_S, memory=MEMORY, written=_PRINTED)
+        self.sandbox.restrict_calls(self.sandbox.Needs(maps=not self.own))
+
+    def printed(self) -> str:
+        """Return and forget what was printed since the last call."""
+        os.lseek(self.output, 0, os.SEEK_SET)
+        text = os.read(self.output, _PRINTED).decode("utf-8", "replace")
+        os.ftruncate(self.output, 0)
+        os.lseek(self.output, 0, os.SEEK_SET)
+        return text
+
+    def compile(self, request: Any) -> tuple[dict[str, Any], list[int]]:
+        """Answer one request: the message and its descriptors. Raises Refused."""
+        text, os.environ["BCC_KERNEL_SOURCE"] = self._accepted(request)
+        try:
+            program = self.program_class(text=text.encode(), cflags=[f"-I{TEMPLATES}"])
+        except Exception as error:  # BCC raises it bare, for everything
+            if isinstance(error, MemoryError):
+                raise
+            return {"error": str(error), "output": self.printed()}, []
+        library, module = self.library, program.module
+        functions = {}
+        for index in range(library.bpf_num_functions(module)):
+            name = library.bpf_function_name(module, index)
+            functions[name.decode()] = base64.b64encode(program.dump_func(name)).decode()
+        maps, descriptors = [], []
+        for index in range(library.bpf_num_tables(module)):
+            name = library.bpf_table_name(module, index)
+            descriptors.append(library.bpf_table_fd_id(module, index))
+            maps.append(
+                {
+                    "name": name.decode(),
+                    "type": library.bpf_table_type_id(module, index),
+                    "fd": descriptors[-1],
+                    "entries": library.bpf_table_max_entries_id(module, index),
+                    "key_size": library.bpf_table_key_size_id(module, index),
+                    "value_size": library.bpf_table_leaf_size_id(module, index),
+                    "key": json.loads(library.bpf_table_key_desc_id(module, index) or b"null"),
+                    "value": json.loads(library.bpf_table_leaf_desc_id(module, index) or b"null"),
+                    "event": ring_fields(library, module, name),
+                }
+            )
+        self.kept = program  # it closes its maps when it is collected
+        return {"functions": functions, "maps": maps, "output": self.printed()}, descriptors
+
+    def _accepted(self, request: Any) -> tuple[str, str]:
+        """Return the text and the folder of the kernel's headers."""
+        fields = {"text"} if self.own else {"text", "kernel_source"}
+        known = isinstance(request, dict) and request.keys() == fields
+        if not known or not all(isinstance(value, str) and "\0" not in value for value in request.values()):
+            raise Refused("compiler.bad-request", f"a request is an object of texts: {', '.join(sorted(fields))}")
+        text = request["text"]
+        if not self.own:
+            return text, request["kernel_source"]
+        templates = {file.name for file in TEMPLATES.iterdir()}
+        if len(text) > self.own_text.LONGEST:
+            raise Refused("compiler.too-large", f"a text has at most {self.own_text.LONGEST >> 20} million characters")
+        line = self.own_text.foreign_line(text, templates)
+        if line is not None:
+            raise Refused("compiler.foreign-text", f"accel_magic writes no line like {line[:80]!r}")
+        return text, str(HEADERS)
+
+
+class Slots:
+    """A place among the processes that share a folder, by locks that end with the process; no folder: no limit."""
+
+    def __init__(self, folder: str) -> None:
+        self.files: list[int] = []
+        if folder:
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+            flags = os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self.files = [os.open(f"{folder}/{place}", flags, 0o600) for place in range(SLOTS + 1)]
+
+    def take(self) -> bool:
+        """Take a place; False where there is none left."""
+        return not self.files or any(map(_locked, self.files[1:]))
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until none of the others compiles."""
+        for file in self.files[:1]:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            for file in self.files[:1]:
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def compile_in_child(compiler: Compiler, connection: socket.socket, body: bytes) -> None:
+    """Answer a request from a child process, or for one that ended without an answer."""
+    child = os.fork()
+    if child:
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status:
+            send(connection, ended(status, compiler.printed()), [])
+        return
+    descriptors: list[int] = []
+    try:
+        compiler.confine_child()
+        answer, descriptors = compiler.compile(json.loads(body))
+    except Refused as refused:
+        answer = {"error": str(refused), "code": refused.code, "output": ""}
+    except MemoryError:
+        answer = {"error": _TOO_MUCH_MEMORY, "code": "compiler.memory-limit", "output": ""}
+    except (ValueError, RecursionError) as error:
+        answer = {"error": f"the request cannot be read: {error}", "code": "compiler.bad-request", "output": ""}
+    except BaseException:  # noqa: BLE001 - the parent answers
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGXCPU})  # an answer is sent whole
+    try:
+        send(connection, answer, descriptors)
+    finally:
+        os._exit(0)
+
+
+_TOO_MUCH_MEMORY = f"it needs more than {MEMORY >> 30} GiB"
+
+
+def ended(status: int, printed: str) -> dict[str, Any]:
+    """Say why a compilation ended without an answer: its exit status, or minus the number of a signal."""
+    if status == -signal.SIGXCPU:
+        error, code = f"it was not done after {CPU_S} s of processor time", "compiler.cpu-limit"
+    elif _OUT_OF_MEMORY.search(printed):
+        error, code = _TOO_MUCH_MEMORY, "compiler.memory-limit"
+    else:
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        error, code = f"LLVM ended with {how}", "compiler.crashed"
+    return {"error": error, "code": code, "output": printed}
+
+
+def receive(connection: socket.socket, size: int) -> bytes | None:
+    """Read exactly `size` bytes, or None at the end of the stream."""
+    data = bytearray()
+    while len(data) < size:
+        part = connection.recv(min(size - len(data), 1 << 20))
+        if not part:
+            return None
+        data += part
+    return bytes(data)
+
+
+def serve(connection: socket.socket, package: str, parent: int, *, own: bool, slots: str = "") -> None:
+    """Answer requests until the notebook's process is gone."""
+    places = Slots(slots)
+    if not places.take():
+        send(connection, {"error": f"there are {SLOTS} already", "code": "compiler.busy"}, [])
+        return
+    try:
+        compiler = Compiler(package, own=own)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other side tells the user
+        send(connection, {"error": f"{type(error).__name__}: {error}", "code": "bcc.broken"}, [])
+        return
+    try:
+        compiler.confine(locks=bool(slots))
+    except OSError as error:
+        send(connection, {"error": str(error), "code": "compiler.no-sandbox"}, [])
+        return
+    send(connection, {"ready": True}, [])
+    waiting = select.poll()  # select(2) knows descriptors up to 1,023 only
+    waiting.register(connection, select.POLLIN)
+    while parent in (0, os.getppid()):
+        if not waiting.poll(1000):
+            continue
+        head = receive(connection, 4)
+        if head is None:
+            return
+        size = struct.unpack("<I", head)[0]
+        if size > LARGEST_REQUEST:
+            message = f"a request has at most {LARGEST_REQUEST >> 20} MiB"
+            send(connection, {"error": message, "code": "compiler.too-large", "output": ""}, [])
+            return
+        body = receive(connection, size)
+        if body is None:
+            return
+        with places.turn():
+            compile_in_child(compiler, connection, body)
+
+
+def send(connection: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
+    """Send one message with its descriptors."""
+    data = json.dumps(message).encode()
+    head = struct.pack("<I", len(data))
+    if descriptors:
+        socket.send_fds(connection, [head], descriptors)
+    else:
+        connection.sendall(head)
+    connection.sendall(data)
+
+
+def close_all_but(kept: int) -> None:
+    """Close what whoever started this process left open, but for the standard streams and one more."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - by name
+        if int(name) > 2 and int(name) != kept:
+            with contextlib.suppress(OSError):  # the one by which the folder was read
+                os.close(int(name))
+
+
+def main() -> None:
+    """Serve, as the arguments say."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(15, b"accel_magic_bcc", 0, 0, 0)  # PR_SET_NAME, for whoever looks at ps
+    stream = socket.socket(fileno=os.dup(int(sys.argv[1])))
+    close_all_but(stream.fileno())
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1):  # what is printed by mistake must not land in the stream
+        os.dup2(nothing, standard)
+    serve(stream, sys.argv[2], int(sys.argv[3]), own=sys.argv[4] == "own", slots="".join(sys.argv[5:]))
+
+
+if __name__ == "__main__":
+    main()

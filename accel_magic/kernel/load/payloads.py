@@ -1,0 +1,236 @@
+"""What the record of each probe point holds besides its head: C that fills it, and where each value lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from accel_magic.kernel.attach import waits
+from accel_magic.kernel.attach.attachment import HEAD, STRING_SIZE, Item
+from accel_magic.probes.captures import ARGUMENT_NAMES, DEFAULT_COLUMNS
+from accel_magic.probes.plan import (
+    FUNCTION_KINDS,
+    KERNEL_KINDS,
+    POINTED,
+    RETURN_KINDS,
+    Capture,
+    Field,
+    ProbePoint,
+    StackKind,
+    UsdtArgument,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
+_SYSCALL_RETVAL_OFFSET = 16
+_STACKS = {"kernel": "AM_KERNEL_STACK", "user": "AM_USER_STACK", "python": "AM_PYTHON_STACK"}
+_CLASS_STEP = 16
+"""Records are rounded up to few sizes: each size has a ring of its own, where all records are alike."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """How a point's record is filled: statements, what they hold, bytes; what its entry must save, what is added up."""
+
+    statements: str = ""
+    items: tuple[Item, ...] = ()
+    size: int = 0
+    saved: tuple[str, ...] = ()
+    total: str = ""
+
+
+class _Writer:
+    """Lays values out in a payload, 8-aligned, one after the other."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.items: list[Item] = []
+        self.size = 0
+
+    def put(self, name: str, type_: str, value: str) -> None:
+        self.statements.append(f"AM_PUT({self.size}, {value})")
+        self.items.append(Item(name, type_, self.size))
+        self.size += 8
+
+    def put_string(self, name: str, address: str, *, kernel: bool) -> None:
+        macro = "AM_PUT_KERNEL_STRING" if kernel else "AM_PUT_USER_STRING"
+        self.statements.append(f"{macro}({self.size}, {address})")
+        self.items.append(Item(name, "string", self.size))
+        self.size += STRING_SIZE
+
+    def capture(self, capture: Capture, value: str, *, kernel: bool) -> None:
+        if capture.type == "str":
+            self.put_string(capture.name, value, kernel=kernel)
+        else:
+            self.put(capture.name, capture.type, value)
+
+    def payload(self, saved: Iterable[str] = ()) -> Payload:
+        return Payload(" ".join(self.statements), tuple(self.items), self.size, tuple(saved))
+
+
+def _argument(index: int, *, kernel: bool) -> str:
+    """An argument of a function, at its entry: what has no register lies on the stack above the return address."""
+    on_stack = index - len(_ARGUMENT_REGISTERS)
+    if on_stack < 0:
+        return f"((u64)AM_REGISTERS->{_ARGUMENT_REGISTERS[index]})"
+    macro = "AM_READ_KERNEL" if kernel else "AM_READ_USER"
+    return f"((u64){macro}(u64, AM_STACK_POINTER + {8 * (on_stack + 1)}))"
+
+
+def _in_memory(capture: Capture, address: str, *, kernel: bool) -> str:
+    """Value of a capture whose source holds `address`; what a `str` points to is read later, from that pointer."""
+    if capture.offset is None:
+        return address
+    type_ = "u64" if capture.type == "str" else capture.type
+    macro = "AM_READ_KERNEL" if kernel else "AM_READ_USER"
+    return f"((u64){macro}({type_}, {address} + {capture.offset}))"
+
+
+def _usdt_value(argument: UsdtArgument) -> str:
+    width = abs(argument.size)
+    type_ = f"{'s' if argument.size < 0 else 'u'}{width * 8}"
+    if argument.form == "constant":
+        return f"((u64)({type_})({argument.value}LL))"
+    if argument.form == "register":
+        return f"((u64)({type_})AM_REGISTERS->{argument.register})"
+    address = f"AM_REGISTERS->{argument.register} + ({argument.value}LL)"
+    if argument.index:
+        address += f" + AM_REGISTERS->{argument.index} * {argument.scale}"
+    return f"((u64)AM_READ_USER({type_}, {address}))"
+
+
+def accessors(point: ProbePoint) -> dict[str, str]:
+    """AM_ARGn and AM_RETVAL as this point's programs define them."""
+    if point.kind == "usdt":
+        return {f"AM_ARG{index}": _usdt_value(argument) for index, argument in enumerate(point.usdt_arguments)}
+    names: dict[str, str] = {}
+    if point.kind in FUNCTION_KINDS:
+        kernel = point.kind in KERNEL_KINDS
+        names.update({f"AM_{name.upper()}": _argument(at, kernel=kernel) for at, name in enumerate(ARGUMENT_NAMES)})
+        names["AM_RETVAL"] = "((s64)AM_REGISTERS->ax)"
+    elif point.latency:
+        names["AM_RETVAL"] = f"AM_FIELD(s64, {_SYSCALL_RETVAL_OFFSET})"
+    return names
+
+
+def _column(field: Field) -> str:
+    """Name of a tracepoint field's column: `pid_field` where events have a `pid` of their own."""
+    return f"{field.name}_field" if field.name in DEFAULT_COLUMNS else field.name
+
+
+def _tracepoint_payload(point: ProbePoint) -> Payload:
+    end = max((field.offset + (4 if field.type == "string" else field.size) for field in point.fields), default=8)
+    statements = [f"AM_COPY_FIELDS({end})"] if end > 8 else []
+    size = -(-(end - 8) // 8) * 8
+    items: list[Item] = []
+    for field in point.fields:
+        if field.type in ("string", POINTED):
+            located = field.type == "string"
+            copy = f"AM_COPY_STRING({size}, {field.offset})"
+            follow = f"AM_PUT_KERNEL_STRING({size}, AM_FIELD(u64, {field.offset}))"
+            statements.append(copy if located else follow)
+            items.append(Item(_column(field), "string", size))
+            size += STRING_SIZE
+        else:
+            items.append(Item(_column(field), field.type, field.offset - 8))
+    return Payload(" ".join(statements), tuple(items), size)
+
+
+def _latency_payload(point: ProbePoint) -> Payload:
+    saved = list(point.filter.saved)
+
+    def slot(expression: str) -> str:
+        if expression not in saved:
+            saved.append(expression)
+        return f"AM_SAVED({saved.index(expression)})"
+
+    writer = _Writer()
+    writer.put("duration_ns", "s64", "AM_DURATION")
+    writer.put("retval", "s64", "AM_RETVAL")
+    if point.kind == "tracepoint":
+        for field in point.fields:
+            if field.name != "__syscall_nr" and field.type[0] in "us":
+                writer.put(_column(field), field.type, slot(f"AM_FIELD({field.type}, {field.offset})"))
+        return writer.payload(saved)
+    kernel = point.kind in KERNEL_KINDS
+    total = ""
+    for capture in point.captures:
+        if capture.source == "retval":
+            value = _in_memory(capture, "AM_RETVAL", kernel=kernel)
+        elif capture.at_return:
+            value = _in_memory(capture, slot(_argument(int(capture.source[3:]), kernel=kernel)), kernel=kernel)
+        else:
+            value = slot(_in_memory(capture, _argument(int(capture.source[3:]), kernel=kernel), kernel=kernel))
+        writer.capture(capture, value, kernel=kernel)
+        total = value if capture.name == point.total else total
+    return replace(writer.payload(saved), total=total)
+
+
+def _wait_payload(stacks: Sequence[StackKind]) -> Payload:
+    """Columns of a wait; its stacks are those of the moment when the thread stopped."""
+    writer = _Writer()
+    for name, type_, value in waits.VALUES:
+        writer.put(name, type_, value)
+    for index, stack in enumerate(stacks):
+        writer.put(f"{stack}_stack", "u64", f"wait.stacks[{index}]")
+    return writer.payload(_STACKS[stack] for stack in stacks)
+
+
+def _plain_payload(point: ProbePoint) -> Payload:
+    if point.kind == "tracepoint":
+        return _tracepoint_payload(point)
+    writer = _Writer()
+    on_return = point.kind in RETURN_KINDS
+    if on_return:
+        writer.put("retval", "s64", "AM_RETVAL")
+    renamed = {capture.source for capture in point.captures if capture.offset is None}
+    kernel, total = point.kind in KERNEL_KINDS, ""
+    for index, argument in enumerate(point.usdt_arguments):
+        if f"arg{index}" not in renamed:
+            sign = "s" if argument.size < 0 else "u"
+            writer.put(f"arg{index}", f"{sign}{abs(argument.size) * 8}", f"AM_ARG{index}")
+    for capture in point.captures:
+        address = "AM_RETVAL" if on_return else f"AM_ARG{capture.source[3:]}"
+        value = _in_memory(capture, address, kernel=kernel)
+        writer.capture(capture, value, kernel=kernel)
+        total = value if capture.name == point.total else total
+    return replace(writer.payload(), total=total)
+
+
+def _with_stacks(payload: Payload, stacks: Iterable[StackKind], *, entered: bool) -> Payload:
+    """Add the keys of the hit's stacks, after all else; a measured call's are those at its return.
+
+    Args:
+        payload: What the record holds before them.
+        stacks: Which.
+        entered: Whether a native function is being entered: what called it is on top of the stack.
+
+    """
+    macros = {**_STACKS, "user": "AM_ENTERED_USER_STACK"} if entered else _STACKS
+    statements, items, size = [payload.statements], list(payload.items), -(-payload.size // 8) * 8
+    for stack in stacks:
+        statements.append(f"AM_PUT({size}, {macros[stack]})")
+        items.append(Item(f"{stack}_stack", "u64", size))
+        size += 8
+    return replace(payload, statements=" ".join(filter(None, statements)), items=tuple(items), size=size)
+
+
+def payload_of(point: ProbePoint, stacks: Sequence[StackKind]) -> Payload:
+    """Lay out the record of a point, with the keys of these stacks at its end."""
+    if point.kind == "offcpu":
+        return _wait_payload(stacks)
+    if point.latency:
+        return _with_stacks(_latency_payload(point), stacks, entered=False)
+    return _with_stacks(_plain_payload(point), stacks, entered=point.kind == "uprobe")
+
+
+def record_size(payload: Payload) -> int:
+    """Bytes of a record with its head."""
+    return HEAD.itemsize + -(-payload.size // _CLASS_STEP) * _CLASS_STEP
+
+
+def saved_values(point: ProbePoint) -> int:
+    """Count the values that the entry of a measured call keeps for its return."""
+    return len(_latency_payload(point).saved)

@@ -1,0 +1,79 @@
+"""Turns compiled bytecode into loaded programs: map placeholders become descriptors, refusals become typed errors."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import ProgramError
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel.load import shared_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# As in bpf/kernel/common.h.
+_PLACEHOLDER = 0x414D0000
+CONTROL, COUNTERS, SCOPE, INFLIGHT, HISTOGRAMS, SYSCALLS, STACKS, SCRATCH, WAITS, CALLERS, OWN_THREADS = range(1, 12)
+RING = 16
+
+_LD_IMM64 = 0x18
+_PSEUDO_MAP_FD, _PSEUDO_MAP_VALUE = 1, 2
+
+
+def relocate(code: bytes, descriptors: Mapping[int, int]) -> bytes:
+    """Replace the maps that a program refers to.
+
+    Args:
+        code: BPF instructions, 8 bytes each.
+        descriptors: Map number (or descriptor, for a user's program) in the code to the descriptor to use.
+
+    """
+    linked = bytearray(code)
+    position = 0
+    while position < len(linked):
+        operation, registers, _, immediate = struct.unpack_from("<BBhi", linked, position)
+        if operation != _LD_IMM64:
+            position += 8
+            continue
+        if registers >> 4 in (_PSEUDO_MAP_FD, _PSEUDO_MAP_VALUE):
+            number = immediate - _PLACEHOLDER if immediate >= _PLACEHOLDER else immediate
+            struct.pack_into("<i", linked, position + 4, descriptors[number])
+        position += 16
+    return bytes(linked)
+
+
+def load(
+    kind: int,
+    codes: Mapping[str, bytes],
+    descriptors: Mapping[int, int],
+    *,
+    name: str,
+    attach_type: int = 0,
+    licence: str = "GPL",
+) -> int:
+    """Load one program of `codes`, with the functions among them that it calls, and return its descriptor.
+
+    Raises:
+        ProgramError: The verifier refused it; `why` holds the offending lines of its log.
+
+    """
+    joined = shared_functions.join(name, codes)
+    joined = replace(joined, code=relocate(joined.code, descriptors))
+    try:
+        return shared_functions.load(kind, joined, attach_type=attach_type, name=name, licence=licence)
+    except syscalls.VerifierError as error:
+        raise ProgramError(
+            f"the kernel refused the program {name}: {error.strerror}",
+            why=verdict(error.log) or "the verifier left no log",
+            fix="see the last lines of the verifier's log above; --dry-run shows the program",
+        ) from None
+
+
+def verdict(log: str, lines: int = 6) -> str:
+    """Return the end of a verifier log that tells the offending instruction and the reason."""
+    noise = re.compile(r"processed \d+|verification time")
+    kept = [line for line in log.splitlines() if line.strip() and not noise.match(line)]
+    return "\n".join(kept[-lines:])

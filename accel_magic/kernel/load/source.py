@@ -1,0 +1,391 @@
+"""From a plan to the C text of its programs, and to the layout of what they record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Literal
+
+from accel_magic.errors import MachineError
+from accel_magic.kernel import btf, features
+from accel_magic.kernel.attach.attachment import Layout, PointLayout
+from accel_magic.kernel.attach.syscall_numbers import number_of
+from accel_magic.kernel.load import shared_functions
+from accel_magic.kernel.load.maps import possible_cpus, power_of_two
+from accel_magic.kernel.load.payloads import Payload, accessors, payload_of, record_size, saved_values
+from accel_magic.kernel.stacks import python_layout
+from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.probes.plan import (
+    KERNEL_KINDS,
+    THREAD_KINDS,
+    USER_KINDS,
+    Plan,
+    ProbePoint,
+    StackKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Role = Literal["plain", "entry", "exit", "switch"]
+
+MOST_CALLS = 16384
+"""Measured calls that can be under way at once."""
+_MOST_OVER = 1 / 8
+"""Share of these that may be over without having been removed from the table yet (bpf/kernel/ended.bpf.c)."""
+
+_TEMPLATES: dict[Role, str] = {
+    "plain": "probe.bpf.c",
+    "entry": "latency_entry.bpf.c",
+    "exit": "latency_exit.bpf.c",
+    "switch": "offcpu.bpf.c",
+}
+_NO_BTF = (
+    "32-bit system calls of 64-bit programs (int $0x80) are counted as the 64-bit calls of the same numbers: this "
+    "kernel has no type information (BTF)"
+)
+_STATE_ARGUMENT_SINCE = (5, 18)
+"""Linux from which sched_switch tells the state of the task that stops; read from the task it may be a moment old."""
+_NEVER_RETURN = frozenset({"do_exit", "do_group_exit", "do_task_dead", "make_task_dead"})
+"""Kernel functions that end a thread. Their entries would stay in the table if they began after sched_process_exit."""
+_MOST_PARTS_WITH_STACKS = 16
+"""For a kernel without loops of its own: it verifies a million instructions of a program, and a part with stacks costs
+it 37,000."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program of the text and the probe points it serves.
+
+    `table` is its row in the table of system calls, where it runs on the raw tracepoints of all calls; else None.
+    `parts` tells for each point which part of the program is its own; a cookie carries it in its upper half.
+    """
+
+    name: str
+    role: Role
+    points: tuple[int, ...]
+    parts: tuple[int, ...]
+    table: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """C text for the compiler, its programs, the layout of maps and records, and notes on the counts for the result."""
+
+    text: str
+    programs: tuple[Program, ...]
+    layout: Layout
+    notes: tuple[str, ...] = ()
+
+
+def _stack_class(point: ProbePoint) -> str:
+    """What may interrupt the program of a point: see bpf/kernel/stacks.h."""
+    if point.kind in THREAD_KINDS:
+        return "AM_CLASS_PERF"
+    if point.kind in USER_KINDS:
+        return "AM_CLASS_USER"
+    return "AM_CLASS_RAW" if syscall_number(point) is not None else "AM_CLASS_KERNEL"
+
+
+def syscall_number(point: ProbePoint) -> int | None:
+    """Number of the system call that a point traces; None for other points, and for calls with no known number."""
+    if point.kind != "tracepoint" or point.target != "syscalls":
+        return None
+    return number_of(point.function)
+
+
+def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *, records: bool) -> dict[str, str]:
+    """How the program of a point learns which point it runs for, and where its fields lie."""
+    if syscall_number(point) is None:
+        cookie = "u64 cookie = bpf_get_attach_cookie(ctx);" if point.kind in ("tracepoint", "profile") else ""
+        return {
+            "AM_OPEN": cookie,
+            "AM_PID_TGID": "bpf_get_current_pid_tgid()",
+            "AM_ARGUMENTS": "",
+            "AM_FIELDS": "ctx",
+        }
+    on_exit = role == "exit" or point.function.startswith("sys_exit_")
+    if on_exit:
+        needs_fields = False
+    elif role == "entry":
+        needs_fields = bool(payload.saved) or "AM_FIELD(" in condition
+    else:
+        needs_fields = records or "AM_FIELD(" in condition
+    return {
+        "AM_OPEN": "AM_SYSCALL_EXIT(AM_TABLE)" if on_exit else "AM_SYSCALL_ENTER(AM_TABLE)",
+        "AM_PID_TGID": "AM_SYSCALL_PID_TGID",
+        "AM_ARGUMENTS": "AM_SYSCALL_ARGUMENTS" if needs_fields else "",
+        "AM_FIELDS": "(&am_call_record)",
+    }
+
+
+def _defines(
+    point: ProbePoint, role: Role, payload: Payload, ring: int | None, *, stacks: bool = False
+) -> dict[str, str]:
+    """Constants of the program that serves this point; equal constants mean one shared program."""
+    on_exit = role == "exit"
+    condition = point.filter.exit if on_exit else point.filter.entry
+    defines = {
+        **_context(point, role, condition, payload, records=ring is not None),
+        "AM_ATOMIC": str(int(point.kind in USER_KINDS)),
+        **accessors(point),
+    }
+    if not on_exit:
+        defines["AM_TREE"] = str(int(point.scope.name != "all"))
+        # The tracer waits and copies memory: no driver's function runs on its behalf.
+        defines["AM_NEVER_TRACER"] = str(int(point.kind in KERNEL_KINDS and bool(point.target)))
+    if condition:
+        defines["AM_FILTER"] = condition
+        if point.filter.uses_comm:
+            defines["AM_USES_COMM"] = ""
+    if role != "plain":
+        defines.update(_pairing_defines(point, role))
+    if payload.total and role != "entry":
+        defines["AM_TOTAL"] = payload.total
+    if role == "entry":
+        defines["AM_SAVE"] = " ".join(f"started.saved[{i}] = (u64){value};" for i, value in enumerate(payload.saved))
+    elif ring is None:
+        defines["AM_RECORDS"] = "0"
+    else:
+        defines["AM_RECORDS"] = "1"
+        defines["AM_SIZE"] = str(record_size(payload))
+        defines["AM_RING_INDEX"] = str(ring)
+        defines["AM_PAYLOAD"] = payload.statements
+        if stacks:
+            defines["AM_STACK_CLASS"] = _stack_class(point)
+    return defines
+
+
+def _pairing_defines(point: ProbePoint, role: Role) -> dict[str, str]:
+    """Constants that the entry and the exit of a measured call need besides those of `_defines`."""
+    defines = {"AM_COUNT_AT_EXIT": str(int(bool(point.filter.exit)))}
+    if point.kind != "tracepoint":
+        defines["AM_FRAME"] = "(AM_STACK_POINTER - 8)" if role == "exit" else "AM_STACK_POINTER"
+    if _never_returns(point):
+        defines["AM_NEVER_RETURNS"] = ""
+    return defines
+
+
+def _switch_defines(point: ProbePoint, payload: Payload, ring: int | None, row: int) -> dict[str, str]:
+    """Constants of the program that measures waits: it serves one point and finds it by no cookie."""
+    argument = features.kernel_version() >= _STATE_ARGUMENT_SINCE
+    state = "(u32)(ctx)[3]"
+    if not argument:
+        state = f"AM_READ_KERNEL(u32, (ctx)[1] + {_task_member('__state')})"
+    defines = {
+        "AM_POINT": str(point.id),
+        "AM_ROW": str(row),
+        "AM_TREE": str(int(point.scope.name != "all")),
+        "AM_TASK_PID": str(_task_member("pid")),
+        "AM_STATE_OF(ctx)": state,
+    }
+    if point.filter.entry:
+        defines["AM_FILTER"] = point.filter.entry
+    if point.filter.exit:
+        defines["AM_FILTER_END"] = point.filter.exit
+    if ring is None:
+        return {**defines, "AM_RECORDS": "0"}
+    if payload.saved:
+        defines["AM_SAVE"] = " ".join(f"wait.stacks[{i}] = (u64){value};" for i, value in enumerate(payload.saved))
+        defines["AM_STACK_CLASS"] = _stack_class(point)
+    return {
+        **defines,
+        "AM_RECORDS": "1",
+        "AM_SIZE": str(record_size(payload)),
+        "AM_RING_INDEX": str(ring),
+        "AM_SHORTEST": f"{point.shortest_ns}ULL",
+        "AM_PAYLOAD": payload.statements,
+    }
+
+
+def _task_member(name: str) -> int:
+    try:
+        return btf.member_offset("task_struct", name)
+    except MachineError as error:
+        raise MachineError(
+            "waits cannot be measured on this kernel",
+            why=f"{error.what}: {error.why}",
+            fix="use a kernel built with CONFIG_DEBUG_INFO_BTF; profile:hz:99 with --scope all works without",
+        ) from None
+
+
+def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | None, *, part: bool = False) -> str:
+    lines = [f"#define AM_NAME {name}", *(["#define AM_PART"] if part else [])]
+    if table is not None:
+        lines.append(f"#define AM_TABLE {table}")
+    lines += [f"#define {key} {value}".rstrip() for key, value in defines.items()]
+    lines.append(f'#include "{_TEMPLATES[role]}"')
+    lines += [f"#undef {key}" for key in defines if re.fullmatch(r"AM_ARG\d+|AM_RETVAL", key)]
+    if table is not None:
+        lines.append("#undef AM_TABLE")
+    return "\n".join(lines) + "\n"
+
+
+def _dispatch(name: str, parts: int) -> str:
+    """Write the program that calls the part which a point's cookie names."""
+    cases = "".join(f"\tcase {part}: return {name}_{part}(ctx, cookie);\n" for part in range(parts))
+    return (
+        f"AM_PROGRAM({name})(void *ctx)\n{{\n\tu64 cookie = bpf_get_attach_cookie(ctx);\n\n"
+        f"\tswitch (cookie >> 32) {{\n{cases}\t}}\n\treturn 0;\n}}\n"
+    )
+
+
+def _function_programs(
+    units: list[tuple[Role, dict[str, str], list[int]]], names: Iterator[int], most: int
+) -> Iterator[tuple[Program, str]]:
+    """Make one program of all that runs in the same role on functions: each link of its own would cost to attach.
+
+    And a kernel before 6.14 sees only so many calls at once return, by the number of functions of the link: a few calls
+    that sleep would use up what a link of one function has. A program has `most` parts at the most.
+    """
+    by_role = [[unit for unit in units if unit[0] == role] for role in dict.fromkeys(role for role, _, _ in units)]
+    for same_role in (chosen[at : at + most] for chosen in by_role for at in range(0, len(chosen), most)):
+        role, same = same_role[0][0], [(defines, points) for _, defines, points in same_role]
+        name = f"am_{role}_{next(names)}"
+        text = [
+            _instantiate(f"{name}_{part}", role, defines, None, part=True) for part, (defines, _) in enumerate(same)
+        ]
+        points = tuple(point for _, points in same for point in points)
+        parts = tuple(part for part, (_, points) in enumerate(same) for _ in points)
+        yield Program(name, role, points, parts), "".join(text) + _dispatch(name, len(same))
+
+
+def _never_returns(point: ProbePoint) -> bool:
+    return point.kind in KERNEL_KINDS and point.function in _NEVER_RETURN
+
+
+def _roles(point: ProbePoint) -> tuple[Role, ...]:
+    if point.kind == "offcpu":
+        return ("switch",)
+    if not point.latency:
+        return ("plain",)
+    return ("entry",) if _never_returns(point) else ("entry", "exit")
+
+
+def _stack_headers(stacks: Iterable[StackKind], frames: int) -> list[str]:
+    """What the programs take stacks with, and what they must know of this process's Python."""
+    if not stacks:
+        return []
+    python = [*python_layout.layout().defines(), '#include "python.h"'] if "python" in stacks else []
+    return [*stack_maps.defines(frames), '#include "stacks.h"', *python]
+
+
+def _task_members() -> dict[str, int]:
+    """Offsets in struct task_struct of the members that programs on system calls read; {} without BTF."""
+    try:
+        return {
+            "AM_TASK_STATUS": btf.member_offset("task_struct", "thread_info")
+            + btf.member_offset("thread_info", "status"),
+            "AM_TASK_PID": btf.member_offset("task_struct", "pid"),
+            "AM_TASK_TGID": btf.member_offset("task_struct", "tgid"),
+        }
+    except MachineError:
+        return {}
+
+
+def _headers(
+    plan: Plan, layout: Layout, stacks: Iterable[StackKind], tables: int, members: dict[str, int]
+) -> list[str]:
+    """What comes before the programs; `tables` of them look system calls up, `members` are those of the task."""
+    text = [
+        f"#define AM_POINTS {layout.points}",
+        f"#define AM_CPUS {layout.cpus}",
+        f"#define AM_LOOPS {int(shared_functions.has_loops())}",
+        *(f"#define {name} {offset}" for name, offset in members.items()),
+        '#include "common.h"',
+        '#include "payload.h"',
+        *_stack_headers(stacks, layout.stack_frames),
+    ]
+    if layout.latencies:
+        text += [
+            f"#define AM_LATENCIES {layout.latencies}",
+            f"#define AM_SAVED_MAX {_most_saved(plan)}",
+            f"#define AM_FUNCTION_CALLS {int(measures_functions(plan))}",
+            f"#define AM_MOST_OVER {int(MOST_CALLS * _MOST_OVER)}",
+            '#include "latency.h"',
+        ]
+    if waits_point(plan) is not None:
+        text.append('#include "offcpu.h"')
+    if tables:
+        text += [f"#define AM_SYSCALL_TABLES {tables}", '#include "syscall.h"']
+    return text
+
+
+def generate(plan: Plan) -> Source:
+    """Write the programs of a plan. Points that need the same program share it, told apart by their cookie."""
+    records = plan.records_events
+    stacks = plan.stacks if records else ()
+    payloads = [payload_of(point, stacks) for point in plan.points]
+    sizes = tuple(sorted({record_size(payload) for payload in payloads})) if records else ()
+    rings = [sizes.index(record_size(payload)) if records else None for payload in payloads]
+
+    shared: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
+    for point, payload, ring in zip(plan.points, payloads, rings, strict=True):
+        for role in _roles(point):
+            if role == "switch":
+                defines = _switch_defines(point, payload, ring, plan.latency_points.index(point))
+            else:
+                defines = _defines(point, role, payload, ring, stacks=bool(stacks))
+            shared.setdefault((role, tuple(defines.items())), []).append(point.id)
+
+    layout = Layout(
+        cpus=power_of_two(possible_cpus()),
+        points=max(power_of_two(len(plan.points)), 8),
+        latencies=power_of_two(len(plan.latency_points)) if plan.latency_points else 0,
+        record_sizes=sizes,
+        point_layouts=tuple(
+            PointLayout(ring, payload.items) for payload, ring in zip(payloads, rings, strict=True) if ring is not None
+        ),
+        stack_frames=stack_maps.native_frames() if stacks else 0,
+    )
+    on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
+    looks_at_calls = bool(on_syscalls) or waits_point(plan) is not None
+    members = _task_members() if looks_at_calls else {}
+    text = _headers(plan, layout, stacks, len(on_syscalls), members)
+    programs: list[Program] = []
+    names = count()
+    on_functions: dict[bool, list[tuple[Role, dict[str, str], list[int]]]] = {}
+    for key, points in shared.items():
+        role, unit = key
+        kind = plan.points[points[0]].kind
+        if kind not in ("tracepoint", *THREAD_KINDS):
+            on_functions.setdefault(kind in USER_KINDS, []).append((role, dict(unit), points))
+            continue
+        name = f"am_{role}_{next(names)}"
+        table = on_syscalls.index(key) if key in on_syscalls else None
+        programs.append(Program(name, role, tuple(points), (0,) * len(points), table))
+        text.append(_instantiate(name, role, dict(unit), table))
+    for units in on_functions.values():
+        most = _MOST_PARTS_WITH_STACKS if stacks and not shared_functions.has_loops() else len(units)
+        for program, own in _function_programs(units, names, most):
+            programs.append(program)
+            text.append(own)
+    if calls_points(plan):
+        text.append('#include "ended.bpf.c"')
+    notes = (_NO_BTF,) if looks_at_calls and not members else ()
+    return Source("\n".join(text) + "\n", tuple(programs), layout, notes)
+
+
+def waits_point(plan: Plan) -> ProbePoint | None:
+    """The point whose hits are waits; a plan has one at most."""
+    return next((point for point in plan.points if point.kind == "offcpu"), None)
+
+
+def calls_points(plan: Plan) -> tuple[ProbePoint, ...]:
+    """The points whose hits are measured calls."""
+    return tuple(point for point in plan.latency_points if point.kind != "offcpu")
+
+
+def measures_functions(plan: Plan) -> bool:
+    """Whether some of the measured calls are calls of functions."""
+    return any(point.kind != "tracepoint" for point in calls_points(plan))
+
+
+def _most_saved(plan: Plan) -> int:
+    return max((saved_values(point) for point in calls_points(plan)), default=0) or 1
+
+
+def started_size(plan: Plan) -> int:
+    """Bytes of `struct am_started` in the text that `generate` writes for this plan."""
+    return 16 + 8 * _most_saved(plan)

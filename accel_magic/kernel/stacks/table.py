@@ -1,0 +1,95 @@
+"""Stacks of a recording's events: as the kernel kept them (addresses), and with names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from accel_magic.recording.profile import Frame
+
+KERNEL: Final = 0
+USER: Final = 1
+PYTHON: Final = 2
+"""Kinds of stacks, as in bpf/kernel/stacks.h."""
+COLUMNS: Final = {"kernel_stack": KERNEL, "user_stack": USER, "python_stack": PYTHON}
+"""Columns of events that hold keys of stacks; 0 is no stack."""
+
+
+@dataclass(frozen=True)
+class RawStacks:
+    """S different stacks, innermost frame first.
+
+    Attributes:
+        keys: (S,) uint64, as in the events.
+        kinds: (S,) uint8.
+        starts: (S + 1,) int64, where each stack's words begin in `words`.
+        words: uint64. Of kernel and user stacks return addresses, one a frame. Of Python's two a frame: the address of
+            the code object; then the instruction's offset in bytes in its bytecode (lower 32 bits) and the code's
+            first line (upper 32 bits).
+        pids: (S,) int32, the process whose addresses they are, as BPF programs see its id; 0 of the kernel's stacks.
+            None: all are of this process.
+        limit: Frames that were taken of a stack of the kernel's or of native code at the most; 0: not known.
+
+    """
+
+    keys: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    pids: NDArray[np.int32] | None = None
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class StackTable:
+    """S different stacks with names, outermost frame first.
+
+    Attributes:
+        keys: (S,) uint64, ascending, as in the events.
+        kinds: (S,) uint8.
+        starts: (S + 1,) int64, where each stack's frames begin in `frames_of`.
+        frames_of: int32, indices into `frames`.
+        frames: Every frame once.
+
+    """
+
+    keys: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    frames_of: NDArray[np.int32]
+    frames: tuple[Frame, ...]
+
+    def rows(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Row of each key, (N,) int64: -1 of key 0 (no stack), -2 of a stack that the full table did not take."""
+        keys = keys.astype(np.uint64)
+        if not len(self.keys):
+            return np.where(keys == 0, -1, -2).astype(np.int64)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(keys == 0, -1, np.where(self.keys[at] == keys, at, -2)).astype(np.int64)
+
+    def of(self, row: int) -> tuple[Frame, ...]:
+        """Frames of a row, outermost first."""
+        return tuple(self.frames[frame] for frame in self.frames_of[self.starts[row] : self.starts[row + 1]])
+
+
+def table(keys: NDArray[np.uint64], kinds: NDArray[np.uint8], stacks: Sequence[Sequence[Frame]]) -> StackTable:
+    """Make a table of S stacks, each a sequence of frames, outermost first."""
+    numbers: dict[Frame, int] = {}
+    order = np.argsort(keys, kind="stable")
+    chosen = [stacks[row] for row in order]
+    frames_of = [numbers.setdefault(frame, len(numbers)) for stack in chosen for frame in stack]
+    starts = np.cumsum([0, *(len(stack) for stack in chosen)])
+    return StackTable(
+        keys[order].astype(np.uint64),
+        kinds[order].astype(np.uint8),
+        starts.astype(np.int64),
+        np.array(frames_of, np.int32),
+        tuple(numbers),
+    )

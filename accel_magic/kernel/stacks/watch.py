@@ -1,0 +1,198 @@
+"""The maps that programs take stacks with (bpf/kernel/stacks.h): how large they are, and reading them in bulk.
+
+Of native stacks and the kernel's the kernel takes as many frames as `kernel.perf_event_max_stack` says, and everything
+here is as large as these need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import features
+from accel_magic.kernel.attach import own_threads, scope
+from accel_magic.kernel.load import maps as map_reading
+from accel_magic.kernel.load import shared_functions
+from accel_magic.kernel.load.maps import possible_cpus, power_of_two
+from accel_magic.kernel.stacks.table import USER, RawStacks
+from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel_magic.kernel.attach.links import Descriptors
+    from accel_magic.kernel.stacks.python_names import PythonNames
+    from accel_magic.kernel.stacks.table import StackTable
+
+
+USER_SLOTS: Final = 1024
+MOST_STACKS: Final = 16384
+"""Different stacks that are kept; with the usual limit each takes 2 KiB of the kernel's memory."""
+_TABLE_BYTES: Final = 1 << 26
+"""Of stacks that take more than 4 KiB each fewer are kept."""
+_FEWEST_WORDS: Final = 256
+"""What Python's stacks take."""
+_USUAL_FRAMES: Final = 127
+"""Of a kernel that does not say."""
+_MOST_FRAMES: Final = 4096
+_MOST_FRAMES_WITHOUT_LOOPS: Final = 256
+"""For a kernel without loops of its own: it verifies each step over a stack's words by itself."""
+_OWNER_SHIFT: Final = 8
+
+
+def native_frames() -> int:
+    """Most frames that are taken of a native stack and of the kernel's: as many as the kernel is set to take."""
+    allowed = features.perf_event_max_stack()
+    return min(_USUAL_FRAMES if allowed is None else max(allowed, 2), most_frames())
+
+
+def most_frames() -> int:
+    """Most frames that would be taken, however many the kernel is set to take."""
+    return _MOST_FRAMES if shared_functions.has_loops() else _MOST_FRAMES_WITHOUT_LOOPS
+
+
+def defines(frames: int) -> list[str]:
+    """Lines of C before stacks.h, for native stacks of so many frames."""
+    return [f"#define AM_STACK_FRAMES {frames}", f"#define AM_STACK_WORDS {_words(frames)}"]
+
+
+def create(keep: Descriptors, frames: int) -> tuple[int, int]:
+    """Create the table and the scratch memory for native stacks of so many frames; returns their descriptors."""
+    size = _stack(frames).itemsize
+    table = keep.add(
+        syscalls.map_create(syscalls.MAP_HASH, key=8, value=size, entries=_entries(frames), name="am_stacks")
+    )
+    slots = 3 * power_of_two(possible_cpus()) + USER_SLOTS
+    scratch = syscalls.map_create(syscalls.MAP_ARRAY, key=4, value=size, entries=slots, name="am_scratch")
+    return table, keep.add(scratch)
+
+
+def read(table: int, frames: int) -> RawStacks:
+    """Read every stack of a table for native stacks of so many frames. Raises OSError when the kernel refuses."""
+    dtype, most = _stack(frames), _words(frames)
+    content = map_reading.read(map_reading.Described(table, map_reading.HASH, _entries(frames), 8, dtype.itemsize))
+    keys = np.ascontiguousarray(content.keys).view(np.uint64).ravel()
+    stacks = np.ascontiguousarray(content.values[:, 0]).view(dtype).ravel()
+    words = np.minimum(stacks["words"], most).astype(np.int64)
+    used = np.arange(most) < words[:, None]
+    return RawStacks(
+        keys.copy(),
+        (stacks["kind"] & ((1 << _OWNER_SHIFT) - 1)).astype(np.uint8),
+        np.concatenate([[0], np.cumsum(words)]).astype(np.int64),
+        stacks["word"][used],
+        (stacks["kind"] >> _OWNER_SHIFT).astype(np.int32),
+        frames,
+    )
+
+
+def _words(frames: int) -> int:
+    return max(power_of_two(frames), _FEWEST_WORDS)
+
+
+def _stack(frames: int) -> np.dtype[np.void]:
+    """`struct am_stack`."""
+    return np.dtype([("kind", "<u4"), ("words", "<u4"), ("word", "<u8", (_words(frames),))])
+
+
+def _entries(frames: int) -> int:
+    return min(MOST_STACKS, _TABLE_BYTES // (8 * _words(frames)))
+
+
+_INTERVAL_S: Final = 0.2
+_SHARE: Final = 0.003
+"""Of one CPU that looking may take: where there are many stacks it happens less often."""
+
+
+class StackWatch:
+    """A thread that learns what the stacks in a table are of, and the names of all of them at the end.
+
+    Args:
+        table: Descriptor of the table of stacks; must stay open until `stop`.
+        frames: Frames that it has of a native stack at the most.
+        python: Whether there are stacks of Python among them.
+        each_look: Called in the thread after each look; None for nothing.
+
+    """
+
+    def __init__(self, table: int, frames: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
+        self._table, self._frames = table, frames
+        self._each_look = each_look
+        self._names = _names() if python else None
+        self._processes = Processes()
+        self._own = scope.kernel_pid(os.getpid())
+        self._ended = threading.Event()
+        self._thread: own_threads.Thread | None = None
+        self._collected: RawStacks | None = None
+        self._refusal: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        """Start the thread."""
+        with contextlib.suppress(OSError):  # `collect` will say so
+            self._look()  # what is done once in a process, some 10 ms, must not lie in the traced time
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic stacks")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def collect(self) -> None:
+        """Take all stacks out of the table; the programs must have stopped. It is not needed any more then."""
+        self.stop()
+        try:
+            self._collected = self._look()
+        except OSError as error:
+            self._refusal = (f"no stacks: the kernel does not show them ({error.strerror})",)
+
+    def resolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
+        """Give names to what was collected; with what the user must know of them.
+
+        This reads files of others: it may take a while, and an interrupt may end it.
+        """
+        if self._collected is None:
+            return None, self._refusal
+        table = resolve(self._collected, self._names, self._processes)
+        return table, notes(table)
+
+    def unresolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
+        """Give the same stacks without looking names up: native frames and the kernel's are addresses."""
+        if self._collected is None:
+            return None, self._refusal
+        note = "frames are addresses instead of names: an interrupt came while the names were looked up"
+        return without_names(self._collected, self._names), (note,)
+
+    def _run(self) -> None:
+        wait = _INTERVAL_S
+        while not self._ended.wait(wait):
+            before = time.thread_time()
+            try:
+                self._look()
+            except OSError:
+                return  # the last look will say so
+            if self._each_look is not None:
+                self._each_look()
+            wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)
+
+    def _look(self) -> RawStacks:
+        raw = read(self._table, self._frames)
+        if self._names is not None:
+            self._names.learn(raw)
+        if raw.pids is not None:
+            others = raw.pids[(raw.kinds == USER) & (raw.pids != self._own)]
+            self._processes.learn(np.unique(others).tolist())
+        return raw
+
+
+def _names() -> PythonNames:
+    from accel_magic.kernel.stacks.python_names import PythonNames
+
+    return PythonNames()

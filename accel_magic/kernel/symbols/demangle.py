@@ -1,0 +1,439 @@
+"""Functions under the names that people gave them: `ov::InferRequest::infer()` for `_ZN2ov12InferRequest5inferEv`.
+
+For showing, and for what users write. Data frames keep the symbol, which is what a probe is written with.
+
+A symbol comes from a file that anyone may have written, so reading one takes limited time and memory. C++ symbols are
+read in a process of their own (`accel_magic.kernel.symbols.demangler_process`), which starts with the first of them and ends with this
+process; Rust's are read here. A symbol beyond the limits stays as it is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import select
+import subprocess
+import sys
+import threading
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+T = TypeVar("T")
+_SYMBOL: Final = re.compile(r"\b_Z\w+", re.ASCII)
+_WHOLE: Final = re.compile(r"_Z[\w.$]+", re.ASCII)
+_PARENTHESIS: Final = re.compile(r"[()]")
+_RUST_HASH: Final = re.compile(r"::h[0-9a-f]{16}$")
+_TAILS: Final = (" const", " volatile", " &&", " &")
+_CLONE: Final = " [clone "
+_LIBRARY: Final = "libstdc++.so.6"
+_PROGRAM: Final = Path(__file__).with_name("demangler_process.py")
+_LONGEST_SYMBOL: Final = 1 << 14
+_REQUEST: Final = 1 << 15
+"""Bytes of a request at the most: what an empty pipe takes at once."""
+_SILENCE_S: Final = 10.0
+"""The process is ended when it has been silent for so long; its own limit is of CPU time."""
+_MOST_KILLED: Final = 20
+"""Symbols that may cost the process its life; further C++ symbols stay as they are."""
+_MOST_KNOWN: Final = 1 << 16
+
+
+def readable(text: str) -> str:
+    """Replace every C++ symbol in a text by its qualified name, parameters left out: `f()`, `f(…)` where it has some.
+
+    A symbol that cannot be read stays as it is, and so do all of them where there is no C++ runtime library.
+    """
+    return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def function_name(symbol: str) -> str:
+    """Name of the function that a symbol means: of C++ and Rust without parameters and hash, of C the symbol."""
+    if not symbol.startswith("_Z"):
+        return _rust_path(symbol) or symbol
+    name = _without_parameters(_demangled(symbol)).removesuffix("()").removesuffix("(…)")
+    return _RUST_HASH.sub("", name)
+
+
+def means(pattern: str, symbol: str) -> bool:
+    """Whether a glob means a symbol, as it is or as C++ reads it, with its parameters or without."""
+    if pattern == "*" or fnmatchcase(symbol, pattern):
+        return True
+    shown = _demangled(symbol).removeprefix("void ")  # of a template the symbol holds the result's type too
+    return fnmatchcase(shown, pattern) or fnmatchcase(shown.partition("(")[0], pattern)
+
+
+def learn(symbols: Iterable[str]) -> None:
+    """Read the C++ symbols among these that are not known yet, all at once."""
+    with _lock:
+        new = [symbol for symbol in dict.fromkeys(symbols) if symbol not in _known and _may_be_read(symbol)]
+        if len(_known) + len(new) > _MOST_KNOWN:
+            _known.clear()
+        while new and _killed < _MOST_KILLED:
+            names = _ask(new[: _that_fit(new)])
+            _known.update((symbol, name or symbol) for symbol, name in zip(new, names, strict=False))
+            new = new[len(names) :]
+        _known.update((symbol, symbol) for symbol in new)
+
+
+def helper_pid() -> int | None:
+    """Process id of what reads C++ symbols, for leaving its own hits out; None while none runs."""
+    return _helper.pid if _helper is not None else None
+
+
+def end() -> None:
+    """End the process; the next symbol starts another."""
+    global _helper
+    helper, _helper = _helper, None
+    if helper is not None:
+        helper.kill()
+        _close(helper)
+        helper.wait()
+
+
+def _demangled(symbol: str) -> str:
+    name = _known.get(symbol)
+    if name is None:
+        learn((symbol,))
+        name = _known.get(symbol, symbol)
+    return name
+
+
+def _may_be_read(symbol: str) -> bool:
+    return len(symbol) <= _LONGEST_SYMBOL and _WHOLE.fullmatch(symbol) is not None
+
+
+def _that_fit(symbols: Sequence[str]) -> int:
+    """How many of the symbols, one at least, fit into a request."""
+    size = 0
+    for count, symbol in enumerate(symbols):
+        size += len(symbol) + 1
+        if size > _REQUEST and count:
+            return count
+    return len(symbols)
+
+
+def _ask(symbols: Sequence[str]) -> list[str]:
+    """Names of symbols that fit into a request, in their order, "" of what is none.
+
+    Where the process ended over a symbol it is the last one, without a name. Where no process can be started, none has
+    a name.
+    """
+    global _helper, _killed  # noqa: PLW0603 - one for the life of this process
+    try:
+        if _helper is None or _helper.poll() is not None:
+            end()
+            _helper = _started()
+        names = _answers(_helper, "\n".join(symbols).encode(), len(symbols))
+    except OSError:
+        end()
+        return [""] * len(symbols)
+    except BaseException:
+        end()  # in the middle of an answer
+        raise
+    if len(names) < len(symbols):
+        end()
+        _killed += 1
+        names.append("")
+    return names
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_PROGRAM), _LIBRARY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # the interrupt that ends a cell is not for it
+    )
+
+
+def _answers(helper: subprocess.Popen[bytes], request: bytes, count: int) -> list[str]:
+    """Send a request and receive its answers: fewer than `count` where the process ended over the next one."""
+    assert helper.stdin is not None  # noqa: S101 - it has pipes
+    assert helper.stdout is not None  # noqa: S101
+    with contextlib.suppress(BrokenPipeError):  # it ended before it read this
+        helper.stdin.write(len(request).to_bytes(4, "little") + request)
+        helper.stdin.flush()
+    ready = select.poll()  # select() takes no descriptor above 1,023
+    ready.register(helper.stdout, select.POLLIN)
+    received = b""
+    while received.count(b"\n") < count:
+        part = os.read(helper.stdout.fileno(), _REQUEST) if ready.poll(_SILENCE_S * 1000) else b""
+        if not part:
+            break
+        received += part
+    return [line.decode(errors="replace") for line in received.split(b"\n")[:-1]]
+
+
+def _close(helper: subprocess.Popen[bytes]) -> None:
+    for pipe in (helper.stdin, helper.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # a request that it did not read
+                pipe.close()
+
+
+_known: dict[str, str] = {}
+_killed = 0
+_helper: subprocess.Popen[bytes] | None = None
+_lock = threading.Lock()
+
+
+def _forget_in_child() -> None:
+    """Leave the process to the parent of a forked child."""
+    global _helper, _lock  # noqa: PLW0603
+    _lock = threading.Lock()
+    if _helper is not None:
+        _close(_helper)
+        _helper = None
+
+
+atexit.register(end)
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _without_tails(name: str) -> str:
+    """Leave out what may follow the parameters."""
+    while True:
+        tail = next((tail for tail in _TAILS if name.endswith(tail)), "")
+        clone = name.rfind(_CLONE) if name.endswith("]") else -1
+        if not tail and clone < 0:
+            return name
+        name = name.removesuffix(tail) if tail else name[:clone]
+
+
+def _without_parameters(name: str) -> str:
+    head = _without_tails(name)
+    if not head.endswith(")"):
+        return name
+    depth = 0
+    for found in reversed(list(_PARENTHESIS.finditer(head))):
+        depth += 1 if found[0] == ")" else -1
+        if depth == 0:
+            place = found.start()
+            return head[:place] + ("()" if place == len(head) - 2 else "(…)")
+    return name
+
+
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_BASIC_TYPES: Final = (
+    "a=i8 b=bool c=char d=f64 e=str f=f32 h=u8 i=isize j=usize l=i32 m=u32 n=i128 o=u128 p=_ s=i16 t=u16 u=() v=..."
+    " x=i64 y=u64 z=!"
+)
+_BASIC: Final = {text[0]: text[2:] for text in _BASIC_TYPES.split()}
+_POINTERS: Final = {"R": "&", "Q": "&mut ", "P": "*const ", "O": "*mut "}
+_SPECIAL: Final = {"C": "{closure}", "S": "{shim}"}
+_MOST_WORK: Final = 1 << 15
+"""Steps and characters of names that reading a symbol may take: an earlier part that is named again is read again."""
+_DEEPEST: Final = 150
+_LONGEST_CODED: Final = 256
+
+
+def _rust_path(symbol: str) -> str | None:
+    """Path of the function that a newer symbol of Rust's (`_R...`, RFC 2603) means: `std::thread::park`.
+
+    Generic arguments are left out. None where it is not one of Rust's, of a form not known, or beyond the bounds.
+    """
+    if not symbol.startswith("_R") or len(symbol) > _LONGEST_SYMBOL:
+        return None
+    try:
+        return _RustReader(symbol.partition(".")[0][2:]).path()
+    except (IndexError, ValueError, KeyError, RecursionError):
+        return None
+
+
+class _RustReader:
+    """Reads from a place onwards. Raises ValueError, IndexError or KeyError where a symbol is damaged or too large."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._work_left = _MOST_WORK
+        self._types: dict[str, Callable[[], str]] = {
+            "A": self._array,
+            "S": lambda: f"[{self._type()}]",
+            "T": lambda: f"({', '.join(self._until_end(self._type))})",
+            "F": self._signature,
+            "D": self._dynamic,
+            "B": lambda: self._back(self._type),
+        }
+
+    def path(self) -> str:
+        """Read a path."""
+        return self._deeper(self._path)
+
+    def _path(self) -> str:
+        tag = self._next()
+        if tag == "B":
+            return self._back(self.path)
+        if tag == "C":
+            return self._identifier()
+        if tag == "N":
+            return self._nested()
+        if tag == "I":
+            path = self.path()
+            self._until_end(self._argument)
+            return path
+        if tag in "MX":
+            self._disambiguator()
+            self.path()  # where the impl stands
+        elif tag != "Y":
+            raise ValueError(tag)
+        type_ = self._type()
+        return f"<{type_}>" if tag == "M" else f"<{type_} as {self.path()}>"
+
+    def _nested(self) -> str:
+        space = self._next()
+        path, name = self.path(), self._identifier()
+        name = name or _SPECIAL.get(space, "")
+        return f"{path}::{name}" if name else path
+
+    def _type(self) -> str:
+        return self._deeper(self._one_type)
+
+    def _one_type(self) -> str:
+        tag = self._next()
+        if tag in _BASIC:
+            return _BASIC[tag]
+        if tag in _POINTERS:
+            if tag in "RQ" and self._take("L"):
+                self._number()
+            return _POINTERS[tag] + self._type()
+        read = self._types.get(tag)
+        if read is not None:
+            return read()
+        self._at -= 1
+        return self.path()
+
+    def _array(self) -> str:
+        element = self._type()
+        self._constant()
+        return f"[{element}; _]"
+
+    def _signature(self) -> str:
+        self._binder()
+        self._take("U")
+        if self._take("K") and not self._take("C"):
+            self._plain_identifier()
+        arguments = self._until_end(self._type)
+        result = self._type()
+        return f"fn({', '.join(arguments)})" + ("" if result == "()" else f" -> {result}")
+
+    def _dynamic(self) -> str:
+        self._binder()
+        bounds = self._until_end(self._bound)
+        self._expect("L")
+        self._number()
+        return f"dyn {' + '.join(bounds)}"
+
+    def _bound(self) -> str:
+        path = self.path()
+        while self._take("p"):
+            self._plain_identifier()
+            self._type()
+        return path
+
+    def _argument(self) -> str:
+        if self._take("L"):
+            self._number()
+            return "'_"
+        if self._take("K"):
+            self._constant()
+            return "_"
+        return self._type()
+
+    def _constant(self) -> None:
+        if self._take("B"):
+            self._back(self._constant)
+        elif not self._take("p"):
+            _BASIC[self._next()]
+            self._at = self._text.index("_", self._at) + 1
+
+    def _identifier(self) -> str:
+        self._disambiguator()
+        return self._plain_identifier()
+
+    def _plain_identifier(self) -> str:
+        punycode = self._take("u")
+        start = self._at
+        while self._text[self._at : self._at + 1].isdigit() and (self._at == start or self._text[start] != "0"):
+            self._at += 1
+        length = int(self._text[start : self._at])
+        self._work(self._at - start + length)
+        self._take("_")
+        name = self._text[self._at : self._at + length]
+        if len(name) < length or (punycode and length > _LONGEST_CODED):
+            raise ValueError(name)
+        self._at += length
+        if not punycode:
+            return name
+        plain, _, coded = name.rpartition("_")
+        return f"{plain}-{coded}".encode().decode("punycode") if plain else coded.encode().decode("punycode")
+
+    def _disambiguator(self) -> None:
+        if self._take("s"):
+            self._number()
+
+    def _binder(self) -> None:
+        if self._take("G"):
+            self._number()
+
+    def _number(self) -> int:
+        end = self._text.index("_", self._at)
+        digits, self._at = self._text[self._at : end], end + 1
+        self._work(len(digits))
+        value = 0
+        for digit in digits:
+            value = value * 62 + _DIGITS.index(digit)
+        return value + 1 if digits else 0
+
+    def _back(self, read: Callable[[], T]) -> T:
+        """Read again what stands at an earlier place."""
+        before = self._at
+        place = self._number()
+        if place >= before - 1:
+            raise ValueError("a reference that does not lead back")
+        after, self._at = self._at, place
+        found = read()
+        self._at = after
+        return found
+
+    def _deeper(self, read: Callable[[], str]) -> str:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError("it nests too deeply")
+        found = read()
+        self._depth -= 1
+        return found
+
+    def _work(self, amount: int) -> None:
+        self._work_left -= amount
+        if self._work_left < 0:
+            raise ValueError("it is too large")
+
+    def _until_end(self, read: Callable[[], str]) -> list[str]:
+        found = []
+        while not self._take("E"):
+            found.append(read())
+        return found
+
+    def _take(self, letter: str) -> bool:
+        there = self._text[self._at : self._at + 1] == letter
+        self._at += there
+        return there
+
+    def _expect(self, letter: str) -> None:
+        if not self._take(letter):
+            raise ValueError(letter)
+
+    def _next(self) -> str:
+        self._work(1)
+        self._at += 1
+        return self._text[self._at - 1]

@@ -1,0 +1,210 @@
+"""The host's side of the guest's agent: commands that run in the guest, as if they were child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.lab.guest.frames import Kind, Unpacker, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_PIECE = 1 << 16
+
+
+class GuestGoneError(Exception):
+    """The guest has ended, or never was."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that has ended.
+
+    `status` is its exit status, or minus the number of the signal that ended it; the streams are bytes.
+    """
+
+    command: tuple[str, ...]
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.stdout.decode(errors="replace")
+
+
+class GuestProcess:
+    """One command in the guest."""
+
+    def __init__(
+        self, connection: Connection, number: int, command: Sequence[str], on_output: Callable[[int, bytes], None]
+    ) -> None:
+        self._connection = connection
+        self.command = tuple(command)
+        self._number = number
+        self.on_output = on_output
+        self._ended = threading.Event()
+        self._status: int | None = None
+        self._failure = ""
+
+    def poll(self) -> int | None:
+        """Exit status, or None while it runs; minus a signal's number where one ended it."""
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status.
+
+        Raises:
+            TimeoutError: It has not ended within `timeout` seconds.
+            GuestGoneError: The guest has ended first.
+            FileNotFoundError: There is no such command, or it may not be run.
+
+        """
+        if not self._ended.wait(timeout):
+            raise TimeoutError(f"the command has not ended within {timeout:g} s")
+        if self._failure:
+            raise FileNotFoundError(self._failure)
+        if self._status is None:
+            raise GuestGoneError
+        return self._status
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to its standard input."""
+        for start in range(0, len(data), _PIECE):
+            self._connection.send(Kind.INPUT, self._number, data[start : start + _PIECE])
+
+    def close_input(self) -> None:
+        """End its standard input."""
+        self._connection.send(Kind.INPUT, self._number)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to it and to what it started."""
+        if self._status is None:
+            self._connection.send(Kind.SIGNAL, self._number, json.dumps({"signal": int(number)}).encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell its terminal a new size."""
+        self._connection.send(Kind.RESIZE, self._number, json.dumps({"terminal": [rows, columns]}).encode())
+
+    def end(self, status: int | None, failure: str = "") -> None:
+        """Take note of its end (the connection's thread calls this)."""
+        self._status, self._failure = status, failure
+        self._ended.set()
+
+
+class Connection:
+    """The stream to one guest's agent, read by a thread of its own.
+
+    Args:
+        stream: Connected to the guest's port; taken over.
+
+    """
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self._processes: dict[int, GuestProcess] = {}
+        self._numbers = itertools.count(1)
+        self._sending = threading.Lock()
+        self._known = threading.Lock()
+        self.ready = threading.Event()
+        """Set once the agent runs, or when the guest has gone."""
+        self.gone = threading.Event()
+        self.guest: dict[str, Any] = {}
+        """What the agent says of the guest: `release` and `uptime_s`; empty until `ready`."""
+        threading.Thread(target=self._read, name="accel_magic lab", daemon=True).start()
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        env: dict[str, str],
+        terminal: tuple[int, int] | None,
+        on_output: Callable[[int, bytes], None],
+    ) -> GuestProcess:
+        """Start a command in the guest.
+
+        Args:
+            command: Program and arguments; the program is looked up in the `PATH` of `env`.
+            cwd: Working folder.
+            env: All its environment variables.
+            terminal: Rows and columns of the terminal it gets; None for three streams.
+            on_output: Receives what it prints, in the connection's thread.
+
+        Raises:
+            GuestGoneError: There is no guest any more.
+
+        """
+        request = {"argv": list(command), "cwd": cwd, "env": env, "terminal": terminal}
+        with self._known:
+            if self.gone.is_set():
+                raise GuestGoneError
+            number = next(self._numbers)
+            process = self._processes[number] = GuestProcess(self, number, command, on_output)
+        self.send(Kind.START, number, json.dumps(request).encode())
+        return process
+
+    def send(self, kind: Kind, process: int = 0, payload: bytes = b"") -> None:
+        """Send one frame. Raises GuestGoneError when nobody is there."""
+        try:
+            with self._sending:
+                self._stream.sendall(pack(kind, process, payload))
+        except OSError:
+            raise GuestGoneError from None
+
+    def close(self) -> None:
+        """Ask the guest to power off and close the stream."""
+        with contextlib.suppress(GuestGoneError):
+            self.send(Kind.SHUTDOWN)
+
+    def _read(self) -> None:
+        frames = Unpacker()
+        try:
+            while data := self._stream.recv(_PIECE):
+                for kind, number, payload in frames.feed(data):
+                    self._take(kind, number, payload)
+        except (OSError, ValueError):  # the guest is gone, or talks nonsense
+            pass
+        finally:
+            self._stream.close()
+            with self._known:
+                self.gone.set()
+                left, self._processes = list(self._processes.values()), {}
+            self.ready.set()
+            for process in left:
+                process.end(None)
+
+    def _take(self, kind: Kind, number: int, payload: bytes) -> None:
+        if kind is Kind.READY:
+            self.guest = json.loads(payload)
+            self.ready.set()
+        elif process := self._processes.get(number):
+            if kind in (Kind.OUTPUT, Kind.ERROR):
+                process.on_output(1 if kind is Kind.OUTPUT else 2, payload)
+            elif kind is Kind.EXIT:
+                del self._processes[number]
+                process.end(json.loads(payload)["status"])
+            elif kind is Kind.REFUSED:
+                del self._processes[number]
+                process.end(None, json.loads(payload)["why"])
+
+
+def listen(path: str) -> socket.socket:
+    """Listen for QEMU at a Unix socket that only this user may enter."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(path)
+        os.chmod(path, 0o600)  # noqa: PTH101 - a socket
+        listener.listen(1)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,404 @@
+"""One running lab: a virtual machine with the real driver and an emulated NPU, and commands inside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from accel_magic import cache, scratch
+from accel_magic.errors import MachineError, TraceStateError
+from accel_magic.kernel.bcc import compiler
+from accel_magic.lab import image
+from accel_magic.lab.image import initramfs
+from accel_magic.lab.vm import logs as runs
+from accel_magic.lab.vm import qemu as command_line
+from accel_magic.lab.vm import settings as tools
+from accel_magic.lab.vm.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
+from accel_magic.lab.vm.settings import Settings, accelerator
+from accel_magic.lab.workloads import build as program
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping, Sequence
+
+    from accel_magic.lab.level_zero import LevelZero
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_AGENT = Path(__file__).parent / "guest" / "agent.py"
+_CLOSE_S = 5.0
+_PANIC = "] Kernel panic"
+THE_GUESTS_OWN = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
+"""Folders that cannot be shared."""
+_POLL_S = 0.02
+
+
+class Lab:
+    """A lab from `start` (or entering the block) to `close` (or leaving it).
+
+    ```python
+    with Lab(Settings(kernel="7.2")) as lab:
+        print(lab.run(["uname", "-r"]).text)
+    ```
+
+    Commands see the host's files at the same paths, the Python environment among them. What they write is thrown away
+    with the guest, except in the folders of `Settings.share`.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, report: Callable[[str], None] | None = None) -> None:
+        self.settings = settings or Settings()
+        self.logs: Path | None = None
+        """Folder with `console.log` (the guest's kernel), `device.log`, `host.log`, and `device.json` after the end."""
+        self.exchange: Path | None = None
+        """Folder that both sides may write to, for what passes between them; gone with the lab."""
+        self._report = report or (lambda _: None)
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._ended: dict[str, Any] | None = None
+        self._level_zero: LevelZero | None = None
+        self._scratch: scratch.Scratch | None = None
+
+    @property
+    def guest(self) -> dict[str, Any]:
+        """What the guest's agent said when it came up: `release` (uname -r), `uptime_s`."""
+        return self._alive().guest
+
+    def start(self) -> Self:
+        """Boot, and wait until commands can run.
+
+        Raises:
+            MachineError: There is no image, QEMU or the device does not start, or the guest does not answer in time.
+
+        """
+        if self._keeper is not None:
+            raise TraceStateError("this lab has been started before", fix="make another Lab")
+        built = image.find(self.settings.kernel)
+        chosen = accelerator(self.settings.accelerator)
+        self.logs = runs.new_folder()
+        self._scratch = scratch.make("lab")
+        try:
+            self._spawn(built, chosen, self._scratch)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _spawn(self, built: image.Image, chosen: str, made: scratch.Scratch) -> None:
+        assert self.logs is not None  # noqa: S101 - start made it
+        folder = made.path
+        boot, npu, agent = folder / "initramfs", folder / "npu", folder / "agent"
+        self.exchange = folder / "exchange"
+        self.exchange.mkdir()
+        self._level_zero = tools.install(self.exchange / "bin")
+        shares = (self.exchange, *_folders(self.settings.share))
+        _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares))
+        with listen(str(agent)) as listener:
+            request = {
+                "device": command_line.device(
+                    self.settings, socket=npu, log=self.logs / "device.log", statistics=self.logs / "device.json"
+                ),
+                "qemu": command_line.qemu(
+                    built,
+                    self.settings,
+                    accelerator=chosen,
+                    initramfs=boot,
+                    device=npu,
+                    agent=agent,
+                    console=self.logs / "console.log",
+                    shares=shares,
+                    slots=folder / "compilers",
+                ),
+                "socket": str(npu),
+                "folder": str(folder),
+                "log": str(self.logs / "host.log"),
+                "deadline_s": self.settings.deadline_s,
+            }
+            self._report(f"starting {built.release} on QEMU {built.qemu_version} ({chosen.upper()})")
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_KEEPER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(made.lock,),
+                start_new_session=True,
+            )
+            assert self._keeper.stdin is not None  # noqa: S101 - a pipe
+            self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
+            self._keeper.stdin.flush()
+            self._connection = Connection(self._accept(listener))
+        self._report("the kernel boots and loads intel_vpu")
+        self._wait_until_ready()
+        self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s in the guest")
+
+    def _accept(self, listener: socket.socket) -> socket.socket:
+        until = time.monotonic() + self.settings.boot_timeout_s
+        listener.settimeout(_POLL_S * 5)
+        while True:
+            try:
+                return listener.accept()[0]
+            except TimeoutError:
+                if self._keeper_ended(0) or time.monotonic() > until:
+                    raise self._failure("QEMU does not start") from None
+
+    def _wait_until_ready(self) -> None:
+        connection = self._alive()
+        if not connection.ready.wait(self.settings.boot_timeout_s):
+            raise self._failure(f"the guest does not answer after {self.settings.boot_timeout_s:g} s")
+        if connection.gone.is_set():
+            raise self._failure("the guest ended while it was starting")
+
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        on_output: Callable[[int, bytes], None],
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        terminal: tuple[int, int] | None = None,
+    ) -> GuestProcess:
+        """Start a command in the guest and return it.
+
+        Args:
+            command: Program and arguments.
+            on_output: Receives the number of a stream (1 output, 2 error) and bytes of it, in another thread.
+            cwd: Working folder; this process's.
+            env: Environment variables; this process's, and those that tell of the lab.
+            terminal: Rows and columns, for a terminal instead of three streams.
+
+        Raises:
+            MachineError: The lab has ended.
+
+        """
+        try:
+            return self._alive().start(
+                command,
+                cwd=str(cwd or Path.cwd()),
+                env=self._environment(os.environ if env is None else env),
+                terminal=terminal,
+                on_output=on_output,
+            )
+        except GuestGoneError:
+            raise self._failure("the lab has ended") from None
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        input: bytes = b"",  # noqa: A002 - as subprocess calls it
+        timeout: float | None = None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[int, bytes], None] | None = None,
+    ) -> Completed:
+        """Run a command in the guest to its end.
+
+        Args:
+            command: Program and arguments.
+            input: Its standard input.
+            timeout: Seconds after which it is killed.
+            cwd: Working folder; this process's.
+            env: Environment variables; this process's, and those that tell of the lab.
+            on_output: Also receives what it prints, while it runs.
+
+        Raises:
+            MachineError: There is no such command, it took too long, or the guest ended meanwhile.
+
+        """
+        streams: dict[int, list[bytes]] = {1: [], 2: []}
+
+        def collect(stream: int, data: bytes) -> None:
+            streams[stream].append(data)
+            if on_output is not None:
+                on_output(stream, data)
+
+        process = self.popen(command, on_output=collect, cwd=cwd, env=env)
+        try:
+            if input:
+                process.write(input)
+            process.close_input()
+            status = self.wait(process, timeout)
+        except TimeoutError as error:
+            process.send_signal(9)
+            raise MachineError(
+                f"{shlex.join(command)} has been ended", why=str(error), fix="give it more time: timeout=…"
+            ) from None
+        except GuestGoneError:
+            raise self._failure(f"the lab ended while {command[0]} was starting") from None
+        return Completed(tuple(command), status, b"".join(streams[1]), b"".join(streams[2]))
+
+    def wait(self, process: GuestProcess, timeout: float | None = None) -> int:
+        """Wait for the end of a command and return its exit status, or minus the number of the signal that ended it.
+
+        Raises:
+            TimeoutError: It has not ended within `timeout` seconds.
+            MachineError: There is no such command, or the guest ended meanwhile.
+
+        """
+        try:
+            return process.wait(timeout)
+        except FileNotFoundError as error:
+            raise MachineError(
+                f"{process.command[0]} cannot be run in the lab",
+                why=str(error),
+                fix="the guest sees this machine's programs: give one that is here",
+            ) from None
+        except GuestGoneError:
+            raise self._failure(f"the lab ended while {process.command[0]} was running") from None
+
+    def close(self) -> None:
+        """Power off and end everything; the logs are kept. Does nothing the second time."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection.gone.wait(_CLOSE_S)
+        if self._keeper is not None:
+            if self._connection is None or not self._connection.gone.is_set():
+                self._let_go()
+            if not self._keeper_ended(_CLOSE_S):
+                self._let_go()
+                self._keeper_ended(None)
+            self._let_go()
+        made, self._scratch = self._scratch, None
+        if made is not None:
+            made.remove()
+
+    def _let_go(self) -> None:
+        """Close the pipe that keeps the lab alive."""
+        assert self._keeper is not None  # noqa: S101 - callers looked
+        with contextlib.suppress(OSError):
+            if self._keeper.stdin is not None:
+                self._keeper.stdin.close()
+
+    def device_statistics(self) -> dict[str, Any]:
+        """What the emulated NPU counted; it tells after the end of the lab.
+
+        Raises:
+            MachineError: It has not ended, or left none.
+
+        """
+        assert self.logs is not None, "the lab was never started"  # noqa: S101 - a defect of the caller's
+        try:
+            found: dict[str, Any] = json.loads((self.logs / "device.json").read_text())
+        except OSError as error:
+            raise MachineError(
+                "the emulated NPU has left no counts", why=str(error), fix="close the lab before asking"
+            ) from None
+        return found
+
+    def console(self) -> str:
+        """What the guest's kernel and its init have printed so far."""
+        if self.logs is None or not (self.logs / "console.log").exists():
+            return ""
+        return (self.logs / "console.log").read_text(errors="replace").replace("\r", "")
+
+    def _alive(self) -> Connection:
+        if self._connection is None:
+            raise TraceStateError("the lab is not running", fix="use it in a with block, or call start()")
+        return self._connection
+
+    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **given,
+            "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
+            "ACCEL_MAGIC_LAB": self.settings.kernel,
+            cache.OWNER: str(os.geteuid()),
+            program.FOLDER: str(program.folder()),
+            **(self._level_zero.environment(given) if self._level_zero else {}),
+            **({compiler.ELSEWHERE: command_line.COMPILER} if command_line.has_compiler() else {}),
+        }
+
+    def _keeper_ended(self, timeout: float | None) -> bool:
+        """Whether the keeper has ended within `timeout` seconds, with what it told kept."""
+        assert self._keeper is not None  # noqa: S101 - started
+        assert self._keeper.stdout is not None  # noqa: S101 - a pipe
+        try:
+            self._keeper.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        if self._ended is None:
+            with self._keeper.stdout as output:
+                text = output.read()
+            self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
+        return True
+
+    def _failure(self, what: str) -> MachineError:
+        """Make an error of what is known about the end."""
+        if not self._keeper_ended(_CLOSE_S):
+            self._let_go()
+            self._keeper_ended(_CLOSE_S)
+        ended = (self._ended or {}).get("ended")
+        if ended == "deadline":
+            why = f"its deadline of {self.settings.deadline_s:g} s has passed"
+        elif ended == "device":
+            why = f"the emulated NPU ended: {_last_line(self.logs, 'host.log', 'device.log')}"
+        else:
+            why = _last_line(self.logs, "host.log", "console.log")
+        return MachineError(what, why=why, fix=f"see the logs in {self.logs}")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _folders(given: Sequence[Path]) -> list[Path]:
+    """Make the shared folders absolute.
+
+    Raises:
+        MachineError: One of them is not there, or the guest's own.
+
+    """
+    folders = [folder.resolve() for folder in given]
+    for folder in folders:
+        if not folder.is_dir():
+            raise MachineError(
+                f"{folder} cannot be shared with the lab", why="it is not a folder", fix="make it, or give another"
+            )
+        if folder in THE_GUESTS_OWN:
+            raise MachineError(
+                f"{folder} cannot be shared with the lab",
+                why="the guest has its own",
+                fix="share a folder inside it, or another",
+            )
+    return folders
+
+
+def _configuration(settings: Settings, shares: Sequence[Path]) -> str:
+    """What the guest's init reads, in the shell's language."""
+    values = {
+        "PYTHON": sys.executable,
+        "AGENT": str(_AGENT),
+        "SHARES": str(len(shares)),
+        "OPTIONS_intel_vpu": settings.driver_options(),
+        **{f"SHARE_{number}": str(folder) for number, folder in enumerate(shares)},
+    }
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
+    """Copy the image's initramfs and append this lab's configuration: the kernel unpacks one after the other."""
+    with target.open("wb") as output:
+        with source.open("rb") as file:
+            shutil.copyfileobj(file, output)
+        output.write(bytes(-output.tell() % 4))
+        initramfs.write(output, [initramfs.file("lab.conf", configuration.encode())])
+
+
+def _last_line(logs: Path | None, *names: str) -> str:
+    """Return the kernel's panic, or the last line that says something in the first of the files that has one."""
+    for name in names:
+        try:
+            text = (logs / name).read_text(errors="replace") if logs is not None else ""
+        except OSError:
+            continue
+        lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
+        panics = [line.partition("] ")[2] for line in lines if _PANIC in line]
+        if lines:
+            return panics[0] if panics else lines[-1]
+    return "it left no message"

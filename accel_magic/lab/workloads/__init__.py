@@ -1,0 +1,77 @@
+"""Workloads for the NPU through the intel_vpu driver's own interface, with exact counts of what they did.
+
+`load(jobs=300, processes=8)` runs jobs; `Device()` is the driver's interface by hand. `request_fault("lose-ipc", 3)`
+and `reload_driver(fault="no-boot")` make the lab's device misbehave. `python -m accel_magic.lab.workloads --help` is the
+same load from a shell, `npu_load` the same in C (`compile_load`). `ze_load(jobs=20)` goes through Level Zero. Names are
+loaded on first use; pandas only where a table is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel_magic.lab.level_zero.loads import ZeLoad, ze_load
+    from accel_magic.lab.workloads.build import compile_load
+    from accel_magic.lab.workloads.device import (
+        Buffer,
+        Device,
+        IoctlError,
+        Queue,
+        load_driver,
+        reload_driver,
+        unload_driver,
+    )
+    from accel_magic.lab.workloads.faults import clear_faults, job_fault, request_fault, requested_fault
+    from accel_magic.lab.workloads.loads import Latency, Load, load
+    from accel_magic.lab.workloads.uapi import BufferFlags
+
+__all__ = [
+    "Buffer",
+    "BufferFlags",
+    "Device",
+    "IoctlError",
+    "Latency",
+    "Load",
+    "Queue",
+    "ZeLoad",
+    "clear_faults",
+    "compile_load",
+    "job_fault",
+    "load",
+    "load_driver",
+    "reload_driver",
+    "request_fault",
+    "requested_fault",
+    "unload_driver",
+    "ze_load",
+]
+
+_MODULES = {
+    "Buffer": "device",
+    "BufferFlags": "uapi",
+    "Device": "device",
+    "IoctlError": "device",
+    "Queue": "device",
+    "clear_faults": "faults",
+    "compile_load": "program",
+    "job_fault": "faults",
+    "load_driver": "driver",
+    "reload_driver": "driver",
+    "unload_driver": "driver",
+    "request_fault": "faults",
+    "requested_fault": "faults",
+    "Latency": "loads",
+    "Load": "loads",
+    "load": "loads",
+    "ZeLoad": ".level_zero.loads",
+    "ze_load": ".level_zero.loads",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,0 +1,59 @@
+"""Exact numbers of ioctls, by call and by result."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import threading
+
+from accel_magic.lab.workloads.uapi import CALLS, Call
+
+ERRNOS = 134  # one more than Linux has; index 0 counts successes
+
+CountTable = ctypes.c_uint64 * ERRNOS * len(CALLS)
+"""Memory for `Counts`: may lie in memory that processes share."""
+
+
+def errno_name(number: int) -> str:
+    """Name of an errno, e.g. `EINVAL`; `E` and the number where it has none."""
+    return "EDEADLK" if number == errno.EDEADLK else errno.errorcode.get(number, f"E{number}")
+
+
+class Counts:
+    """How many ioctls of each kind were made, and how they ended.
+
+    Args:
+        table: Where to count; None for memory of its own. Counts go on from what it holds.
+
+    """
+
+    def __init__(self, table: ctypes.Array[ctypes.Array[ctypes.c_uint64]] | None = None) -> None:
+        self._table = CountTable() if table is None else table
+        self._lock = threading.Lock()  # adding is a read and a write, and threads share a device
+
+    def add(self, call: Call, error: int) -> None:
+        """Count one call that ended with this errno; 0 for success."""
+        with self._lock:
+            self._table[call.number][min(error, ERRNOS - 1)] += 1
+
+    def reset(self) -> None:
+        """Begin again at zero."""
+        with self._lock:
+            ctypes.memset(ctypes.byref(self._table), 0, ctypes.sizeof(self._table))
+
+    def merge(self, other: Counts) -> None:
+        """Add the other's counts to these."""
+        with self._lock:
+            for row, others in zip(self._table, other._table, strict=True):
+                for error, count in enumerate(others):
+                    row[error] += count
+
+    def to_dict(self) -> dict[str, dict[str, object]]:
+        """Every call by name: `ok` (calls) and `failed` (errno name -> calls)."""
+        return {
+            call.name: {
+                "ok": int(row[0]),
+                "failed": {errno_name(error): int(count) for error, count in enumerate(row) if error and count},
+            }
+            for call, row in zip(CALLS, self._table, strict=True)
+        }

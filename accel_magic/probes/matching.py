@@ -1,0 +1,589 @@
+"""From what the user asked for to a Plan: every place, its scope, its filter."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes import captures, grammar, kernel_functions, presets, tracefs
+from accel_magic.probes.filters import argument_sources, compile_filter
+from accel_magic.probes.globs import matcher, suggestion
+from accel_magic.probes.plan import (
+    KERNEL_KINDS,
+    THREAD_KINDS,
+    UNREADABLE,
+    USER_KINDS,
+    Mode,
+    Plan,
+    ProbePoint,
+    ProbeSpec,
+    Scope,
+    Skipped,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from accel_magic.probes.plan import Capture
+    from accel_magic.probes.tracefs import Format
+
+
+MOST_POINTS = 10_000
+MOST_USER_POINTS = 2_000
+SMALLEST_BUFFER_MIB = 0.00390625  # one page
+LARGEST_BUFFER_MIB = 4096
+_OWN_CATEGORIES = ("syscalls", "raw_syscalls")
+_ROOT = Path("/")
+
+
+def make_plan(
+    specs: Sequence[str | ProbeSpec],
+    *,
+    mode: Mode = "auto",
+    scope: str | int | None = None,
+    filter: str = "",  # noqa: A002 - the option's name
+    args: str = "",
+    max_events: int | None = None,
+    duration_s: float | None = None,
+    buffer_mib: float = 64.0,
+    pid: int | None = None,
+    root: Path = _ROOT,
+) -> Plan:
+    """Match probes against this machine.
+
+    Args:
+        specs: Probes as text or parsed; a place goes to the first that matches it, or to one that measures its latency.
+        mode: `auto`, `count` or `events`.
+        scope: `self`, `all` or a process id. By default uprobes, USDT, system calls, samples and waits count for
+            `self`, kernel functions and other tracepoints for all.
+        filter: Expression that every point must understand.
+        args: Extra columns, as in `--args`.
+        max_events: Stop recording after so many events.
+        duration_s: Stop tracing after so many seconds.
+        buffer_mib: Size of the ring buffer.
+        pid: The process that `self` means; by default this one.
+        root: Folder that stands for `/` where the kernel's lists are read.
+
+    Returns:
+        The plan, ids dense in the order of the specs and of names within each.
+
+    Raises:
+        ProbeError: A text that cannot be understood, a spec that matches nothing, or more places than can be traced.
+        MachineError: This kernel or user cannot trace that, or the module is not loaded.
+
+    """
+    own = os.getpid() if pid is None else pid
+    _check_limits(mode, max_events, duration_s, buffer_mib)
+    columns = captures.parse(args)
+    chosen = parse_scope(scope, own)
+    library_pid = chosen.pid if chosen and chosen.name == "pid" else own
+    parsed = grammar.parse_all(specs)
+    expansions, missing = _expanded([spec for spec in parsed if not spec.exclude], library_pid, root)
+    points, notes = _left(parsed, _distinct(expansions), library_pid)
+    _check_count(points)
+    _check_captures(columns, points)
+    if columns and mode == "count":
+        notes.append("--args has no effect with --mode count: no events are recorded")
+    return Plan(
+        points=tuple(
+            replace(
+                point,
+                id=number,
+                scope=chosen or default_scope(point, own),
+                filter=compile_filter(filter, point),
+                captures=_captures(point, columns),
+            )
+            for number, point in enumerate(points)
+        ),
+        mode=mode,
+        filter=filter.strip(),
+        max_events=max_events,
+        duration_s=duration_s,
+        buffer_mib=buffer_mib,
+        skipped=(
+            *dict.fromkeys(skipped for expansion in expansions for skipped in expansion.skipped),
+            *missing,
+        ),
+        notes=tuple(dict.fromkeys([note for expansion in expansions for note in expansion.notes] + notes)),
+    )
+
+
+def parse_scope(scope: str | int | None, own: int) -> Scope | None:
+    """Read `self`, `all` or a process id; None or '' leaves it to each point.
+
+    Raises:
+        ProbeError: It is neither, or there is no such process.
+
+    """
+    text = "" if scope is None else str(scope).strip()
+    if not text:
+        return None
+    if text == "all":
+        return Scope("all")
+    if text == "self":
+        return Scope("self", own)
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ProbeError(f"--scope {text!r} is not known", fix="use self, all or the number of a process")
+    if not Path(f"/proc/{int(text)}").is_dir():
+        raise ProbeError(f"--scope {text}: there is no such process", fix="ps -e lists processes")
+    return Scope("pid", int(text))
+
+
+def default_scope(point: ProbePoint, own: int) -> Scope:
+    """Scope of a point where the user named none: a process's own calls, but all of the kernel's doings."""
+    is_call = point.kind == "tracepoint" and point.target in _OWN_CATEGORIES
+    is_own = is_call or point.kind in (*USER_KINDS, *THREAD_KINDS)
+    return Scope("self", own) if is_own else Scope("all")
+
+
+def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expansion], list[Skipped]]:
+    """Find the places of every spec; also those that a preset names and this kernel does not have.
+
+    A preset whose device is not there is left out whole where other probes stand beside it.
+    """
+    expansions: list[Expansion] = []
+    served = set()
+    missing: list[tuple[ProbeSpec, ProbeError]] = []
+    libraries: dict[str, str | ProbeError] = {}
+    for spec in specs:
+        try:
+            found = expand(_located(spec, pid, libraries) if spec.optional else spec, pid=pid, root=root)
+        except ProbeError as error:
+            if not spec.optional:
+                raise
+            # A traceback would keep this frame, and all that called it, until garbage is collected.
+            missing.append((spec, error.with_traceback(None)))
+            continue
+        except MachineError as error:
+            others = [other for other in specs if not other.optional]
+            if not spec.optional or not others:
+                raise
+            # One line is to serve machines with and without the device: what else is asked for is traced.
+            expansions, without = _expanded(others, pid, root)
+            why = f"{error.what}: {error.why}" if error.why else error.what
+            note = f"{spec.text.partition(':')[0]} is left out: {why}"
+            return [*expansions, Expansion([], notes=[note])], without
+        own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
+        expansions.append(replace(found, points=own))
+        served.add(spec.group)
+    if missing and not expansions:
+        raise missing[0][1]
+    return expansions, _told([(spec, error) for spec, error in missing if not spec.group or spec.group not in served])
+
+
+def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> ProbeSpec:
+    """Put a library's path in the place of its name: a preset has many functions of one, looked for once.
+
+    Args:
+        spec: A probe of a preset.
+        pid: Process whose libraries are asked first.
+        known: What was found so far; is added to.
+
+    Raises:
+        ProbeError: It is not there.
+
+    """
+    if spec.kind not in USER_KINDS:
+        return spec
+    if spec.target not in known:
+        from accel_magic.probes.libraries import resolve  # it brings an ELF reader and numpy
+
+        try:
+            known[spec.target] = str(resolve(spec.target, pid))
+        except ProbeError as error:
+            known[spec.target] = ProbeError(error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix))
+    found = known[spec.target]
+    if isinstance(found, ProbeError):
+        raise found
+    return replace(spec, target=found)
+
+
+def _told(missing: list[tuple[ProbeSpec, ProbeError]]) -> list[Skipped]:
+    """What to tell of probes that are not there; those of one group with one reason are told once."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for spec, error in missing:
+        name = f"{spec.target}:{spec.name}"
+        told.setdefault((spec.group or name, error.why or error.what), []).append(name)
+    return [
+        Skipped(names[0] + (f" and {len(set(names)) - 1} more" if len(set(names)) > 1 else ""), why)
+        for (_, why), names in told.items()
+    ]
+
+
+def _captures(point: ProbePoint, columns: tuple[Capture, ...]) -> tuple[Capture, ...]:
+    """Columns of a point: a preset's own, and those of the user's that it can give; the preset's keep their names."""
+    own = tuple(column for column in point.captures if _can_give(point, column))
+    taken = {column.name for column in own}
+    return own + tuple(column for column in columns if column.name not in taken and _can_give(point, column))
+
+
+def _can_give(point: ProbePoint, column: Capture) -> bool:
+    is_function = point.kind not in ("tracepoint", *THREAD_KINDS)
+    in_time = point.latency or column.source == "retval" or not column.at_return
+    return is_function and in_time and column.source in argument_sources(point)
+
+
+def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
+    """One point per place, first come first served; a latency point stands in for a plain one, as it counts too."""
+    places: dict[tuple[str, str, str | int], ProbePoint] = {}
+    for point in (point for expansion in expansions for point in expansion.points):
+        place = (point.kind, point.target, point.offset if point.kind in USER_KINDS else point.function)
+        taken = places.get(place)
+        if taken is None or (point.latency and not taken.latency):
+            places[place] = point
+    return list(places.values())
+
+
+def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tuple[list[ProbePoint], list[str]]:
+    """Apply the exclusions; also notes on those that matched nothing."""
+    notes = []
+    for spec in (spec for spec in specs if spec.exclude):
+        takes_out = presets.excluded(spec.text) or excluded(spec, pid=pid)
+        left = [point for point in points if not takes_out(point)]
+        if len(left) == len(points):
+            names = (point.function for point in points)
+            notes.append(f"{spec.text} leaves nothing out. {suggestion(spec.name, names)}".strip())
+        points = left
+    if not points:
+        raise ProbeError(
+            "nothing is left to trace",
+            why="the exclusions take out everything that matched",
+            fix="narrow what stands after `!`",
+        )
+    return points, notes
+
+
+def _check_count(points: list[ProbePoint]) -> None:
+    user = sum(point.kind in USER_KINDS for point in points)
+    if len(points) > MOST_POINTS:
+        raise ProbeError(
+            f"the probes match {len(points):,} places",
+            why=f"at most {MOST_POINTS:,} can be traced at once",
+            fix="narrow the globs, or leave out what is not needed with !SPEC",
+        )
+    if user > MOST_USER_POINTS:
+        raise ProbeError(
+            f"the probes match {user:,} places in programs and libraries",
+            why=f"each is a breakpoint that costs some microseconds whenever it is hit and is set one by one; at most "
+            f"{MOST_USER_POINTS:,} are",
+            fix="narrow the globs, or leave out what is not needed with !SPEC",
+        )
+
+
+def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> None:
+    sources = {source for point in points for source in argument_sources(point)}
+    for column in columns:
+        if column.source in sources and not any(_can_give(point, column) for point in points):
+            raise ProbeError(
+                f"--args {column.name}: no probe here waits for a call to return",
+                fix="write latency: before the probe, or leave out @return",
+            )
+        if column.source not in sources:
+            raise ProbeError(
+                f"--args {column.name}={column.source}:{column.type}: no probe here has {column.source}",
+                why="function entries have arg0..arg11, returns have retval, latency probes both, and a USDT probe its "
+                "own arguments as far as they can be read",
+                fix=f"use one of {', '.join(sorted(sources))}"
+                if sources
+                else "leave out --args: fields are recorded anyway",
+            )
+
+
+def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
+    if mode not in get_args(Mode):
+        raise ProbeError(f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}")
+    if max_events is not None and max_events < 1:
+        raise ProbeError(f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count")
+    if duration_s is not None and not 0 < duration_s < float("inf"):
+        raise ProbeError(f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0")
+    if not SMALLEST_BUFFER_MIB <= buffer_mib <= LARGEST_BUFFER_MIB:
+        raise ProbeError(
+            f"--buffer {buffer_mib} cannot be made", fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB"
+        )
+
+
+_ENTER, _EXIT = "sys_enter_", "sys_exit_"
+_COLD = ".cold"
+_IN_THE_LAB = {
+    "intel_vpu": "; without an NPU: the Jupyter kernel 'Python 3 (NPU lab)', or python -m accel_magic lab trace --help"
+}
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What a spec matched: points (ids all 0, no scope and no filter yet), what was left out, what to tell the user."""
+
+    points: list[ProbePoint]
+    skipped: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
+    """Find the places that `spec` means.
+
+    Args:
+        spec: A probe; exclusions are expanded with `excluded`.
+        pid: Process whose libraries are asked first.
+        root: Folder that stands for `/` where the kernel's lists are read.
+
+    Raises:
+        ProbeError: Nothing matches; near names are suggested.
+        MachineError: The kernel cannot do it, or the module is not loaded.
+
+    """
+    if spec.kind in THREAD_KINDS:
+        return Expansion([_of_threads(spec)])
+    if spec.kind in KERNEL_KINDS:
+        expansion = _kernel(spec, root)
+    elif spec.kind == "tracepoint":
+        expansion = _tracepoints(spec, root)
+    elif spec.kind == "usdt":
+        expansion = _usdt(spec, pid)
+    else:
+        expansion = _user_functions(spec, pid)
+    if not expansion.points:
+        reasons = list(dict.fromkeys(f"{skipped.function}: {skipped.why}" for skipped in expansion.skipped))
+        raise ProbeError(f"{spec.text!r}: nothing that matches can be traced", why="; ".join(reasons[:3]))
+    return expansion
+
+
+def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool]:
+    """Make the test for points that the exclusion `spec` takes out; entry and return are one place.
+
+    Raises:
+        ProbeError: Its library is not there.
+
+    """
+    test = matcher(spec.name)
+    if spec.kind in KERNEL_KINDS:
+        module = "" if spec.target == kernel_functions.KERNEL else spec.target
+        kinds = KERNEL_KINDS
+        in_target = (lambda point: point.target == module) if spec.target else (lambda _point: True)
+    elif spec.kind == "tracepoint":
+        category = matcher(spec.target)
+        kinds = ("tracepoint",)
+        in_target = lambda point: category(point.target)  # noqa: E731
+    else:
+        from accel_magic.probes import libraries
+
+        path = str(libraries.resolve(spec.target, pid))
+        kinds = ("usdt",) if spec.kind == "usdt" else ("uprobe", "uretprobe")
+        in_target = lambda point: point.target == path  # noqa: E731
+    if spec.kind == "usdt":
+        provider, name = matcher(spec.provider), matcher(spec.name)
+        test = lambda text: provider(text.partition(":")[0]) and name(text.partition(":")[2])  # noqa: E731
+
+    def takes_out(point: ProbePoint) -> bool:
+        return point.kind in kinds and in_target(point) and any(map(test, (point.function, *point.aliases)))
+
+    return takes_out
+
+
+def _of_threads(spec: ProbeSpec) -> ProbePoint:
+    """Make the point of a clock's samples, or that of waits: all waits are one point, whatever their number's unit."""
+    number = int(spec.name)
+    if spec.kind == "profile":
+        return ProbePoint(0, spec.text, spec.kind, "cpu-clock", f"{number} Hz", rate_hz=number)
+    return ProbePoint(0, spec.text, spec.kind, "sched", "wait", latency=True, shortest_ns=number * 1000)
+
+
+def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
+    try:
+        kernel_functions.check_supported(root)
+    except MachineError as error:
+        raise MachineError(error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, "")) from None
+    known = kernel_functions.load(root)
+    module = spec.target
+    if module and module != kernel_functions.KERNEL and module not in known.modules:
+        if not (spec.optional and kernel_functions.is_built_in(module, root)):
+            raise _no_module(spec, known.modules, root)
+        module = kernel_functions.KERNEL
+    found, skipped = known.match(module, spec.name)
+    if not found and not skipped and spec.optional:  # a name of other kernels: nothing to look for any further
+        raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}")
+    if not found and not skipped:
+        table = kernel_functions.symbols(root)
+        alias = kernel_functions.alias_of(known, module, spec.name, table)
+        found = [alias] if alias is not None else []
+        if not found and kernel_functions.exists(module, spec.name, table):
+            raise ProbeError(
+                f"{spec.text!r}: the kernel has this function, but it cannot be traced",
+                why="the kernel bars probes from it, or calls to it bypass ftrace",
+                fix="trace one of its callers",
+            )
+        if not found:
+            names = [item.name for item in known.inside(module)]
+            raise _unmatched(spec, "kernel functions" + (f" of {module}" if module else ""), names)
+    points = [
+        ProbePoint(0, spec.text, spec.kind, item.module, item.name, spec.latency, aliases=item.aliases)
+        for item in found
+    ]
+    return Expansion(points, skipped)
+
+
+def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineError | ProbeError:
+    module = spec.target
+    if kernel_functions.is_built_in(module, root):
+        return ProbeError(
+            f"{spec.text!r}: {module} is not a module of this kernel but built into it",
+            why="its functions are among the kernel's own",
+            fix=f"write {spec.kind}:{spec.name} with a name that only {module} uses",
+        )
+    near = suggestion(module, modules)
+    return MachineError(
+        f"{spec.text!r}: the kernel module {module} is not loaded",
+        why="its functions appear when it is",
+        fix=f"modprobe {module}" + (f"  ({near})" if near else "") + _IN_THE_LAB.get(module, ""),
+    )
+
+
+def _tracepoints(spec: ProbeSpec, root: Path) -> Expansion:
+    mounted = tracefs.find(root)
+    all_categories = tracefs.categories(mounted)
+    categories = list(filter(matcher(spec.target), all_categories))
+    if not categories:
+        raise _unmatched(spec, "categories of tracepoints", all_categories, spec.target)
+    test = matcher(spec.name)
+    events = [(category, event) for category in categories for event in tracefs.events(mounted, category)]
+    points, skipped = [], []
+    for category, event in events:
+        if not test(event):
+            continue
+        point = _tracepoint(spec, category, event, partial(tracefs.read_format, mounted, category))
+        if point:
+            points.append(point)
+        else:
+            skipped.append(Skipped(event, "this kernel has no tracepoint for its return"))
+    if not points and not skipped:
+        raise _unmatched(spec, f"tracepoints of {', '.join(categories[:5])}", (event for _, event in events))
+    return Expansion(points, skipped)
+
+
+def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str], Format]) -> ProbePoint | None:
+    """Make the point of one event; None for a latency whose end has no tracepoint."""
+    described = read(event)
+    exit_id = 0
+    if spec.latency:
+        try:
+            exit_id = read(_EXIT + event.removeprefix(_ENTER)).id
+        except ProbeError:
+            return None
+    return ProbePoint(
+        0,
+        spec.text,
+        spec.kind,
+        category,
+        event,
+        spec.latency,
+        event_id=described.id,
+        exit_event_id=exit_id,
+        fields=described.fields,
+        record_end=described.record_end,
+    )
+
+
+def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
+    from accel_magic.probes import elf as symbols
+    from accel_magic.probes import libraries  # they bring an ELF reader and numpy
+
+    try:
+        path = libraries.resolve(spec.target, pid)
+        known = symbols.functions(path)
+        if not known.names:
+            raise symbols.no_symbols(path)
+        found = known.match(spec.name)
+        if not found:
+            raise _unmatched(spec, f"functions of {path}", known.names)
+    except ProbeError as error:
+        if presets.is_npu_driver(spec.target) and spec.name.startswith("ze"):
+            raise _in_the_loader(spec, error) from None
+        raise
+    points, skipped, resolvers = [], [], []
+    for function in found:
+        if _COLD in function.name:
+            skipped.append(Skipped(function.name, "it is the cold part of a function, not a function"))
+        elif function.ifunc and spec.latency:
+            skipped.append(Skipped(function.name, "it is an IFUNC resolver: calls go to the function it picked"))
+        else:
+            resolvers += [function.name] if function.ifunc else []
+            points.append(
+                ProbePoint(
+                    0,
+                    spec.text,
+                    spec.kind,
+                    str(path),
+                    function.name,
+                    spec.latency,
+                    offset=function.offset,
+                    aliases=function.aliases,
+                )
+            )
+    return Expansion(points, skipped, [_about_resolvers(spec, resolvers)] if resolvers else [])
+
+
+def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
+    """Error for a function of Level Zero that was looked for in the NPU driver's library."""
+    name = "zeMemAllocHost" if set(spec.name) & set("*?[") else spec.name
+    return ProbeError(
+        error.what,
+        why=f"{error.why}; {presets.WHY_THE_LOADER}" if error.why else presets.WHY_THE_LOADER,
+        fix=f"{spec.kind}:{presets.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is no "
+        f"loader: {presets.INSTALL[presets.LOADER]}",
+        code="probe.npu-driver-library",
+    )
+
+
+def _about_resolvers(spec: ProbeSpec, names: list[str]) -> str:
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"{spec.text}: of {shown} only the IFUNC resolver is seen, which runs once; calls go to the function it picked"
+    )
+
+
+def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
+    from accel_magic.probes import elf as usdt
+    from accel_magic.probes import libraries
+
+    path = libraries.resolve(spec.target, pid)
+    known = usdt.probes(path)
+    if not known:
+        raise ProbeError(f"{spec.text!r}: {path} has no USDT probes", fix="uprobe:LIBRARY:FUNCTION works without them")
+    provider, name = matcher(spec.provider), matcher(spec.name)
+    points = []
+    notes: dict[str, None] = {}
+    for probe in known:
+        if not (provider(probe.provider) and name(probe.name)):
+            continue
+        function = f"{probe.provider}:{probe.name}"
+        unreadable = [f"arg{at}" for at, argument in enumerate(probe.arguments) if argument == UNREADABLE]
+        if unreadable:
+            notes[f"{function}: {', '.join(unreadable)} of {probe.argument_text!r} cannot be read (shown as 0)"] = None
+        points.append(
+            ProbePoint(
+                0,
+                spec.text,
+                spec.kind,
+                str(path),
+                function,
+                offset=probe.offset,
+                usdt_arguments=probe.arguments,
+                semaphore=probe.semaphore,
+            )
+        )
+    if not points:
+        names = {f"{probe.provider}:{probe.name}" for probe in known}
+        raise _unmatched(spec, f"USDT probes of {path}", names, f"{spec.provider}:{spec.name}")
+    return Expansion(sorted(points, key=lambda point: (point.function, point.offset)), notes=list(notes))
+
+
+def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = "") -> ProbeError:
+    names = list(names)
+    return ProbeError(
+        f"{spec.text!r} matches nothing",
+        why=f"none of the {len(names)} {among} is called {wanted or spec.name}",
+        fix=suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
+    )

@@ -1,0 +1,257 @@
+"""GPU code in native binaries: the containers ("fatbins") that nvcc puts into them, and the PTX within.
+
+NVIDIA describes the format nowhere; what is read here was found by looking at what nvcc 13.0 writes for several
+architectures and with each of its `--compress-mode`s.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic.errors import ProbeError, ProgramError
+from accel_magic.ptx.entries import entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MAGIC: Final = 0xBA55ED50
+SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin")
+"""Where ELF binaries have them; the second one is for code that is linked once more."""
+_CONTAINER: Final = struct.Struct("<IHHQ")  # magic, version, bytes of this header, bytes of what follows
+_IMAGE: Final = struct.Struct("<HHIQIIHHIIIQQQ")
+_KINDS: Final = {1: "ptx", 2: "cubin"}
+_CODECS: Final = {0x2000: "lz4_raw", 0x8000: "zstd"}
+"""Flags of compressed images, and what pyarrow calls the compression."""
+_ALIGNMENT: Final = 8
+_MOST: Final = 1 << 31
+"""Bytes of the largest image that is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One image in a container.
+
+    Attributes:
+        kind: 'ptx', 'cubin', or the number of another kind.
+        arch: 80 for sm_80.
+        version: Of the PTX language, (9, 0); (0, 0) where it is not PTX.
+        content: As it is stored.
+        compression: Of the content: 'zstd', 'lz4_raw' or ''.
+        size: Bytes when it is not compressed.
+
+    """
+
+    kind: str
+    arch: int
+    version: tuple[int, int]
+    content: bytes
+    compression: str
+    size: int
+
+    def data(self) -> bytes:
+        """The image itself.
+
+        Raises:
+            ProgramError: It is damaged.
+
+        """
+        if not self.compression:
+            return self.content
+        import pyarrow as pa
+
+        try:
+            data: bytes = pa.decompress(self.content, self.size, codec=self.compression, asbytes=True)
+        except (OSError, ValueError) as error:
+            raise ProgramError(f"The GPU code for sm_{self.arch} cannot be unpacked", why=str(error)) from error
+        return data
+
+    def text(self) -> str:
+        """The text of a PTX image.
+
+        Raises:
+            ProgramError: It is damaged.
+
+        """
+        try:
+            return self.data().rstrip(b"\0").decode()
+        except UnicodeDecodeError as error:
+            raise ProgramError(f"The PTX for sm_{self.arch} is damaged", why=str(error)) from error
+
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the kernels in it."""
+        return tuple(_KERNELS[self.kind](self)) if self.kind in _KERNELS else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fatbin:
+    """One container: the code of one source file for several architectures."""
+
+    images: tuple[Image, ...]
+
+    def best_ptx(self, arch: int) -> Image | None:
+        """The PTX for the newest architecture that `arch` (80 for sm_80) can run, as the driver chooses it."""
+        fitting = [image for image in self.images if image.kind == "ptx" and image.arch <= arch]
+        return max(fitting, key=lambda image: image.arch, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeKernel:
+    """A kernel of a native binary.
+
+    Attributes:
+        name: As the compiler mangles it.
+        ptx: Architectures that it is there for as PTX, which can be instrumented.
+        cubin: Architectures that it is there for compiled, which cannot.
+
+    """
+
+    name: str
+    ptx: tuple[int, ...]
+    cubin: tuple[int, ...]
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be instrumented; '' if it can."""
+        if self.ptx:
+            return ""
+        return (
+            f"the binary has it compiled for {', '.join(f'sm_{arch}' for arch in self.cubin)} only, without PTX; "
+            "build it with -gencode arch=compute_80,code=[sm_80,compute_80]"
+        )
+
+
+def parse(data: bytes) -> tuple[Fatbin, ...]:
+    """Read the containers in a fatbin file, or in a section of a binary.
+
+    Raises:
+        ProgramError: It is damaged: shorter than its own header says.
+
+    """
+    return tuple(_containers(data))
+
+
+def read(path: str | Path) -> tuple[Fatbin, ...]:
+    """Read the containers in an ELF binary or library, or in a `.fatbin` file.
+
+    Raises:
+        ProbeError: There is no such file, or it has no GPU code in it.
+        ProgramError: Its GPU code is damaged.
+
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ProbeError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+    found = parse(data) if _is_container(data, 0) else tuple(_in_elf(Path(path), data))
+    if not found:
+        raise ProbeError(
+            f"{path} has no GPU code in it",
+            why=f"it has no section {' or '.join(SECTIONS)} with code in it",
+            fix="name the library that has the kernels: ldd shows those that a program uses",
+        )
+    return found
+
+
+def kernels(fatbins: tuple[Fatbin, ...]) -> tuple[NativeKernel, ...]:
+    """List the kernels, by name."""
+    places: dict[str, dict[str, set[int]]] = {}
+    for image in (image for fatbin in fatbins for image in fatbin.images):
+        for name in image.kernels():
+            places.setdefault(name, {}).setdefault(image.kind, set()).add(image.arch)
+    return tuple(NativeKernel(name, *_architectures(kinds)) for name, kinds in sorted(places.items()))
+
+
+def _architectures(kinds: Mapping[str, set[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(sorted(kinds.get("ptx", ()))), tuple(sorted(kinds.get("cubin", ())))
+
+
+def _is_container(data: bytes, at: int) -> bool:
+    return data[at : at + 4] == MAGIC.to_bytes(4, "little")
+
+
+def _containers(data: bytes) -> Iterator[Fatbin]:
+    at = 0
+    while at + _CONTAINER.size <= len(data):
+        if not _is_container(data, at):  # filling between containers
+            at += _ALIGNMENT
+            continue
+        _, _, header, size = _CONTAINER.unpack_from(data, at)
+        _plausible("the header of a container", header, _CONTAINER.size, _MOST)
+        begin = at + header
+        at = begin + size
+        _whole(data, at)
+        yield Fatbin(tuple(_images(data[begin:at])))
+
+
+def _images(data: bytes) -> Iterator[Image]:
+    at = 0
+    while at < len(data):
+        _whole(data, at + _IMAGE.size)
+        kind, _, header, stored, packed, _, minor, major, arch, _, _, flags, _, size = _IMAGE.unpack_from(data, at)
+        _plausible("the header of an image", header, _IMAGE.size, _MOST)
+        _plausible("an image", size, 0, _MOST)
+        begin, at = at + header, at + header + stored
+        _whole(data, at)
+        compression = next((codec for flag, codec in _CODECS.items() if flags & flag), "")
+        content = data[begin : begin + packed] if compression else data[begin:at]
+        named = _KINDS.get(kind, str(kind))
+        version = (major, minor) if named == "ptx" else (0, 0)
+        yield Image(named, arch, version, content, compression, size if compression else len(content))
+
+
+def _plausible(what: str, size: int, least: int, most: int) -> None:
+    if not least <= size <= most:
+        raise ProgramError("The GPU code in this file is damaged", why=f"{what} is said to have {size} bytes")
+
+
+def _whole(data: bytes, end: int) -> None:
+    if end > len(data):
+        raise ProgramError(
+            "The GPU code in this file is damaged", why=f"it should have {end} bytes or more, and has {len(data)}"
+        )
+
+
+def _in_elf(path: Path, data: bytes) -> Iterator[Fatbin]:
+    if not data.startswith(b"\x7fELF"):
+        raise ProbeError(f"{path} is neither an ELF binary nor a fatbin")
+    with _damage_of(str(path)):
+        file = _elf(data)
+        contents = [section.data() for name in SECTIONS if (section := file.get_section_by_name(name)) is not None]
+    for content in contents:
+        yield from _containers(content)
+
+
+def _in_ptx(image: Image) -> Iterator[str]:
+    yield from entries(image.text())
+
+
+def _in_cubin(image: Image) -> Iterator[str]:
+    """Kernels of a cubin: only they have a constant bank with parameters, `.nv.constant0.NAME`."""
+    with _damage_of(f"the GPU code for sm_{image.arch}"):
+        names = [section.name for section in _elf(image.data()).iter_sections()]
+    yield from (name.removeprefix(".nv.constant0.") for name in names if name.startswith(".nv.constant0."))
+
+
+_KERNELS: Final = {"ptx": _in_ptx, "cubin": _in_cubin}
+
+
+def _elf(data: bytes) -> Any:
+    from elftools.elf.elffile import ELFFile
+
+    return ELFFile(BytesIO(data))
+
+
+@contextmanager
+def _damage_of(what: str) -> Iterator[None]:
+    """Turn what pyelftools raises over a damaged file into a ProgramError."""
+    from elftools.common.exceptions import ELFError
+
+    try:
+        yield
+    except (ELFError, AttributeError, OverflowError, ValueError) as error:
+        raise ProgramError(f"{what} is damaged", why=f"as an ELF file it cannot be read: {error}") from error

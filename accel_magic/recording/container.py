@@ -1,0 +1,329 @@
+"""Parquet files of ours: a table that any reader understands, and a description of the rest in the metadata.
+
+Parquet checks its pages, not its footer: beside a description stands its checksum.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from accel_magic.errors import RecordingError
+from accel_magic.recording import bounds, pages
+from accel_magic.recording.files import destination, replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from numpy.typing import DTypeLike, NDArray
+
+
+T = TypeVar("T")
+
+MAGIC = b"PAR1"
+_CHECKSUM = b".crc32"
+_METADATA_LIMIT = 1 << 30
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+"""What reading raises where a description contradicts itself."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of file.
+
+    Attributes:
+        key: Of its description in the metadata: by this it is known.
+        what: What it is, in words that follow "a".
+        fix: What to give instead of a file that is no such one.
+        again: How to get a new one in the place of a damaged one, in words that follow "or".
+
+    """
+
+    key: bytes
+    what: str
+    fix: str
+    again: str
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A Parquet file that is open: the parsed file, and the source that it reads from."""
+
+    file: pq.ParquetFile
+    source: pa.NativeFile
+
+    def close(self) -> None:
+        """Close it; again is harmless."""
+        self.file.close()
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options: Any) -> Path:
+    """Write a table and its description `text`, and return the file's absolute path.
+
+    The file appears whole or not at all; one that is there already is replaced. `options` are those of
+    `pyarrow.parquet.write_table`.
+
+    Raises:
+        RecordingError: The place cannot be written to.
+
+    """
+    target = destination(path)
+    described = table.replace_schema_metadata({kind.key: text, kind.key + _CHECKSUM: checksum(text)})
+    with replacing(target) as file:
+        pq.write_table(described, file, compression="zstd", write_page_checksum=True, **options)
+    return target
+
+
+def read(
+    path: str | Path,
+    kind: Kind,
+    version: int,
+    columns: Sequence[str],
+    build: Callable[[pa.Table, dict[str, Any]], T],
+) -> T:
+    """Read a file whose description is JSON with a `version`.
+
+    Args:
+        path: The file.
+        kind: What it must be.
+        version: The latest version of the description that can be read.
+        columns: Of the table, those that are needed.
+        build: Makes a value of the table and the description.
+
+    Raises:
+        RecordingError: As for `opened`; or it is of another kind, of a later version than `version`, needs more memory
+            than allowed, or contradicts itself: `build` may raise ValueError, LookupError, TypeError and the like.
+
+    """
+    with opened(path, kind) as file, bounds.bounded():
+        text = description(file, path, kind)
+        try:
+            bounds.spend(len(text) * bounds.JSON_COST)
+            described = json.loads(text)
+            if described["version"] > version:
+                raise newer(path, f"its format is {described['version']}, this version reads {version}")
+            check(file, kind)
+            return build(pages.read(file.file, file.source, columns), described)
+        except bounds.TooLargeError as error:
+            raise too_large(path, error) from error
+        except (OSError, pa.ArrowException, *_WRONG) as error:
+            raise damaged(path, kind, error) from error
+
+
+def opened(path: str | Path, kind: Kind) -> Opened:
+    """Open a file for reading; its pages are checked as they are read.
+
+    Raises:
+        RecordingError: There is no such file, it cannot be read, or it is no whole Parquet file.
+
+    """
+    try:
+        place = Path(path).expanduser()
+        if place.is_dir():
+            raise RecordingError(
+                f"{path} is a folder",
+                why=f"a {kind.what} is one file",
+                fix="give the file in it",
+                code="recording.folder",
+            )
+        if place.exists() and not place.is_file():
+            raise RecordingError(
+                f"{path} is not a {kind.what}",
+                why="it is not a regular file",
+                fix="give a Parquet file",
+                code="recording.not-a-file",
+            )
+        if not is_parquet(place):
+            empty = not place.stat().st_size
+            raise RecordingError(
+                f"{path} is not a {kind.what}",
+                why="it is empty" if empty else "it is not a Parquet file",
+                fix=kind.fix,
+                code="recording.empty" if empty else "recording.unknown-format",
+            )
+        return _file(place)
+    except FileNotFoundError as error:
+        raise RecordingError(
+            f"there is no {kind.what} at {path}",
+            why="no such file",
+            fix=f"check the path; this is {Path.cwd()}",
+            code="recording.not-found",
+        ) from error
+    except pa.ArrowException as error:
+        raise damaged(path, kind, error) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is None:  # Arrow's own, about the content
+            raise damaged(path, kind, error) from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise RecordingError(
+            f"cannot read {path}", why=why, fix="check the path and its permissions", code="recording.unreadable"
+        ) from error
+
+
+def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
+    """Text that describes what the file holds; `check` tells whether it is as it was written.
+
+    Raises:
+        RecordingError: It is a file of another kind.
+
+    """
+    text: bytes | None = (file.file.metadata.metadata or {}).get(kind.key)
+    if text is None:
+        raise RecordingError(
+            f"{path} is not a {kind.what}",
+            why="it is a Parquet file of something else",
+            fix=kind.fix,
+            code="recording.unknown-format",
+        )
+    return text
+
+
+def check(file: Opened, kind: Kind) -> None:
+    """Raise ValueError unless the description is as it was written."""
+    metadata: Mapping[bytes, bytes] = file.file.metadata.metadata or {}
+    if metadata.get(kind.key + _CHECKSUM) != checksum(metadata[kind.key]):
+        raise ValueError("its description does not match its checksum")
+
+
+def is_parquet(place: Path) -> bool:
+    """Whether a file begins as Parquet's do. Raises OSError where it cannot be read."""
+    with place.open("rb") as start:
+        return start.read(len(MAGIC)) == MAGIC
+
+
+def keys(place: Path) -> frozenset[bytes]:
+    """Keys of a file's metadata, by which its kind is known; none where it is no Parquet file or cannot be read."""
+    try:
+        if not is_parquet(place):
+            return frozenset()
+        with _file(place) as file:
+            return frozenset(file.file.metadata.metadata or {})
+    except (OSError, RuntimeError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
+        return frozenset()
+
+
+def checksum(text: bytes) -> bytes:
+    """CRC-32 in hexadecimal."""
+    return b"%08x" % zlib.crc32(text)
+
+
+def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
+    """Error for a file that contradicts itself."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return RecordingError(
+        f"{path} is damaged",
+        why=reason,
+        fix=f"copy or download the file again, or {kind.again} again",
+        code="recording.damaged",
+    )
+
+
+def too_large(path: str | Path, error: bounds.TooLargeError) -> RecordingError:
+    """Error for a file that needs more memory than allowed."""
+    return RecordingError(
+        f"{path} is too large to open",
+        why=f"{error}; a small file that is damaged or forged can ask for any amount",
+        fix=f"if you trust the file, allow more MiB: %env {bounds.VARIABLE}={2 * error.needed >> 20} (or export it)",
+        code="recording.too-large",
+    )
+
+
+def newer(path: str | Path, why: str) -> RecordingError:
+    """Error for a file of a later version's."""
+    return RecordingError(
+        f"{path} was written by a newer accel_magic",
+        why=why,
+        fix="pip install --upgrade accel-magic",
+        code="recording.newer",
+    )
+
+
+def _file(place: Path) -> Opened:
+    source = pa.OSFile(str(place.resolve()))
+    try:
+        file = pq.ParquetFile(source, page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT)
+    except BaseException:
+        source.close()
+        raise
+    return Opened(file, source)
+
+
+_DENSEST = 1100
+"""zlib reaches 1032 : 1 at best."""
+
+
+def pack(raw: bytes) -> str:
+    """Bytes as ASCII text."""
+    return base64.b64encode(zlib.compress(raw)).decode("ascii")
+
+
+def unpack(text: str, limit: int, cost: int = 1) -> bytes:
+    """Undo `pack`; `limit` bytes at most, so that a few kilobytes cannot fill the memory.
+
+    Args:
+        text: What `pack` returned.
+        limit: Bytes.
+        cost: Bytes of memory that the caller will make of each byte, for `bounds`.
+
+    Raises:
+        ValueError: It is damaged, incomplete or longer.
+        TooLargeError: It needs more memory than may be spent.
+
+    """
+    inflate = zlib.decompressobj()
+    room = bounds.left()
+    most = limit if room is None else min(limit, room // cost)
+    try:
+        raw = inflate.decompress(base64.b64decode(text, validate=True), most + 1)
+    except zlib.error as error:
+        raise ValueError(f"compressed data is damaged: {error}") from error
+    bounds.spend(len(raw) * cost)
+    if len(raw) > limit or not inflate.eof or inflate.unused_data:
+        raise ValueError("compressed data is incomplete or longer than it may be")
+    return raw
+
+
+def pack_numbers(values: NDArray[Any]) -> str:
+    """Array of any shape as text: first the lowest byte of every number, then the next one of every number.
+
+    Small numbers in a wide type so take next to nothing, and little time.
+    """
+    flat = values.astype(values.dtype.newbyteorder("<")).reshape(-1)
+    return pack(flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes())
+
+
+def unpack_numbers(text: str, dtype: DTypeLike, count: int) -> NDArray[Any]:
+    """Undo `pack_numbers`: (count,) of `dtype`.
+
+    Raises:
+        ValueError: It is damaged, or these are not so many numbers.
+
+    """
+    stored = np.dtype(dtype).newbyteorder("<")
+    size = count * stored.itemsize
+    if not 0 <= size <= _DENSEST * len(text):
+        raise ValueError(f"{count} numbers are not there")
+    bounds.spend(size)  # for the array; unpacking spends its own
+    raw = unpack(text, size)
+    if len(raw) != size:
+        raise ValueError(f"{count} numbers are not there")
+    planes = np.frombuffer(raw, np.uint8).reshape(stored.itemsize, count)
+    return np.ascontiguousarray(planes.T).reshape(-1).view(stored).astype(dtype, copy=False)

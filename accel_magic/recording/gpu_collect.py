@@ -1,0 +1,218 @@
+"""From what a trace has seen to its recording."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from accel_magic.api.host_calls import HostCalls
+    from accel_magic.devices.device import Clock, Memory
+    from accel_magic.gpu.host.running import HostPrograms
+    from accel_magic.gpu.instrument import Seen
+    from accel_magic.gpu.maps.live import LiveMaps
+    from accel_magic.gpu.maps.shared import Shared
+    from accel_magic.gpu.native.process import Traced
+    from accel_magic.recording.recording import Outcome
+
+
+def recording_of(
+    seen: Seen,
+    shared: Sequence[Shared],
+    live: LiveMaps,
+    on_cpu: HostPrograms,
+    memory: Memory,
+    *,
+    started: str,
+    start_ns: int,
+    end_ns: int,
+    outcome: Outcome,
+    calls: HostCalls,
+    machine: dict[str, str],
+    clock: Clock,
+    notes: Sequence[str] = (),
+    processes: Sequence[Traced] = (),
+) -> GpuRecording:
+    """Read everything from the device and put it together.
+
+    Args:
+        seen: Kernels, places and launches.
+        shared: The memory of each source.
+        live: What was read of it so far; stopped.
+        on_cpu: The programs on the CPU; detached.
+        memory: The device.
+        started: When, ISO 8601.
+        start_ns: The same, CLOCK_MONOTONIC.
+        end_ns: The end, likewise.
+        outcome: How the traced code ended.
+        calls: What was seen of the driver's calls.
+        machine: Description of the machine.
+        clock: How the device's clock lies on the host's.
+        notes: What the user should know of the device.
+        processes: Native binaries with programs in their kernels.
+
+    """
+    for each in shared:
+        each.salvage()
+    contents, printed = (*live.contents(), *on_cpu.contents()), live.printed()
+    lost_prints = sum(int(each.losses()[-1]) for each in shared)
+    told = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
+    told += [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
+    told += [*on_cpu.told(), *live.notes(), *calls.notes, *(note for each in processes for note in each.notes)]
+    own = (replace(content, pid=os.getpid()) for content in contents)
+    launches = _launches(seen, start_ns)
+    return GpuRecording(
+        sources=tuple(each.source.name for each in shared),
+        device=memory.name,
+        multiprocessors=memory.multiprocessors,
+        started=started,
+        start_ns=start_ns,
+        duration_ns=end_ns - start_ns,
+        threads=shared[0].plan.threads,
+        kernels=_kernels(seen),
+        modules=_modules(seen),
+        launches=launches,
+        sites=_sites(seen),
+        maps=(*own, *(content for each in processes for content in each.contents)),
+        printed=(*printed, *(line for each in processes for line in each.printed)),
+        findings=tuple(
+            f"{finding.where}: {finding.message} ({finding.fix})"
+            for each in shared
+            for program in each.source.gpu
+            for finding in program.verdict.findings
+            if finding.rule != "unreachable-code"
+        ),
+        outcome=outcome,
+        notes=tuple(told),
+        history=live.over_time(start_ns),
+        api=_api(calls, launches, start_ns),
+        api_lost=calls.lost,
+        api_off=calls.off,
+        machine=machine,
+        clock=clock,
+    )
+
+
+def _api(calls: HostCalls, launches: pd.DataFrame, start_ns: int) -> pd.DataFrame | None:
+    if calls.frame is None:
+        return None
+    from accel_magic.analysis.gpu.host_calls import matched
+
+    return matched(calls.frame.assign(time_ns=calls.frame["time_ns"] - start_ns), launches, complete=not calls.lost)
+
+
+def _exact_to(clock: Clock) -> list[str]:
+    if not clock.error_ns:
+        return []
+    return [f"times of the device are exact to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]
+
+
+def _kernels(seen: Seen) -> pd.DataFrame:
+    launches = Counter((launch.pid, launch.kernel_number, launch.kernel) for launch in seen.launches)
+    rows: list[dict[str, Any]] = []
+    modules = _changed(seen)
+    for kernel in (*seen.kernels, *seen.left_alone):
+        origin, pid = kernel.source.origin, kernel.source.pid
+        rows.append(
+            {
+                "kernel": kernel.report.number,
+                "name": kernel.report.name,
+                "framework": kernel.source.framework,
+                "module": modules.get(kernel.text, -1),
+                "instrumented": kernel.report.instrumented,
+                "sites": kernel.report.sites,
+                "launches": sum(launches[pid, number, kernel.report.name] for number in (None, kernel.report.number)),
+                "reason": kernel.report.reason or "; ".join(f"left alone: {one}" for one in kernel.report.left),
+                "file": origin.file if origin else "",
+                "line": origin.line if origin else 0,
+                "pid": pid or os.getpid(),
+            }
+        )
+    rows += [
+        {
+            "kernel": -1,
+            "name": name,
+            "framework": "",
+            "module": -1,
+            "instrumented": False,
+            "sites": 0,
+            "launches": launches[0, None, name],
+            "reason": reason,
+            "file": "",
+            "line": 0,
+            "pid": os.getpid(),
+        }
+        for name, reason in seen.skipped.items()
+    ]
+    return frame_of(rows, KERNELS)
+
+
+def _changed(seen: Seen) -> dict[str, int]:
+    """Number the modules that programs were put into, by their new text."""
+    return {
+        text: number
+        for number, text in enumerate(dict.fromkeys(k.text for k in seen.kernels if k.text != k.source.ptx))
+    }
+
+
+def _modules(seen: Seen) -> pd.DataFrame:
+    sources = {kernel.text: kernel.source for kernel in seen.kernels}
+    rows = [{"arch": sources[text].arch, "before": sources[text].ptx, "after": text} for text in _changed(seen)]
+    return frame_of(rows, MODULES)
+
+
+def _launches(seen: Seen, start_ns: int) -> pd.DataFrame:
+    numbers = {(kernel.source.pid, kernel.report.name): kernel.report.number for kernel in seen.kernels}
+    rows = [
+        {
+            "device_launch": launch.number,
+            "kernel": numbers.get((launch.pid, launch.kernel), -1)
+            if launch.kernel_number is None
+            else launch.kernel_number,
+            "name": launch.kernel,
+            "framework": launch.framework,
+            **{f"grid_{axis}": size for axis, size in zip("xyz", launch.grid, strict=True)},
+            **{f"block_{axis}": size for axis, size in zip("xyz", launch.block, strict=True)},
+            "shared_bytes": launch.shared_bytes,
+            "stream": launch.stream,
+            "time_ns": launch.time_ns - start_ns,
+            "host_ns": launch.returned_ns - launch.time_ns,
+            "device_ns": launch.device_ns,
+            "pid": launch.pid or os.getpid(),
+            "tid": launch.tid or pd.NA,
+        }
+        for launch in seen.launches
+    ]
+    return frame_of(rows, LAUNCHES)
+
+
+def _sites(seen: Seen) -> pd.DataFrame:
+    rows = [
+        {
+            "site": site.number,
+            "kernel": site.kernel,
+            "function": site.function,
+            "where": site.where.value,
+            "operation": site.operation.name.lower().replace("_", " "),
+            "space": site.space.name.lower(),
+            "bytes": site.size,
+            "file": site.source.file if site.source else "",
+            "line": site.source.line if site.source else 0,
+            "instruction": site.instruction,
+        }
+        for site in seen.sites
+    ]
+    return frame_of(rows, SITES)
+
+
+def frame_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Make a frame with these columns and dtypes, also of no rows."""
+    return pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))

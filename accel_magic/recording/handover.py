@@ -1,0 +1,95 @@
+"""A recording as bytes, for another process: as fast to write as it gets, nothing decoded, nothing compressed.
+
+Not for keeping: that is `accel_magic.recording.store`. The form is a line of JSON with the sizes of what follows, then the
+description (as a stored recording has it), the layout of the records as JSON, and the rings. Nothing read is executed;
+what contradicts itself is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.errors import RecordingError
+from accel_magic.kernel.attach.attachment import Layout
+from accel_magic.recording import bounds
+from accel_magic.recording import layout as description
+from accel_magic.recording.decode import RawEvents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from accel_magic.recording.recording import Recording
+
+_LONGEST_LINE = 1 << 16
+
+
+def write(recording: Recording, path: Path) -> None:
+    """Write a live recording whose events have not been decoded.
+
+    Raises:
+        TypeError: Its events are not raw.
+
+    """
+    raw = recording.load_events
+    if not isinstance(raw, RawEvents):
+        raise TypeError("only a recording that has just been made can be handed over")
+    parts = [
+        description.encode(recording, (), recording.event_count),
+        json.dumps({**asdict(raw.layout), "limit": raw.limit, "start_ns": raw.start_ns}).encode(),
+        *(ring.tobytes() for ring in raw.rings),
+    ]
+    with path.open("wb") as file:
+        file.write(json.dumps([len(part) for part in parts]).encode() + b"\n")
+        file.writelines(parts)
+
+
+def read(path: Path) -> Recording:
+    """Read what `write` wrote; the file is not needed afterwards.
+
+    Raises:
+        RecordingError: It is not whole, or contradicts itself.
+
+    """
+    try:
+        return _read(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordingError(
+            f"the recording in {path} cannot be used",
+            why=f"{type(error).__name__}: {error}",
+            fix="record again",
+        ) from error
+
+
+def _read(path: Path) -> Recording:
+    with path.open("rb") as file:
+        sizes = json.loads(file.readline(_LONGEST_LINE))
+        parts = [file.read(size) for size in sizes]
+    if [len(part) for part in parts] != sizes:
+        raise ValueError("its end is missing")
+    text, shape, *rings = parts
+    with bounds.bounded():
+        recording, _ = description.decode(text)
+    fields = json.loads(shape)
+    limit, start_ns = fields.pop("limit"), fields.pop("start_ns")
+    if type(start_ns) is not int or start_ns.bit_length() > 63:
+        raise ValueError(f"it started at {start_ns!r:.40}")
+    layout = Layout.from_dict(fields)
+    _check(layout, rings, len(recording.plan.points))
+    arrays = tuple(np.frombuffer(ring, np.uint8) for ring in rings)
+    return replace(recording, load_events=RawEvents(layout, arrays, start_ns, limit))
+
+
+def _check(layout: Layout, rings: list[bytes], points: int) -> None:
+    """Raise ValueError unless the rings hold whole records of points that exist."""
+    if len(rings) != len(layout.record_sizes):
+        raise ValueError(f"{len(rings)} rings instead of {len(layout.record_sizes)}")
+    if rings and len(layout.point_layouts) != points:
+        raise ValueError(f"{len(layout.point_layouts)} kinds of records for {points} probe points")
+    for index, ring in enumerate(rings):
+        records = np.frombuffer(ring, layout.record(index))  # refuses parts of a record
+        if len(records) and int(records["head"]["point"].max()) >= points:
+            raise ValueError("a record belongs to no probe point")

@@ -1,0 +1,396 @@
+"""What a stored recording says besides its events, as one JSON text.
+
+The text holds a few plain values that other tools may like to read, and two packed ones (zlib, base64): `body`, JSON
+with everything that grows with the number of probe points, and `samples`, the counters over time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from accel_magic.kernel import buckets
+from accel_magic.kernel.stacks.table import StackTable
+from accel_magic.probes.plan import Plan
+from accel_magic.recording import bounds
+from accel_magic.recording import iaprof_store as stored
+from accel_magic.recording.container import pack, unpack
+from accel_magic.recording.flame import FlameFacts
+from accel_magic.recording.profile import Frame, Kind
+from accel_magic.recording.recording import (
+    Events,
+    Histograms,
+    Imported,
+    Outcome,
+    OwnProcess,
+    Recording,
+    Replayed,
+    Samples,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+FORMAT = "accel_magic recording"
+VERSION = 3
+"""Version 2 had no stacks; version 1 no totals, no imports and a plan-wide list of captures."""
+
+_STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames_of": "int32"}
+_BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
+_MOST_POINTS = 1 << 16  # `point` is uint16
+
+
+class NewerVersionError(ValueError):
+    """The text was written in a later version of this format."""
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """How one event column lies in the file.
+
+    `name` in `Events`, `stored` in the file, `dtype` of its numpy values, `nullable` when it came with a validity.
+    """
+
+    name: str
+    stored: str
+    dtype: str
+    nullable: bool
+    categories: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The plain values, and their types as they are checked on reading."""
+
+    format: str
+    version: int
+    started: str
+    start_ns: int
+    duration_ns: int
+    outcome: Outcome
+    event_count: int
+    limit_reached: bool
+    missed: int
+    machine: dict[str, str]
+    probes: tuple[str, ...]
+    replayed: Replayed | None
+    imported: Imported | None
+    samples: tuple[int, str]
+    body: str
+
+
+def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count: int) -> bytes:
+    """Everything in `recording` but its events, with the description of their columns, as ASCII JSON.
+
+    Raises:
+        ValueError: The recording contradicts itself.
+
+    """
+    _check_recording(recording)
+    body = {
+        "plan": recording.plan.to_dict(),
+        "columns": [asdict(column) for column in columns],
+        "hits": recording.hits.tolist(),
+        "lost": recording.lost.tolist(),
+        "unpaired": recording.unpaired.tolist(),
+        "totals": recording.totals.tolist(),
+        "histograms": _encode_histograms(recording.histograms),
+        "stacks": None if recording.stacks is None else _encode_stacks(recording.stacks),
+        "process": recording.process,
+        "flame": None if recording.flame is None else recording.flame.to_dict(),
+        "iaprof": None if recording.iaprof is None else stored.to_dict(recording.iaprof),
+    }
+    header = _Header(
+        format=FORMAT,
+        version=VERSION,
+        started=recording.started,
+        start_ns=int(recording.start_ns),
+        duration_ns=int(recording.duration_ns),
+        outcome=recording.outcome,
+        event_count=event_count,
+        limit_reached=bool(recording.limit_reached),
+        missed=int(recording.missed),
+        machine=dict(recording.machine),
+        probes=tuple(dict.fromkeys(point.probe for point in recording.plan.points)),
+        replayed=recording.replayed,
+        imported=recording.imported,
+        samples=(len(recording.samples.times_ns), _encode_samples(recording.samples)),
+        body=pack(_dump(body)),
+    )
+    return _dump({entry.name: getattr(header, entry.name) for entry in fields(header)})
+
+
+def decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
+    """Read what `encode` wrote: a recording that cannot load its events yet, and the columns these have.
+
+    Raises:
+        NewerVersionError: A later version wrote it.
+        TooLargeError: It needs more memory than may be spent (`accel_magic.recording.bounds`).
+        ValueError: It is damaged or contradicts itself.
+
+    """
+    try:
+        return _decode(text)
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
+    bounds.spend(len(text) * bounds.JSON_COST)
+    data = _parse(text)
+    if data["format"] != FORMAT:
+        raise ValueError(f"its format is {data['format']!r}")
+    if type(data["version"]) is int and data["version"] > VERSION:
+        raise NewerVersionError(f"its format version is {data['version']}, this accel_magic reads up to {VERSION}")
+    replayed, imported = data["replayed"], data.get("imported")
+    header = _Header(
+        **{
+            **data,
+            "probes": tuple(data["probes"]),
+            "samples": tuple(data["samples"]),
+            "replayed": None if replayed is None else Replayed(**replayed),
+            "imported": None if imported is None else Imported(**imported),
+        }
+    )
+    _check_type(header, _Header, "")
+    body = _parse(unpack(header.body, _BODY_LIMIT, bounds.JSON_COST))
+    plan = Plan.from_dict(body["plan"])
+    _check_type(plan, Plan, "plan")
+    bounds.spend(len(plan.latency_points) * buckets.COUNT * 8)
+    columns = tuple(
+        StoredColumn(**{**column, "categories": _texts(column["categories"])}) for column in body["columns"]
+    )
+    _check_type(columns, tuple[StoredColumn, ...], "columns")
+    recording = Recording(
+        plan=plan,
+        machine=header.machine,
+        started=header.started,
+        start_ns=header.start_ns,
+        duration_ns=header.duration_ns,
+        hits=_counts(body["hits"], "hits"),
+        lost=_counts(body["lost"], "lost"),
+        unpaired=_counts(body["unpaired"], "unpaired"),
+        totals=_counts(body.get("totals", [0] * len(plan.points)), "totals"),
+        missed=header.missed,
+        histograms=_decode_histograms(body["histograms"], len(plan.latency_points)),
+        samples=_decode_samples(*header.samples, len(plan.points)),
+        event_count=header.event_count,
+        limit_reached=header.limit_reached,
+        load_events=_no_events,
+        outcome=header.outcome,
+        replayed=header.replayed,
+        imported=header.imported,
+        stacks=_decode_stacks(body.get("stacks")),
+        flame=_flame(body.get("flame")),
+        process=_process(body.get("process")),
+        iaprof=None if body.get("iaprof") is None else stored.from_dict(body["iaprof"]),
+    )
+    _check_recording(recording)
+    return recording, columns
+
+
+def _flame(data: dict[str, Any] | None) -> FlameFacts | None:
+    if data is None:
+        return None
+    facts = FlameFacts.from_dict(data)
+    _check_type(facts, FlameFacts, "flame")
+    return facts
+
+
+def _process(data: dict[str, Any] | None) -> OwnProcess | None:
+    if data is None:
+        return None
+    process = OwnProcess.from_dict(data)
+    _check_type(process, OwnProcess, "process")
+    return process
+
+
+def _no_events() -> Events:
+    raise AssertionError("events are read by the store")
+
+
+def _check_recording(recording: Recording) -> None:
+    """Raise ValueError where counters do not belong to the plan."""
+    points = recording.plan.points
+    rows = len(recording.plan.latency_points)
+    steps = len(recording.samples.times_ns)
+    if len(points) > _MOST_POINTS or [point.id for point in points] != list(range(len(points))):
+        raise ValueError("the probe points are not numbered 0, 1, 2, ...")
+    shapes: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
+        "hits": (recording.hits, (len(points),)),
+        "lost": (recording.lost, (len(points),)),
+        "unpaired": (recording.unpaired, (len(points),)),
+        "totals": (recording.totals, (len(points),)),
+        "latency histograms": (recording.histograms.counts, (rows, buckets.COUNT)),
+        "latency totals": (recording.histograms.total_ns, (rows,)),
+        "latency maxima": (recording.histograms.max_ns, (rows,)),
+        "samples": (recording.samples.hits, (steps, len(points))),
+    }
+    for name, (array, shape) in shapes.items():
+        if array.shape != shape:
+            raise ValueError(f"{name} have the shape {array.shape}, the plan asks for {shape}")
+    for name, number in (
+        ("event_count", recording.event_count),
+        ("duration_ns", recording.duration_ns),
+        ("missed", recording.missed),
+    ):
+        if number < 0:
+            raise ValueError(f"{name} is {number}")
+
+
+def _encode_histograms(histograms: Histograms) -> dict[str, list[int]]:
+    """Keep the filled buckets only, by their index in the flattened (latency points, buckets) array."""
+    flat = histograms.counts.ravel()
+    filled = np.flatnonzero(flat)
+    return {
+        "index": filled.tolist(),
+        "count": flat[filled].tolist(),
+        "total_ns": histograms.total_ns.tolist(),
+        "max_ns": histograms.max_ns.tolist(),
+    }
+
+
+def _decode_histograms(data: dict[str, Any], rows: int) -> Histograms:
+    index, count = _counts(data["index"], "histogram buckets"), _counts(data["count"], "histogram counts")
+    flat = np.zeros(rows * buckets.COUNT, np.uint64)
+    if index.shape != count.shape or (len(index) and int(np.max(index)) >= len(flat)):
+        raise ValueError("latency histograms do not fit the plan")
+    flat[index.astype(np.int64)] = count
+    return Histograms(
+        flat.reshape(rows, buckets.COUNT),
+        _counts(data["total_ns"], "latency totals"),
+        _counts(data["max_ns"], "latency maxima"),
+    )
+
+
+def _encode_samples(samples: Samples) -> str:
+    """Pack times and counters as differences: most counters stand still most of the time."""
+    table = np.vstack([samples.times_ns.astype(np.int64).view(np.uint64), samples.hits.astype(np.uint64).T])
+    differences = np.diff(table, axis=1, prepend=np.uint64(0))  # modulo 2**64, so nothing overflows
+    return pack(differences.astype("<u8").tobytes())
+
+
+def _decode_samples(steps: int, packed: str, points: int) -> Samples:
+    size = steps * (points + 1) * 8
+    if steps < 0 or size > 1100 * len(packed):  # zlib reaches 1032 : 1 at best
+        raise ValueError("the samples are not as many as they claim")
+    raw = unpack(packed, size)
+    if len(raw) != size:
+        raise ValueError("the samples are not as many as they claim")
+    table = np.cumsum(np.frombuffer(raw, "<u8").reshape(points + 1, steps), axis=1, dtype=np.uint64)
+    return Samples(table[0].view(np.int64), np.ascontiguousarray(table[1:].T))
+
+
+def _encode_stacks(stacks: StackTable) -> dict[str, Any]:
+    """Columns packed as bytes, those of the frames as lists: names go into tables as they are."""
+    names, kinds, modules, lines = zip(*stacks.frames, strict=True) if stacks.frames else ((),) * 4
+    packed = {name: pack(getattr(stacks, name).astype(type_).tobytes()) for name, type_ in _STACK_COLUMNS.items()}
+    return {**packed, "names": names, "frame_kinds": [int(kind) for kind in kinds], "modules": modules, "lines": lines}
+
+
+def _decode_stacks(data: dict[str, Any] | None) -> StackTable | None:
+    if data is None:
+        return None
+    columns = {
+        name: np.frombuffer(unpack(data[name], _BODY_LIMIT), f"<{np.dtype(type_).str[1:]}").astype(type_)
+        for name, type_ in _STACK_COLUMNS.items()
+    }
+    rows = list(zip(data["names"], data["frame_kinds"], data["modules"], data["lines"], strict=True))
+    _check_type(tuple(rows), tuple[tuple[str, int, str, int], ...], "frames of stacks")
+    frames = tuple(Frame(name, Kind(kind), module, line) for name, kind, module, line in rows)
+    stacks = StackTable(**columns, frames=frames)
+    _check_stacks(stacks)
+    return stacks
+
+
+def _check_stacks(stacks: StackTable) -> None:
+    """Raise ValueError where the columns do not belong together."""
+    count, starts = len(stacks.keys), stacks.starts
+    if len(stacks.kinds) != count or len(starts) != count + 1:
+        raise ValueError("the columns of its stacks are of unlike lengths")
+    if starts[0] or starts[-1] != len(stacks.frames_of) or (np.diff(starts) < 0).any():
+        raise ValueError("its stacks have other frames than it holds")
+    if len(stacks.frames_of) and not 0 <= stacks.frames_of.min() <= stacks.frames_of.max() < len(stacks.frames):
+        raise ValueError("a stack has a frame that is not there")
+    if (stacks.keys[1:] <= stacks.keys[:-1]).any():
+        raise ValueError("its stacks are not in order")
+
+
+def _counts(values: Any, name: str) -> NDArray[np.uint64]:
+    if type(values) is not list or any(type(value) is not int or value < 0 for value in values):
+        raise ValueError(f"{name} are not counts")
+    return np.array(values, np.uint64)
+
+
+def _texts(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _dump(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, separators=(",", ":"), allow_nan=False, default=asdict).encode("ascii")
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    data = json.loads(text, parse_constant=_refuse_constant)
+    if type(data) is not dict:
+        raise ValueError("its description is not a JSON object")
+    return data
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _check_type(value: Any, hint: Any, where: str) -> None:
+    """Raise ValueError unless `value` is what the annotation `hint` says, through dataclasses, tuples and dicts.
+
+    JSON brings no types, and what is read here ends up in tables, file paths and HTML.
+    """
+    if get_origin(hint) in (types.UnionType, Union):  # always `X | None` here
+        if value is None:
+            return
+        hint = get_args(hint)[0]
+    if not _is_a(value, hint):
+        raise ValueError(f"{where} is {value!r:.60}")
+    for inner, inner_hint, name in _parts(value, hint):
+        _check_type(inner, inner_hint, f"{where}.{name}".lstrip("."))
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether `value` itself has the type, its parts aside."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return type(value) is tuple and (arguments[-1] is Ellipsis or len(value) == len(arguments))
+    if origin is Literal:
+        return type(value) is str and value in arguments
+    if hint is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is (origin or hint)
+
+
+def _parts(value: Any, hint: Any) -> Iterator[tuple[Any, Any, str]]:
+    """Yield what is in `value`, with the annotation and the name of each part."""
+    arguments = get_args(hint)
+    if is_dataclass(hint):
+        for name, inner_hint in _hints(hint).items():  # type: ignore[arg-type]
+            yield getattr(value, name), inner_hint, name
+    elif get_origin(hint) is tuple:
+        for index, inner in enumerate(value):
+            yield inner, arguments[0] if arguments[-1] is Ellipsis else arguments[index], str(index)
+    elif get_origin(hint) is dict:
+        for key, inner in value.items():
+            yield key, arguments[0], "key"
+            yield inner, arguments[1], str(key)

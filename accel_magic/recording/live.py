@@ -1,0 +1,110 @@
+"""What the reader reports while a trace runs: the value that a live display draws."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from accel_magic import channel
+from accel_magic.kernel.attach import own_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
+
+
+class LiveLatency(NamedTuple):
+    """Latency of one measured function so far: its `label`, and quantiles in ns (NaN before the first call ends)."""
+
+    label: str
+    p50_ns: float
+    p99_ns: float
+
+
+@dataclass(frozen=True)
+class LiveSample:
+    """The counters at one moment of a running trace.
+
+    Attributes:
+        time_ns: When the counters were read, ns since the start of the trace.
+        hits: (points,) uint64, hits so far by ProbePoint.id.
+        recorded: Events recorded so far.
+        lost: Events lost so far, over all points.
+        latency: One entry per measured function, in the plan's order.
+        totals: (points,) uint64, what the points that add something up have come to.
+        behind_s: How long after `time_ns` the sample reached the notebook's process, seconds.
+
+    """
+
+    time_ns: int
+    hits: NDArray[np.uint64]
+    recorded: int
+    lost: int
+    latency: tuple[LiveLatency, ...] = ()
+    totals: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    behind_s: float = 0.0
+
+
+class LiveFeed:
+    """A thread that passes each sample on as it comes; it only waits and formats, the reader measures.
+
+    Args:
+        plan: What is traced (the labels of the latencies).
+        show: Called with every batch of samples, from the thread.
+
+    """
+
+    def __init__(self, plan: Plan, show: Callable[[list[LiveSample]], None]) -> None:
+        self._labels = [point.function for point in plan.latency_points]
+        self._show = show
+        self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._thread: own_threads.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic live")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; samples it has not shown yet are dropped. Again is harmless."""
+        self.theirs.close()
+        with contextlib.suppress(OSError):  # stopped before
+            self._ours.shutdown(socket.SHUT_RDWR)
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self._ours.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                batch = [self._receive()]
+                while self._has_more():
+                    batch.append(self._receive())
+                self._show(batch)
+            except OSError:
+                return
+
+    def _has_more(self) -> bool:
+        return channel.readable(self._ours, 0)
+
+    def _receive(self) -> LiveSample:
+        message = channel.receive_packet(self._ours)
+        return LiveSample(
+            time_ns=message["time_ns"],
+            hits=np.array(message["hits"], np.uint64),
+            recorded=message["recorded"],
+            lost=message["lost"],
+            latency=tuple(
+                LiveLatency(label, *values) for label, values in zip(self._labels, message["latency"], strict=True)
+            ),
+            totals=np.array(message["totals"], np.uint64),
+            behind_s=(time.monotonic_ns() - message["sent_ns"]) / 1e9,
+        )

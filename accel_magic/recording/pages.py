@@ -1,0 +1,255 @@
+"""Reading a Parquet table within `bounds`: the headers of its pages say how much they unpack to, before they are read.
+
+The footer has these sizes too, but no reader checks them: a forged footer can declare anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from accel_magic.recording.bounds import spend
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow.parquet as pq
+
+# Thrift's compact protocol.
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_DEEPEST = 8
+_MOST_PAGE = (1 << 31) - 1
+# Members of Parquet's PageHeader.
+_UNCOMPRESSED, _COMPRESSED, _DATA, _DATA_V2 = (2, _I32), (3, _I32), (5, _STRUCT), (8, _STRUCT)
+_ENCODING, _ENCODING_V2 = (2, _I32), (4, _I32)
+_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
+_NOT_GROWING: Final = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY})
+"""Encodings of text in which no value is longer than its page, and no two values share bytes of it."""
+_FIRST_READ, _LONGEST_HEADER = 1 << 10, 1 << 24
+_COPIES = 2
+"""Arrow's columns, and the arrays that are made from them."""
+_DICTIONARY_COST = 4
+"""Bytes of tables and offsets for a byte of dictionary, at most."""
+_MOST_LONG_VALUES: Final = 1 << 18
+_PART: Final = 1 << 28
+"""Bytes of the longest values that are read at a time."""
+_Fields = dict[tuple[int, int], "int | _Fields"]
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as the pages of all its chunks have it."""
+
+    unpacked: int
+    largest: int
+    encodings: frozenset[int]
+
+
+def declare(file: pq.ParquetFile, names: Sequence[str]) -> int:
+    """Spend what the columns take by the footer, without reading them; returns the number of rows.
+
+    Raises:
+        TooLargeError: That is more than allowed.
+        ValueError: The footer contradicts itself.
+
+    """
+    rows = _rows(file, _places(file, names).values())
+    schema = file.schema_arrow
+    for name in names:
+        spend(rows * _width(schema.field(name).type) * _COPIES)
+    return rows
+
+
+def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> pa.Table:
+    """Read columns.
+
+    Args:
+        file: The opened file.
+        source: What it was opened on.
+        names: Columns, none of them nested.
+
+    Raises:
+        TooLargeError: They need more memory than allowed.
+        ValueError, ArrowException, OSError: The file contradicts itself or cannot be read.
+
+    """
+    rows = declare(file, names)
+    schema = file.schema_arrow
+    growing, largest = False, 1
+    for name, place in _places(file, names).items():
+        column = _column(file, source, place)
+        kind = schema.field(name).type
+        if not _is_text(kind):
+            spend(column.largest)
+            continue
+        spend(column.unpacked * (_DICTIONARY_COST if pa.types.is_dictionary(kind) else 1))
+        largest = max(largest, column.largest)
+        if pa.types.is_dictionary(kind) and not column.encodings <= _NOT_GROWING:
+            raise ValueError(f"the column {name} has an encoding that recordings never have")
+        growing |= not pa.types.is_dictionary(kind) and column.encodings != {_PLAIN}
+    if not growing:
+        return file.read(columns=list(names))
+    if rows > _MOST_LONG_VALUES:
+        raise ValueError(f"{rows} rows are too many for a table of long values")
+    return _in_parts(file, names, largest)
+
+
+def _in_parts(file: pq.ParquetFile, names: Sequence[str], largest: int) -> pa.Table:
+    """Read columns in which many rows may repeat one long value: few rows at a time, so that each part is small."""
+    parts = []
+    for part in file.iter_batches(max(_PART // largest, 1), columns=list(names)):
+        spend(part.nbytes)
+        parts.append(part)
+    return pa.Table.from_batches(parts, schema=pa.schema([file.schema_arrow.field(name) for name in names]))
+
+
+def _rows(file: pq.ParquetFile, places: Collection[int]) -> int:
+    """Rows, if each column has a value or a gap in each."""
+    metadata = file.metadata
+    total = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        counts = {group.column(place).num_values for place in places}
+        if group.num_rows < 0 or counts - {group.num_rows}:
+            raise ValueError(f"a part of {group.num_rows} rows has columns of {sorted(counts)}")
+        total += group.num_rows
+    if total != metadata.num_rows:
+        raise ValueError(f"it has {total} rows and declares {metadata.num_rows}")
+    return int(total)
+
+
+def _places(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
+    """Numbers of the columns among the leaves of the schema."""
+    schema = file.schema
+    leaves = [schema.column(place) for place in range(len(schema))]
+    flat = [leaf.path for leaf in leaves if not leaf.max_repetition_level and leaf.max_definition_level <= 1]
+    places = {leaf.path: place for place, leaf in enumerate(leaves)}
+    once = {path for path, count in Counter(leaf.path for leaf in leaves).items() if count == 1}.intersection(flat)
+    for name in names:
+        if name not in once:
+            raise ValueError(f"there is no column {name}, or it is nested")
+    return {name: places[name] for name in names}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return not pa.types.is_primitive(values)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes of a row, without text."""
+    if pa.types.is_dictionary(kind):
+        return _width(kind.index_type)
+    if pa.types.is_primitive(kind):
+        return -(-int(kind.bit_width) // 8)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return 4
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return 8
+    raise ValueError(f"a column is of {kind}")
+
+
+def _column(file: pq.ParquetFile, source: pa.NativeFile, place: int) -> _Column:
+    pages = [page for number in range(file.metadata.num_row_groups) for page in _pages(file, source, number, place)]
+    return _Column(
+        unpacked=sum(size for size, _ in pages),
+        largest=max((size for size, _ in pages), default=0),
+        encodings=frozenset(encoding for _, encoding in pages if encoding is not None),
+    )
+
+
+def _pages(file: pq.ParquetFile, source: pa.NativeFile, group: int, place: int) -> Iterator[tuple[int, int | None]]:
+    """Bytes of each page of a chunk after unpacking, and the encoding of its values; None of a dictionary's."""
+    if not file.metadata.row_group(group).num_rows:
+        return  # such a chunk may begin anywhere
+    chunk = file.metadata.row_group(group).column(place)
+    at = chunk.data_page_offset
+    if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < at:
+        at = chunk.dictionary_page_offset
+    end = at + chunk.total_compressed_size
+    if not 0 <= at <= end <= source.size():
+        raise ValueError("a column lies outside of the file")
+    while at < end:
+        header, length = _header(source, at, end)
+        packed, unpacked = header.get(_COMPRESSED), header.get(_UNCOMPRESSED)
+        if not (isinstance(packed, int) and isinstance(unpacked, int)):
+            raise ValueError("a page has no size")  # noqa: TRY004 - the file is at fault
+        if not (0 <= packed <= _MOST_PAGE and 0 <= unpacked <= _MOST_PAGE):
+            raise ValueError(f"a page has a size of {packed} bytes, {unpacked} unpacked")
+        encoding = None
+        for member, inside in ((_DATA, _ENCODING), (_DATA_V2, _ENCODING_V2)):
+            data = header.get(member)
+            if isinstance(data, dict):
+                found = data.get(inside)
+                encoding = found if isinstance(found, int) else -1
+        yield unpacked, encoding
+        at += length + packed
+    if at != end:
+        raise ValueError("a page goes on beyond its column")
+
+
+def _header(source: pa.NativeFile, at: int, end: int) -> tuple[_Fields, int]:
+    """Header of the page at this place, and its length. It is as long as the statistics in it."""
+    size = _FIRST_READ
+    while True:
+        data = source.read_at(min(size, end - at), at)
+        try:
+            return _struct(data, 0, 0)
+        except IndexError:
+            if len(data) < size or size >= _LONGEST_HEADER:
+                raise ValueError("a page's header is incomplete") from None
+        size *= 4
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[_Fields, int]:
+    """Members of a struct by number and type, and where it ends. IndexError: it goes on beyond `data`."""
+    if depth > _DEEPEST:
+        raise ValueError("a page's header is nested too deeply")
+    fields: _Fields = {}
+    number = 0
+    while kind := data[at] & 15:
+        step = data[at] >> 4
+        number, at = (number + step, at + 1) if step else _signed(data, at + 1)
+        if any(number == known for known, _ in fields):
+            raise ValueError("a page's header has a member twice")
+        fields[number, kind], at = _value(data, at, kind, depth)
+    return fields, at + 1
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[int | _Fields, int]:
+    if kind in (_TRUE, _FALSE):
+        return int(kind == _TRUE), at
+    if kind in (_I16, _I32, _I64):
+        return _signed(data, at)
+    if kind == _STRUCT:
+        return _struct(data, at, depth + 1)
+    if kind == _BINARY:
+        length, at = _unsigned(data, at)
+    elif kind in (_BYTE, _DOUBLE):
+        length = 1 if kind == _BYTE else 8
+    else:
+        raise ValueError("a page's header has a list or a map")
+    if at + length > len(data):
+        raise IndexError
+    return 0, at + length
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            break
+    if shift > 70:
+        raise ValueError("a page's header has a number of more than 64 bits")
+    return value, at
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _unsigned(data, at)
+    return value >> 1 ^ -(value & 1), at

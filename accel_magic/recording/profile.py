@@ -1,0 +1,416 @@
+"""A profile: weighted samples, each with a stack of frames. One immutable value, whatever it was made by.
+
+Stacks are a tree: a node is a frame under a parent node, and a stack is named by its leaf's node. A parent's number is
+always smaller than its children's, so one pass over the nodes in either direction is enough for everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+Unit = Literal["samples", "ns", "bytes", "calls"]
+MOST = 2**63 - 1
+"""Largest sum of weights."""
+NO_TIME = -1
+"""`time_ns` of a sample whose time is not known."""
+
+
+class Kind(IntEnum):
+    """What a frame is. Figures choose its colour by this."""
+
+    OTHER = 0
+    PROCESS = 1
+    THREAD = 2
+    PYTHON = 3
+    NATIVE = 4
+    """A function of a user program or library."""
+    KERNEL = 5
+    """A function of the operating system's kernel."""
+    DRIVER = 6
+    """A traced call (a span) into a driver or an API, which holds what happened while it was under way."""
+    WAIT = 7
+    """Why a thread was not running: a lock, input, an ioctl."""
+    GPU_KERNEL = 8
+    """A kernel, a job or a command on an accelerator."""
+    GPU_SOURCE = 9
+    """Source file or function of code on an accelerator."""
+    GPU_INSTRUCTION = 10
+    STALL = 11
+    """Why an instruction of an accelerator did not go on."""
+    SEPARATOR = 12
+    """`-`: between what runs on the CPU and on the accelerator."""
+
+
+class State(IntEnum):
+    """What a thread (or an accelerator on its behalf) did during a sample."""
+
+    CPU = 0
+    """It ran on a processor."""
+    OFF_CPU = 1
+    """It waited."""
+    ACCELERATOR = 2
+    """An accelerator worked for it; meanwhile the thread itself ran or waited, so this adds to neither."""
+
+
+class Frame(NamedTuple):
+    """One frame.
+
+    Attributes:
+        name: Of the function, the instruction, the reason, without file and line.
+        kind: What it is.
+        module: File of a Python function, library of a native one, module of a kernel function; '' where not known.
+        line: Line that was under way, from 1; 0 where not known.
+
+    """
+
+    name: str
+    kind: Kind = Kind.OTHER
+    module: str = ""
+    line: int = 0
+
+
+Loss = Literal["lost", "missed", "incomplete", "left out"]
+LOSSES: Final[tuple[Loss, ...]] = ("lost", "missed", "incomplete", "left out")
+"""Kinds of losses: taken and not kept; never taken; there without a part; left out as options ask for."""
+
+
+class Lost(NamedTuple):
+    """What is missing in a recording or a profile, for one reason.
+
+    Attributes:
+        count: How many events or samples; exact.
+        why: In words that follow a number.
+        kind: One of `LOSSES`; only `lost` counts as lost.
+
+    """
+
+    count: int  # type: ignore[assignment]  # in the place of tuple's method, which nobody needs here
+    why: str
+    kind: Loss = "lost"
+
+
+def kind_of_loss(text: object) -> Loss:
+    """Check a kind of loss that comes from a file. Raises ValueError if it is not one of `LOSSES`."""
+    for kind in LOSSES:
+        if text == kind:
+            return kind
+    raise ValueError(f"{text!r:.60} is not a kind of loss")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Columns of N samples, in order of time where times are known.
+
+    Attributes:
+        stack: (N,) int32, the leaf's node.
+        weight: (N,) int64, in the profile's unit, never negative.
+        time_ns: (N,) int64 since the start; `NO_TIME` where not known. Of a wait, when it began.
+        tid: (N,) int32, thread; 0 where not known.
+        state: (N,) uint8, of `State`.
+
+    """
+
+    stack: NDArray[np.int32]
+    weight: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    tid: NDArray[np.int32]
+    state: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Count the samples."""
+        return len(self.stack)
+
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Samples:
+        """Some of the samples."""
+        return Samples(self.stack[rows], self.weight[rows], self.time_ns[rows], self.tid[rows], self.state[rows])
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Samples and their stacks.
+
+    Attributes:
+        frames: Every frame once.
+        parents: (nodes,) int32, the parent's node; -1 of a root.
+        node_frames: (nodes,) int32, index into `frames`.
+        samples: What was seen.
+        unit: What the weights are.
+        origin: What made the profile, in words: `%%flame at 99 Hz`, `iaprof`, `folded stacks`.
+        duration_ns: Length of the profiled stretch; 0 where not known.
+        started: Wall-clock start, ISO 8601; '' where not known.
+        machine: As of `Recording.machine`; empty for other tools' profiles.
+        lost: Samples that are in no stack.
+        notes: What the user must know of it, a sentence each.
+        banners: What must stand above every view of it: simulated devices, replays.
+
+    """
+
+    frames: tuple[Frame, ...]
+    parents: NDArray[np.int32]
+    node_frames: NDArray[np.int32]
+    samples: Samples
+    unit: Unit = "samples"
+    origin: str = ""
+    duration_ns: int = 0
+    started: str = ""
+    machine: dict[str, str] = field(default_factory=dict)
+    lost: tuple[Lost, ...] = ()
+    notes: tuple[str, ...] = ()
+    banners: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights, exact."""
+        return int(self.samples.weight.sum())
+
+    @property
+    def timed(self) -> bool:
+        """Whether every sample has a time."""
+        return len(self.samples) > 0 and bool((self.samples.time_ns != NO_TIME).all())
+
+    @cached_property
+    def depths(self) -> NDArray[np.int32]:
+        """(nodes,) int32: 0 of a root."""
+        depths = np.zeros(len(self.parents), np.int32)
+        for node, parent in enumerate(self.parents.tolist()):
+            if parent >= 0:
+                depths[node] = depths[parent] + 1
+        return depths
+
+    def own(self, samples: Samples | None = None) -> NDArray[np.int64]:
+        """Weight of the samples that end in each node, (nodes,) int64; of all samples, or of these."""
+        chosen = self.samples if samples is None else samples
+        weights = np.zeros(len(self.parents), np.int64)
+        np.add.at(weights, chosen.stack, chosen.weight)  # integers: exact where floats are not
+        return weights
+
+    def totals(self, samples: Samples | None = None) -> NDArray[np.int64]:
+        """Weight of the samples that pass through each node, (nodes,) int64; of all samples, or of these."""
+        weights = self.own(samples)
+        by_depth = np.argsort(self.depths, kind="stable")
+        ends = np.cumsum(np.bincount(self.depths))
+        for nodes in reversed(np.split(by_depth, ends[:-1])[1:]):
+            np.add.at(weights, self.parents[nodes], weights[nodes])
+        return weights
+
+    def nodes(self, leaf: int) -> list[int]:
+        """Nodes of a stack, root first."""
+        nodes = []
+        while leaf >= 0:
+            nodes.append(leaf)
+            leaf = int(self.parents[leaf])
+        return nodes[::-1]
+
+    def path(self, node: int) -> tuple[Frame, ...]:
+        """Frames of a stack, root first."""
+        return tuple(self.frames[frame] for frame in self.node_frames[self.nodes(node)].tolist())
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Profile:
+        """Make the profile of some of the samples; the stacks stay."""
+        return replace(self, samples=self.samples.take(rows))
+
+    def frame_table(self) -> pd.DataFrame:
+        """One row per frame that some sample has, the most weight of its own first.
+
+        Columns: `name`, `kind` (category, lower case), `module`, `line` Int64, `own_UNIT` and `total_UNIT` int64, named
+        by the profile's unit (`own_ns`, `own_samples`), `own_share` and `total_share` of all weights. A sample counts
+        once in a frame's total, however often the frame recurs in its stack.
+        """
+        import pandas as pd
+
+        own, totals = self.own(), self.totals()
+        outermost = self._outermost()
+        own_by_frame = np.zeros(len(self.frames), np.int64)
+        total_by_frame = np.zeros(len(self.frames), np.int64)
+        np.add.at(own_by_frame, self.node_frames, own)
+        np.add.at(total_by_frame, self.node_frames[outermost], totals[outermost])
+        seen = total_by_frame > 0
+        frames = [frame for frame, wanted in zip(self.frames, seen, strict=True) if wanted]
+        whole = max(self.total, 1)
+        table = pd.DataFrame(
+            {
+                "name": [frame.name for frame in frames],
+                "kind": pd.Categorical(
+                    [frame.kind.name.lower() for frame in frames], [kind.name.lower() for kind in Kind]
+                ),
+                "module": [frame.module for frame in frames],
+                "line": pd.array([frame.line or None for frame in frames], dtype="Int64"),
+                f"own_{self.unit}": own_by_frame[seen],
+                f"total_{self.unit}": total_by_frame[seen],
+                "own_share": own_by_frame[seen] / whole,
+                "total_share": total_by_frame[seen] / whole,
+            }
+        )
+        return table.sort_values(
+            [f"own_{self.unit}", f"total_{self.unit}"], ascending=False, kind="stable", ignore_index=True
+        )
+
+    def sample_table(self) -> pd.DataFrame:
+        """One row per sample.
+
+        Columns: `time_ns` Int64, `tid` Int32, `state` category, `weight_UNIT` int64, named by the profile's unit
+        (`weight_ns`, `weight_samples`), `stack` (node) int32.
+        """
+        import pandas as pd
+
+        samples = self.samples
+        times = pd.array(samples.time_ns, dtype="Int64")
+        times[samples.time_ns == NO_TIME] = pd.NA
+        tids = pd.array(samples.tid, dtype="Int32")
+        tids[samples.tid == 0] = pd.NA
+        names = [state.name.lower().replace("_", "-") for state in State]
+        return pd.DataFrame(
+            {
+                "time_ns": times,
+                "tid": tids,
+                "state": pd.Categorical.from_codes(samples.state.astype(np.int8), pd.Index(names)),
+                f"weight_{self.unit}": samples.weight,
+                "stack": samples.stack,
+            }
+        )
+
+    def _outermost(self) -> NDArray[np.bool_]:
+        """(nodes,) bool: no node above has the same frame."""
+        outermost = np.ones(len(self.parents), np.bool_)
+        by_parent = np.argsort(self.parents, kind="stable")
+        first = np.searchsorted(self.parents[by_parent], np.arange(-1, len(self.parents) + 1)).tolist()
+        children, frames = by_parent.tolist(), self.node_frames.tolist()
+        above = [0] * len(self.frames)  # how often each frame is above the node that is looked at, itself included
+        todo = children[: first[1]]
+        while todo:
+            node = todo.pop()
+            if node < 0:  # everything below it was looked at
+                above[frames[~node]] -= 1
+                continue
+            frame = frames[node]
+            outermost[node] = not above[frame]
+            above[frame] += 1
+            todo.append(~node)
+            todo += children[first[node + 1] : first[node + 2]]
+        return outermost
+
+
+class ProfileBuilder:
+    """Collects frames, stacks and samples; every frame and every stack is kept once."""
+
+    def __init__(self) -> None:
+        self._frames: dict[Frame, int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
+        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._parts: list[Samples] = []
+
+    def frame(self, name: str, kind: Kind = Kind.OTHER, module: str = "", line: int = 0) -> int:
+        """Number of a frame."""
+        return self._frames.setdefault(Frame(name, kind, module, line), len(self._frames))
+
+    def node(self, frame: int, parent: int = -1) -> int:
+        """Number of the stack that has `frame` (a number) as its leaf, under the stack `parent`."""
+        return self._nodes.setdefault((parent, frame), len(self._nodes))
+
+    def stack(self, frames: Iterable[int], parent: int = -1) -> int:
+        """Number of the stack of these frames (numbers), the root first, under the stack `parent`."""
+        for frame in frames:
+            parent = self.node(frame, parent)
+        return parent
+
+    def add(self, stack: int, weight: int, *, time_ns: int = NO_TIME, tid: int = 0, state: State = State.CPU) -> None:
+        """Add a sample."""
+        self._rows.append((stack, weight, time_ns, tid, state))
+
+    def add_many(self, samples: Samples) -> None:
+        """Add samples in bulk."""
+        self._parts.append(samples)
+
+    def build(
+        self,
+        *,
+        unit: Unit = "samples",
+        origin: str = "",
+        duration_ns: int = 0,
+        started: str = "",
+        machine: dict[str, str] | None = None,
+        lost: Sequence[Lost] = (),
+        notes: Sequence[str] = (),
+        banners: Sequence[str] = (),
+    ) -> Profile:
+        """Make the profile; samples are put in order of time, those without one first. Arguments: see `Profile`.
+
+        Raises:
+            ValueError: A sample has no stack, or a negative weight.
+            OverflowError: No int64 holds the sum of all weights.
+
+        """
+        rows = np.array(self._rows, np.int64).reshape(-1, 5).T
+        parts = [
+            Samples(rows[0].astype(np.int32), rows[1], rows[2], rows[3].astype(np.int32), rows[4].astype(np.uint8)),
+            *self._parts,
+        ]
+        samples = Samples(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("stack", "weight", "time_ns", "tid", "state")
+            )
+        )
+        if len(samples) and (int(samples.stack.min()) < 0 or int(samples.stack.max()) >= len(self._nodes)):
+            raise ValueError("a sample has no stack")
+        if len(samples) and int(samples.weight.min()) < 0:
+            raise ValueError("a sample has a negative weight")
+        if samples.weight.sum(dtype=np.float64) > MOST / 2 and sum(samples.weight.tolist()) > MOST:
+            raise OverflowError("the sum of all weights is over 2^63 - 1")
+        pairs = np.array(list(self._nodes), np.int32).reshape(-1, 2)
+        return Profile(
+            frames=tuple(map(_readable_frame, self._frames)),
+            parents=np.ascontiguousarray(pairs[:, 0]),
+            node_frames=np.ascontiguousarray(pairs[:, 1]),
+            samples=samples.take(np.argsort(samples.time_ns, kind="stable")),
+            unit=unit,
+            origin=_readable(origin),
+            duration_ns=duration_ns,
+            started=started,
+            machine=dict(machine or {}),
+            lost=tuple(lost),
+            notes=tuple(map(_readable, notes)),
+            banners=tuple(banners),
+        )
+
+
+def _readable_frame(frame: Frame) -> Frame:
+    if frame.name.isascii() and frame.module.isascii():
+        return frame
+    return frame._replace(name=_readable(frame.name), module=_readable(frame.module))
+
+
+def _readable(text: str) -> str:
+    """Text as it is, but for what no file and no page can hold (halves of surrogate pairs), which is shown escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+UNKNOWN: Final = "[unknown]"
+_OF_LIBRARY: Final = frozenset({Kind.NATIVE, Kind.OTHER})
+
+
+def label(frame: Frame) -> str:
+    """`forward (model.py:123)` in Python, `gemm` natively, `futex_wait_queue` in the kernel, `ivpu_ioctl [intel_vpu]`.
+
+    A frame without a name has its module's in brackets, or `[unknown]`; never an empty text.
+    """
+    module = frame.module.rpartition("/")[2]
+    if not frame.name:
+        return f"[{module}]" if module else UNKNOWN
+    if frame.kind == Kind.KERNEL:
+        return f"{frame.name} [{module}]" if module else frame.name
+    if not module or (frame.kind in _OF_LIBRARY and not frame.line):
+        return frame.name
+    return f"{frame.name} ({module}:{frame.line})" if frame.line else f"{frame.name} ({module})"

@@ -1,0 +1,217 @@
+"""Profiles as files: one Parquet file, its rows the samples, frames and stacks in its metadata.
+
+Any Parquet reader gets a useful table of it: besides the columns of `Samples` it has each sample's stack as folded
+text. What iaprof recorded, of which the profile was made or which was recorded meanwhile, is in the metadata too.
+Nothing read from a file is executed or unpickled; what contradicts itself is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accel_magic.formats.folded import text_of
+from accel_magic.recording import container
+from accel_magic.recording import iaprof_store as iaprof_stored
+from accel_magic.recording.container import pack_numbers, unpack_numbers
+from accel_magic.recording.profile import NO_TIME, Frame, Kind, Lost, Profile, Samples, State, Unit, kind_of_loss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from accel_magic.recording.iaprof import IaprofProfile
+
+Maker = Literal["other", "iaprof", "thread sampler"]
+"""What made a profile, where that decides which result it opens as."""
+KIND: Final = container.Kind(
+    b"accel_magic.profile",
+    "profile",
+    "give a file written by ProfileResult.to_parquet(); accel_magic.open reads recordings too",
+    "profile",
+)
+VERSION: Final = 1
+_UNITS: Final = get_args(Unit)
+_MAKERS: Final = get_args(Maker)
+_STATES: Final = tuple(state.name.lower().replace("_", "-") for state in State)
+_COLUMNS: Final = {
+    "stack": pa.int32(),
+    "weight": pa.int64(),
+    "time_ns": pa.int64(),
+    "tid": pa.int32(),
+    "state": pa.dictionary(pa.int8(), pa.string()),
+    "frames": pa.dictionary(pa.int32(), pa.string()),
+}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a file holds.
+
+    Attributes:
+        profile: The samples.
+        maker: What made it.
+        iaprof: What it was made of where iaprof is its maker; else what iaprof recorded meanwhile, if it did.
+
+    """
+
+    profile: Profile
+    maker: Maker = "other"
+    iaprof: IaprofProfile | None = None
+
+
+def save(stored: Stored, path: str | Path) -> Path:
+    """Write a profile to one Parquet file and return its absolute path.
+
+    The file appears whole or not at all; one that is there already is replaced.
+
+    Raises:
+        RecordingError: The place cannot be written to.
+
+    """
+    text = json.dumps(_description(stored), separators=(",", ":"), allow_nan=False).encode("ascii")
+    return container.write(_table(stored.profile), path, KIND, text)
+
+
+def load(path: str | Path) -> Stored:
+    """Read what `save` wrote.
+
+    Raises:
+        RecordingError: There is no such file, it is damaged or no profile, or a later version wrote it.
+
+    """
+    return container.read(path, KIND, VERSION, tuple(_COLUMNS), _stored)
+
+
+def is_profile(path: Path) -> bool:
+    """Whether a file is a profile of ours; False where it cannot be read."""
+    return KIND.key in container.keys(path)
+
+
+def _description(stored: Stored) -> dict[str, Any]:
+    profile = stored.profile
+    return {
+        "version": VERSION,
+        "maker": stored.maker,
+        "unit": profile.unit,
+        "origin": profile.origin,
+        "duration_ns": int(profile.duration_ns),
+        "started": profile.started,
+        "machine": dict(profile.machine),
+        "lost": [[int(lost.count), lost.why, lost.kind] for lost in profile.lost],
+        "notes": list(profile.notes),
+        "banners": list(profile.banners),
+        "names": [frame.name for frame in profile.frames],
+        "kinds": [int(frame.kind) for frame in profile.frames],
+        "modules": [frame.module for frame in profile.frames],
+        "lines": [int(frame.line) for frame in profile.frames],
+        "nodes": len(profile.parents),
+        "parents": pack_numbers(profile.parents),
+        "node_frames": pack_numbers(profile.node_frames),
+        "iaprof": None if stored.iaprof is None else iaprof_stored.to_dict(stored.iaprof),
+    }
+
+
+def _stored(table: pa.Table, description: dict[str, Any]) -> Stored:
+    profile, maker, iaprof = _profile(table, description), description["maker"], description["iaprof"]
+    if maker not in _MAKERS:
+        raise ValueError(f"what made it, {maker!r:.60}, is not known")
+    stored = Stored(profile, maker, None if iaprof is None else iaprof_stored.from_dict(iaprof))
+    if maker == "iaprof" and (stored.iaprof is None or stored.iaprof.total != profile.total):
+        raise ValueError("its samples are not those that iaprof took")
+    return stored
+
+
+def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
+    for name, kind in _COLUMNS.items():
+        if name not in table.column_names or table.schema.field(name).type != kind:
+            raise ValueError(f"there is no column {name} of {kind}")
+    columns = ("names", "kinds", "modules", "lines")
+    frames = tuple(
+        Frame(_text(name), Kind(kind), _text(module), int(line))
+        for name, kind, module, line in zip(*(description[column] for column in columns), strict=True)
+    )
+    if description["unit"] not in _UNITS:
+        raise ValueError(f"the unit {description['unit']!r} is not known")
+    nodes = int(description["nodes"])
+    profile = Profile(
+        frames=frames,
+        parents=unpack_numbers(description["parents"], np.int32, nodes),
+        node_frames=unpack_numbers(description["node_frames"], np.int32, nodes),
+        samples=_samples(table),
+        unit=description["unit"],
+        origin=_text(description["origin"]),
+        duration_ns=int(description["duration_ns"]),
+        started=_text(description["started"]),
+        machine={_text(name): _text(value) for name, value in description["machine"].items()},
+        lost=tuple(Lost(int(count), _text(why), *map(kind_of_loss, kind)) for count, why, *kind in description["lost"]),
+        notes=tuple(map(_text, description["notes"])),
+        banners=tuple(map(_text, description["banners"])),
+    )
+    _check(profile)
+    return profile
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r:.60} is no text")
+    return value
+
+
+def _check(profile: Profile) -> None:
+    """Raise ValueError where stacks contradict themselves: every loop over them relies on this."""
+    numbers = np.arange(len(profile.parents))
+    if not ((profile.parents >= -1) & (profile.parents < numbers)).all():
+        raise ValueError("a stack's parent comes after it")
+    for name, values, limit in (
+        ("frame", profile.node_frames, len(profile.frames)),
+        ("stack", profile.samples.stack, len(profile.parents)),
+    ):
+        if len(values) and not 0 <= int(values.min()) <= int(values.max()) < limit:
+            raise ValueError(f"a {name} is not there")
+    if len(profile.samples) and int(profile.samples.weight.min()) < 0:
+        raise ValueError("a weight is negative")
+
+
+def _table(profile: Profile) -> pa.Table:
+    samples = profile.samples
+    stacks, codes = np.unique(samples.stack, return_inverse=True)
+    texts = [text_of(frame).encode("utf-8", "backslashreplace").decode() for frame in profile.frames]
+    paths = [
+        ";".join(texts[frame] for frame in profile.node_frames[profile.nodes(node)].tolist())
+        for node in stacks.tolist()
+    ]
+    arrays = {
+        "stack": pa.array(samples.stack),
+        "weight": pa.array(samples.weight),
+        "time_ns": pa.array(samples.time_ns, mask=samples.time_ns == NO_TIME),
+        "tid": pa.array(samples.tid, mask=samples.tid == 0),
+        "state": pa.DictionaryArray.from_arrays(pa.array(samples.state.astype(np.int8)), pa.array(_STATES)),
+        "frames": pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(paths, pa.string())),
+    }
+    return pa.table(arrays)
+
+
+def _samples(table: pa.Table) -> Samples:
+    def numbers(name: str, missing: int | None = None) -> NDArray[Any]:
+        column = table.column(name)
+        if missing is None and column.null_count:
+            raise ValueError(f"the column {name} has rows without a value")
+        return np.ascontiguousarray((column if missing is None else column.fill_null(missing)).to_numpy())
+
+    states = pc.index_in(table.column("state").cast(pa.string()), value_set=pa.array(_STATES))
+    if states.null_count:
+        raise ValueError(f"a state is none of {', '.join(_STATES)}")
+    return Samples(
+        stack=numbers("stack"),
+        weight=numbers("weight"),
+        time_ns=numbers("time_ns", NO_TIME),
+        tid=numbers("tid", 0),
+        state=states.to_numpy().astype(np.uint8),
+    )

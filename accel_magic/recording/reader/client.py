@@ -1,0 +1,194 @@
+"""The notebook's side of the reader process: start it, hand it an attachment, take back what it read."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import itertools
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic import channel, own_python
+from accel_magic.errors import MachineError, too_many_files, typed_shortage
+from accel_magic.kernel.mapped import map_file
+from accel_magic.recording.recording import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the reader took: records by ring (raw, mapped), counter samples, and how it ended."""
+
+    rings: tuple[NDArray[np.uint8], ...]
+    recorded: tuple[int, ...]
+    samples: Samples
+    end_ns: int
+    limit_reached: bool
+
+
+class Reader:
+    """The reader process; one serves all traces of this process, several at a time. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._helper = channel.start_process(
+            own_python.command("accel_magic.recording.reader.process"),
+            str(os.getpid()),
+            what="reader",
+            environment={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        self._connection = self._helper.connection
+        self._connection.settimeout(_TIMEOUT_S)
+        self._numbers = itertools.count(1)
+        self._asking = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Process id, for leaving its own hits out."""
+        return self._helper.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can take a trace."""
+        return self._helper.alive
+
+    def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> Prepared:
+        """Hand over an attachment or a recording; returns when it is mapped."""
+        number = next(self._numbers)
+        answer, _ = self.ask({"do": "prepare", "trace": number, **message}, descriptors)
+        if "shortage" in answer:
+            raise too_many_files()
+        return Prepared(self, number)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send what has no answer. Raises MachineError when the process has ended."""
+        with self._typed():
+            channel.send(self._connection, message)
+
+    def end(self) -> None:
+        """End the process."""
+        self._helper.end()
+
+    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
+        """Send a message and give its answer. Raises MachineError when the process has ended."""
+        with self._typed():
+            try:
+                channel.send(self._connection, message, descriptors)
+                return channel.receive(self._connection)
+            except OSError:
+                raise
+            except BaseException:
+                self.end()  # the next answer would be taken for another's
+                raise
+
+    @contextlib.contextmanager
+    def _typed(self) -> Any:
+        with self._asking:
+            try:
+                yield
+            except OSError as error:
+                if error.errno == errno.EMFILE:  # of this process, while it took an answer: the reader goes on
+                    raise too_many_files() from None
+                why, killed = self._helper.last_words(), self._helper.process.returncode == -signal.SIGKILL
+                self.end()
+                raise MachineError(
+                    "the reader process ended unexpectedly",
+                    why=f"{why}; the kernel may have been out of memory" if killed else why,
+                    fix="trace again with a lower --max-events, or with --mode count"
+                    if killed
+                    else "trace again; if it happens again, please report it with this message",
+                    code="reader.ended",
+                ) from None
+
+    def forget(self) -> None:
+        """In a forked child: drop the connection and leave the process to its owner."""
+        self._helper.forget()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One trace in the reader process: `go`, then `stop`; or `drop`."""
+
+    reader: Reader
+    number: int
+
+    def go(self, start_ns: int) -> None:
+        """Tell that the traced code starts now, CLOCK_MONOTONIC."""
+        self.reader.tell({"do": "go", "trace": self.number, "start_ns": start_ns})
+
+    def stop(self, start_ns: int, end_ns: int) -> Read:
+        """Take everything that was read. Times are CLOCK_MONOTONIC ns."""
+        answer, descriptors = self.reader.ask({"do": "stop", "trace": self.number, "end_ns": end_ns})
+        try:
+            with typed_shortage():
+                table, *rings = [map_file(fd) for fd in descriptors]
+        finally:
+            for fd in descriptors:
+                os.close(fd)
+        count, points = answer["samples"], answer["points"]
+        times = table[: count * 8].view(np.int64) - start_ns
+        hits = table[count * 8 :].view(np.uint64).reshape(count, points).copy()
+        return Read(
+            rings=tuple(rings),
+            recorded=tuple(answer["recorded"]),
+            samples=_with_start(times, hits),
+            end_ns=answer["end_ns"],
+            limit_reached=answer["limit_reached"],
+        )
+
+    def drop(self) -> None:
+        """Let go of a trace that will not be stopped: its maps would live on in the reader. Again is harmless."""
+        if self.reader.alive:
+            with contextlib.suppress(MachineError):  # it has ended just now, and the maps with it
+                self.reader.tell({"do": "drop", "trace": self.number})
+
+
+def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:
+    """Put a row of zeros at time 0 where the first sample came later, and drop samples out of order."""
+    keep = times > 0
+    times, hits = times[keep], hits[keep]
+    zeros = np.zeros((1, hits.shape[1]), np.uint64)
+    return Samples(np.concatenate([[0], times]).astype(np.int64), np.concatenate([zeros, hits]))
+
+
+_lock = threading.Lock()
+_reader: Reader | None = None
+
+
+def shared() -> Reader:
+    """The process's reader, started on first use."""
+    global _reader  # noqa: PLW0603 - one for the life of the process
+    with _lock:
+        if _reader is None or not _reader.alive:
+            _reader = Reader()
+        return _reader
+
+
+def end() -> None:
+    """End the shared reader; the next trace starts another."""
+    global _reader  # noqa: PLW0603
+    if _reader is not None:
+        _reader.end()
+        _reader = None
+
+
+def _forget_in_child() -> None:
+    global _reader  # noqa: PLW0603
+    if _reader is not None:
+        _reader.forget()
+        _reader = None
+
+
+atexit.register(end)
+os.register_at_fork(after_in_child=_forget_in_child)

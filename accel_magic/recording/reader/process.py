@@ -1,0 +1,226 @@
+"""The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
+
+Run with FD PARENT by `own_python.command`. It needs no privilege and no BCC: all it has are the descriptors it is sent.
+A trace is `prepare` (with descriptors), `go`, `stop`, and has a number that tells several apart; see
+`accel_magic.recording.reader.client`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic import channel
+from accel_magic.recording.reader.sources import KernelSource, ProgramSource, ReplaySource, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SAMPLE_NS = 50_000_000
+_LIVE_NS = 200_000_000
+_MOST_SAMPLES = 2000
+_DRAIN_DEADLINE_S = 2.0
+
+
+@dataclass
+class _Samples:
+    """Counters over time; when there are many, every other one goes and the interval doubles."""
+
+    interval_ns: int = _SAMPLE_NS
+    times: list[int] = field(default_factory=list)
+    hits: list[np.ndarray[Any, np.dtype[np.uint64]]] = field(default_factory=list)
+
+    def due(self, now: int) -> bool:
+        return not self.times or now - self.times[-1] >= self.interval_ns
+
+    def add(self, now: int, hits: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
+        if len(self.times) >= _MOST_SAMPLES:
+            self.times, self.hits = self.times[::2], self.hits[::2]
+            self.interval_ns *= 2
+        self.times.append(now)
+        self.hits.append(hits)
+
+
+_SOURCES: dict[str, Callable[[dict[str, Any], list[int]], Source]] = {
+    "kernel": KernelSource,
+    "replay": ReplaySource,
+    "program": ProgramSource,
+}
+
+
+class Trace:
+    """One trace, from `prepare` to `stop`."""
+
+    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        self.live: socket.socket | None = None
+        if message["live"]:
+            self.live = socket.socket(fileno=descriptors.pop())
+            self.live.setblocking(False)
+        self.max_events: int | None = message["max_events"]
+        self.duration_ns: int | None = message["duration_ns"]
+        self.files: list[int] = []
+        try:
+            self.source = _SOURCES[message["source"]](message, descriptors)
+            for ring in range(-1, self.source.ring_count):
+                self.files.append(os.memfd_create(f"records-{ring}"))
+        except OSError:
+            for descriptor in (*descriptors, *self.files):
+                os.close(descriptor)
+            raise
+        self.table = self.files.pop(0)
+        self.recorded = [0] * len(self.files)
+        self.samples = _Samples()
+        self.start_ns = 0
+        self.end_ns = 0
+        self.limit_reached = False
+        self.next_live = 0
+
+    def go(self, start_ns: int) -> None:
+        """The traced code is about to start."""
+        self.start_ns = start_ns
+        self.source.go(start_ns)
+
+    def poll(self) -> float:
+        """Do what is due; returns the seconds until it should be called again."""
+        wait = self.source.pause_s()
+        self.drain()
+        if not self.start_ns:
+            return wait
+        now = time.monotonic_ns()
+        if self.duration_ns is not None and not self.end_ns and now >= self.start_ns + self.duration_ns:
+            self.source.disable()
+            self.end_ns = now
+        if not self.end_ns and self.samples.due(now):
+            self.samples.add(now, self.source.hits())
+        if self.live is not None and now >= self.next_live:
+            self.next_live = now + _LIVE_NS
+            self.send_live(now)
+        if self.duration_ns is not None and not self.end_ns:
+            wait = min(wait, max((self.start_ns + self.duration_ns - now) / 1e9, 0.0))
+        return wait
+
+    def drain(self) -> int:
+        """Move what the rings hold to the files."""
+        moved = 0
+        for ring, file in enumerate(self.files):
+            count = self.source.drain(ring, file)
+            self.recorded[ring] += count
+            moved += count
+        enough = self.max_events is not None and sum(self.recorded) >= self.max_events
+        if not self.limit_reached and (enough or self.source.full):
+            self.source.stop_recording()
+            self.limit_reached = True
+        return moved
+
+    def send_live(self, now: int) -> None:
+        """Send a sample to the display; one that finds no room is left out, the next one carries the totals."""
+        assert self.live is not None  # noqa: S101 - the caller asked
+        message = {
+            "time_ns": now - self.start_ns,
+            "sent_ns": now,
+            "hits": self.source.hits().tolist(),
+            "recorded": sum(self.recorded),
+            "lost": self.source.lost(),
+            "totals": self.source.totals().tolist(),
+            "latency": self.source.quantiles((0.5, 0.99)),
+        }
+        try:
+            channel.send_packet(self.live, message)
+        except OSError:
+            return
+
+    def stop(self, end_ns: int, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], list[int]]:
+        """Take the rest and hand everything over; `meanwhile` is called now and then, as other traces go on."""
+        deadline = time.monotonic() + _DRAIN_DEADLINE_S
+        self.source.finish()
+        while self.source.waiting() and time.monotonic() < deadline:
+            if not self.drain():
+                time.sleep(0.0005)
+            meanwhile()
+        self.drain()
+        hits = self.source.hits()
+        self.samples.add(self.end_ns or end_ns, hits)
+        with open(self.table, "wb", closefd=False) as file:
+            file.write(np.array(self.samples.times, np.int64).tobytes())
+            file.write(np.array(self.samples.hits, np.uint64).tobytes())
+        answer = {
+            "recorded": self.recorded,
+            "samples": len(self.samples.times),
+            "points": len(hits),
+            "end_ns": self.end_ns,
+            "limit_reached": self.limit_reached,
+        }
+        return answer, [self.table, *self.files]
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self.live is not None:
+            self.live.close()
+        for file in (self.table, *self.files):
+            os.close(file)
+        self.source.close()
+
+
+def serve(connection: socket.socket, parent: int) -> None:
+    """Answer until the notebook's process is gone."""
+    traces: dict[int, Trace] = {}
+    due = time.monotonic()
+
+    def poll() -> float:
+        return time.monotonic() + min((trace.poll() for trace in traces.values()), default=1.0)
+
+    while os.getppid() == parent:
+        if not channel.readable(connection, max(due - time.monotonic(), 0.0)):
+            due = poll()
+            continue
+        try:
+            message, descriptors = channel.receive(connection)
+            _serve_one(traces, message, descriptors, connection, poll)
+        except ConnectionError:
+            return
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            channel.send(connection, {"shortage": True})  # of a `prepare`: nothing else opens anything
+        due = time.monotonic()
+
+
+def _serve_one(
+    traces: dict[int, Trace],
+    message: dict[str, Any],
+    descriptors: list[int],
+    connection: socket.socket,
+    meanwhile: Callable[[], object],
+) -> None:
+    """Do what a message says. Raises OSError, EMFILE where this process may not open what a trace needs."""
+    number = message["trace"]
+    if message["do"] == "prepare":
+        traces[number] = Trace(message, descriptors)
+        channel.send(connection, {"ready": True})
+    elif message["do"] == "go" and number in traces:
+        traces[number].go(message["start_ns"])
+    elif message["do"] == "stop" and number in traces:
+        _hand_over(traces.pop(number), connection, message["end_ns"], meanwhile)
+    elif message["do"] == "drop" and number in traces:
+        traces.pop(number).close()
+
+
+def _hand_over(trace: Trace, connection: socket.socket, end_ns: int, meanwhile: Callable[[], object]) -> None:
+    """Stop a trace and send what it read; its maps are gone when this returns."""
+    try:
+        channel.send(connection, *trace.stop(end_ns, meanwhile))
+    finally:
+        trace.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -1,0 +1,243 @@
+"""Recordings as files: one Parquet file, its rows the events, everything else in its metadata.
+
+Any Parquet reader gets a useful table of it: besides the columns of `Events` it has `probe` and `function` as text.
+Nothing read from a file is executed or unpickled; what contradicts itself is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from accel_magic.errors import RecordingError
+from accel_magic.recording import bounds, container, pages
+from accel_magic.recording.layout import NewerVersionError, StoredColumn, decode, encode
+from accel_magic.recording.recording import Column, Events
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.recording import Recording
+
+KIND = container.Kind(
+    b"accel_magic", "recording", "give a file written by %%ktrace --save or TraceResult.to_parquet()", "record"
+)
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
+    "bool",
+    "float32",
+    "float64",
+}
+_ALWAYS = ("time_ns", "point", "pid", "tid", "cpu", "comm")
+_LABELS = ("probe", "function")
+_GROWING = ("time_ns", "duration_ns")  # columns that compress as differences; the others as dictionaries
+
+
+def save(recording: Recording, path: str | Path) -> Path:
+    """Write `recording` to one Parquet file and return its absolute path.
+
+    The file appears whole or not at all; one that is there already is replaced. Strings that are no valid Unicode (file
+    names can be) are kept as they are for `load` and shown escaped to other readers.
+
+    Raises:
+        RecordingError: The place cannot be written to, the events cannot be read, or the recording contradicts itself.
+
+    """
+    events = recording.events
+    columns = _describe(events)
+    try:
+        _check_columns(columns)
+        text = encode(recording, columns, len(events))
+        table = _table(events, columns, recording.plan)
+    except (ValueError, pa.ArrowException) as error:
+        raise RecordingError(
+            f"cannot save this recording to {path}",
+            why=str(error),
+            fix="report it to accel_magic with the cell that was traced",
+        ) from error
+    growing = [column.stored for column in columns if column.name in _GROWING and column.dtype in ("int64", "uint64")]
+    return container.write(
+        table,
+        path,
+        KIND,
+        text,
+        use_dictionary=[name for name in table.column_names if name not in growing],
+        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    )
+
+
+def load(path: str | Path) -> Recording:
+    """Read a recording that `save` wrote. Its events are read when they are first asked for.
+
+    The file is held open until then, so removing or replacing it meanwhile changes nothing.
+
+    Raises:
+        RecordingError: There is no such file, it is damaged or no recording, needs more memory than allowed, or a later
+            version wrote it. `events` may raise it too, if the damage is in the events.
+
+    """
+    place = Path(path)
+    file = container.opened(place, KIND)
+    text = container.description(file, place, KIND)
+    try:
+        with bounds.bounded():
+            recording, columns = decode(text)
+            container.check(file, KIND)
+            _check_columns(columns)
+            _check_table(file.file, columns, recording.event_count)
+            pages.declare(file.file, [column.stored for column in columns])
+    except NewerVersionError as error:
+        raise container.newer(place, str(error)) from error
+    except bounds.TooLargeError as error:
+        raise container.too_large(place, error) from error
+    except ValueError as error:
+        raise container.damaged(place, KIND, error) from error
+    return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
+
+
+class _StoredEvents:
+    """The events of an open file, read once on the first call; the file is closed then."""
+
+    def __init__(self, file: container.Opened, path: Path, columns: tuple[StoredColumn, ...], points: int) -> None:
+        self._file = file
+        self._path = path
+        self._columns = columns
+        self._points = points
+        self._events: Events | None = None
+
+    def __call__(self) -> Events:
+        if self._events is None:
+            try:
+                with bounds.bounded():
+                    self._events = self._read()
+            except bounds.TooLargeError as error:
+                raise container.too_large(self._path, error) from error
+            except (ValueError, OSError, OverflowError, MemoryError, pa.ArrowException) as error:
+                raise container.damaged(self._path, KIND, error) from error
+            self._file.close()
+        return self._events
+
+    def _read(self) -> Events:
+        table = pages.read(self._file.file, self._file.source, [column.stored for column in self._columns])
+        columns = {column.name: _column(table.column(column.stored), column) for column in self._columns}
+        points = columns["point"].values
+        if len(points) and int(np.max(points)) >= self._points:
+            raise ValueError(f"an event belongs to probe point {np.max(points)} of {self._points}")
+        return Events(columns)
+
+
+def _describe(events: Events) -> tuple[StoredColumn, ...]:
+    taken = {*_LABELS, *events.columns}
+    described = []
+    for name, column in events.columns.items():
+        stored = name
+        # Tracepoints have fields called `function` (workqueue, timer): the label keeps the name, the field moves.
+        while stored in _LABELS or (stored != name and stored in taken):
+            stored += "_"
+        taken.add(stored)
+        described.append(
+            StoredColumn(name, stored, str(column.values.dtype), column.valid is not None, column.categories)
+        )
+    return tuple(described)
+
+
+def _check_columns(columns: tuple[StoredColumn, ...]) -> None:
+    """Raise ValueError unless these are the columns of `Events`, in types that are known."""
+    by_name = {column.name: column for column in columns}
+    if len({column.stored for column in columns} | set(_LABELS)) != len(columns) + len(_LABELS) or len(by_name) != len(
+        columns
+    ):
+        raise ValueError("two event columns have the same name")
+    for column in columns:
+        if column.dtype not in _DTYPES:
+            raise ValueError(f"event column {column.name} has the type {column.dtype}")
+        if column.categories is not None and not column.dtype.startswith(("int", "uint")):
+            raise ValueError(f"event column {column.name} has categories and the type {column.dtype}")
+    for name in _ALWAYS:
+        if name not in by_name or "int" not in by_name[name].dtype:
+            raise ValueError(f"there is no event column {name} of whole numbers")
+        if (by_name[name].categories is not None) != (name == "comm"):
+            raise ValueError(f"event column {name} is of another kind than it should be")
+
+
+def _table(events: Events, columns: tuple[StoredColumn, ...], plan: Plan) -> pa.Table:
+    points = events.columns["point"].values
+    if len(points) and not 0 <= int(np.min(points)) <= int(np.max(points)) < len(plan.points):
+        raise ValueError(f"an event belongs to probe point {np.max(points)} of {len(plan.points)}")
+    arrays: dict[str, pa.Array] = {}
+    for column in columns:
+        arrays[column.stored] = _array(events.columns[column.name])
+        if column.name == "time_ns":
+            arrays["probe"] = _labels([point.probe for point in plan.points], points)
+            arrays["function"] = _labels([point.function for point in plan.points], points)
+    return pa.table(arrays)
+
+
+def _array(column: Column) -> pa.Array:
+    values = np.ascontiguousarray(column.values)
+    missing = None if column.valid is None else ~column.valid
+    if column.categories is None:
+        return pa.array(values, mask=missing)
+    codes = values.astype(np.int32)
+    return _dictionary(codes, (codes < 0) if missing is None else missing | (codes < 0), column.categories)
+
+
+def _labels(labels: list[str], points: NDArray[Any]) -> pa.Array:
+    unique = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    codes = np.array([unique[label] for label in labels], np.int32)
+    return _dictionary(codes[points.astype(np.int64)], None, tuple(unique))
+
+
+def _dictionary(codes: NDArray[np.int32], missing: NDArray[np.bool_] | None, texts: tuple[str, ...]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), _texts(texts))
+
+
+def _texts(texts: tuple[str, ...]) -> pa.Array:
+    """Arrow strings; what UTF-8 has no bytes for (lone surrogates) is escaped."""
+    return pa.array([text.encode("utf-8", "backslashreplace") for text in texts], pa.binary()).cast(pa.string())
+
+
+def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
+    """Undo `_array`. Rows without a value hold 0, or -1 where there are categories."""
+    valid = chunked.is_valid().to_numpy() if stored.nullable else None
+    if stored.categories is None:
+        if chunked.null_count and not stored.nullable:
+            raise ValueError(f"event column {stored.name} has rows without a value")
+        filled = chunked.fill_null(False if stored.dtype == "bool" else 0) if chunked.null_count else chunked
+        return Column(filled.to_numpy().astype(stored.dtype, copy=False), valid)
+    known = _texts(stored.categories)
+    # A reader may give each chunk a dictionary of its own, in an order of its own.
+    chunks = [_codes(chunk, known, stored.name) for chunk in chunked.chunks]
+    codes = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
+    if len(codes) and np.min(codes) < 0 and stored.dtype.startswith("uint"):
+        if valid is None:
+            raise ValueError(f"event column {stored.name} has rows without a value")
+        codes[codes < 0] = 0
+    return Column(codes.astype(stored.dtype), valid, stored.categories)
+
+
+def _codes(chunk: pa.DictionaryArray, known: pa.Array, name: str) -> NDArray[np.int32]:
+    positions = pc.index_in(chunk.dictionary, value_set=known)
+    codes = positions.take(chunk.indices)
+    if codes.null_count != chunk.null_count:
+        raise ValueError(f"event column {name} has a value outside its categories")
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int32)
+
+
+def _check_table(file: pq.ParquetFile, columns: tuple[StoredColumn, ...], event_count: int) -> None:
+    """Raise ValueError unless the file's own schema says what its description says."""
+    if file.metadata.num_rows != event_count:
+        raise ValueError(f"it holds {file.metadata.num_rows} events and tells of {event_count}")
+    schema = file.schema_arrow
+    for column in columns:
+        expected = pa.from_numpy_dtype(column.dtype) if column.categories is None else _TEXT
+        found = schema.get_all_field_indices(column.stored)
+        if len(found) != 1 or schema.field(found[0]).type != expected:
+            raise ValueError(f"event column {column.name} is not there as {expected}")

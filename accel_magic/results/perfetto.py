@@ -1,0 +1,211 @@
+"""A trace as Chrome trace-event JSON, the format that ui.perfetto.dev and chrome://tracing open.
+
+The text is put together column by column in Arrow, a piece of the events at a time: millions of them take seconds, and
+little memory.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accel_magic.analysis.rates import check_timed
+from accel_magic.analysis.waits import wait_column
+from accel_magic.formats.trace_event import microseconds, plain, texts, to_bytes
+from accel_magic.kernel.stacks.table import COLUMNS
+from accel_magic.recording.files import destination, replacing
+from accel_magic.recording.profile import label
+from accel_magic.recording.recording import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.analysis.npu import Npu
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.recording import Events, Recording
+
+_PIECE = 1 << 16
+_COUNTERS_PID = 1 << 22  # Linux gives no process a number this high
+NPU_FUNCTIONS = ("ivpu_", "ze")
+_NOT_ARGUMENTS = frozenset({"time_ns", "point", "pid", "tid", "comm", "duration_ns"})
+
+
+def has_layers(recording: Recording) -> bool:
+    """Whether the NPU's driver was traced, with times: its layers then get tracks."""
+    return recording.timed and any(point.function.startswith(NPU_FUNCTIONS) for point in recording.plan.points)
+
+
+def export(
+    recording: Recording, path: str | Path, stacks: CombinedStacks | None = None, npu: Npu | None = None
+) -> Path:
+    """Write the events and hit rates of a recording as trace-event JSON and return the file's absolute path.
+
+    Hits with a duration become slices ('X'), others instants ('i'), each on its thread's track, with the CPU and the
+    captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
+    start of the trace, to the nanosecond. A stack is one more argument, its frames joined by `;`, outermost first. The
+    idle tasks of all CPUs share the thread number 0: they get a track per CPU. A trace of the NPU driver gets tracks of
+    its layers besides, with flows along its jobs (`perfetto_layers`).
+
+    Args:
+        recording: What was traced.
+        path: The file.
+        stacks: Of its events.
+        npu: Where `has_layers`: the recording, taken apart.
+
+    Raises:
+        RecordingError: The place cannot be written to, or the events cannot be read.
+        ResultError: The trace was imported and has no times.
+
+    """
+    check_timed(recording, "times to export")
+    target = destination(path)
+    events = recording.events
+    about = {**recording.machine, "started": recording.started}
+    if recording.replayed is not None:
+        about["replay"] = f"recorded on {recording.replayed.recorded_on}"
+    if recording.imported is not None:
+        about["imported"] = f"from {recording.imported.format}"
+    with replacing(target) as file:
+        file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
+        skip = 1  # every piece begins with a comma; JSON wants none before the first
+        for lines in chain(
+            _events(events, recording.plan, _stacks(stacks) | wait_column(recording)),
+            _described(_track_names(events)),
+            _described(_counters(recording)),
+            _layers(npu),
+        ):
+            file.write(lines[skip:])
+            skip = 0
+        file.write(b"\n]}\n")
+    return target
+
+
+def _layers(npu: Npu | None) -> Iterator[bytes]:
+    """What the NPU's layers add, where its driver was traced."""
+    if npu is not None:
+        from accel_magic.results.perfetto_npu import layers
+
+        yield from layers(npu.calls, npu.jobs)
+
+
+def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    for entry in entries:
+        yield b",\n" + json.dumps(entry, separators=(",", ":")).encode("ascii")
+
+
+def _stacks(stacks: CombinedStacks | None) -> dict[str, Column]:
+    """Column of the events' stacks as texts, where they have any."""
+    if stacks is None:
+        return {}
+    return {"stack": Column(stacks.of_events, None, tuple(";".join(map(label, frames)) for frames in stacks.frames))}
+
+
+def _events(events: Events, plan: Plan, more: dict[str, Column]) -> Iterator[bytes]:
+    """Text of the events, a piece of them at a time, with `more` columns than the recording has."""
+    columns = {name: column for name, column in events.columns.items() if name not in COLUMNS} | more
+    heads = texts(
+        [f',\n{{"name":{json.dumps(point.function)},"cat":{json.dumps(point.probe)},"ph":' for point in plan.points]
+    )
+    arguments = {f"{json.dumps(name)}:": column for name, column in columns.items() if name not in _NOT_ARGUMENTS}
+    categories = {
+        key: texts([json.dumps(text) for text in column.categories])
+        for key, column in arguments.items()
+        if column.categories is not None
+    }
+    tracks = _tracks(events)
+    for start in range(0, len(events), _PIECE):
+        piece = slice(start, start + _PIECE)
+        lines = pc.binary_join_element_wise(
+            heads.take(pa.array(columns["point"].values[piece])),
+            _phase(columns.get("duration_ns"), piece, len(tracks[piece])),
+            ',"ts":',
+            microseconds(columns["time_ns"].values[piece]),
+            ',"pid":',
+            plain(columns["pid"].values[piece]),
+            ',"tid":',
+            plain(tracks[piece]),
+            ',"args":{',
+            _arguments(arguments, categories, piece),
+            "}}",
+            "",
+        )
+        yield to_bytes(lines)
+
+
+def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
+    """`"X","dur":1.500` for hits with a duration, `"i","s":"t"` (an instant on its thread) for others."""
+    instant = pa.scalar('"i","s":"t"')
+    if durations is None:
+        return pa.array(['"i","s":"t"']).take(pa.array(np.zeros(rows, np.int8)))
+    slices = pc.binary_join_element_wise('"X","dur":', microseconds(durations.values[piece]), "")
+    return slices if durations.valid is None else pc.if_else(pa.array(durations.valid[piece]), slices, instant)
+
+
+def _arguments(columns: dict[str, Column], categories: dict[str, pa.Array], piece: slice) -> pa.Array:
+    """`"cpu":1,"size":64` of each row, values it does not have left out."""
+    parts = []
+    for key, column in columns.items():
+        values = column.values[piece]
+        known = np.ones(len(values), np.bool_) if column.valid is None else column.valid[piece]
+        if key in categories:
+            known = known & (values.astype(np.int64) >= 0)
+            text = categories[key].take(pa.array(values.astype(np.int64), mask=~known))
+        else:
+            if values.dtype.kind == "f":
+                known = known & np.isfinite(values)  # JSON has no word for the others
+            text = pc.if_else(pa.array(known), plain(values), pa.scalar(None, pa.string()))
+        parts.append(pc.binary_join_element_wise(key, text, ""))
+    return pc.binary_join_element_wise(*parts, ",", null_handling="skip")
+
+
+def _tracks(events: Events) -> NDArray[np.int64]:
+    tid = events.columns["tid"].values.astype(np.int64)
+    return np.where(tid == 0, events.columns["cpu"].values.astype(np.int64), tid)
+
+
+def _track_names(events: Events) -> Iterator[dict[str, Any]]:
+    """Name each thread as it was last called, each process as its main thread or the first one seen of it."""
+    comm = events.columns["comm"]
+    named = np.flatnonzero(comm.values.astype(np.int64) >= 0)[::-1]
+    pid = events.columns["pid"].values.astype(np.int64)
+    tid = events.columns["tid"].values.astype(np.int64)
+    key = pid << 32 | _tracks(events)
+    threads = named[np.unique(key[named], return_index=True)[1]]
+    processes: dict[int, str] = {}
+    for row in threads.tolist():
+        name = (comm.categories or ())[int(comm.values[row])]
+        process, track = int(key[row]) >> 32, int(key[row]) & 0xFFFFFFFF
+        if tid[row] == pid[row] or process not in processes:
+            processes[process] = "idle" if process == 0 else name
+        yield {"name": "thread_name", "ph": "M", "pid": process, "tid": track, "args": {"name": name}}
+    for process, name in processes.items():
+        yield {"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}}
+
+
+def _counters(recording: Recording) -> Iterator[dict[str, Any]]:
+    """Rates of each probe between two samples, and zero where the trace ends."""
+    samples = recording.samples
+    points: dict[str, list[int]] = {}
+    for point in recording.plan.points:
+        points.setdefault(point.probe, []).append(point.id)
+    spans = np.diff(samples.times_ns)
+    kept = np.flatnonzero(spans > 0)
+    if not len(kept):
+        return
+    name = {"name": "accel_magic: hits per second"}
+    yield {"name": "process_name", "ph": "M", "pid": _COUNTERS_PID, "args": name}
+    for probe, ids in points.items():
+        hits = np.diff(samples.hits[:, ids].sum(axis=1, dtype=np.uint64).astype(np.int64))
+        times = np.append(samples.times_ns[:-1][kept], samples.times_ns[-1]) / 1000
+        rates = np.append(hits[kept] * 1e9 / spans[kept], 0.0)
+        for time, rate in zip(times.tolist(), rates.tolist(), strict=True):
+            yield {"name": probe, "ph": "C", "ts": time, "pid": _COUNTERS_PID, "args": {"hits/s": rate}}

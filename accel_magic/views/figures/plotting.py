@@ -1,0 +1,139 @@
+"""What all Bokeh figures are made with.
+
+They stand on the notebook's own background, light or dark: transparent, with mid-grey text and colours that
+colour-blind readers tell apart (Okabe and Ito's, without the yellow that white paper swallows).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bokeh.models import FixedTicker, HoverTool
+from bokeh.models.annotations import Legend, LegendItem
+from bokeh.plotting import figure as bokeh_figure
+
+from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
+from accel_magic.views.format import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bokeh.models import Plot
+
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#8c6bb1")
+GREY = "#808080"
+WIDTH, HEIGHT, MAX_WIDTH = 380, 240, 640
+LABEL_WIDTH = 26
+LEGEND_WIDTHS = {2: 22, 3: 15}
+"""Characters of a legend's entry by the number of columns, so that all of them fit into the figure."""
+
+
+def displayed(plot: Any) -> Plot:
+    """Let a figure display itself in a notebook: Bokeh's own way needs output_notebook() and a network."""
+    plot._repr_mimebundle_ = partial(_mimebundle, plot)  # an underscored attribute is no Bokeh property
+    drawn: Plot = plot
+    return drawn
+
+
+def _mimebundle(plot: Any, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG001
+    html = {"text/html": scripts() + figure_html(plot)} if has_kernel() else {}
+    return {"text/plain": repr(plot), **html}
+
+
+def new_plot(title: str, **options: Any) -> Any:
+    """Make the empty figure that all kinds share."""
+    plot: Any = bokeh_figure(
+        title=title,
+        width=WIDTH,
+        height=HEIGHT,
+        max_width=MAX_WIDTH,
+        sizing_mode="stretch_width",
+        tools="",
+        toolbar_location=None,
+        background_fill_alpha=0,
+        border_fill_alpha=0,
+        outline_line_color=None,
+        min_border_right=12,
+        **options,
+    )
+    plot.toolbar.logo = None
+    plot.title.text_color = GREY
+    plot.title.text_font_size = "12px"
+    plot.axis.axis_line_color = GREY
+    plot.axis.axis_line_alpha = 0.5
+    plot.axis.major_tick_line_color = GREY
+    plot.axis.major_tick_in = 0
+    plot.axis.major_tick_out = 4
+    plot.axis.minor_tick_line_color = None
+    plot.axis.major_label_text_color = GREY
+    plot.axis.major_label_text_font_size = "10px"
+    plot.axis.axis_label_text_color = GREY
+    plot.axis.axis_label_text_font_size = "10px"
+    plot.axis.axis_label_text_font_style = "normal"
+    plot.grid.grid_line_color = GREY
+    plot.grid.grid_line_alpha = 0.2
+    return plot
+
+
+def hover(plot: Any, renderers: list[Any], tooltips: list[tuple[str, str]], **options: Any) -> None:
+    """Show these fields of what is under the pointer."""
+    plot.add_tools(HoverTool(renderers=renderers, tooltips=tooltips, **options))
+
+
+def label(axis: Any, ticks: Sequence[float], text: Any) -> None:
+    """Put fixed ticks with texts made here: no code for the browser to evaluate, which some front ends refuse."""
+    axis.ticker = FixedTicker(ticks=list(ticks), minor_ticks=[])
+    # BokehJS looks a label up by the number's JavaScript text, in which 5.0 is "5".
+    axis.major_label_overrides = {
+        int(tick) if tick == int(tick) else tick: text(tick) if tick else "0" for tick in ticks
+    }
+
+
+def legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
+    """Name the lines under the plot; a single one in its title."""
+    if len(drawn) == 1:
+        plot.title.text += f": {shortened(drawn[0][0], 2 * LABEL_WIDTH)}"
+        return
+    legend: Any = Legend(
+        orientation="horizontal",
+        ncols=3 if len(drawn) > 4 else 2,
+        location="left",
+        label_text_color=GREY,
+        label_text_font_size="9px",
+        background_fill_alpha=0,
+        border_line_color=None,
+        glyph_height=8,
+        glyph_width=12,
+        label_height=8,
+        label_standoff=4,
+        spacing=3,
+        margin=2,
+        click_policy="hide",
+    )
+    legend.padding = 2
+    width = LEGEND_WIDTHS[legend.ncols]
+    legend.items = [LegendItem(label=shortened(name, width), renderers=renderers) for name, renderers in drawn]
+    plot.add_layout(legend, "below")
+
+
+def linear_ticks(highest: float) -> list[float]:
+    """From 0 up to `highest` in at most six steps of 1, 2 or 5 times a power of ten."""
+    if highest <= 0:
+        return [0.0]
+    power = 10.0 ** math.floor(math.log10(highest / 5))
+    step = next(power * factor for factor in (1, 2, 5, 10) if highest / (power * factor) <= 5)
+    # Rounded to the step's last digit, for 3 * 0.1 is 0.30000000000000004.
+    digits = max(0, 1 - math.floor(math.log10(step)))
+    return [round(step * count, digits) for count in range(int(highest / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten between `low` and `high`, with their 2 and 5 fold where the stretch is short."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    span = math.log10(high / low)
+    factors = (
+        (1,) if span > 3 else (1, 3) if span > 1.5 else (1, 2, 5) if span > 0.6 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    )
+    return [tick for decade in decades for factor in factors if low <= (tick := float(factor * 10**decade)) <= high]

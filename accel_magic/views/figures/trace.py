@@ -1,0 +1,215 @@
+"""Bokeh figures of a trace: hits per function, latency histograms, rates over time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
+
+from accel_magic.analysis.rates import check_timed, point_labels, rates
+from accel_magic.errors import ResultError
+from accel_magic.kernel import buckets
+from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.views.figures.plotting import (
+    LABEL_WIDTH,
+    PALETTE,
+    displayed,
+    hover,
+    label,
+    legend,
+    linear_ticks,
+    log_ticks,
+    new_plot,
+)
+from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bokeh.models import Plot
+    from numpy.typing import NDArray
+
+    from accel_magic.recording.recording import Recording
+
+TOP_BARS, TOP_LINES = 20, len(PALETTE)
+RATE_STEPS = 100
+EVENTS_TO_BIN = 200_000
+"""Above so many events the rate figure reads the samples: decoding events must not hold up the end of a cell."""
+
+
+def hits(recording: Recording) -> Plot:
+    """Draw a bar per function, the 20 with most hits; about 380 x 240, as wide as its place allows.
+
+    Raises:
+        ResultError: No probe fired.
+
+    """
+    fired = [point for point in _by_hits(recording) if recording.hits[point]]
+    order = fired[:TOP_BARS]
+    if not order:
+        raise ResultError("no hits to draw", why="none of the probes fired", code="result.empty-figure")
+    labels = tuple(map(readable, point_labels(recording.plan)))
+    counts = [int(recording.hits[point]) for point in order]
+    names = [labels[point] for point in order]
+    rows = list(range(len(order)))
+    data: dict[str, Any] = {
+        "row": rows,
+        "hits": counts,
+        "color": [PALETTE[row % len(PALETTE)] for row in rows],
+        "name": names,
+        "exact": [exact_text(count) for count in counts],
+        "rate": [rate_text(count / max(recording.duration_ns / 1e9, 1e-9)) for count in counts],
+    }
+    plot = new_plot(
+        "Hits per function" + (f", top {TOP_BARS} of {exact_text(len(fired))}" if len(fired) > TOP_BARS else ""),
+        x_range=(0, max(counts) * 1.05),
+        y_range=(max(len(order), 4) - 0.4, -0.6),
+    )
+    bars = plot.add_glyph(
+        ColumnDataSource(data),
+        HBar(y="row", right="hits", height=0.72, fill_color="color", fill_alpha=0.85, line_color=None),
+    )
+    tips = [("function", "@name"), ("hits", "@exact")]
+    hover(plot, [bars], [*tips, ("rate", "@rate")] if recording.timed else tips)
+    label(plot.xaxis, linear_ticks(max(counts)), count_text)
+    plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
+    plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
+    plot.yaxis.major_tick_line_color = None
+    plot.ygrid.visible = False
+    if len(order) > TOP_BARS // 2:
+        plot.yaxis.major_label_text_font_size = "8px"
+    return displayed(plot)
+
+
+def latency(recording: Recording) -> Plot:
+    """Draw a histogram per measured function, the 8 with most calls.
+
+    Raises:
+        ResultError: No measured call ended.
+
+    """
+    histograms = recording.histograms
+    points = recording.plan.latency_points
+    calls = histograms.counts.sum(axis=1)
+    order = [row for row in np.argsort(-calls.astype(np.int64), kind="stable") if calls[row]][:TOP_LINES]
+    if not order:
+        raise ResultError(
+            "no latencies to draw",
+            why="no measured call ended" if points else "no probe measures a latency",
+            fix="" if points else "trace with latency:SPEC",
+            code="result.empty-figure",
+        )
+    labels = tuple(map(readable, point_labels(recording.plan)))
+    colors = _colors(recording, [points[row].id for row in order])
+    plot = new_plot("Latency", x_axis_type="log")
+    drawn, lows, highs, tallest = [], [], [], 0.0
+    for row, color in zip(order, colors, strict=True):
+        edges, counts = _coarse(histograms.counts[row])
+        share = 100 * counts / calls[row]
+        name = labels[points[row].id]
+        source = ColumnDataSource(
+            {
+                "left": edges[:-1],
+                "right": edges[1:],
+                "share": share,
+                "name": [name] * len(share),
+                "calls": [exact_text(int(count)) for count in counts],
+                "from": [duration_text(edge) for edge in edges[:-1]],
+                "to": [duration_text(edge) for edge in edges[1:]],
+            }
+        )
+        area = plot.add_glyph(
+            source,
+            Quad(left="left", right="right", bottom=0, top="share", fill_color=color, fill_alpha=0.13, line_color=None),
+        )
+        steps: dict[str, Any] = {"x": np.repeat(edges, 2), "y": np.concatenate([[0], np.repeat(share, 2), [0]])}
+        outline = plot.add_glyph(ColumnDataSource(steps), Line(line_color=color, line_width=1.6))
+        drawn.append((name, [outline, area]))
+        lows.append(edges[0])
+        highs.append(edges[-1])
+        tallest = max(tallest, float(share.max()))
+    hover(
+        plot,
+        [area for _, (_, area) in drawn],
+        [("function", "@name"), ("duration", "@from to @to"), ("calls", "@calls (@share{0.0} %)")],
+    )
+    low, high = min(lows), max(highs)
+    plot.x_range.start, plot.x_range.end = low / 1.15, high * 1.15
+    plot.y_range.start, plot.y_range.end = 0, tallest * 1.08
+    label(plot.xaxis, log_ticks(low / 1.15, high * 1.15), duration_text)
+    label(plot.yaxis, linear_ticks(tallest), "{:g}".format)
+    plot.yaxis.axis_label = "% of calls"
+    legend(plot, [(name, renderers) for name, renderers in drawn])
+    return displayed(plot)
+
+
+def rate(recording: Recording) -> Plot:
+    """Draw hits/s over time, the 8 functions with most hits.
+
+    Raises:
+        ResultError: No probe fired, or the recording has no times.
+
+    """
+    order = [point for point in _by_hits(recording) if recording.hits[point]][:TOP_LINES]
+    if not order:
+        raise ResultError("no rates to draw", why="none of the probes fired", code="result.empty-figure")
+    check_timed(recording, "rates")
+    few = recording.event_count <= EVENTS_TO_BIN
+    step = max(math.ceil(recording.duration_ns / RATE_STEPS), 1)
+    frame = rates(recording, f"{step}ns", "auto" if few else "samples")
+    times = np.append(frame.index.to_numpy().astype(np.int64), recording.duration_ns) / 1e9
+    duration_s = recording.duration_ns / 1e9
+    middles = (times[:-1] + times[1:]) / 2
+    labels = tuple(map(readable, point_labels(recording.plan)))
+    tallest = float(frame.to_numpy()[:, order].max())
+    plot = new_plot("Rate", x_range=(0, max(duration_s, 1e-9)), y_range=(0, tallest * 1.08))
+    drawn = []
+    for point, color in zip(order, PALETTE, strict=False):
+        values = frame.iloc[:, point].to_numpy()
+        source: dict[str, Any] = {
+            "time": middles,
+            "rate": values,
+            "name": [labels[point]] * len(values),
+            "at": [duration_text(time * 1e9) for time in middles],
+            "text": [rate_text(value) for value in values],
+        }
+        line = plot.add_glyph(ColumnDataSource(source), Line(x="time", y="rate", line_color=color, line_width=1.6))
+        drawn.append((labels[point], [line]))
+    hover(
+        plot,
+        [line for _, (line,) in drawn],
+        [("function", "@name"), ("time", "@at"), ("rate", "@text")],
+        line_policy="nearest",
+    )
+    label(plot.xaxis, linear_ticks(duration_s), lambda seconds: duration_text(seconds * 1e9))
+    label(plot.yaxis, linear_ticks(tallest), rate_text)
+    legend(plot, drawn)
+    return displayed(plot)
+
+
+def _by_hits(recording: Recording) -> list[int]:
+    """Ids of all probe points, most hits first."""
+    return [int(point) for point in np.argsort(-recording.hits.astype(np.int64), kind="stable")]
+
+
+def _colors(recording: Recording, points: Sequence[int]) -> list[str]:
+    """One colour each: a point keeps the colour of its bar as long as no other line has it."""
+    rank = {point: row for row, point in enumerate(_by_hits(recording))}
+    chosen: list[str] = []
+    for point in points:
+        own = PALETTE[rank[point] % len(PALETTE)]
+        chosen.append(own if own not in chosen else next(color for color in PALETTE if color not in chosen))
+    return chosen
+
+
+def _coarse(counts: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges (n + 1,) in ns and counts (n,) of the filled stretch, in buckets of a quarter of a power of two."""
+    per = buckets.SUB // 4
+    totals = counts.reshape(-1, per).sum(axis=1).astype(np.float64)
+    filled = np.flatnonzero(totals)
+    first, last = int(filled[0]), int(filled[-1]) + 1
+    # 0 ns has no place on a log axis; no call takes so short.
+    edges = np.maximum(buckets.EDGES[::per][first : last + 1], 0.5)
+    return edges, totals[first:last]

@@ -1,0 +1,81 @@
+"""A result as one HTML file: all that a notebook shows of it, interactive, with no kernel, no server and no network."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from accel_magic._version import __version__
+from accel_magic.recording.files import destination, replacing
+from accel_magic.views.figures.bokehjs import bokehjs, in_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="accel_magic {version}">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ margin: 12px 16px; background: Canvas; color: CanvasText; font: 13px/1.45 system-ui, sans-serif }}
+header {{ margin-bottom: 8px; overflow-wrap: anywhere }}
+h1 {{ font-size: 16px; margin: 0 }}
+.accel-magic {{ max-width: none !important }}
+</style>
+{scripts}
+</head>
+<body>
+<header><h1>{title}</h1>{about}</header>
+{body}
+</body>
+</html>
+"""
+_MACHINE: Final = {"cpu": "{}", "cpus": "{} CPUs", "kernel": "Linux {}", "device": "accelerator: {}"}
+"""What the page says about the machine; not its name, because the page may go to anybody."""
+
+
+def save(
+    body: Callable[[], str], path: str | Path, title: str, machine: Mapping[str, str], *, started: str = ""
+) -> Path:
+    """Write what a notebook shows as one HTML file, and return its absolute path.
+
+    Args:
+        body: Makes the HTML; called while figures are drawn as for a page of their own.
+        path: The file.
+        title: Its heading.
+        machine: Where the result was recorded, as of `Recording.machine`.
+        started: When, ISO 8601; '' if not known.
+
+    Raises:
+        RecordingError: The place cannot be written to.
+
+    """
+    target = destination(path)
+    html = page(body, title, machine, started=started)
+    with replacing(target) as file:
+        file.write(html.encode("utf-8", "backslashreplace"))
+    return target
+
+
+def page(body: Callable[[], str], title: str, machine: Mapping[str, str], *, started: str = "") -> str:
+    """Put together what `save` writes."""
+    with in_page():
+        html = body()
+    about = [text.format(machine[key]) for key, text in _MACHINE.items() if _told(machine.get(key))]
+    about = [*([f"recorded {started}"] if started else []), *about, f"accel_magic {__version__}"]
+    return _PAGE.format(
+        version=__version__,
+        title=escape(title),
+        about=escape(", ".join(about)),
+        scripts=bokehjs(),
+        body=html,
+    )
+
+
+def _told(value: str | None) -> bool:
+    return value not in (None, "", "none")

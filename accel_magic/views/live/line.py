@@ -1,0 +1,79 @@
+"""The live line of a command in a terminal: one line, written again and again, gone when the trace ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final, TextIO
+
+from accel_magic import terminal
+from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+from accel_magic.views.live.trace import LiveHistory
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.live import LiveSample
+    from accel_magic.views.live.trace import LiveState
+
+_ERASE: Final = "\r\x1b[K"
+_NAME_WIDTH: Final = 28
+_WIDTH: Final = 80
+"""Of a terminal that does not say how wide it is."""
+
+
+class LiveLine:
+    """The line itself. Update it from one thread, and close it once nothing updates it any more.
+
+    Args:
+        plan: What is traced.
+        banners: What must be seen before anything else; written once, above the line.
+        output: The terminal.
+
+    """
+
+    def __init__(self, plan: Plan, banners: tuple[str, ...], output: TextIO) -> None:
+        self._history = LiveHistory(plan, banners)
+        self._output = output
+        self._write("".join(f"{terminal.one_line(banner)}\n" for banner in banners))
+
+    def update(self, *samples: LiveSample) -> None:
+        """Show the last of `samples`; earlier ones, late with it, only count for the rates."""
+        if not samples:
+            return
+        for sample in samples:
+            self._history.add(sample)
+        text = line(self._history.state(samples[-1]))
+        # The cursor goes back to the start: what the traced command prints next begins there.
+        self._write(f"{_ERASE}{text[: self._width()]}\r")
+
+    def close(self) -> None:
+        """Erase it."""
+        self._write(_ERASE)
+
+    def _width(self) -> int:
+        try:
+            return (os.get_terminal_size(self._output.fileno()).columns or _WIDTH) - 1
+        except OSError:
+            return _WIDTH - 1
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal may be gone, the trace goes on
+            self._output.write(text)
+            self._output.flush()
+
+
+def line(state: LiveState) -> str:
+    """Write time, hits per second, events, losses, and latencies, the NPU's numbers last."""
+    parts = [duration_text(state.elapsed_ns), f"{rate_text(state.rate)} hits"]
+    if len(state.probes) > 1:
+        busiest = max(state.probes, key=lambda probe: probe[1])
+        parts.append(f"{shortened(busiest[0], _NAME_WIDTH)} {rate_text(busiest[1])}")
+    if state.recorded is not None:
+        parts += [f"{count_text(state.recorded)} events", f"{exact_text(state.lost)} lost"]
+    parts += [
+        f"{shortened(readable(one.label), _NAME_WIDTH)} p50 {duration_text(one.p50_ns)} p99 {duration_text(one.p99_ns)}"
+        for one in state.latency
+    ]
+    parts += [f"{item.label} {item.text}" for item in state.npu]
+    return terminal.one_line("  ".join(parts))

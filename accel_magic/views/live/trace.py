@@ -1,0 +1,257 @@
+"""The live row of a running cell: one stock ipywidgets.HTML, redrawn whole, gone when the cell ends.
+
+Drawing takes the GIL from the workload, so a redraw is plain string work on a few dozen numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel_magic.kernel.symbols.demangle import learn, readable
+from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+from accel_magic.views.live.npu import Item, NpuHistory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.live import LiveLatency, LiveSample
+
+
+class Row:
+    """The widget and its view. Open it in the main thread; draw from one thread; close it in the main thread.
+
+    Args:
+        first: HTML that it shows until the first drawing.
+
+    """
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+        self._widget: Any = None
+        self._display: Any = None
+
+    def open(self) -> None:
+        """Display the widget below the cell being run."""
+        from IPython.display import display
+        from ipywidgets import HTML
+
+        self._widget = HTML(value=self._first)
+        self._display = display(self._widget, display_id=True)  # type: ignore[no-untyped-call]
+
+    def draw(self, html: str) -> None:
+        """Show this instead."""
+        widget = self._widget  # close() may come between the test and the use
+        if widget is not None:
+            widget.value = html
+
+    def close(self) -> None:
+        """Take the row away: the widget, its view, and what a saved notebook would keep of it. Twice does no harm."""
+        widget, shown = self._widget, self._display
+        self._widget = self._display = None
+        if widget is not None:
+            widget.close()
+        if shown is not None:
+            shown.update({"text/plain": ""}, raw=True)
+
+
+SPARKLINE = 60
+TOP_PROBES, TOP_LATENCIES = 6, 4
+RATE_WINDOW_NS = 500_000_000
+LATE_S = 1.0
+SHORTEST_STEP_NS = 20_000_000
+"""A rate over less, such as that of the sample sent at the very start, is mostly chance and spoils the scale."""
+STALLED = "stalled: the workload holds the GIL"
+
+# The kernel can send nothing while the workload holds the GIL. So the browser tells it: each redraw replaces the
+# element and starts its animation anew; 1.5 s without a redraw and the mark shows.
+STYLE = """<style>
+.am-live{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,inherit);
+display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric:tabular-nums;padding:2px 0}
+.am-live b{font-weight:600}.am-live i{font-style:normal;opacity:.65}
+.am-live .am-num{display:inline-block;min-width:5.2em;text-align:right}
+.am-live .am-alarm{color:var(--jp-error-color1,#d32f2f);font-weight:600}
+.am-live .am-banner{background:#e69f00;color:#000;font-weight:600;padding:0 8px;border-radius:3px;flex-basis:100%}
+.am-live .am-npu{flex-basis:100%;display:flex;flex-wrap:wrap;gap:2px 16px}
+.am-live .am-late{color:#b36b00;font-weight:600}
+.am-live .am-stalled{color:#b36b00;font-weight:600;visibility:hidden;animation:am-stall 0s 1.5s forwards}
+@keyframes am-stall{to{visibility:visible}}
+</style>"""
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """What one drawing of the row shows.
+
+    Attributes:
+        elapsed_ns: Time since the start of the trace.
+        rate: Hits/s over the last half second.
+        rates: Up to the last 60 rates, hits/s, oldest first; one between each two samples.
+        probes: (probe, hits/s) of the busiest probes.
+        more_probes: How many probes are not among them.
+        recorded: Events recorded, None when only counts are kept.
+        lost: Events lost.
+        latency: The measured functions to show.
+        late_s: How late the sample came to be shown, seconds; 0 when in time.
+        banners: What it carries above everything else.
+        npu: The numbers of the NPU's own line; empty where no NPU is traced.
+
+    """
+
+    elapsed_ns: int
+    rate: float
+    rates: tuple[float, ...]
+    probes: tuple[tuple[str, float], ...]
+    more_probes: int
+    recorded: int | None
+    lost: int
+    latency: tuple[LiveLatency, ...]
+    late_s: float = 0.0
+    banners: tuple[str, ...] = ()
+    npu: tuple[Item, ...] = ()
+
+
+class LiveHistory:
+    """The samples so far, as far back as the row looks."""
+
+    def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
+        self._records_events = plan.records_events
+        self._banners = banners
+        self._probes = tuple(dict.fromkeys(point.probe for point in plan.points))
+        row = {probe: number for number, probe in enumerate(self._probes)}
+        self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
+        self._npu = NpuHistory.of(plan)
+        learn(point.function for point in plan.latency_points)  # to read names while the trace runs would be traced
+        # (time_ns, hits per probe): the start counts as a sample, so that the first rate is known at the first one.
+        self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
+
+    def add(self, sample: LiveSample) -> None:
+        """Take in a sample; one that follows the last too closely (or comes late) changes nothing."""
+        if sample.time_ns - self._samples[-1][0] >= SHORTEST_STEP_NS:
+            hits = np.bincount(self._probe_of_point, sample.hits.astype(np.float64), minlength=len(self._probes))
+            self._samples.append((sample.time_ns, hits.astype(np.float64, copy=False)))
+            if self._npu is not None:
+                self._npu.add(sample)
+
+    def state(self, sample: LiveSample) -> LiveState:
+        """What to show now that `sample` is the newest."""
+        totals = [(time, float(hits.sum())) for time, hits in self._samples]
+        steps = pairwise(totals)
+        rates = tuple((after - before) / (end - start) * 1e9 for (start, before), (end, after) in steps)
+        per_probe = self._recent_rates()
+        busiest = np.argsort(-per_probe, kind="stable")[:TOP_PROBES]
+        return LiveState(
+            elapsed_ns=sample.time_ns,
+            rate=float(per_probe.sum()),
+            rates=rates,
+            probes=tuple((self._probes[row], float(per_probe[row])) for row in sorted(busiest)),
+            more_probes=len(self._probes) - len(busiest),
+            recorded=sample.recorded if self._records_events else None,
+            lost=sample.lost,
+            latency=_to_show(sample.latency),
+            late_s=sample.behind_s if sample.behind_s > LATE_S else 0.0,
+            banners=self._banners,
+            npu=() if self._npu is None else self._npu.items(sample),
+        )
+
+    def _recent_rates(self) -> NDArray[np.float64]:
+        """Hits/s per probe over the last half second, or as much of it as there is."""
+        now, hits = self._samples[-1]
+        older = [sample for sample in self._samples if sample[0] < now]
+        if not older:
+            return np.zeros(len(self._probes))
+        then, before = next((sample for sample in reversed(older) if now - sample[0] >= RATE_WINDOW_NS), older[0])
+        return (hits - before) / (now - then) * 1e9
+
+
+class LiveRow(Row):
+    """The row itself. Open it in the main thread; update it from one thread; close it in the main thread.
+
+    Args:
+        plan: What is traced.
+        banners: What the row carries above everything else, as `accel_magic.views.headline.banners` gives it.
+
+    """
+
+    def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
+        super().__init__(f'{STYLE}<div class="am-live">{banners_html(banners)}<i>tracing…</i></div>')
+        self._history = LiveHistory(plan, banners)
+
+    def update(self, *samples: LiveSample) -> None:
+        """Show the last of `samples`; earlier ones, late with it, fill the sparkline in. At most 5 calls a second."""
+        for sample in samples:
+            self._history.add(sample)
+        if samples:
+            self.draw(render(self._history.state(samples[-1])))
+
+
+def _to_show(latencies: tuple[LiveLatency, ...]) -> tuple[LiveLatency, ...]:
+    """The first few, of many measured functions those that were called."""
+    if len(latencies) > TOP_LATENCIES:
+        latencies = tuple(latency for latency in latencies if not math.isnan(latency.p50_ns))
+    return latencies[:TOP_LATENCIES]
+
+
+def render(state: LiveState) -> str:
+    """Draw the row: HTML with everything it needs, to be set as the widget's value."""
+    parts = [
+        banners_html(state.banners),
+        f"<span><b>{duration_text(state.elapsed_ns)}</b></span>",
+        f'<span><b class="am-num">{rate_text(state.rate)}</b> <i>hits</i> {sparkline(state.rates)}</span>',
+    ]
+    if len(state.probes) > 1:
+        parts += [
+            f"<span title={_quoted(probe)}><i>{escape(shortened(probe, 36))}</i> {rate_text(rate)}</span>"
+            for probe, rate in state.probes
+        ]
+        if state.more_probes:
+            parts.append(f"<span><i>and {state.more_probes} more</i></span>")
+    if state.recorded is not None:
+        alarm = ' class="am-alarm"' if state.lost else ""
+        parts.append(f"<span>{count_text(state.recorded)} <i>events</i></span>")
+        parts.append(f"<span{alarm}>{exact_text(state.lost)} lost</span>")
+    parts += [
+        f"<span title={_quoted(readable(latency.label))}><i>{escape(shortened(readable(latency.label), 28))}</i> "
+        f"<i>p50</i> {duration_text(latency.p50_ns)} <i>p99</i> {duration_text(latency.p99_ns)}</span>"
+        for latency in state.latency
+    ]
+    if state.late_s:
+        late = duration_text(state.late_s * 1e9)
+        parts.append(f'<span class="am-late">shown {late} late: the workload held the GIL</span>')
+    parts.append(f'<span class="am-stalled">{STALLED}</span>')
+    if state.npu:
+        items = "".join(
+            f"<span title={_quoted(item.hint)}><i>{escape(item.label)}</i> {escape(item.text)}</span>"
+            for item in state.npu
+        )
+        parts.append(f'<span class="am-npu"><b>NPU</b>{items}</span>')
+    return f'{STYLE}<div class="am-live">{"".join(parts)}</div>'
+
+
+def banners_html(banners: tuple[str, ...]) -> str:
+    """Draw what a row carries above everything else."""
+    return "".join(f'<span class="am-banner">{escape(banner)}</span>' for banner in banners)
+
+
+def sparkline(rates: tuple[float, ...]) -> str:
+    """Draw rates as a line of SVG, the newest at the right edge, from 0 up to the highest."""
+    width, height = 2 * SPARKLINE, 18
+    finite = [rate if math.isfinite(rate) and rate > 0 else 0.0 for rate in rates]
+    top = max(finite, default=0.0) or 1.0
+    left = width - 2 * (len(finite) - 1)
+    line = " ".join(f"{left + 2 * x},{height - 1 - rate / top * (height - 3):.1f}" for x, rate in enumerate(finite))
+    return (
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" style="vertical-align:middle">'
+        f'<polyline points="{line}" fill="none" stroke="#0072b2" stroke-width="1.5"/></svg>'
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text)}"'

@@ -1,0 +1,167 @@
+"""An NPU trace at a glance: what the driver did, as text and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from accel_magic import terminal
+from accel_magic.analysis.npu.jobs import UNKNOWN
+from accel_magic.banners import banners_of
+from accel_magic.views.findings import findings_html, findings_text
+from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
+from accel_magic.views.tables import Table
+from accel_magic.views.trace_html import STYLE, table_html
+from accel_magic.views.trace_text import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.analysis.npu import Npu
+    from accel_magic.recording.recording import Recording
+
+
+def summary(npu: Npu) -> str:
+    """Sentences about jobs, buffers, messages and polls, the families, the phases, then the findings."""
+    recording = npu.recording
+    lines = [
+        *banners_of(recording),
+        *sentences(npu),
+        "",
+        *aligned(families_table(npu.families)),
+        "",
+        *aligned(phases_table(npu.phase_totals)),
+    ]
+    return f"{terminal.page(lines)}\n\n{findings_text(_within(npu.findings))}"
+
+
+def html(npu: Npu) -> str:
+    """Lay out the same as one self-contained element."""
+    recording = npu.recording
+    shown = banners_of(recording)
+    tables = (families_table(npu.families), phases_table(npu.phase_totals))
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in shown),
+            *(f"<div>{escape(sentence)}</div>" for sentence in sentences(npu)),
+            f'<div class="am-tables">{"".join(map(table_html, tables))}</div>',
+            findings_html(_within(npu.findings)),
+            "</div>",
+        ]
+    )
+
+
+def _within(findings: Findings) -> Findings:
+    """The same findings without banners of their own: these stand above all of this already."""
+    return replace(findings, recording=None)
+
+
+def families_table(families: pd.DataFrame) -> Table:
+    """Hits, share and rate of each family that had hits."""
+    formats = {"hits": exact_text, "share": share_text, "rate": rate_text, "functions": exact_text}
+    return _table("family", families[families["hits"] > 0], formats)
+
+
+def phases_table(totals: pd.DataFrame) -> Table:
+    """Stretches, calls and time of each phase."""
+    return _table("phase", totals, {"stretches": exact_text, "calls": exact_text, "duration_ns": duration_text})
+
+
+def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., str]]) -> Table:
+    columns = [
+        [NOTHING if pd.isna(value) else text(value) for value in frame[name].tolist()] for name, text in formats.items()
+    ]
+    heads = (head, *("time" if name == "duration_ns" else name for name in formats))
+    return Table(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)
+
+
+DRIVER = "intel_vpu"
+EVENTS_AT_ONCE = 300_000
+"""Events that are analysed in well under a second."""
+MOST_TITLES = 3
+
+
+def brief(recording: Recording, take_apart: Callable[[], Npu]) -> list[str]:
+    """Lines for the result of a traced cell: the sentences, and whether diagnosis found anything.
+
+    Args:
+        recording: What was traced.
+        take_apart: Makes an `Npu` of it.
+
+    None where the trace is not about an NPU, or so large that this would hold up the end of the cell.
+    """
+    traced = any(point.target == DRIVER for point in recording.plan.points)
+    if not traced or not 0 < recording.event_count <= EVENTS_AT_ONCE:
+        return []
+    from accel_magic.views.findings import headline_text  # it draws with the views that this is part of
+
+    npu = take_apart()
+    found = f"diagnose(): {headline_text(npu.findings)}"
+    titles = [f"{finding.severity}: {finding.title}" for finding in npu.findings]
+    return [*sentences(npu), "; ".join([found, *titles[:MOST_TITLES]])]
+
+
+def sentences(npu: Npu) -> list[str]:
+    """Say in a line each what became of jobs, buffers, mappings and messages; what was not traced says nothing."""
+    return [line for line in (_jobs(npu), _buffers(npu), _mappings(npu), _messages(npu)) if line]
+
+
+def _jobs(npu: Npu) -> str:
+    jobs = npu.jobs
+    if not len(jobs):
+        return ""
+    text = _counted(len(jobs), "job")
+    parts = _ends(jobs["status"])
+    latency = jobs["latency_ns"].dropna()
+    if len(latency):
+        p50, p99 = np.quantile(latency, (0.5, 0.99))
+        parts.append(f"submission to done p50 {duration_text(p50)}, p99 {duration_text(p99)}")
+    return f"{text}: {', '.join(parts)}" if parts else text
+
+
+def _buffers(npu: Npu) -> str:
+    buffers = npu.buffers
+    if not len(buffers):
+        return ""
+    size = buffers["size_bytes"].dropna().sum()
+    text = _counted(len(buffers), "buffer") + (f" of {bytes_text(float(size))}" if size else "")
+    return f"{text}: {', '.join(_ends(buffers['state']))}"
+
+
+def _mappings(npu: Npu) -> str:
+    mappings = npu.mappings
+    if not len(mappings):
+        return ""
+    return f"{_counted(len(mappings), 'mapping')} of {_counted(int(mappings['pages'].sum()), 'page')}"
+
+
+def _messages(npu: Npu) -> str:
+    directions = npu.messages["direction"].value_counts()
+    parts = [f"{exact_text(count)} {direction}" for direction, count in directions.items() if count]
+    text = f"IPC messages: {', '.join(parts)}" if parts else ""
+    polls = npu.polls
+    if len(polls):
+        calls = exact_text(int(polls["calls"].sum()))
+        text = f"{text}; {calls} calls in poll loops".removeprefix("; ")
+    return text
+
+
+def _ends(states: pd.Series[str]) -> list[str]:
+    """How many ended how, the most first."""
+    counts = states.value_counts()
+    return [
+        f"{exact_text(count)} {'whose end is ' if state == UNKNOWN else ''}{state}"
+        for state, count in counts.items()
+        if count
+    ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

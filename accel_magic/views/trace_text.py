@@ -1,0 +1,93 @@
+"""A result as plain text: what a terminal and a plain script show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel_magic import terminal
+from accel_magic.banners import banners_of
+from accel_magic.views.format import duration_text, exact_text, shortened
+from accel_magic.views.headline import headline
+from accel_magic.views.npu.result import brief
+from accel_magic.views.tables import (
+    Table,
+    comparison_families_table,
+    comparison_table,
+    counts_table,
+    latency_table,
+    stacks_table,
+    waits_table,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from accel_magic.views.tables import TraceTables
+
+TOP = 20
+NAME_WIDTH = 44
+
+
+def summary(shown: TraceTables) -> str:
+    """Headline, the most frequent functions and the measured latencies, in aligned columns."""
+    lines = list(banners_of(shown.recording))
+    lines.append(", ".join(note.text for note in headline(shown.recording, shown.stacks_lost)))
+    lines += [f"note: {note}" for note in shown.recording.plan.notes]
+    lines += brief(shown.recording, shown.npu)
+    lines += ["", *aligned(counts_table(shown.counts, TOP))]
+    if len(shown.latency):
+        lines += ["", "latency", *aligned(latency_table(shown.latency, TOP))]
+    if len(shown.waits):
+        lines += ["", "waits", *aligned(waits_table(shown.waits, TOP))]
+    if shown.stacks is not None:
+        lines += ["", "stacks", *aligned(stacks_table(shown.stacks, TOP))]
+    return terminal.page(lines)
+
+
+def comparison_text(
+    table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
+) -> str:
+    """Both traces' lengths, then the tables of changes: by family where there are any, by function.
+
+    Args:
+        table: As `TraceComparison.table`.
+        families: As `TraceComparison.families`.
+        lengths_s: Of the trace and of its baseline.
+        banners: Of both.
+
+    """
+    lines = [*banners, comparison_line(table, lengths_s), ""]
+    if len(families):
+        lines += [*aligned(comparison_families_table(families, TOP)), ""]
+    return terminal.page([*lines, *aligned(comparison_table(table, TOP))])
+
+
+def comparison_line(table: pd.DataFrame, lengths_s: tuple[float, float]) -> str:
+    """What is compared, in one line."""
+    lengths = (duration_text(seconds * 1e9) for seconds in lengths_s)
+    sure = int(table["confident"].sum())
+    functions = f"{exact_text(sure)} of {exact_text(len(table))} functions changed for sure"
+    line = "{} beside a baseline of {}; ratios are this trace over the baseline".format(*lengths)
+    return f"{line}; {functions}"
+
+
+def aligned(table: Table) -> list[str]:
+    """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
+    shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
+    cells = [
+        shown[0],
+        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in shown[1:]),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column < table.names else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    if table.more:
+        lines.append(f"and {exact_text(table.more)} more")
+    if table.silent:
+        lines.append(f"and {exact_text(table.silent)} without a hit")
+    return lines

@@ -1,0 +1,68 @@
+"""What lies below the traced code is folded away: the notebook's frames and the tracer's."""
+
+import pytest
+
+import accel_magic
+from accel_magic.analysis.flame.merge import TRACER, folded
+from accel_magic.recording.profile import Frame, Kind
+from tests.support.paths import ROOT
+
+RECORDINGS = ROOT / "notebooks" / "recordings"
+SITE = "/usr/lib/python3/site-packages"
+NOTEBOOK = [f"{SITE}/ipykernel/kernelapp.py", "/usr/lib/python3.11/asyncio/base_events.py", f"{SITE}/IPython/core/x.py"]
+MAGIC = [f"{SITE}/accel_magic/magics/traced.py", f"{SITE}/accel_magic/magics/traced.py"]
+THREAD = ["/usr/lib/python3.11/threading.py"] * 3
+
+
+def stack(*modules):
+    return tuple(Frame(f"f{at}", Kind.PYTHON, module, at + 1) for at, module in enumerate(modules))
+
+
+@pytest.mark.parametrize(
+    ("below", "own"),
+    [
+        pytest.param([*NOTEBOOK, "cell [4]", *MAGIC], ["cell [4]", "/home/u/model.py"], id="the magic's cell"),
+        pytest.param(NOTEBOOK, ["/tmp/ipykernel_77/1234.py", "/home/u/model.py"], id="a with block in a cell"),
+        pytest.param(NOTEBOOK, ["<ipython-input-3-abc>", f"{SITE}/numpy/x.py"], id="a cell of the terminal"),
+        pytest.param(THREAD, ["cell [4]"], id="a thread of the cell's"),
+        pytest.param([], ["/home/u/script.py", f"{SITE}/IPython/lib/x.py"], id="a script"),
+        pytest.param([], [*THREAD, "/home/u/pool.py"], id="a thread of a library's"),
+        pytest.param([], [], id="no Python at all"),
+    ],
+)
+def test_the_first_frame_shown_is_the_cells_own(below, own):
+    frames = (*stack(*below, *own), Frame("gemm", Kind.NATIVE, "libblas.so"))
+
+    assert folded(frames) == frames[len(below) :]
+
+
+@pytest.mark.parametrize("modules", [NOTEBOOK, [*THREAD, f"{SITE}/ipykernel/iostream.py"], [f"{SITE}/zmq/x.py"]])
+def test_the_notebooks_own_threads_are_left_out(modules):
+    assert folded(stack(*modules)) is None
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [[*NOTEBOOK, "cell [4]", *MAGIC], [*THREAD, f"{SITE}/accel_magic/recording/live.py", f"{SITE}/IPython/x.py"]],
+)
+def test_what_the_tracer_itself_does_stands_under_its_name(modules):
+    assert folded(stack(*modules)) == (TRACER,)
+
+
+def test_beginning_and_ending_the_trace_is_the_tracers_own_doing_and_a_decorated_call_is_not():
+    around = (*stack("cell [4]"), Frame("FlameTrace.stop", Kind.PYTHON, f"{SITE}/accel_magic/api/flame.py", 9))
+    called = Frame("FlameTrace.__call__.<locals>.profiled", Kind.PYTHON, f"{SITE}/accel_magic/api/flame.py", 9)
+    decorated = (*stack("/home/u/script.py"), called, *stack("/home/u/model.py"))
+
+    assert folded((*around, *stack("/usr/lib/python3.11/threading.py"))) == (TRACER,)
+    assert folded(decorated) == decorated
+
+
+@pytest.mark.parametrize("file", sorted(RECORDINGS.glob("flame-*.parquet")), ids=lambda file: file.stem)
+def test_the_notebooks_recordings_hold_no_folder_and_show_no_frame_of_the_notebook_itself(file):
+    result = accel_magic.open(file)
+    frames = {frame for stack in result.stacks["frames"] for frame in stack}
+
+    assert any(frame.kind == Kind.PYTHON and frame.module.startswith("cell [") for frame in frames)
+    assert not [frame for frame in frames if frame.module.startswith("/")]
+    assert not {frame.name for frame in frames} & {"InteractiveShell.run_cell_magic", "TracedCells.trace_cell"}

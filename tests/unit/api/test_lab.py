@@ -1,0 +1,38 @@
+"""What the guest's side of a trace answers, which may be anything."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accel_magic import errors
+from accel_magic.api import lab as tracing
+from accel_magic.lab.vm.connection import Completed
+
+
+class Guest:
+    """A lab whose guest answers a trace with this text."""
+
+    logs = Path("logs")
+
+    def __init__(self, exchange, answer):
+        self.exchange, self.answer = exchange, answer
+
+    def run(self, command, **_):
+        Path(f"{command[-1]}.json").write_text(json.dumps(self.answer))
+        return Completed(tuple(command), 0, b"", b"")
+
+
+def test_an_error_in_the_guest_is_the_same_error_here(tmp_path):
+    told = {"error": "ProbeError", "what": "a", "why": "b", "fix": "c", "code": "probe.no-match"}
+
+    with pytest.raises(errors.ProbeError) as caught:
+        tracing.trace(Guest(tmp_path, told), "kprobe:f", command=["true"])
+
+    assert (str(caught.value), caught.value.code) == ("a\n  why: b\n  fix: c", "probe.no-match")
+
+
+@pytest.mark.parametrize("kind", ["annotations", "no such name", "__name__", 1, None])
+def test_what_is_none_of_our_errors_is_an_error_of_the_machine(tmp_path, kind):
+    with pytest.raises(errors.MachineError):
+        tracing.trace(Guest(tmp_path, {"error": kind, "what": 5}), "kprobe:f", command=["true"])

@@ -1,0 +1,260 @@
+"""Recordings played back: the same result, at a pace, labelled, and cut where they are stopped."""
+
+import gc
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel_magic
+from accel_magic.api import block
+from accel_magic.api.replay import Replay, replay
+from accel_magic.errors import RecordingError, TraceStateError
+from accel_magic.recording.reader import client as reader
+from accel_magic.recording.recording import Column
+from accel_magic.recording.store import save
+
+
+@pytest.fixture
+def saved(rich_recording, tmp_path):
+    """The file of a one-second recording of 40 reads, 8 timed calls and no ioctl."""
+    return save(rich_recording, tmp_path / "recorded.parquet")
+
+
+@pytest.fixture
+def steady(make_recording, tmp_path):
+    """A second with a call each 10 ms, that takes 5 ms and is sampled each 50 ms; the path of its file."""
+    events = [(i * 10_000_000, 0, 5_000_000) for i in range(100)]
+    times = list(range(0, 1_000_000_001, 50_000_000))
+    samples = (times, [[min(at // 10_000_000, 100)] for at in times])
+    return save(make_recording(["latency:uprobe:/lib/x:f"], events, samples=samples), tmp_path / "steady.parquet")
+
+
+def test_a_whole_playback_is_the_recording_again_and_labelled(saved, rich_recording):
+    result = replay(saved, speed=20)
+
+    assert result.hits == int(rich_recording.hits.sum())
+    assert result.lost == 2
+    assert result.recorded == len(result.events) == 48
+    assert result.recording.duration_ns == rich_recording.duration_ns
+    for name, column in rich_recording.events.columns.items():
+        np.testing.assert_array_equal(result.recording.events.columns[name].values, column.values)
+    np.testing.assert_array_equal(result.recording.histograms.counts, rich_recording.histograms.counts)
+    assert result.recording.replayed.path == str(saved)
+    assert "6.18.0-test" in result.recording.replayed.recorded_on
+    assert "2026-11-21" in result.recording.replayed.recorded_on
+    assert str(result).startswith("REPLAY: recorded on ")
+
+
+@pytest.mark.parametrize("speed", [4.0, 10.0])
+def test_it_takes_the_recordings_own_time_divided_by_the_speed(saved, speed):
+    replay(saved, speed=speed)  # starts the reader
+    start = time.monotonic()
+    replay(saved, speed=speed)
+
+    assert 1 / speed <= time.monotonic() - start < 1 / speed + 0.3
+
+
+def test_live_samples_show_the_counters_at_their_time(steady):
+    seen = []
+    player = Replay(steady)
+    player.prepare()
+    player.attach(seen.extend)
+    player.go()
+    result = player.wait()
+
+    assert len(seen) >= 4
+    for sample in seen:
+        at = sample.time_ns / 1e6  # in milliseconds
+        assert sample.hits[0] == pytest.approx(at // 50 * 5, abs=5)
+        # An event is there when its call has returned, 5 ms after it began.
+        assert sample.recorded == pytest.approx((at - 5) // 10 + 1, abs=3)
+        if sample.recorded:
+            assert sample.latency[0].p50_ns == pytest.approx(5_000_000, rel=0.032)
+    assert result.hits == 100
+
+
+def test_a_playback_stopped_halfway_holds_what_was_played(steady):
+    player = Replay(steady)
+    player.prepare()
+    player.attach()
+    player.go()
+    time.sleep(0.54)  # the last sample was at 0.5 s
+    result = player.stop("interrupted")
+
+    assert result.recording.outcome == "interrupted"
+    assert 0.54 <= result.duration_s < 0.75
+    played = len(result.events)
+    assert 50 <= played <= 75
+    assert result.events["time_ns"].tolist() == [i * 10_000_000 for i in range(played)]
+    assert result.hits >= played
+    assert result.latency["count"].tolist() == [played]
+    assert result.latency["max_ns"].tolist() == [5_000_000]
+    assert result.recording.samples.times_ns[-1] <= result.recording.duration_ns
+    assert result.recording.replayed is not None
+
+
+def test_an_interrupt_while_it_plays_keeps_what_was_played(steady, monkeypatch):
+    def interrupted(self):
+        time.sleep(0.2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Replay, "rest", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replay(steady)
+
+    assert block.last().recording.outcome == "interrupted"
+    assert 10 <= len(block.last().events) <= 40
+
+
+def test_two_playbacks_at_once_are_refused_and_the_first_goes_on(saved, steady):
+    player = Replay(steady, speed=4)
+    player.prepare()
+    player.attach()
+    player.go()
+    with pytest.raises(TraceStateError) as caught:
+        replay(saved)
+
+    assert caught.value.fix
+    assert player.wait().hits == 100
+    assert replay(saved, speed=50).recorded == 48
+
+
+def test_recordings_of_two_kinds_play_at_the_same_time(steady, rich_recording, tmp_path):
+    from accel_magic.recording.flame import FlameFacts
+
+    flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
+    players = [Replay(steady, speed=2), Replay(flame, speed=4)]
+    for player in players:
+        player.prepare()
+        player.attach()
+    for player in players:
+        player.go()
+    first, second = (player.wait() for player in players)
+
+    assert (first.hits, len(first.events)) == (100, 100)
+    assert (second.recording.event_count, len(second.events)) == (48, 48)
+    assert [type(result).__name__ for result in (first, second)] == ["TraceResult", "FlameResult"]
+
+
+def test_a_playback_that_is_given_up_leaves_nothing_in_the_reader(steady):
+    def recordings():
+        links = (path.readlink() for path in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
+        return [link.name for link in links if link.name.startswith(("memfd:replay", "memfd:records", "memfd:samples"))]
+
+    for _ in range(3):
+        player = Replay(steady)
+        player.prepare()
+        player.attach()
+        player.go()
+        player.abort()
+        player.abort()
+    assert replay(steady, speed=50).hits == 100
+
+    end = time.monotonic() + 20  # it answers before it lets go
+    while recordings() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert recordings() == []
+
+
+def test_any_recording_is_played_by_the_one_function(saved, rich_recording, tmp_path):
+    from accel_magic.recording.flame import FlameFacts
+
+    flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
+
+    assert type(accel_magic.replay(saved, speed=50)) is accel_magic.TraceResult
+    result = accel_magic.replay(flame, speed=50)
+    assert type(result) is accel_magic.FlameResult
+    assert result.recording.replayed.path == str(flame)
+    assert accel_magic.last is result
+
+
+def test_what_has_nothing_to_play_is_refused_with_a_way_out(tmp_path):
+    from accel_magic.recording.profile import ProfileBuilder
+
+    profile = tmp_path / "profile.parquet"
+    accel_magic.ProfileResult(ProfileBuilder().build()).to_parquet(profile)
+
+    with pytest.raises(RecordingError) as caught:
+        replay(profile)
+    assert caught.value.code == "recording.not-playable"
+    assert "accel_magic.open" in caught.value.fix
+    with pytest.raises(RecordingError):
+        replay(tmp_path / "nowhere.parquet")
+
+
+def test_a_cell_slower_than_the_recording_ends_when_the_cell_does(saved):
+    player = Replay(saved, speed=10)
+    player.prepare()
+    player.attach()
+    player.go()
+    time.sleep(0.3)
+    start = time.monotonic()
+    result = player.stop("ok", "value")
+
+    assert time.monotonic() - start < 0.25
+    assert (result.value, result.recorded) == ("value", 48)
+
+
+def test_a_playback_of_no_events_works(make_recording, tmp_path):
+    path = save(make_recording(["tracepoint:a:b"], [], hits=[9], plan={"mode": "count"}), tmp_path / "counts.parquet")
+
+    result = replay(path, speed=20)
+
+    assert (result.hits, result.recorded, len(result.events)) == (9, 0, 0)
+
+
+def test_a_file_that_is_no_recording_is_refused_before_anything_starts(tmp_path):
+    path = tmp_path / "other.parquet"
+    path.write_bytes(b"PAR1")
+
+    with pytest.raises(RecordingError):
+        Replay(path)
+    with pytest.raises(RecordingError):
+        replay(tmp_path / "nowhere.parquet")
+
+
+def test_a_playback_works_in_a_thread(saved):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(replay(saved, speed=20)))
+    thread.start()
+    thread.join()
+
+    assert results[0].recorded == 48
+
+
+def test_no_descriptor_is_left_behind(saved):
+    replay(saved, speed=100)
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for _ in range(10):
+        replay(saved, speed=100)
+
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_live_samples_show_what_had_been_added_up_at_their_time(make_recording, make_point, tmp_path):
+    point = make_point(0, "latency:uprobe:/lib/x:f", total="size")
+    events = [(i * 10_000_000, 0, 5_000_000) for i in range(100)]
+    columns = {
+        "size": Column(np.arange(100, dtype=np.uint64)),
+        "retval": Column(np.where(np.arange(100) % 2, -12, 1 << 32).astype(np.int64)),  # an int's upper half is noise
+    }
+    path = save(make_recording([point], events, columns=columns), tmp_path / "sizes.parquet")
+    seen = []
+    player = Replay(path, speed=2)
+    player.prepare()
+    player.attach(lambda samples: seen.extend((s.time_ns, int(s.totals[0])) for s in samples))
+    player.go()
+    player.wait()
+
+    assert len(seen) >= 2
+    for wall_ns, total in seen:
+        returned = [i for i in range(0, 100, 2) if i * 10_000_000 + 5_000_000 <= 2 * wall_ns]
+        assert abs(total - sum(returned)) <= 3 * 100  # the clock is read a moment before the table
+    assert seen[-1][1] > 1000

@@ -1,0 +1,75 @@
+"""A server of the stand-in driver, and programs that run with it in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic.devices import standin
+from accel_magic.devices.sim import Device
+from accel_magic.devices.standin import build
+from accel_magic.errors import MachineError
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiler():
+    try:
+        build.library()
+    except MachineError as error:
+        pytest.skip(str(error))
+
+
+class Machine:
+    """A device behind the driver."""
+
+    def __init__(self, observer=None, options=None, **device):
+        self.device = Device(**{"memory_bytes": 1 << 26, **device})
+        self.server = standin.Server(self.device, observer, options=options)
+
+    def start(self, script):
+        """Start a script; its text comes after what cuda_client gives it."""
+        environment = {**os.environ, **standin.environment(self.server), "PYTHONPATH": str(HERE)}
+        return subprocess.Popen(
+            [sys.executable, "-c", f"from cuda_client import *\n{script}"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, script):
+        """Run a script; its stdout, and its stderr if it fails."""
+        process = self.start(script)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        self.err = err
+        return out
+
+    def left(self):
+        """Bytes that are allocated once the server has noticed that a process is gone; it may take its time."""
+        until = time.monotonic() + 20
+        while self.device.memory.allocated and time.monotonic() < until:
+            time.sleep(0.005)
+        return self.device.memory.allocated
+
+
+@pytest.fixture
+def machine():
+    made = []
+
+    def make(**given):
+        made.append(Machine(**given))
+        made[-1].server.start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.server.close()

@@ -1,0 +1,99 @@
+"""Native binaries that a traced cell starts, with `--device cpu`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import accel_magic
+from accel_magic.devices.standin import build
+
+HERE = Path(__file__).parent
+PTX = str(HERE / "kernels.ptx")
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory):
+    path = tmp_path_factory.mktemp("native") / "native"
+    subprocess.run(["cc", "-o", path, HERE / "native.c", build.library()], check=True)
+    return str(path)
+
+
+def test_its_kernels_run_with_the_programs_in_them(binary):
+    with accel_magic.gputrace("kernelcount", "memtrace", device="cpu") as t:
+        runs = [subprocess.run([binary, PTX], capture_output=True, text=True, check=False) for _ in range(2)]
+    assert [(run.returncode, run.stdout, run.stderr) for run in runs] == [(0, "doubled\n", "")] * 2
+    result = t.result
+    counted = result.tools["kernelcount"].query("launches > 0")
+    assert counted[["name", "launches", "warps", "threads"]].to_numpy().tolist() == [["twice", 1, 32, 1024]] * 2
+    # 1000 of 1024 threads go on: 31 whole warps and 8 lanes of one more.
+    accesses = result.tools["memtrace"].query("name == 'twice'")
+    assert (
+        accesses[["operation", "requests", "lanes"]].to_numpy().tolist()
+        == [
+            ["load", 32, 1000],
+            ["store", 32, 1000],
+        ]
+        * 2
+    )
+    assert result.launches["framework"].tolist() == ["native binary"] * 2
+    assert result.launches[["grid_x", "block_x"]].to_numpy().tolist() == [[8, 128]] * 2
+    assert set(result.kernels.query("launches > 0")["name"]) == {"twice"}
+    assert result.kernels.query("launches > 0")["instrumented"].all()
+
+
+def test_a_child_that_ends_abruptly_leaves_the_trace_whole(binary):
+    with accel_magic.gputrace("kernelcount", device="cpu") as t:
+        first = subprocess.run([binary, PTX, "abort"], capture_output=True, text=True, check=False)
+        second = subprocess.run([binary, PTX], capture_output=True, text=True, check=False)
+    assert first.returncode < 0
+    assert second.stdout == "doubled\n"
+    assert t.result.tools["kernelcount"]["launches"].sum() == 2
+
+
+def test_what_the_cell_itself_changes_in_the_environment_stays(monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
+    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
+    with accel_magic.gputrace("kernelcount", device="cpu"):
+        assert "ACCEL_MAGIC_STANDIN" in os.environ
+        os.environ["LD_LIBRARY_PATH"] = "/of/the/cell"
+    assert os.environ["LD_LIBRARY_PATH"] == "/of/the/cell"
+    assert "ACCEL_MAGIC_STANDIN" not in os.environ
+
+
+def test_the_environment_and_threads_are_as_before_also_after_an_error(binary, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
+    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
+    before, threads = dict(os.environ), set(threading.enumerate())
+    with pytest.raises(ZeroDivisionError), accel_magic.gputrace("kernelcount", device="cpu"):
+        assert os.environ["LD_LIBRARY_PATH"] == f"{build.library().parent}:/somewhere"
+        subprocess.run([binary, PTX], capture_output=True, check=True)
+        raise ZeroDivisionError
+    assert dict(os.environ) == before
+    assert set(threading.enumerate()) <= threads
+
+
+def test_a_child_that_outlives_the_cell_is_told(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    script = "from cuda_client import *; begin(); print('there', flush=True); input(); print(sync())"
+    with accel_magic.gputrace("kernelcount", device="cpu"):
+        child = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout.readline() == "there\n"
+    assert child.communicate("\n", timeout=60)[0] == "4\n"
+
+
+def test_without_a_c_compiler_the_cell_runs_and_says_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
+    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)  # other tests have the driver in this process
+    monkeypatch.setattr(build, "_compiler", lambda: str(tmp_path / "no-compiler"))
+    with accel_magic.gputrace("kernelcount", device="cpu") as t:
+        assert "ACCEL_MAGIC_STANDIN" not in os.environ
+    (note,) = t.result.kernels.query("name == 'native binaries'")["reason"]
+    assert "apt install gcc" in note

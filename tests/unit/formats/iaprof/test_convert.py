@@ -1,0 +1,122 @@
+"""Profiles of other kinds in iaprof's format."""
+
+import io
+
+import pytest
+
+import accel_magic
+from accel_magic.errors import RecordingError
+from accel_magic.formats import folded
+from accel_magic.formats.iaprof import REASONS, from_profile, read, write
+from accel_magic.recording.iaprof import between
+from accel_magic.recording.profile import NO_TIME, Frame, Kind, ProfileBuilder, State
+from accel_magic.results.iaprof import IaprofResult, open_profile
+
+SECOND = 1_000_000_000
+
+
+def stacked(builder, *frames):
+    return builder.stack(builder.frame(*frame) for frame in frames)
+
+
+@pytest.fixture
+def mixed():
+    """Two launches of a kernel 1 s apart under a Python line, time of the CPU, and a stall with all it can have."""
+    builder = ProfileBuilder()
+    line = Frame("forward", Kind.PYTHON, "model.py", 12)
+    launch = stacked(builder, Frame("MainThread (7)", Kind.THREAD), line, Frame("matmul\tbig", Kind.GPU_KERNEL))
+    builder.add(launch, 700, time_ns=5, tid=7, state=State.ACCELERATOR)
+    builder.add(launch, 40, time_ns=SECOND, tid=7, state=State.ACCELERATOR)
+    builder.add(stacked(builder, line), 99, time_ns=0, tid=7)
+    stall = stacked(
+        builder,
+        Frame("python3", Kind.PROCESS), Frame("42", Kind.PROCESS), Frame("main", Kind.NATIVE),
+        Frame("-", Kind.SEPARATOR),
+        Frame("a.cpp", Kind.GPU_SOURCE), Frame("gemm", Kind.GPU_KERNEL), Frame("dpas", Kind.GPU_INSTRUCTION),
+        Frame("sbid", Kind.STALL), Frame("0x40", Kind.GPU_INSTRUCTION),
+    )  # fmt: skip
+    builder.add(stall, 3, time_ns=NO_TIME, state=State.ACCELERATOR)
+    return builder.build(unit="ns", duration_ns=2 * SECOND)
+
+
+def test_an_accelerators_samples_of_any_profile_can_be_written_for_iaprofs_users(mixed, tmp_path):
+    made = from_profile(mixed)
+
+    assert made.total == 743
+    assert [(kernel.comm, kernel.pid, kernel.cpu_stack, kernel.file, kernel.symbol) for kernel in made.kernels] == [
+        ("python3", 42, "main", "a.cpp", "gemm"),
+        ("", 0, "MainThread (7);py::forward (model.py:12)", "", "matmul big"),
+    ]
+    assert made.by_reason == tuple({"active": 740, "sbid": 3}.get(reason, 0) for reason in REASONS)
+    assert made.notes == ("left out, for they are not on an accelerator: 1 of 4 samples", "counts are ns, not samples")
+    assert read(write(made, tmp_path / "made.txt")) == made
+
+
+def test_a_number_beyond_every_process_id_is_a_name(tmp_path):
+    builder = ProfileBuilder()
+    root = [Frame(str(2**32), Kind.PROCESS), Frame(str(2**32 - 1), Kind.PROCESS)]
+    builder.add(stacked(builder, *root, Frame("k", Kind.GPU_KERNEL)), 5, state=State.ACCELERATOR)
+
+    made = from_profile(builder.build())
+
+    assert (made.kernels[0].comm, made.kernels[0].pid) == ("4294967296", 4294967295)
+    assert read(write(made, tmp_path / "a.txt")) == made
+
+
+def test_times_survive_as_intervals_of_10_ms_however_far_apart(mixed):
+    made = from_profile(mixed)
+
+    assert len(made.intervals.number) == 3
+    assert sorted(set(made.profile().samples.time_ns.tolist())) == [0, SECOND]
+
+
+def test_an_iaprof_profile_made_of_an_iaprof_profile_folds_the_same(sample, folded_sample):
+    made = from_profile(read(io.BytesIO(sample.encode())).profile())
+
+    assert {
+        line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in folded.lines(made.profile())
+    } == folded_sample
+
+
+def test_a_profile_of_the_cpu_alone_cannot_be_written_so():
+    builder = ProfileBuilder()
+    builder.add(stacked(builder, Frame("main", Kind.NATIVE)), 5)
+
+    with pytest.raises(RecordingError, match="nothing to write"):
+        from_profile(builder.build())
+
+
+def test_a_stretch_has_the_intervals_that_reach_into_it_and_only_their_records(sample):
+    whole = read(io.BytesIO(sample.encode()))
+    second = 1000.030177  # the third interval's end; the second one's is 10 ms before
+
+    assert between(whole, 0, 2000 * SECOND) == whole
+    last = between(whole, int(second * SECOND) - 1, int(second * SECOND))
+    assert (last.intervals.number.tolist(), last.total, last.metrics.value.tolist()) == ([2], 89, [2350, 64])
+    assert [kernel.symbol for kernel in last.kernels] == ["gemm_kernel<float, 16>", ""]
+    assert last.instructions == ("send", "[failed decode]")
+    assert last.profile().total == 89
+    assert between(whole, int(1000.020150 * SECOND), 2000 * SECOND) == last
+    first = between(whole, 0, int(1000.015 * SECOND))
+    assert (first.intervals.number.tolist(), first.total) == ([0, 1], 243)
+    assert between(whole, 2000 * SECOND, 3000 * SECOND).profile().total == 0
+
+
+def test_open_gives_the_result_and_the_result_writes_all_it_has(sample, folded_sample, tmp_path):
+    path = tmp_path / "profile.txt"
+    path.write_text(sample)
+
+    result = accel_magic.open(path)
+    assert isinstance(result, IaprofResult)
+    assert result.total == 332
+    assert read(result.to_iaprof(tmp_path / "copy.txt")) == result.iaprof
+    lines = result.to_folded(tmp_path / "a.folded").read_text().splitlines()
+    assert sorted(lines) == sorted(f"{stack} {count}" for stack, count in folded_sample.items())
+    assert accel_magic.open(result.to_parquet(tmp_path / "a.parquet")).total == 332
+
+    path.write_text(sample.replace("\t120\t", "\t-120\t"))
+    with pytest.raises(RecordingError, match="line 13 "):
+        accel_magic.open(path)
+    skipped = open_profile(path, errors="skip")
+    assert (skipped.total, skipped.lost) == (332 - 130, 1)
+    assert "negative number" in repr(skipped)

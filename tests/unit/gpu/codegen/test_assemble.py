@@ -1,0 +1,222 @@
+"""Machine code from PTX, plain and instrumented, for every architecture."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import MachineError, ProgramError
+from accel_magic.gpu.codegen import assemble as module
+from accel_magic.gpu.codegen.assemble import Assembled, Resources, assemble, compare, newest_isa
+from accel_magic.gpu.inject import ProbeCode, inject, parse
+from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+SAMPLES = Path(__file__).parent / "ptx" / "samples"
+PARAMETERS = ", ".join(f".param .b{bits} accel_count_{number}" for number, bits in enumerate((64, 32, 32, 32, 32, 32)))
+COUNTER = ProbeCode(
+    "accel_count",
+    f"""
+.version 6.3
+.target sm_75
+.address_size 64
+.func accel_count({PARAMETERS})
+{{
+	.reg .pred %p<2>;
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<4>;
+	ld.param.b64 %rd1, [accel_count_0];
+	ld.param.b32 %r1, [accel_count_4];
+	and.b64 %rd1, %rd1, 248;
+	activemask.b32 %r2;
+	setp.eq.u32 %p1, %r1, %r2;
+	@%p1 bra $L__BB0_2;
+	mov.b64 %rd2, 4294967296;
+	add.s64 %rd3, %rd1, %rd2;
+	red.global.add.u64 [%rd3], 1;
+$L__BB0_2:
+	ret;
+}}
+""",
+)
+EVERYWHERE = [(Attach(where, operations=EVERY_OPERATION), COUNTER) for where in Where]
+SIMPLE = """.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry simple(.param .u64 simple_param_0)
+{
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [simple_param_0];
+	st.global.u64 [%rd1], 7;
+	ret;
+}
+"""
+
+
+def sample(name):
+    return (SAMPLES / f"{name}.ptx").read_text()
+
+
+@pytest.fixture
+def assembler():
+    """Skip where no assembler is installed; CI has one."""
+    try:
+        module._assembler()
+    except MachineError as error:
+        pytest.skip(str(error))
+
+
+def fits(target, number):
+    """Whether a module for `target` can be assembled for an architecture."""
+    return target.endswith("a") if number == "90a" else not target.endswith("a") and int(target[3:]) <= number
+
+
+def cases():
+    """One sample on every architecture, the others on the oldest and the newest that they fit."""
+    for path in sorted(SAMPLES.glob("*.ptx")):
+        target = parse(path.read_text()).target[0]
+        fitting = [number for number in (*ARCHITECTURES, "90a") if fits(target, number)]
+        chosen = fitting if path.stem == "kernels" else {fitting[0], fitting[-1]}
+        yield from ((path.stem, number) for number in chosen)
+
+
+CASES = sorted(cases(), key=str)
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_every_sample_assembles_with_programs_at_all_its_places(assembler, name, number):
+    injection = inject(sample(name), EVERYWHERE)
+    assert injection.sites
+    made = assemble(injection.text, f"sm_{number}")
+    assert made.cubin[:4] == b"\x7fELF"
+    assert {one.name for one in injection.kernels} <= set(made.functions)
+
+
+def test_every_architecture_is_covered_by_some_sample():
+    assert {number for _, number in CASES} == {*ARCHITECTURES, "90a"}
+
+
+@pytest.mark.parametrize("where", Where)
+def test_every_kind_of_place_assembles_alone(assembler, where):
+    injection = inject(sample("kernels"), [(Attach(where, operations=EVERY_OPERATION), COUNTER)])
+    assert {site.where for site in injection.sites} == {where}
+    assemble(injection.text, "sm_80")
+
+
+def test_matrix_instructions_still_overlap_with_programs_between_them(assembler):
+    """The assembler warns where it makes wgmma instructions run one after the other."""
+    _, run = module._assembler()
+    log = run(inject(sample("triton_matmul_sm90"), EVERYWHERE).text, "sm_90a").log
+    assert "Used" in log
+    assert "serialized" not in log
+
+
+def test_what_kernels_need_is_told(assembler):
+    made = assemble(sample("kernels"), "sm_80").functions
+    # Two tiles of 16 by 16 floats; a stack of 8 floats; 64 counters.
+    assert made["matmul"].shared == 2048
+    assert made["spaces"].stack == 32
+    assert made["atomics"].shared == 256
+    assert made["vector_add"].registers in range(8, 17)
+    assert made["vector_add"].spill_stores == made["vector_add"].spill_loads == made["vector_add"].stack == 0
+    assert made["spaces"].constant > 0
+    assert made["_Z9fibonaccii"].registers is None
+    assert made["_Z9fibonaccii"].stack > 0
+
+
+def test_spills_are_told(assembler):
+    registers = 64
+    loads = "".join(f"ld.volatile.global.u64 %q{i}, [%rd1+{8 * i}];\n" for i in range(registers))
+    stores = "".join(f"st.volatile.global.u64 [%rd1+{8 * i}], %q{i};\n" for i in range(registers))
+    text = SIMPLE.replace("\tst.global", f".reg .b64 %q<{registers}>;\n{loads}{stores}\tst.global")
+    made = assemble(text.replace("\n{", "\n.maxnreg 32\n{"), "sm_80").functions["simple"]
+    assert made.registers <= 32
+    assert made.spill_stores > 0
+    assert made.spill_loads > 0
+
+
+def test_kernels_are_compared_before_and_after(assembler):
+    before = assemble(sample("triton_add"), "sm_80")
+    after = assemble(inject(sample("triton_add"), EVERYWHERE).text, "sm_80")
+    (change,) = compare(before, after, 128)
+    assert change.kernel == "add"
+    assert change.before == before.functions["add"]
+    assert change.after == after.functions["add"]
+    assert change.after.spill_stores == 0
+    assert change.occupancy_before.share >= change.occupancy_after.share > 0
+
+
+def test_a_comparison_uses_static_and_dynamic_shared_memory():
+    def made(registers):
+        return Assembled(b"", {"k": Resources(registers, 0, 0, 0, shared=1024)}, "sm_80", "ptxas")
+
+    (change,) = compare(made(32), made(80), 256, shared=31 * 1024)
+    assert (change.occupancy_before.blocks, change.occupancy_before.limits) == (4, ("shared memory",))
+    assert (change.occupancy_after.blocks, change.occupancy_after.limits) == (3, ("registers",))
+
+
+def test_a_refused_line_is_named_and_shown(assembler):
+    with pytest.raises(ProgramError, match=r"refuses line 8 of the PTX: .*frob") as caught:
+        assemble(SIMPLE.replace("st.global", "st.frob"), "sm_80")
+    assert caught.value.why == "st.frob.u64 [%rd1], 7;"
+
+
+def test_ptx_that_is_too_new_is_an_error_that_says_what_to_install(assembler):
+    newest = newest_isa()
+    assert newest >= (8, 0)
+    assemble(SIMPLE.replace("7.0", "{}.{}".format(*newest)), "sm_80")
+    with pytest.raises(
+        ProgramError, match=f"PTX {newest[0] + 1}.0, and .* reads up to {newest[0]}.{newest[1]}"
+    ) as caught:
+        assemble(SIMPLE.replace("7.0", f"{newest[0] + 1}.0"), "sm_80")
+    assert caught.value.fix == "pip install --upgrade nvidia-nvjitlink"
+
+
+@pytest.mark.parametrize("arch", ["sm_79", "sm_nothing", ""])
+def test_an_architecture_that_there_is_not_is_an_error(assembler, arch):
+    with pytest.raises(ProgramError):
+        assemble(SIMPLE, arch)
+
+
+def test_a_zero_byte_at_the_end_does_no_harm(assembler):
+    assert assemble(SIMPLE + "\0", "sm_80").functions.keys() == {"simple"}
+
+
+def test_ptxas_serves_where_there_is_no_wheel_and_says_the_same(monkeypatch):
+    if shutil.which("ptxas") is None:
+        pytest.skip("ptxas is not on the PATH")
+    module._assembler.cache_clear()
+    monkeypatch.setattr(module, "_library", lambda: None)
+    try:
+        made = assemble(SIMPLE, "sm_80")
+        assert made.assembler == "ptxas"
+        assert made.functions["simple"].registers >= 4
+        with pytest.raises(ProgramError, match="ptxas refuses line 8"):
+            assemble(SIMPLE.replace("st.global", "st.frob"), "sm_80")
+    finally:
+        module._assembler.cache_clear()
+
+
+def test_without_any_assembler_the_package_to_install_is_named(monkeypatch):
+    module._assembler.cache_clear()
+    monkeypatch.setattr(module, "_library", lambda: None)
+    monkeypatch.setattr(module.shutil, "which", lambda _: None)
+    try:
+        with pytest.raises(MachineError) as caught:
+            assemble(SIMPLE, "sm_80")
+        assert "accel-magic[gpu]" in caught.value.fix
+    finally:
+        module._assembler.cache_clear()
+
+
+def test_nothing_heavy_is_imported_to_read_and_change_ptx():
+    code = (
+        "import sys, accel_magic.gpu.inject, accel_magic.gpu.codegen.assemble\n"
+        "print(sorted({'llvmlite', 'elftools', 'numpy', 'pandas', 'bokeh', 'IPython'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,158 @@
+"""Device functions that kernels share: programs run for those kernels only that they are meant for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.codegen.assemble import assemble
+from accel_magic.gpu.inject import inject, parse
+from accel_magic.gpu.inject.inject import SEVERAL_KERNELS
+from accel_magic.gpu.program.context import Operation
+from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
+
+LOADS = Attach(Where.MEMORY, operations=frozenset({Operation.LOAD}))
+ENTERED = Attach(Where.FUNCTION)
+ENTERED_INNER = Attach(Where.FUNCTION, "inner")
+INNER = "_Z5innerPKii"
+KERNELS = ("first", "second", "upwards", "through_address", "alone")
+THREADS = np.arange(32)
+# How often each thread calls `inner`.
+CALLS = {
+    "first": np.full(32, 2),
+    "second": np.full(32, 3),
+    "upwards": THREADS % 5 // 2 + THREADS % 5 % 2,
+    "through_address": 1 - THREADS % 2,
+    "alone": np.zeros(32, int),
+}
+
+
+def expected(kernel, given):
+    def inner(i):
+        return 3 * given[i & 31]
+
+    def climbing(i):
+        return given[0] if i <= 0 else climbing(i - 2) + inner(i)
+
+    return {
+        "first": lambda i: inner(i) + inner(i + 1),
+        "second": lambda i: 2 * inner(i) + inner(i + 1),
+        "upwards": lambda i: climbing(i % 5),
+        "through_address": lambda i: i if i % 2 else inner(i) - 1,
+        "alone": lambda i: given[i],
+    }[kernel]
+
+
+def ran(ptx, kernel, attaches, traced=KERNELS):
+    given = np.arange(100, 132, dtype=np.int32)
+    arguments = [given, np.zeros(32, np.int32)]
+    told = ptx.run(ptx.sample("shared_functions"), kernel, arguments, attaches, wanted=lambda name: name in traced)
+    assert told.outputs[1].tolist() == [expected(kernel, given)(i) for i in range(32)]
+    return told
+
+
+def entered(told):
+    """Give how often each thread entered the functions with programs."""
+    counts = Counter(one.thread for one in told.records)
+    return [counts[i] for i in range(32)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_all_kernels_traced_share_the_functions_as_they_are(ptx, kernel):
+    told = ran(ptx, kernel, [ENTERED_INNER])
+
+    assert entered(told) == CALLS[kernel].tolist()
+    original = parse(ptx.sample("shared_functions"))
+    assert [one.name for one in parse(told.injection.text).functions] == [one.name for one in original.functions]
+    assert {site.kernel for site in told.injection.sites} == {SEVERAL_KERNELS}
+
+
+@pytest.mark.parametrize("traced", ["first", "second", "upwards"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_of_shared_functions_only_the_traced_kernels_calls_are_told(ptx, kernel, traced):
+    told = ran(ptx, kernel, [ENTERED_INNER], [traced])
+
+    assert entered(told) == (CALLS[kernel] * (kernel == traced)).tolist()
+    number = next(one.number for one in told.injection.kernels if one.name == traced)
+    assert {(site.function, site.kernel) for site in told.injection.sites} == {(INNER, number)}
+    assert {one.name for one in told.injection.kernels if one.instrumented} == {traced}
+
+
+def test_programs_for_different_kernels_meet_in_no_function(ptx):
+    attaches = [Attach(Where.FUNCTION, "inner", kernels="first"), Attach(Where.MEMORY, "second", EVERY_OPERATION)]
+
+    first, second = (ran(ptx, kernel, attaches) for kernel in ("first", "second"))
+
+    assert entered(first) == [2] * 32
+    assert set(Counter(one.operation for one in first.records)) == {Operation.NONE}
+    # Of `inner` one load for each call; `second` itself stores.
+    assert entered(second) == [3 + 1] * 32
+    assert Operation.NONE not in {one.operation for one in second.records}
+    kernels = {(site.function, site.kernel) for site in first.injection.sites}
+    assert kernels == {(INNER, 0), (INNER, 1), ("second", 1)}
+
+
+def test_functions_without_a_place_are_shared_by_all(ptx):
+    told = ran(ptx, "first", [Attach(Where.ENTRY)], ["first"])
+
+    assert entered(told) == [1] * 32
+    original = parse(ptx.sample("shared_functions"))
+    assert [one.name for one in parse(told.injection.text).functions] == [one.name for one in original.functions]
+
+
+def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
+    whole = ran(ptx, "first", [LOADS]).injection.sites
+    (one,) = [site for site in ran(ptx, "first", [LOADS], ["first"]).injection.sites if site.function == INNER]
+
+    (same,) = [site for site in whole if site.function == INNER]
+    assert (one.ptx_line, one.source, one.instruction) == (same.ptx_line, same.source, same.instruction)
+    assert one.source.line == 4
+
+
+def test_kernels_that_are_not_traced_keep_their_text_and_that_of_their_functions(ptx):
+    text = ptx.sample("shared_functions")
+    done = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda name: name == "first").text
+
+    before, after = parse(text), parse(done)
+    left = {one.name: done[one.start : one.end] for one in after.functions}
+    for one in before.functions:
+        if one.name != "first":
+            assert left[one.name] == text[one.start : one.end]
+    assert sorted(left.keys() - {one.name for one in before.functions}) == [f"ax_1_{INNER}", "ax_1__Z5outerPKii"]
+
+
+def test_a_function_that_is_called_through_an_address_is_left_alone_where_others_share_it(ptx):
+    told = ran(ptx, "through_address", [ENTERED], ["through_address"])
+    assert entered(told) == [2, 1] * 16  # kept and inner, or other: no other kernel calls through addresses
+
+    kept = Attach(Where.FUNCTION, kernels="through_address")
+    shared = ptx.sample("shared_functions").replace(
+        ".visible .entry alone(", ".visible .entry again(.param .u64 a)\n{\n.reg .u64 %rd<2>;\n"
+        "p: .callprototype _ ();\nld.param.u64 %rd1, [a];\ncall %rd1, (), p;\nret;\n}\n.visible .entry alone(",
+    )  # fmt: skip
+    injection = inject(shared, [(kept, ptx.recorder())])
+    assert injection.sites == ()
+    # Nor does it run the programs of one of two kernels that are traced.
+    both = inject(shared, [(kept, ptx.recorder()), (Attach(Where.MEMORY, "again", EVERY_OPERATION), ptx.recorder())])
+    assert {site.function for site in both.sites} == set()
+    (report,) = [one for one in injection.kernels if one.name == "through_address"]
+    assert [line.split(" through its address")[0] for line in report.left] == [
+        "calls of _Z4keptPKii", "calls of _Z5innerPKii", "calls of _Z5otherPKii",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("traced", [["first"], ["first", "through_address"], ["second", "upwards"]])
+@pytest.mark.parametrize("architecture", [75, 80, 86, 89, 90, 100, 120])
+def test_modules_with_several_versions_assemble(ptx, architecture, traced):
+    text = ptx.sample("shared_functions").replace("sm_75", f"sm_{architecture}")
+    done = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda name: name in traced)
+    assert len(parse(done.text).functions) > len(parse(text).functions)
+
+    try:
+        found = assemble(done.text, f"sm_{architecture}")
+    except MachineError as error:
+        pytest.skip(str(error))
+    assert found.cubin

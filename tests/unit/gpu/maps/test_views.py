@@ -1,0 +1,360 @@
+import ctypes
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.maps import printing as formats
+from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.kernel.records.c_layout import value_layout
+from tests.unit.gpu.device_host import HostDevice, at, spec
+
+PAIR = value_layout(["pair", [["sum", "unsigned long long"], ["count", "unsigned int"]], "struct"], 16, "value")
+PLACE = value_layout(["place", [["block", "unsigned int"], ["lane", "unsigned int"]], "struct"], 8, "key")
+LAYOUTS = {"key_columns": PLACE, "value_columns": PAIR}
+
+
+def u32(number):
+    return number.to_bytes(4, "little")
+
+
+def u64(number):
+    return number.to_bytes(8, "little")
+
+
+@pytest.fixture(scope="module")
+def built():
+    return HostDevice(
+        spec(MapType.HASH, key=8, value=16, entries=50),
+        spec(MapType.GPU_ARRAY, entries=4),
+        spec(MapType.PER_THREAD_ARRAY, entries=2),
+        spec(MapType.RINGBUF, key=0, value=0, entries=1024),
+        spec(MapType.GPU_RINGBUF, value=16, entries=2),
+        threads=5,
+    )
+
+
+@pytest.fixture
+def device(built):
+    for block in built.blocks.values():
+        block[:] = 0
+    return built
+
+
+def rows(frame):
+    return list(frame.itertuples(index=False, name=None))
+
+
+def test_entries_of_a_hash_have_the_columns_of_key_and_value_in_order_of_the_keys(device):
+    for block, lane in ((2, 1), (1, 7), (1, 3)):
+        device.call(2, 0, u32(block) + u32(lane), u64(block * 100) + u32(lane) + bytes(4), 0)
+    frame = map_views.entries(spec(MapType.HASH, key=8, value=16, entries=50, **LAYOUTS), device.raw(0), 5)
+    assert frame.columns.tolist() == ["block", "lane", "sum", "count"]
+    assert rows(frame) == [(1, 3, 100, 3), (1, 7, 100, 7), (2, 1, 200, 1)]
+    assert [str(dtype) for dtype in frame.dtypes] == ["uint32", "uint32", "uint64", "uint32"]
+
+
+def test_without_declared_types_a_number_is_a_number_and_the_rest_bytes(device):
+    device.call(2, 0, u64(9), b"x" * 16, 0)
+    assert rows(map_views.entries(device.specs[0], device.raw(0), 5)) == [(9, b"x" * 16)]
+
+
+def test_entries_of_a_hash_that_change_while_they_are_read_are_left_out_and_no_other(device):
+    one = device.specs[0]
+    for key in range(3):
+        map_views.update(one, device.raw(0), key, b"%d" % key * 16)
+    states = device.raw(0)[maps.HEAD :].reshape(maps.slots(one), -1)[:, :4].view(np.uint32)[:, 0]
+    moving = next(slot for slot in np.flatnonzero(states) if states[slot] >> 2 == map_views.hash_of(u64(1)) >> 2)
+    for state in (0, 1, 3):  # never used, being filled, deleted
+        states[moving] = states[moving] & ~np.uint32(3) | np.uint32(state)
+        assert map_views.entries(one, device.raw(0), 5)["key"].tolist() == [0, 2]
+
+
+def test_of_two_copies_of_a_hash_only_what_kept_its_key_counts(device):
+    one = device.specs[0]
+    for key in range(5):
+        map_views.update(one, device.raw(0), key, b"a" * 16)
+    first = device.raw(0).copy()
+    assert device.error(3, 0, u64(1)) == 0  # deleted
+    assert device.error(3, 0, u64(2)) == 0  # deleted, and in again
+    map_views.update(one, device.raw(0), 2, b"b" * 16)
+    map_views.update(one, device.raw(0), 3, b"c" * 16)  # another value
+    map_views.update(one, device.raw(0), 9, b"d" * 16)  # new
+    second = device.raw(0).copy()
+    states = map_views.rows_of(one, first)[:, :4].view(np.uint32)[:, 0]
+    slot = next(slot for slot in np.flatnonzero(states) if states[slot] >> 2 == map_views.hash_of(u64(4)) >> 2)
+    states[slot] = states[slot] & ~np.uint32(3) | 1  # was being filled
+
+    kept = map_views.steady(one, first, second)
+
+    assert rows(map_views.entries(one, kept, 5)) == [(0, b"a" * 16), (2, b"b" * 16), (3, b"c" * 16)]
+    assert (second == device.raw(0)).all()
+
+
+def test_arrays_have_a_row_for_every_index(device):
+    device.call(2, 1, u32(2), u64(7), 0)
+    assert rows(map_views.entries(device.specs[1], device.raw(1), 5)) == [(0, 0), (1, 0), (2, 7), (3, 0)]
+    assert rows(map_views.entries(device.specs[1], device.raw(1), 5, untouched=False)) == [(2, 7)]
+
+
+def test_per_thread_arrays_have_a_row_for_every_index_and_thread(device):
+    for thread in (0, 3):
+        device.be(thread, dims=(5, 1, 1))
+        device.call(2, 2, u32(1), u64(100 + thread), 0)
+    frame = map_views.entries(device.specs[2], device.raw(2), 5)
+    expected = [
+        (key, thread, 100 + thread if (key, thread) in {(1, 0), (1, 3)} else 0) for key in (0, 1) for thread in range(5)
+    ]
+    assert rows(frame) == expected
+    assert rows(map_views.frame(device.specs[2], device.raw(2), 5)) == [(1, 0, 100), (1, 3, 103)]
+    assert frame.columns.tolist() == ["key", "thread", "value"]
+
+
+def test_a_values_column_that_is_called_like_a_keys_gets_a_prefix():
+    value = value_layout(
+        ["v", [["thread", "unsigned int"], ["key", "unsigned int"], ["x", "unsigned long"]], "struct"], 16, ""
+    )
+    one = spec(MapType.PER_THREAD_ARRAY, value=16, entries=1, value_columns=value)
+    raw = np.arange(32, dtype=np.uint8)
+    assert map_views.entries(one, raw, 2).columns.tolist() == ["key", "thread", "value_thread", "value_key", "x"]
+
+
+def test_global_data_are_one_row_with_a_column_for_each_variable():
+    data = value_layout(
+        ["", [["hits", "unsigned long"], ["limit", "int"], ["mode", "char"]], "struct_packed"], 13, "value"
+    )
+    one = spec(MapType.ARRAY, value=13, entries=1, name=".data", value_columns=data)
+    raw = np.frombuffer(u64(5) + (-3).to_bytes(4, "little", signed=True) + b"\x07", np.uint8)
+    assert map_views.entries(one, raw, 1).to_dict("records") == [{"hits": 5, "limit": -3, "mode": 7}]
+
+
+def test_rings_have_no_entries_and_unknown_types_are_refused():
+    with pytest.raises(ProgramError, match="map m has no entries"):
+        map_views.entries(spec(MapType.RINGBUF), np.zeros(100, np.uint8), 1)
+    with pytest.raises(ProgramError, match="map m has no entries"):
+        map_views.entries(spec(4), np.zeros(100, np.uint8), 1)
+
+
+def test_a_million_threads_are_read_in_a_fraction_of_a_second():
+    one = spec(MapType.PER_THREAD_ARRAY, entries=1)
+    values = np.zeros(1 << 20, np.uint64)
+    values[::2] = np.arange(1 << 19) + 1
+    begun = time.perf_counter()
+    frame = map_views.frame(one, values.view(np.uint8), 1 << 20)
+    assert time.perf_counter() - begun < 1.5
+    assert len(frame) == 1 << 19
+    assert (frame["thread"] == np.arange(0, 1 << 20, 2)).all()
+    assert (frame["value"] == np.arange(1, (1 << 19) + 1)).all()
+
+
+@given(st.lists(st.tuples(st.binary(min_size=13, max_size=13), st.binary(min_size=5, max_size=5)), max_size=9))
+def test_what_the_host_writes_into_a_hash_the_device_finds(odd, written):
+    for block in odd.blocks.values():
+        block[:] = 0
+    expected = dict(written)
+    for key, value in written:
+        map_views.update(odd.specs[0], odd.raw(0), key, value)
+    found = {key: at(odd.call(1, 0, key), 5) for key in expected}
+    assert found == expected
+    assert odd.call(1, 0, b"absent key...") == 0
+    assert [odd.error(3, 0, key) for key in expected] == [0] * len(expected)
+    assert len(map_views.entries(odd.specs[0], odd.raw(0), 5)) == 0
+
+
+@pytest.fixture(scope="module")
+def odd():
+    return HostDevice(spec(MapType.GPU_HASH, key=13, value=5, entries=9))
+
+
+def test_the_host_and_the_device_write_over_each_others_entries(device):
+    one = device.specs[0]
+    device.call(2, 0, u64(1), b"device" + bytes(10), 0)
+    map_views.update(one, device.raw(0), 1, b"host" + bytes(12))
+    map_views.update(one, device.raw(0), 2, b"host" + bytes(12))
+    device.call(2, 0, u64(2), b"device" + bytes(10), 2)
+    assert rows(map_views.entries(one, device.raw(0), 5)) == [(1, b"host" + bytes(12)), (2, b"device" + bytes(10))]
+
+
+def test_the_host_reuses_deleted_slots_and_refuses_a_full_hash(odd):
+    for block in odd.blocks.values():
+        block[:] = 0
+    one = odd.specs[0]
+    for number in range(50):
+        key = b"%13d" % number
+        map_views.update(one, odd.raw(0), key, b"value")
+        if number >= 8:
+            assert odd.error(3, 0, b"%13d" % (number - 8)) == 0
+    map_views.update(one, odd.raw(0), b"the ninth one", b"value")
+    with pytest.raises(ProgramError, match="map m is full"):
+        map_views.update(one, odd.raw(0), b"the tenth one", b"value")
+    assert len(map_views.entries(one, odd.raw(0), 5)) == 9
+
+
+def test_the_host_writes_arrays_by_index_and_per_thread_arrays_for_every_thread(device):
+    map_views.update(device.specs[1], device.raw(1), 3, -1)
+    map_views.update(device.specs[2], device.raw(2), u32(1), 6)
+    assert device.raw(1).view(np.uint64).tolist() == [0, 0, 0, (1 << 64) - 1]
+    assert device.raw(2).view(np.uint64).tolist() == [0] * 5 + [6] * 5
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value", "message"),
+    [
+        (1, 4, 0, "map m has no entry 4"),
+        (1, 1 << 32, 0, "4294967296 is no key of map m"),
+        (1, b"abc", 0, "b'abc' is no key of map m"),
+        (1, 0, 1 << 64, "18446744073709551616 is no value of map m"),
+        (0, 0, b"short", "b'short' is no value of map m"),
+        (3, 0, 0, "is no key of map m"),
+        (4, 0, bytes(16), "map m has no entries to write"),
+    ],
+)
+def test_what_the_host_cannot_write_is_refused(device, place, key, value, message):
+    with pytest.raises(ProgramError, match=message):
+        map_views.update(device.specs[place], device.raw(place), key, value)
+    assert not any(block.any() for block in device.blocks.values())
+
+
+def test_records_of_the_declared_size_have_its_columns_and_others_stay_bytes(device):
+    device.be(3, launch=11)
+    device.call(130, 3, u64(5) + u32(6) + bytes(4), 16, 0)
+    device.call(130, 3, b"abc", 3, 0)
+    device.call(130, 3, u64(7) + u32(8) + bytes(4), 16, 0)
+    frame = map_views.ring_records(device.specs[3], device.raw(3), 5, PAIR)
+    assert frame.columns.tolist() == ["thread", "launch", "sum", "count", "raw"]
+    assert frame["thread"].tolist() == [3, 3, 3]
+    assert frame["launch"].tolist() == [11, 11, 11]
+    assert frame["sum"].fillna(-1).tolist() == [5, -1, 7]
+    assert frame["raw"].tolist()[1] == b"abc"
+
+
+def test_an_empty_ring_gives_a_frame_with_the_columns_it_would_have(device):
+    assert map_views.ring_records(device.specs[3], device.raw(3), 5, PAIR).columns.tolist() == [
+        "thread",
+        "launch",
+        "sum",
+        "count",
+    ]
+    assert map_views.ring_records(device.specs[4], device.raw(4), 5).columns.tolist() == ["thread", "launch", "raw"]
+
+
+def test_a_frame_of_threads_own_rings_is_by_thread_and_then_in_order_however_often_they_were_emptied(device):
+    chunks = []
+    for number in range(6):
+        device.be(number * 3 % 5, dims=(5, 1, 1))
+        device.call(25, 0, 4, 0, u64(number), 8)
+        chunks.append(map_views.drain(device.specs[4], device.raw(4), 5))
+    frame = map_views.frame(device.specs[4], np.concatenate(chunks), 5)
+    assert frame.columns.tolist() == ["thread", "launch", "raw"]
+    expected = [(0, 0), (0, 5), (1, 2), (2, 4), (3, 1), (4, 3)]
+    assert [(row.thread, int.from_bytes(row.raw, "little")) for row in frame.itertuples()] == expected
+    assert frame.index.tolist() == list(range(6))
+
+
+def test_a_frame_of_a_ring_for_all_threads_is_in_the_order_of_its_records(device):
+    chunks = []
+    for number in range(6):
+        device.be(number * 3 % 5, dims=(5, 1, 1))
+        device.call(130, 3, u64(number), 8, 0)
+        chunks.append(map_views.drain(device.specs[3], device.raw(3), 5))
+    frame = map_views.frame(device.specs[3], np.concatenate(chunks), 5)
+    assert [int.from_bytes(each, "little") for each in frame["raw"]] == list(range(6))
+
+
+def test_chunks_of_several_readings_can_be_put_together(device):
+    chunks = []
+    for number in range(30):
+        device.call(130, 3, bytes([number]) * number, number, 0)
+        chunks.append(map_views.drain(device.specs[3], device.raw(3), 5))
+    frame = map_views.records(np.concatenate(chunks))
+    assert frame["raw"].tolist() == [bytes([number]) * number for number in range(30)]
+
+
+def test_losses_are_a_copy_of_the_counters():
+    raw = np.array([3, 0, 1 << 40], np.uint64)
+    counted = map_views.losses(raw.view(np.uint8))
+    raw[0] = 9
+    assert counted.tolist() == [3, 0, 1 << 40]
+
+
+LIBC = ctypes.CDLL(None)
+
+
+def as_c_prints(text, arguments):
+    """What the C library makes of it, an oracle for formats; the kernel prints numbers alike."""
+    room = ctypes.create_string_buffer(1000)
+    LIBC.snprintf(room, 1000, text.encode(), *(ctypes.c_uint64(each) for each in arguments))
+    return room.value.decode()
+
+
+conversions = st.builds(
+    "%{}{}{}".format,
+    st.sampled_from(["", "8", "08", "-8", "+", " ", "3", "+012", "-0 25", "%"]),
+    st.sampled_from(["", "l", "ll"]),
+    st.sampled_from("diuxX"),
+)
+
+
+@given(
+    st.lists(st.one_of(conversions, st.sampled_from(["%%", "abc", " ", "100", "é"])), max_size=6).map("".join),
+    st.lists(st.integers(0, (1 << 64) - 1), min_size=9, max_size=9),
+)
+def test_numbers_are_printed_as_c_prints_them(text, arguments):
+    assert formats.compiled(text).text(tuple(arguments)) == as_c_prints(text, arguments)
+
+
+def test_pointers_and_characters_are_printed(device):
+    device.call(6, b"%c at %p and %lx\n\0", 18, ord("x"), 0xDEADBEEF, 0xABC)
+    assert map_views.printed(device.printk) == ["x at 0xdeadbeef and abc"]
+
+
+def test_what_is_printed_tells_its_thread_and_launch_and_only_once(device):
+    device.be(4, launch=2)
+    device.call(6, b"i=%d\0", 5, 1 << 32 | 7)
+    frame = map_views.print_records(device.printk)
+    assert rows(frame) == [(4, 2, "i=7")]
+    assert len(map_views.print_records(device.printk)) == 0
+    assert map_views.printed(device.printk) == []
+
+
+def test_text_of_puts_is_no_format(device):
+    device.call(501, b"100% %d %s\0")
+    assert map_views.printed(device.printk) == ["100% %d %s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name %s", "bpf_printk cannot print '%s'"),
+        ("%lf", "bpf_printk cannot print '%lf'"),
+        ("%.3d", "bpf_printk cannot print '%.'"),
+        ("%o", "bpf_printk cannot print '%o'"),
+        ("100%", "bpf_printk cannot print '%'"),
+        ("%d %d %d %d", "bpf_printk has 4 arguments"),
+    ],
+)
+def test_formats_that_cannot_be_printed_are_refused(text, message):
+    with pytest.raises(ProgramError, match=message):
+        formats.check_format(text)
+
+
+def test_formats_that_can_be_printed_are_accepted():
+    formats.check_format("%d%% of %lu at %p\n")
+
+
+def test_a_string_of_the_device_prints_as_its_address(device):
+    device.call(6, b"name %s\0", 8, 0x1000)
+    assert map_views.printed(device.printk) == ["name 0x1000"]
+
+
+def test_frames_of_rings_are_fit_for_concatenation(device):
+    device.call(130, 3, u64(1), 8, 0)
+    first = map_views.ring_records(device.specs[3], device.raw(3), 5)
+    second = map_views.ring_records(device.specs[3], device.raw(3), 5)
+    assert pd.concat([first, second])["raw"].tolist() == [u64(1)]

@@ -1,0 +1,449 @@
+"""Finding clang, compiling programs, the headers they are given, the cache, and what a compile error says."""
+
+from __future__ import annotations
+
+import platform
+import re
+import stat
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import MachineError, ProgramError
+from accel_magic.gpu.program import clang, context, objects
+from accel_magic.gpu.program.context import Operation, Space
+from accel_magic.gpu.program.helpers import HELPERS, Arg, MapType
+from accel_magic.gpu.program.isa import CALL, LDX
+
+PROGRAM = '#include "accel_gpu.h"\nSEC("gpu/exit") int f(struct gpu_ctx *ctx) { return ctx->size; }\n'
+UAPI = Path("/usr/include/linux/bpf.h")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder that is the whole PATH; `folder.add` puts programs there that answer as clang does."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.delenv("ACCEL_MAGIC_CLANG", raising=False)
+    return path
+
+
+def fake(folder, name, version="19.1.0", *, targets="bpf   - BPF (host endian)", then="exit 1"):
+    script = f"""\
+        #!/bin/sh
+        case "$1" in
+        --version) echo "Some clang version {version} (x)"; exit;;
+        --print-targets) echo "    {targets}"; exit;;
+        esac
+        {then}
+        """
+    path = folder / name
+    path.write_text(textwrap.dedent(script))
+    path.chmod(stat.S_IRWXU)
+    return str(path)
+
+
+def counting(tmp_path, monkeypatch):
+    """The real clang behind a script that notes each run; returns a function that gives the steps so far."""
+    real, log = clang.find_clang(), tmp_path / "runs"
+    script = fake(tmp_path, "counted", real.version, then=f'echo "$@" >> {log}; exec {real.path} "$@"')
+    monkeypatch.setenv("ACCEL_MAGIC_CLANG", script)
+    return lambda: re.findall(r" (-[cE]) ", log.read_text()) if log.exists() else []
+
+
+def test_plain_clang_comes_before_numbered_ones(folder):
+    wanted = fake(folder, "clang", "17.0.6")
+    fake(folder, "clang-19")
+    assert clang.find_clang() == clang.Clang(wanted, "17.0.6", "v3")
+
+
+def test_the_newest_numbered_clang_is_taken_by_number_not_by_letters(folder, monkeypatch):
+    monkeypatch.setattr(clang, "kernel_version", lambda: (6, 6))
+    fake(folder, "clang-9", "9.0.1")
+    fake(folder, "clang-19", "19.1.7")
+    wanted = fake(folder, "clang-100", "100.0.0")
+    fake(folder, "clang-cl-200", "200.0.0")
+    assert clang.find_clang() == clang.Clang(wanted, "100.0.0", "v4")
+
+
+def test_a_clang_that_is_too_old_or_has_no_bpf_target_is_passed_over(folder):
+    fake(folder, "clang", "13.0.1")
+    fake(folder, "clang-18", "18.1.0", targets="x86-64 - 64-bit X86: EM64T and AMD64")
+    wanted = fake(folder, "clang-14", "14.0.6")
+    assert clang.find_clang() == clang.Clang(wanted, "14.0.6", "v3")
+
+
+@pytest.mark.parametrize(("kernel", "cpu"), [((6, 6), "v4"), ((6, 5), "v3"), ((5, 15), "v3")])
+def test_the_instruction_set_is_the_newest_that_clang_and_the_kernel_have(folder, monkeypatch, kernel, cpu):
+    monkeypatch.setattr(clang, "kernel_version", lambda: kernel)
+    fake(folder, "clang", "18.0.0")
+    assert clang.find_clang().cpu == cpu
+
+
+def test_without_clang_the_error_names_the_package(folder):
+    with pytest.raises(MachineError) as caught:
+        clang.find_clang()
+    assert (caught.value.why, caught.value.fix) == ("there is no clang on the PATH", "install it: apt install clang")
+
+
+def test_the_error_says_why_each_clang_will_not_do(folder):
+    old = fake(folder, "clang", "13.0.1")
+    bare = fake(folder, "clang-18", "18.1.0", targets="x86-64")
+    broken = fake(folder, "clang-17").replace("clang-17", "clang-16")
+    Path(broken).write_text("#!/bin/sh\nexit 3\n")
+    Path(broken).chmod(stat.S_IRWXU)
+    (folder / "clang-17").unlink()
+    with pytest.raises(MachineError) as caught:
+        clang.find_clang()
+    assert caught.value.why.startswith(
+        f"{old}: version 13.0.1 is older than 14; {bare}: version 18.1.0 was built without the BPF target; "
+        f"{broken}: it does not run:"
+    )
+
+
+def test_the_chosen_clang_is_taken_and_no_other(folder, monkeypatch):
+    fake(folder, "clang")
+    monkeypatch.setenv("ACCEL_MAGIC_CLANG", str(folder / "mine"))
+    with pytest.raises(MachineError) as caught:
+        clang.find_clang()
+    assert caught.value.why == f"{folder / 'mine'}: it is not there"
+    assert "ACCEL_MAGIC_CLANG" in caught.value.fix
+    chosen = fake(folder, "other", "20.1.0")
+    monkeypatch.setenv("ACCEL_MAGIC_CLANG", chosen)
+    assert clang.find_clang().path == chosen
+
+
+def test_text_and_a_file_of_the_same_name_give_the_same_object(tmp_path):
+    file = tmp_path / "count.bpf.c"
+    file.write_text(PROGRAM)
+    compiled = clang.compile_program(PROGRAM, name="count.bpf.c")
+    assert compiled == clang.compile_program(file) == clang.compile_program(str(file))
+    assert compiled.startswith(b"\x7fELF")
+
+
+def test_the_same_content_is_compiled_once(tmp_path, monkeypatch):
+    steps = counting(tmp_path, monkeypatch)
+    first = clang.compile_program(PROGRAM)
+    assert steps() == ["-E", "-c"]
+    assert clang.compile_program(PROGRAM) == first
+    assert steps() == ["-E", "-c", "-E"]
+
+
+def test_a_change_of_a_header_compiles_again(tmp_path, monkeypatch):
+    steps = counting(tmp_path, monkeypatch)
+    headers = tmp_path / "headers"
+    headers.mkdir()
+    text = '#include "accel_gpu.h"\n#include "mine.h"\nSEC("gpu/exit") int f(void *ctx) { return MINE; }\n'
+    results = []
+    for header in ("#define MINE 7", "#define MINE 8", "#define MINE 7"):
+        (headers / "mine.h").write_text(header)
+        program = objects.load_object(clang.compile_program(text, include=[headers])).programs[0]
+        results.append(program.functions[0].code[0].imm)
+    assert results == [7, 8, 7]
+    assert steps() == ["-E", "-c", "-E", "-c", "-E"]
+
+
+def test_source_lines_are_those_of_the_text_though_the_same_object_was_made_of_another(tmp_path):
+    header = "{}#define SEVEN 7\nstatic __noinline u64 deep(u64 v)\n{{\nbarrier_var(v);\nreturn v * {}; // {}\n}}\n"
+    lines = []
+    for blank, value, comment in (("", "7", "a"), ("", "SEVEN", "a"), ("", "SEVEN", "b"), ("\n", "SEVEN", "b")):
+        (tmp_path / "mine.h").write_text(header.format(blank, value, comment))
+        program = 'SEC("gpu/exit") int f(struct gpu_ctx *c) { return deep(c->site); }'
+        text = f'#include "accel_gpu.h"\n#include "mine.h"\n{program}\n'
+        (program,) = objects.load_object(clang.compile_program(text, include=[tmp_path])).programs
+        lines += sorted({(line.line, line.text) for line in program.functions[-1].lines if "return" in line.text})
+    assert lines == [
+        (5, "return v * 7; // a"),
+        (5, "return v * SEVEN; // a"),
+        (5, "return v * SEVEN; // b"),
+        (6, "return v * SEVEN; // b"),
+    ]
+
+
+def test_other_options_or_another_version_compile_again(monkeypatch):
+    text = '#include "accel_gpu.h"\nSEC("gpu/exit") int f(struct gpu_ctx *c) { return c->size + c->size; }\n'
+    first = clang.compile_program(text)
+    monkeypatch.setattr(clang, "_FLAGS", tuple("-O0" if flag == "-O2" else flag for flag in clang._FLAGS))
+    assert clang.compile_program(text) != first
+    kept = len(list(clang.cache_folder().iterdir()))
+    other = clang.Clang(clang.find_clang().path, "1.2.3", clang.find_clang().cpu)
+    monkeypatch.setattr(clang, "find_clang", lambda: other)
+    clang.compile_program(text)
+    assert len(list(clang.cache_folder().iterdir())) == kept + 1
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(blocked))
+    assert clang.compile_program(PROGRAM) == clang.compile_program(PROGRAM)
+
+
+def test_the_cache_forgets_the_oldest_objects(tmp_path, monkeypatch):
+    monkeypatch.setattr(clang, "_MOST_CACHED", 2)
+    for value in range(4):
+        clang.compile_program(f"int value = {value};\n")
+    kept = list(clang.cache_folder().iterdir())
+    assert len(kept) == 2
+    assert {objects.elf.read_elf(path.read_bytes(), "").named(".data") is not None for path in kept} == {True}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"ACCEL_MAGIC_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a/gpu"),
+        ({"XDG_CACHE_HOME": "/b"}, "/b/accel_magic/gpu"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/accel_magic/gpu"),
+    ],
+)
+def test_the_cache_lies_where_the_user_has_caches(environment, expected, monkeypatch):
+    for name in ("ACCEL_MAGIC_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert str(clang.cache_folder()) == expected
+
+
+def test_an_error_names_place_message_and_source_line(tmp_path):
+    file = tmp_path / "count.bpf.c"
+    file.write_text('#include "accel_gpu.h"\n\nSEC("gpu/exit")\nint f(void *ctx)\n{\n\treturn missing + other;\n}\n')
+    with pytest.raises(ProgramError) as caught:
+        clang.compile_program(file)
+    assert caught.value.what == "count.bpf.c:6:9: use of undeclared identifier 'missing'"
+    assert caught.value.why.splitlines() == [
+        "clang stopped at `return missing + other;`",
+        "       count.bpf.c:6:19: use of undeclared identifier 'other'",
+    ]
+    assert caught.value.fix == "mend line 6 of count.bpf.c"
+
+
+def test_an_error_in_a_header_names_the_header(tmp_path):
+    (tmp_path / "mine.h").write_text("\nint x = y;\n")
+    with pytest.raises(ProgramError, match=r"mine\.h:2:9: use of undeclared identifier 'y'") as caught:
+        clang.compile_program('#include "mine.h"\n', include=[tmp_path])
+    assert caught.value.why == "clang stopped at `int x = y;`"
+
+
+@pytest.mark.parametrize(
+    ("body", "what", "fix"),
+    [
+        ("return bpf_frobnicate();", "function 'bpf_frobnicate'", "accel_gpu.h"),
+        (
+            "char b[600]; __builtin_memset(b, 1, 600); bpf_trace_printk(b, 600); return 0;",
+            "Looks like the BPF stack limit",
+            "512 bytes",
+        ),
+        (
+            "__builtin_memset((void *)ctx, 0, *(int *)ctx); return 0;",
+            "A call to built-in function 'memset' is not supported",
+            "1024 bytes",
+        ),
+        (
+            "return *(double *)ctx + 1.5 > 2;",
+            "A call to built-in function '__adddf3' is not supported",
+            "compute with integers",
+        ),
+        ('bpf_printk("%d", 1, 2, 3, 4); return 0;', "bpf_printk takes up to three values", "mend line 2"),
+    ],
+)
+def test_common_errors_say_what_to_do_instead(body, what, fix):
+    with pytest.raises(ProgramError) as caught:
+        clang.compile_program(f'#include "accel_gpu.h"\nSEC("gpu/exit") int f(void *ctx) {{ {body} }}\n')
+    assert what in caught.value.what
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (
+            "u64 f(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)",
+            "f(c->size, c->site, c->space, c->kernel, c->active, c->launch)",
+        ),
+        ("u64 f(struct large large)", "f((struct large){{c->size, c->site, c->kernel}})"),
+    ],
+)
+def test_too_many_or_too_large_arguments_are_named_without_the_compilers_internals(function, call):
+    text = f"""\
+#include "accel_gpu.h"
+struct large {{ u64 words[4]; }};
+__noinline {function} {{ barrier(); return 1; }}
+SEC("gpu/exit") int g(struct gpu_ctx *c) {{ return {call}; }}
+"""
+    with pytest.raises(ProgramError) as caught:
+        clang.compile_program(text)
+    assert "0x" not in str(caught.value)
+    assert caught.value.fix.startswith("pass at most 5 arguments")
+
+
+def test_a_header_that_is_not_there_is_named():
+    with pytest.raises(ProgramError, match=r"program\.bpf\.c:1:10: 'absent\.h' file not found") as caught:
+        clang.compile_program("#include <absent.h>\n")
+    assert "include path" in caught.value.fix
+
+
+def test_many_errors_are_cut_short():
+    text = "".join(f"int a{number} = b{number};\n" for number in range(12))
+    with pytest.raises(ProgramError) as caught:
+        clang.compile_program(text)
+    assert caught.value.why.splitlines()[-1].strip() == "and 6 more"
+
+
+@pytest.mark.parametrize(
+    ("then", "why"),
+    [("exec sleep 60", "clang is not ready after 0.5 s"), ("echo 'ran out of luck' >&2; exit 139", "ran out of luck")],
+)
+def test_a_clang_that_hangs_or_crashes_is_reported(then, why, folder, monkeypatch):
+    fake(folder, "clang", then=f"PATH=/usr/bin:/bin; {then}")
+    monkeypatch.setattr(clang, "_TIMEOUT_S", 0.5)
+    with pytest.raises(ProgramError, match=r"program\.bpf\.c does not compile") as caught:
+        clang.compile_program(PROGRAM)
+    assert caught.value.why.startswith(why)
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "large"])
+def test_a_file_that_cannot_be_read_is_named(kind, tmp_path):
+    path = tmp_path / "count.bpf.c"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "large":
+        path.write_bytes(b" " * ((1 << 20) + 1))
+    with pytest.raises(ProgramError, match="cannot be read") as caught:
+        clang.compile_program(path)
+    assert str(path) in caught.value.what
+
+
+def test_folders_of_the_user_come_before_ours(tmp_path):
+    (tmp_path / "vmlinux.h").write_text("typedef unsigned int u32;\n#define OWN 41\n")
+    text = '#include <vmlinux.h>\nint f(void) __attribute__((section("gpu/exit")));\nint f(void) { return OWN; }\n'
+    program = objects.load_object(clang.compile_program(text, include=[tmp_path])).programs[0]
+    assert program.functions[0].code[0].imm == 41
+
+
+def test_text_includes_files_of_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near.h").write_text("int near;\n")
+    assert clang.compile_program('#include "near.h"\n')
+    with pytest.raises(ProgramError, match=r"'near\.h' file not found"):
+        clang.compile_program("#include <near.h>\n")
+
+
+def test_loops_and_switches_become_plain_code():
+    """No call of the C library and no table of code addresses: neither is there on a GPU."""
+    text = """\
+        #include "accel_gpu.h"
+        struct large { char bytes[2000]; };
+        GPU_MAP(m, BPF_MAP_TYPE_GPU_ARRAY, u32, struct large, 1);
+        SEC("gpu/exit") int f(struct gpu_ctx *ctx)
+        {
+            u32 key = 0;
+            struct large *large = bpf_map_lookup_elem(&m, &key);
+            if (!large)
+                return 0;
+            for (u32 i = 0; i < 2000; i++)
+                large->bytes[i] = 0;
+            switch (ctx->site) {
+            case 0: return 5; case 1: return 77; case 2: return -4; case 3: return ctx->size;
+            case 4: return 15; case 5: return 177; case 6: return -14; case 7: return ctx->kernel;
+            }
+            return 0;
+        }
+        """
+    compiled = objects.load_object(clang.compile_program(text))
+    assert [spec.name for spec in compiled.maps] == ["m"]
+    assert {one.imm for one in compiled.programs[0].functions[0].code if one and one.opcode == CALL} == {1}
+
+
+# What to write for each kind of argument in a call.
+ARGUMENTS = {
+    Arg.ANY: "1",
+    Arg.MAP: "&m",
+    Arg.KEY: "&key",
+    Arg.VALUE: "&value",
+    Arg.OUT8: "&value",
+    Arg.MEMORY: "(void *)&value",
+    Arg.SIZE: "8",
+    Arg.SIZE_CONST: "8",
+    Arg.RECORD: "ctx",
+    Arg.TEXT: '"text"',
+    Arg.CONTEXT: "ctx",
+    Arg.POINTER: "ctx",
+}
+
+
+def test_the_header_declares_every_helper_with_its_number_and_arguments():
+    text = ['#include "accel_gpu.h"', "GPU_MAP(m, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 4);"]
+    for helper in HELPERS.values():
+        call = f"{helper.name}({', '.join(ARGUMENTS[argument] for argument in helper.arguments)})"
+        text.append(
+            f'SEC("gpu/exit") int call_{helper.id}(void *ctx) {{ u32 key = 0; u64 value = 0; {call}; return 0; }}'
+        )
+    programs = objects.load_object(clang.compile_program("\n".join(text))).programs
+    called = {
+        program.name: [one.imm for one in program.functions[0].code if one and one.opcode == CALL]
+        for program in programs
+    }
+    assert called == {f"call_{number}": [number] for number in HELPERS}
+
+
+def test_the_header_has_the_numbers_and_offsets_of_the_tables():
+    names = {f"BPF_MAP_TYPE_{kind.name}": kind for kind in MapType}
+    names |= {f"GPU_SPACE_{space.name}": space for space in Space}
+    names |= {f"GPU_OPERATION_{operation.name}": operation for operation in Operation}
+    names |= {f"offsetof(struct gpu_ctx, {field.name})": field.offset for field in context.FIELDS}
+    names |= {f"sizeof(((struct gpu_ctx *)0)->{field.name})": field.size for field in context.FIELDS}
+    names["sizeof(struct gpu_ctx)"] = context.SIZE
+    asserts = [f'_Static_assert({name} == {int(number)}, "{name}");' for name, number in names.items()]
+    header = (clang.header_folders()[0] / "accel_gpu.h").read_text()
+    assert set(re.findall(r"\b((?:BPF_MAP_TYPE|GPU_SPACE|GPU_OPERATION)_\w+) =", header)) < set(names)
+    clang.compile_program("\n".join(['#include "accel_gpu.h"', *asserts]))
+
+
+def test_fields_of_the_context_are_the_ones_the_tables_name():
+    compiled = clang.compile_program('#include "accel_gpu.h"\nstruct gpu_ctx everything = {};\n')
+    layout = next(spec for spec in objects.load_object(compiled).maps if spec.name == ".bss").value
+    assert [field.name for field in layout.fields] == [f"everything_{field.name}" for field in context.FIELDS]
+
+
+@pytest.mark.skipif(not UAPI.exists(), reason="the kernel's headers (linux-libc-dev) are not installed")
+def test_helpers_maps_and_flags_have_the_kernels_numbers():
+    folder = clang.header_folders()[1]
+    helpers = re.findall(r"\bbpf_(\w+)\)\([^;]*=\s*\(void \*\)(\d+);", (folder / "bpf" / "bpf_helpers.h").read_text())
+    numbers = re.findall(r"\b(BPF_[A-Z_]+) = ([^,\n]+),\n", (folder / "vmlinux.h").read_text())
+    asserts = [f"_Static_assert(BPF_FUNC_{name} == {number}, #name);" for name, number in helpers]
+    asserts += [f"_Static_assert({name} == {number}, #name);" for name, number in numbers]
+    assert {"map_lookup_elem", "ringbuf_reserve", "strncmp"} <= {name for name, _ in helpers}
+    assert {"BPF_MAP_TYPE_RINGBUF", "BPF_EXIST", "BPF_F_MMAPABLE", "BPF_F_REUSE_STACKID"} <= {
+        name for name, _ in numbers
+    }
+    text = "\n".join(asserts).replace("#name", '"differs"')
+    clang.compile_program(f"#include <linux/bpf.h>\n{text}\n")
+
+
+@pytest.mark.parametrize("first", ["<linux/bpf.h>", "<linux/types.h>", "<stdint.h>", "<stdbool.h>", "<stddef.h>"])
+@pytest.mark.parametrize("ours", ['"accel_gpu.h"', "<vmlinux.h>"])
+def test_our_headers_live_with_the_systems_in_either_order(first, ours):
+    if first.startswith("<linux") and not UAPI.exists():
+        pytest.skip("the kernel's headers (linux-libc-dev) are not installed")
+    orders = [(first, ours)] if first == "<linux/bpf.h>" else [(first, ours), (ours, first)]
+    for order in orders:
+        clang.compile_program("".join(f"#include {header}\n" for header in order))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="offsets of x86-64's registers")
+def test_programs_for_the_cpu_find_arguments_and_results_in_the_registers():
+    programs = objects.load(Path(__file__).parent / "programs" / "on_cpu.bpf.c").programs
+    # Byte offsets in struct pt_regs of arch/x86/include/asm/ptrace.h, counted by eights from r15.
+    registers = ["r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di"]
+    read = {
+        program.name: [registers[one.offset // 8] for one in program.functions[0].code if one.kind == LDX]
+        for program in programs
+    }
+    assert read == {"fourth_argument": ["cx"], "result": ["ax"], "no_argument": [], "second_argument": ["si"]}

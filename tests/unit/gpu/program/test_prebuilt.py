@@ -1,0 +1,105 @@
+"""The tools come compiled: what is compiled is what stands in the source, and no clang is needed for it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from accel_magic.api import doctor
+from accel_magic.errors import MachineError
+from accel_magic.gpu import programs
+from accel_magic.gpu.program import clang, objects
+from accel_magic.gpu.program import clang as prebuilt
+from accel_magic.gpu.tools import TOOLS
+from accel_magic.kernel.bcc.compiler import bpf_folder
+
+SOURCES = bpf_folder() / "gpu"
+
+
+@pytest.fixture
+def no_clang(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(clang.CHOSEN, raising=False)
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def copied(monkeypatch, tmp_path):
+    folder = tmp_path / "bpf"
+    shutil.copytree(bpf_folder(), folder)
+    monkeypatch.setattr(prebuilt, "bpf_folder", lambda: folder)
+    return folder / "gpu"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_object_was_made_of_the_sources_as_they_are(tool):
+    assert prebuilt.object_of(tool) is not None, "run tools/build_gpu_tools"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_compiling_again_gives_the_same_programs_maps_and_lines(tool, monkeypatch, tmp_path):
+    if not shutil.which("clang-19"):
+        pytest.skip("clang 19 is not here: other versions make other instructions")
+    monkeypatch.setenv(clang.CHOSEN, "clang-19")
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
+
+    again = clang.compile_program(SOURCES / f"{tool}.bpf.c")
+
+    made, kept = (objects.load_object(data, tool) for data in (again, prebuilt.object_of(tool)))
+    assert replace(made, data=b"") == replace(kept, data=b"")
+    assert str(SOURCES).encode() not in again
+
+
+def test_objects_name_no_folder_of_the_machine_that_made_them():
+    for tool in TOOLS:
+        compiled = prebuilt.object_of(tool)
+        assert str(SOURCES.resolve()).encode() not in compiled
+        assert b"/home" not in compiled
+        assert b"/work" not in compiled
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_tools_need_no_clang_and_their_lines_are_those_of_their_source(tool, no_clang):
+    (source,) = programs.load([tool])
+
+    text = {name: (SOURCES / name).read_text().splitlines() for name in (f"{tool}.bpf.c", "accel_gpu.h")}
+    lines = [line for each in source.gpu for function in each.program.functions for line in function.lines if line]
+    assert lines
+    for line in lines:
+        assert line.text == text[line.file][line.line - 1]
+
+
+def test_programs_of_ones_own_need_it_and_the_doctor_says_so(no_clang, tmp_path):
+    mine = tmp_path / "mine.bpf.c"
+    mine.write_text((SOURCES / "kernelcount.bpf.c").read_text())
+
+    with pytest.raises(MachineError, match="no clang"):
+        programs.load([str(mine)])
+
+    (check,) = [check for check in doctor.checks() if check.name == "%%gputrace"]
+    assert (check.status, check.fix) == ("info", "install it: apt install clang")
+    assert "works, on the CPU device (simulated)" in check.detail
+    assert "the tools work, programs of your own (.bpf.c) do not" in check.detail
+
+
+@pytest.mark.parametrize("file", ["memtrace.bpf.c", "accel_gpu.h", "include/vmlinux.h"])
+def test_a_changed_source_or_header_is_compiled_anew(copied, file):
+    assert prebuilt.object_of("memtrace") == prebuilt.object_of("memtrace") is not None
+    with (copied / file).open("a") as source:
+        source.write("// changed\n")
+
+    assert prebuilt.object_of("memtrace") is None
+    assert (prebuilt.object_of("kernelcount") is None) == (file != "memtrace.bpf.c")
+
+
+def test_a_damaged_object_or_list_is_not_used(copied):
+    with (copied / "memtrace.bpf.o").open("ab") as compiled:
+        compiled.write(b"\0")
+    assert prebuilt.object_of("memtrace") is None
+    assert prebuilt.object_of("kernelcount") is not None
+    (copied / "prebuilt.json").write_text("{")
+    assert prebuilt.object_of("kernelcount") is None
+    (copied / "prebuilt.json").unlink()
+    assert prebuilt.object_of("kernelcount") is None

@@ -1,0 +1,173 @@
+"""Who works for the tool, and when: what is written for the kernel's programs to look up."""
+
+import threading
+import time
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from accel_magic.kernel.attach import own_threads, scope
+from accel_magic.kernel.attach.attachment import Layout
+
+NOBODY = own_threads.NOBODY
+CONTROL = Layout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=()).control
+
+
+class Trace:
+    """The maps of a kernel trace, in this process's memory only."""
+
+    def __init__(self, *, follows):
+        self.control, self.threads = np.zeros(1, CONTROL), np.zeros(1, scope.BITS)
+        self.control["at_work"] = self.control["starter"] = NOBODY
+        self.marks = own_threads.Marks(self.control, self.threads, follows=follows)
+
+    @property
+    def at_work(self):
+        return [tid for tid in self.control["at_work"][0].tolist() if tid != NOBODY]
+
+    @property
+    def own(self):
+        bits = np.unpackbits(self.threads["bits"][0].view(np.uint8), bitorder="little")
+        return set(np.flatnonzero(bits).tolist())
+
+
+@pytest.fixture
+def trace():
+    """Make traces that are closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def make(*, follows=True):
+            made = Trace(follows=follows)
+            stack.callback(made.marks.close)
+            return made
+
+        yield make
+
+
+def me():
+    return threading.get_native_id()
+
+
+def test_a_thread_is_left_out_as_long_as_the_outermost_of_its_blocks(trace):
+    first = trace()
+    assert first.at_work == []
+    with own_threads.at_work():
+        assert first.at_work == [me()]
+        second = trace()  # one that begins meanwhile
+        with own_threads.at_work():
+            assert first.at_work == second.at_work == [me()]
+        assert first.at_work == second.at_work == [me()]
+    assert first.at_work == second.at_work == []
+
+
+def test_an_error_in_a_block_ends_it(trace):
+    made = trace()
+    with pytest.raises(ZeroDivisionError), own_threads.at_work():
+        raise ZeroDivisionError
+    assert made.at_work == []
+
+
+def test_two_threads_are_left_out_at_a_time_and_a_third_takes_the_place_of_one_that_is_done(trace):
+    made = trace()
+    gates, inside = [threading.Event() for _ in range(3)], [threading.Event() for _ in range(3)]
+    tids = {}
+
+    def work(number):
+        with own_threads.at_work():
+            tids[number] = me()
+            inside[number].set()
+            gates[number].wait()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread, begun in zip(threads, inside, strict=True):
+        thread.start()
+        begun.wait()
+    assert made.at_work == [tids[0], tids[1]]
+    gates[0].set()
+    threads[0].join()
+    assert made.at_work == [tids[1], tids[2]]
+    for gate in gates:
+        gate.set()
+    for thread in threads:
+        thread.join()
+    assert made.at_work == []
+
+
+def test_a_thread_of_the_tool_is_told_to_the_kernel_while_it_starts_and_to_others_while_it_runs(trace):
+    followed, alone = trace(follows=True), trace(follows=False)
+    go = threading.Event()
+    thread = own_threads.Thread(target=go.wait, name="accel_magic test")
+    thread.start()
+
+    assert alone.own == {thread.native_id}
+    late = trace(follows=True)  # its kernel side has not seen the thread begin
+    assert late.own == {thread.native_id}
+    assert thread.daemon
+    go.set()
+    thread.join()
+    assert followed.control["starter"].tolist() == [NOBODY]
+    assert alone.own == set()
+    assert followed.own == set()  # the kernel's own business
+
+
+def test_the_thread_that_starts_one_of_the_tool_says_so_right_then(trace, monkeypatch):
+    made, seen = trace(), []
+    start = threading.Thread.start
+
+    def watched(thread):
+        seen.append(made.control["starter"].tolist())
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", watched)
+    thread = own_threads.Thread(target=lambda: None, name="accel_magic test")
+    thread.start()
+    thread.join()
+
+    assert seen == [[me()]]
+
+
+def test_a_closed_trace_is_left_alone(trace):
+    made = trace()
+    made.marks.close()
+    made.marks.close()
+    with own_threads.at_work():
+        own_threads.Thread(target=lambda: None, name="accel_magic test").start()
+        assert made.at_work == []
+
+
+def test_time_at_work_is_counted_once_for_nested_blocks():
+    def spin(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+    before = own_threads.worked_ns()
+    with own_threads.at_work():
+        spin(0.02)
+        with own_threads.at_work():
+            spin(0.02)
+        inside = own_threads.worked_ns() - before
+    after = own_threads.worked_ns() - before
+    spin(0.02)
+
+    assert 40e6 <= inside <= after
+    assert own_threads.worked_ns() - before == after
+    assert after < inside + 20e6
+
+
+def test_where_nobody_may_ask_the_kernel_nothing_is_marked_and_all_goes_on(trace, monkeypatch):
+    def refused():
+        raise PermissionError(1, "Operation not permitted")
+
+    made = trace(follows=False)
+    monkeypatch.setattr(scope, "in_initial_namespace", lambda: False)
+    monkeypatch.setattr(scope, "kernel_tid", refused)
+    ran = []
+    with own_threads.at_work():
+        thread = own_threads.Thread(target=lambda: ran.append(True), name="accel_magic test")
+        thread.start()
+        thread.join()
+
+    assert ran == [True]
+    assert (made.at_work, made.own) == ([], set())

@@ -1,0 +1,104 @@
+import gc
+import sys
+import types
+import weakref
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from accel_magic.kernel.stacks.python_names import GONE, PythonNames
+from accel_magic.kernel.stacks.table import KERNEL, PYTHON, RawStacks
+from accel_magic.recording.profile import Frame, Kind
+
+STR = [
+    "plain.py",
+    "straße.py",
+    "файл.py",
+    "😀.py",
+    "lone \udc80 surrogate",
+    "a" * 5000,
+    "",
+]
+
+
+def words_of(code, instruction=0, *, first_line=None):
+    line = code.co_firstlineno if first_line is None else first_line
+    return [id(code), instruction & 0xFFFFFFFF | line << 32]
+
+
+def in_its_first_line(code):
+    """Words of the code at its first instruction that belongs to a line: the beginning of a module has none."""
+    return words_of(code, next(start for start, _, line in code.co_lines() if line))
+
+
+def raw_of(words, kind=PYTHON):
+    """One stack of these words, and one of the kernel's, whose words are none of ours."""
+    both = np.array([*words, 0xFFFFFFFF81000000, 0xFFFFFFFF82000000, 7], np.uint64)
+    return RawStacks(
+        np.array([3, 5], np.uint64),
+        np.array([kind, KERNEL], np.uint8),
+        np.array([0, len(words), len(both)], np.int64),
+        both,
+    )
+
+
+def test_names_files_and_the_line_of_every_instruction_are_those_python_tells():
+    codes = {each.__code__ for each in gc.get_objects() if isinstance(each, types.FunctionType)}
+    names = PythonNames()
+    for code in islice(codes, 400):
+        lines = [line for line, *_ in code.co_positions()]
+        words = [word for at in range(len(lines)) for word in words_of(code, 2 * at)]
+        assert names.frames(np.array(words, np.uint64)) == [
+            Frame(code.co_qualname, Kind.PYTHON, code.co_filename, line or 0) for line in lines
+        ]
+
+
+@pytest.mark.parametrize("intern", [False, True])
+@pytest.mark.parametrize("text", STR)
+def test_texts_of_every_way_of_keeping_them_are_read(text, intern):
+    chosen = sys.intern(text) if intern else text[:2] + text[2:]
+    code = compile("x", "", "exec").replace(co_filename=chosen, co_qualname=chosen)
+    assert PythonNames().frames(in_its_first_line(code)) == [Frame(text, Kind.PYTHON, text, 1)]
+
+
+def test_a_function_that_is_being_entered_is_at_its_first_line():
+    code = test_a_function_that_is_being_entered_is_at_its_first_line.__code__
+    assert PythonNames().frames(words_of(code, -2))[0].line == code.co_firstlineno
+
+
+def test_frames_keep_their_order_and_a_cut_stack_says_so():
+    inner, outer = raw_of.__code__, words_of.__code__
+    frames = PythonNames().frames([*words_of(inner), *words_of(outer), 0, 1])
+    assert [frame.name for frame in frames] == ["raw_of", "words_of", "[callers beyond 127 frames]"]
+    assert PythonNames().frames([0, 2])[0].name == "[callers in memory that cannot be read]"
+
+
+def test_what_is_no_code_object_of_that_line_is_gone():
+    code = raw_of.__code__
+    assert PythonNames().frames(words_of(code, first_line=code.co_firstlineno + 1)) == [GONE]
+    assert PythonNames().frames([id([]), 0, 8, 0, 1 << 46, 0, id(raw_of), 0]) == [GONE] * 4
+
+
+def test_freed_code_is_gone_unless_its_name_was_learnt_before():
+    names, other = PythonNames(), PythonNames()
+    made = [compile("\n" * line + "def f(): pass", f"file {line}", "exec").co_consts[0] for line in range(50)]
+    words = [word for code in made for word in words_of(code)]
+    names.learn(raw_of(words))
+    del made
+    gc.collect()
+    assert [frame.module for frame in names.frames(words)] == [f"file {line}" for line in range(50)]
+    assert other.frames(words).count(GONE) == 50
+
+
+def test_code_that_is_executed_once_is_kept_as_long_as_somebody_asks_for_names():
+    names = PythonNames()
+    code = compile("x = 1", "cell", "exec")
+    there, words = weakref.ref(code), in_its_first_line(code)
+    exec(code, {})
+    del code
+    gc.collect()
+    assert names.frames(words) == [Frame("<module>", Kind.PYTHON, "cell", 1)]
+    del names
+    gc.collect()
+    assert there() is None

@@ -1,0 +1,208 @@
+"""The guest's agent and the host's side of it, without a guest: the real agent, on a pseudo-terminal for its port."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tty
+from pathlib import Path
+
+import pytest
+
+from accel_magic.lab.vm.connection import Connection, GuestGoneError, listen
+from tests.support.paths import ROOT
+
+AGENT = ROOT / "accel_magic/lab/guest/agent.py"
+LARGE = 3_000_000
+
+
+def carry(source, target):
+    """Copy bytes from one descriptor to another until the end."""
+    try:
+        while data := os.read(source, 65536):
+            view = memoryview(data)
+            while view:
+                view = view[os.write(target, view) :]
+    except OSError:
+        pass
+
+
+@pytest.fixture
+def connection():
+    """A connection to an agent that runs on this machine."""
+    outside, port = os.openpty()
+    tty.setraw(port)
+    ours, theirs = socket.socketpair()
+    agent = subprocess.Popen([sys.executable, "-I", "-S", AGENT, os.ttyname(port)])
+    carriers = [
+        threading.Thread(target=carry, args=pair, daemon=True)
+        for pair in ((outside, theirs.fileno()), (theirs.fileno(), outside))
+    ]
+    for carrier in carriers:
+        carrier.start()
+    connection = Connection(ours)
+    assert connection.ready.wait(20)
+    connection.agent = agent
+    yield connection
+    connection.close()
+    try:
+        agent.wait(10)
+    finally:
+        agent.kill()
+        agent.wait()
+        os.close(port)
+        theirs.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def start(connection):
+    """Start a command; returns the process, which keeps what it prints in `.streams`."""
+
+    def start_(*command, cwd="/", env=None, terminal=None):
+        streams = {1: b"", 2: b""}
+
+        def collect(stream, data):
+            streams[stream] += data
+
+        process = connection.start(
+            command, cwd=str(cwd), env=env or {"PATH": os.defpath}, terminal=terminal, on_output=collect
+        )
+        process.streams = streams
+        return process
+
+    return start_
+
+
+def test_the_agent_tells_of_its_kernel(connection):
+    assert connection.guest["release"] == os.uname().release
+    assert 0 < connection.guest["uptime_s"] <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_streams_and_status_are_the_commands_own(start, tmp_path):
+    process = start("sh", "-c", "pwd; echo $WORD; echo wrong >&2; exit 7", cwd=tmp_path, env={"WORD": "grün"})
+
+    assert process.wait(20) == 7
+    assert process.streams == {1: f"{tmp_path}\ngrün\n".encode(), 2: b"wrong\n"}
+    assert process.poll() == 7
+
+
+def test_input_arrives_whole_and_ends(start):
+    data = bytes(range(256)) * (LARGE // 256)
+    process = start("sh", "-c", "cat; echo end")
+    process.write(data)
+    process.close_input()
+
+    assert process.wait(60) == 0
+    assert process.streams[1] == data + b"end\n"
+
+
+def test_much_output_arrives_whole_before_the_end_is_told(start):
+    process = start("sh", "-c", f"head -c {LARGE} /dev/zero; head -c 70000 /dev/zero >&2")
+
+    assert process.wait(60) == 0
+    assert {stream: len(data) for stream, data in process.streams.items()} == {1: LARGE, 2: 70000}
+
+
+def test_a_signal_reaches_the_command_and_what_it_started(start):
+    process = start("sh", "-c", "sleep 1000 & echo $!; wait")
+    while b"\n" not in process.streams[1]:
+        time.sleep(0.01)
+    child = int(process.streams[1])
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(20) == -signal.SIGTERM
+    for _ in range(500):
+        if not Path(f"/proc/{child}").exists() or "zombie" in Path(f"/proc/{child}/status").read_text():
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail("what the command started goes on")
+
+
+def test_an_interrupt_is_not_ignored_by_default(start):
+    process = start("sleep", "1000")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(20) == -signal.SIGINT
+
+
+def test_commands_run_side_by_side(start):
+    processes = [start("sh", "-c", f"read line; echo {number}$line; exit {number}") for number in range(5)]
+    for process in reversed(processes):
+        process.write(b"!\n")
+
+    assert [process.wait(20) for process in processes] == list(range(5))
+    assert [process.streams[1] for process in processes] == [b"%d!\n" % number for number in range(5)]
+
+
+def test_a_terminal_has_its_size_and_takes_keys(start):
+    process = start("sh", "-c", "tty -s && stty size; read line; echo got $line; stty size", terminal=(12, 34))
+    while b"12 34" not in process.streams[1]:
+        time.sleep(0.01)
+    process.resize(50, 60)
+    process.write(b"keys\n")
+
+    assert process.wait(20) == 0
+    assert process.streams[1].replace(b"\r", b"") == b"12 34\nkeys\ngot keys\n50 60\n"
+
+
+def test_ctrl_c_on_a_terminal_interrupts(start):
+    process = start("sh", "-c", "echo on; sleep 1000", terminal=(24, 80))
+    while b"on" not in process.streams[1]:
+        time.sleep(0.01)
+    process.write(b"\x03")
+
+    assert process.wait(20) == -signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "why"),
+    [
+        (("no-such-command",), "/", "^no-such-command: No such file"),
+        (("/etc/passwd",), "/", "^/etc/passwd: Permission denied"),
+        (("true",), "/nowhere", "^/nowhere: No such"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_the_reason(start, command, cwd, why):
+    process = start(*command, cwd=cwd)
+
+    with pytest.raises(FileNotFoundError, match=why):
+        process.wait(20)
+    assert start("true").wait(20) == 0
+
+
+def test_a_command_that_leaves_a_daemon_behind_ends_all_the_same(start):
+    process = start("sh", "-c", "sleep 30 & echo done")
+
+    assert process.wait(10) == 0
+    assert process.streams[1] == b"done\n"
+
+
+def test_waiting_has_a_limit(start):
+    process = start("sleep", "1000")
+
+    with pytest.raises(TimeoutError, match=r"0\.1 s"):
+        process.wait(0.1)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(20) == -signal.SIGKILL
+
+
+def test_the_end_of_the_agent_ends_every_wait(connection, start):
+    process = start("sleep", "1000")
+    connection.agent.kill()
+
+    # A pseudo-terminal does not tell of its other side's end as a port does.
+    connection._stream.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(GuestGoneError):
+        process.wait(20)
+    with pytest.raises(GuestGoneError):
+        start("true")
+
+
+def test_the_hosts_socket_is_for_its_user_alone(tmp_path):
+    with listen(str(tmp_path / "agent")):
+        assert (tmp_path / "agent").stat().st_mode & 0o777 == 0o600

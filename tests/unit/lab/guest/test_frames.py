@@ -1,0 +1,25 @@
+"""The stream between host and guest."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel_magic.lab.guest.frames import HEAD, LARGEST, Kind, Unpacker, pack
+
+FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.binary(max_size=300)), max_size=8)
+
+
+@given(FRAMES, st.integers(1, 40))
+def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(frames, piece):
+    stream = b"".join(pack(*frame) for frame in frames)
+    unpacker = Unpacker()
+
+    found = [frame for at in range(0, len(stream), piece) for frame in unpacker.feed(stream[at : at + piece])]
+
+    assert found == frames
+
+
+@pytest.mark.parametrize("noise", [HEAD.pack(1, 0, LARGEST + 1), HEAD.pack(99, 0, 0), b"\xff" * 64])
+def test_noise_is_refused(noise):
+    with pytest.raises(ValueError, match=r"frame|Kind"):
+        Unpacker().feed(noise)

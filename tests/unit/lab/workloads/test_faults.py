@@ -1,0 +1,162 @@
+"""Faults of the lab's device, and its driver unloaded and loaded: against a tree like sysfs, without a kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.lab import workloads as npu
+from accel_magic.lab.workloads import device as driver
+from accel_magic.lab.workloads import faults
+
+
+@pytest.fixture
+def pci(tmp_path, monkeypatch):
+    """A tree like /sys/bus/pci/devices with the lab's NPU: capabilities MSI at 0x40, ours at 0x70."""
+    monkeypatch.setattr(faults, "_DEVICES", tmp_path)
+    config = bytearray(256)
+    config[0x34] = 0x40
+    config[0x40:0x42] = bytes([0x05, 0x70])
+    config[0x70:0x78] = bytes([0x09, 0x00, 16, 1]) + b"AMLF"
+    for name, vendor, device, content in (
+        ("0000:00:01.0", "0x8086", "0x1234", bytes(256)),
+        ("0000:00:02.0", "0x8086", "0x7d1d", bytes(config)),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "vendor").write_text(vendor + "\n")
+        (folder / "device").write_text(device + "\n")
+        (folder / "config").write_bytes(content)
+    return tmp_path / "0000:00:02.0" / "config"
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("no-boot", 1), ("slow-boot", 2), ("lose-ipc", 3), ("duplicate-ipc", 4), ("none", 0)]
+)
+def test_a_fault_is_written_into_the_capability_and_nowhere_else(pci, name, number):
+    before = pci.read_bytes()
+
+    npu.request_fault(name, 200_000)
+
+    after = pci.read_bytes()
+    assert struct.unpack_from("<II", after, 0x78) == (number, 200_000)
+    assert after[:0x78] + after[0x80:] == before[:0x78] + before[0x80:]
+    assert npu.requested_fault() == (name, 200_000)
+    npu.clear_faults()
+    assert npu.requested_fault() == ("none", 0)
+
+
+def test_an_npu_without_the_capability_is_left_alone(pci):
+    config = bytearray(pci.read_bytes())
+    config[0x74] ^= 1  # another vendor's capability
+    pci.write_bytes(config)
+
+    with pytest.raises(MachineError, match="not the lab's"):
+        npu.request_fault("no-boot")
+    assert pci.read_bytes() == bytes(config)
+
+
+@pytest.mark.parametrize("following", [0x40, 0x44, 0x04, 0xFC])
+def test_a_broken_list_of_capabilities_comes_to_an_end(pci, following):
+    config = bytearray(pci.read_bytes())
+    config[0x41] = following
+    pci.write_bytes(config)
+
+    with pytest.raises(MachineError):
+        npu.request_fault("no-boot")
+
+
+def test_who_sees_only_the_first_bytes_is_told_to_be_root(pci):
+    pci.write_bytes(pci.read_bytes()[:64])
+
+    with pytest.raises(MachineError, match="run as root"):
+        npu.request_fault("no-boot")
+
+
+def test_a_machine_without_npu_is_pointed_to_the_lab(tmp_path, monkeypatch):
+    monkeypatch.setattr(faults, "_DEVICES", tmp_path)
+    monkeypatch.setattr(driver, "MODULE", tmp_path / "intel_vpu.ko")
+
+    for call in (npu.clear_faults, npu.requested_fault, npu.reload_driver, lambda: npu.Device(tmp_path / "accel0")):
+        with pytest.raises(MachineError, match="lab run"):
+            call()
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """What was done with the driver, and which errno the next system call shall have."""
+    done = []
+
+    def system_call(number, *arguments):
+        done.append({176: "unload", 313: "load"}[number])
+        done.extend(argument.value for argument in arguments if isinstance(argument, ctypes.c_char_p))
+        return answers.pop(0) if answers else 0
+
+    answers = []
+    for name in ("MODULE", "_LOADED", "NODE"):
+        (tmp_path / name).touch()
+        monkeypatch.setattr(driver, name, tmp_path / name)
+    monkeypatch.setattr(driver, "_system_call", system_call)
+    monkeypatch.setattr(driver, "request_fault", lambda *fault: done.append(fault))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return done, answers
+
+
+def test_a_fault_is_requested_between_unloading_and_loading(modules):
+    done, _ = modules
+
+    npu.reload_driver("dbg_mask=0x10", fault="no-boot", argument=1)
+
+    assert done == ["unload", b"intel_vpu", ("no-boot", 1), "load", b"dbg_mask=0x10"]
+
+
+def test_a_driver_that_is_not_loaded_is_only_loaded(modules):
+    done, _ = modules
+    driver._LOADED.unlink()
+
+    npu.reload_driver()
+
+    assert done == ["load", b""]
+
+
+@pytest.mark.parametrize(
+    ("answers", "told", "last"),
+    [([11], "is open", "unload"), ([16], "is open", "unload"), ([1], "cannot be unloaded", "unload"),
+     ([0, 17], "loaded already", "load"), ([0, 8], "cannot be loaded", "load")],
+)  # fmt: skip
+def test_what_the_kernel_refuses_is_told(modules, answers, told, last):
+    done, waiting = modules
+    waiting += answers
+
+    with pytest.raises(MachineError, match=told):
+        npu.reload_driver()
+    assert [step for step in done if isinstance(step, str)][-1] == last
+
+
+def test_a_device_that_does_not_come_up_is_told_after_the_timeout(modules):
+    Path(driver.NODE).unlink()
+
+    with pytest.raises(MachineError, match="did not come up"):
+        npu.load_driver(timeout=0.1)
+
+
+@pytest.mark.parametrize(("name", "argument"), [("hang", 0), ("no-boot", -1), ("no-boot", 1 << 32)])
+def test_faults_that_the_device_does_not_know_are_refused(pci, name, argument):
+    before = pci.read_bytes()
+
+    with pytest.raises(ProbeError):
+        npu.request_fault(name, argument)
+    assert pci.read_bytes() == before
+
+
+def test_a_jobs_fault_is_sixteen_bytes():
+    assert npu.job_fault("slow", 200_000) == b"AMLF" + bytes([1, 0, 0, 0]) + struct.pack("<Q", 200_000)
+    assert npu.job_fault("hang") == b"AMLF" + bytes([2, 0, 0, 0]) + bytes(8)
+    assert npu.job_fault("none") == bytes(16)
+    with pytest.raises(ProbeError):
+        npu.job_fault("no-boot")

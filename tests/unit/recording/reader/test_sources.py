@@ -1,0 +1,60 @@
+"""How long the reader leaves rings alone: long where nothing comes, never so long that one could fill."""
+
+import mmap
+import os
+import struct
+from dataclasses import asdict
+
+import pytest
+
+from accel_magic.kernel.attach.attachment import HEAD, Layout, PointLayout
+from accel_magic.recording.reader.sources import KernelSource, quiet_s
+
+PAGE = mmap.PAGESIZE
+LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize,), point_layouts=(PointLayout(0, ()),))
+SIZE = 4 << 20
+RECORD = HEAD.itemsize + 8  # with the ring buffer's own header
+
+
+@pytest.mark.parametrize(
+    ("rooms", "hit_ns", "cpus", "seconds"),
+    [
+        ([], 100, 2, 0.05),  # nothing is recorded: the counters are due every 50 ms
+        ([1_000_000], 100, 2, 0.025),  # 2 CPUs record 500,000 in that time
+        ([1_000_000], 100, 1, 0.05),
+        ([1_000_000, 600_000], 100, 2, 0.015),
+        ([1_000_000], 100, 64, 0.01),
+        ([1_000_000], 500, 8, 0.03125),
+    ],
+)
+def test_rings_are_left_alone_for_no_longer_than_all_cpus_take_to_half_fill_one(
+    monkeypatch, rooms, hit_ns, cpus, seconds
+):
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+
+    assert quiet_s(rooms, hit_ns) == pytest.approx(seconds)
+
+
+@pytest.fixture
+def kernel():
+    """Descriptors of control, counters and histograms, and of a ring with nothing in it."""
+    descriptors = [os.memfd_create(name) for name in ("control", "counters", "histograms", "ring")]
+    for descriptor, size in zip(descriptors, (PAGE, PAGE, PAGE, 2 * PAGE + 2 * SIZE), strict=True):
+        os.ftruncate(descriptor, size)
+    yield descriptors
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def test_a_ring_that_fills_is_drained_again_soon(monkeypatch, kernel):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "most_bytes": 1 << 40, "ring_sizes": [SIZE]}
+
+    def pause(stacks, waiting):
+        os.pwrite(kernel[3], struct.pack("<Q", waiting), PAGE)  # the producer's position
+        return KernelSource({**message, "stacks": stacks}, kernel).pause_s()
+
+    assert pause(("kernel",), 0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
+    assert pause(("kernel",), SIZE // 64) == pause(("kernel",), 0) > 0.02
+    assert pause(("kernel",), SIZE // 64 + RECORD) == 0.01
+    assert pause(("python",), 0) == 0.01  # other processes have none, which costs nothing

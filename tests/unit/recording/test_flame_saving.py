@@ -1,0 +1,116 @@
+"""What `%%flame --xe` gave is saved in one file and opened as what it was."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import accel_magic
+from accel_magic.recording.iaprof import IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
+from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder, State
+from accel_magic.recording.recording import Replayed
+from accel_magic.results.flame import FlameResult, SampledResult
+from accel_magic.results.iaprof import IaprofResult
+
+MAIN = (Frame("<module>", Kind.PYTHON, "cell [3]", 2),)
+MS = 1_000_000
+
+
+def recorded(active=7, stalled=(3, 2)):
+    """What iaprof has of two intervals of 10 ms and one kernel, with samples of three instructions."""
+    counts = np.zeros((3, 10), np.int64)
+    counts[0, 0], counts[1:, 5] = active, stalled
+    return IaprofProfile(
+        intervals=Intervals(np.array([4, 5], np.int64), np.array([1_010 * MS, 1_020 * MS], np.int64)),
+        kernels=(Kernel(0x100, "python3", 42, "main;zeLaunch", "gemm.cpp", "gemm"),),
+        instructions=("dpas", "send"),
+        runs=Runs(np.array([0, 1], np.int32), np.array([0, 0], np.int32)),
+        stalls=Stalls(
+            np.array([0, 0, 1], np.int32), np.array([0, 16, 16], np.uint64), np.array([0, 1, 1], np.int32), counts
+        ),
+        metrics=Metrics(np.array([0, 1], np.int32), np.array([1, 1], np.uint8), np.array([90, 80], np.int64)),
+        dropped={"cut off": 1},
+        notes=("a note of iaprof's",),
+        lost=(Lost(5, "EU stall records at addresses of no kernel"),),
+        subsample=100,
+        started="2026-11-21T10:00:00+00:00",
+        machine={"kernel": "6.18.0-test"},
+    )
+
+
+def assert_same(ours, theirs):
+    assert type(theirs) is IaprofResult
+    for table in ("samples", "stacks", "frames", "intervals", "metrics", "kernels"):
+        pd.testing.assert_frame_equal(getattr(ours, table), getattr(theirs, table))
+    pd.testing.assert_frame_equal(ours.stalls.by_instruction, theirs.stalls.by_instruction)
+    assert ours.iaprof == theirs.iaprof
+    assert ours.profile.lost == theirs.profile.lost
+    assert ours.summary() == theirs.summary()
+
+
+def flame(maker, iaprof):
+    maker.sample(5, python=MAIN, native=["gemm"]).sample(7, python=MAIN)
+    return FlameResult(maker.make(iaprof=iaprof))
+
+
+def sampled(iaprof):
+    builder = ProfileBuilder()
+    node = builder.node(builder.frame(*MAIN[0]))
+    builder.add(node, 6 * MS, time_ns=0, tid=9)
+    builder.add(node, 4 * MS, time_ns=6 * MS, tid=9, state=State.OFF_CPU)
+    profile = builder.build(unit="ns", origin="%%flame, thread sampler at 99 Hz", duration_ns=10 * MS, notes=["why"])
+    return SampledResult(profile, iaprof=iaprof)
+
+
+@pytest.mark.parametrize("made", [FlameResult, SampledResult])
+@pytest.mark.parametrize("iaprof", [recorded(), None], ids=["xe", "no xe"])
+def test_a_result_is_one_file_that_opens_with_all_it_had(maker, tmp_path, made, iaprof):
+    result = flame(maker, iaprof) if made is FlameResult else sampled(iaprof)
+
+    again = accel_magic.open(result.to_parquet(tmp_path / "f.parquet"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["f.parquet"]
+    assert type(again) is made
+    for table in ("samples", "stacks", "frames", "threads"):
+        pd.testing.assert_frame_equal(getattr(again, table), getattr(result, table))
+    assert again.summary() == result.summary()
+    if iaprof is None:
+        assert again.xe is None
+    else:
+        assert result.xe.total == 12
+        assert_same(result.xe, again.xe)
+        assert "12 samples of iaprof" in again.summary()
+
+
+def test_samples_of_iaprof_are_no_rows_of_the_saved_table(maker, tmp_path):
+    for name, result in {"flame": flame(maker, recorded()), "sampled": sampled(recorded())}.items():
+        table = pd.read_parquet(result.to_parquet(tmp_path / name))
+        assert len(table) == len(result.samples)
+
+
+def test_reopened_profiles_of_the_gpu_compare_as_they_did(maker, tmp_path):
+    before, now = flame(maker, recorded()), sampled(recorded(active=1, stalled=(9, 2)))
+    expected = now.xe.compare(before.xe)
+
+    reopened = [accel_magic.open(each.to_parquet(tmp_path / "f.parquet")).xe for each in (before, now)]
+    found = reopened[1].compare(reopened[0])
+
+    pd.testing.assert_frame_equal(found.frames, expected.frames)
+    changes = found.frames.set_index("name")["total_change_samples"]
+    assert changes["sbid"] == pytest.approx(12 * (11 / 12 - 5 / 12))
+
+
+def test_what_was_recorded_on_the_gpu_says_so_when_it_is_played_back(maker):
+    recording = replace(flame(maker, recorded()).recording, replayed=Replayed("f.parquet", "Linux 6.18"))
+
+    xe = FlameResult(recording).xe
+
+    assert xe.profile.banners == ("REPLAY: recorded on Linux 6.18",)
+    assert "REPLAY" in xe.summary()
+
+
+def test_the_gpus_profile_is_saved_alone_too(maker, tmp_path):
+    xe = flame(maker, recorded()).xe
+
+    assert_same(xe, accel_magic.open(xe.to_parquet(tmp_path / "xe.parquet")))

@@ -1,0 +1,204 @@
+"""GPU recordings written to files and read back."""
+
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import accel_magic
+from accel_magic.devices.device import Clock
+from accel_magic.errors import RecordingError
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.model import MapSpec
+from accel_magic.kernel.records.c_layout import CLayout, Field
+from accel_magic.recording import container
+from accel_magic.recording import gpu_store as store
+from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent
+from accel_magic.recording.gpu_collect import frame_of
+
+
+def row(columns, **values):
+    empty = {"str": "", "bool": False}
+    return {name: values.get(name, empty.get(kind, 0)) for name, kind in columns.items()}
+
+
+def layout(*names):
+    found = tuple(Field(name, "integer", "u8", 8 * place, 8) for place, name in enumerate(names))
+    return CLayout(found, 8 * len(names))
+
+
+@pytest.fixture
+def recording():
+    key = CLayout((Field("key", "integer", "u4", 0, 4),), 4)
+    spec = MapSpec("kernels", MapType.GPU_ARRAY, 4, 16, 96, key=key, value=layout("warps", "idle"))
+    data = MapSpec(".data", MapType.GPU_ARRAY, 4, 8, 1, initial=bytes(range(8)))
+    counts = np.zeros((96, 2), "<u8")  # 32 entries for each kernel
+    counts[[3, 64, 70]] = [1, 0], [4, 20], [3, 4]
+    raw = counts.view(np.uint8).reshape(-1)
+    launches = [
+        row(LAUNCHES, kernel=0, name="add", framework="triton", grid_x=4, block_x=32, time_ns=5, device_launch=3),
+        row(LAUNCHES, kernel=2, name="mul", device_ns=pd.NA, device_launch=pd.NA),
+    ]
+    return GpuRecording(
+        sources=("kernelcount", "mine.bpf.c"),
+        device="CPU device (simulated)",
+        multiprocessors=4,
+        started="2026-11-21T12:00:00+00:00",
+        start_ns=1_000,
+        duration_ns=2_000_000,
+        threads=1024,
+        kernels=frame_of([row(KERNELS, kernel=0, name="add", instrumented=True, sites=2)], KERNELS),
+        modules=frame_of([{"arch": "sm_80", "before": "// a", "after": "// b"}], MODULES),
+        launches=frame_of(launches, LAUNCHES),
+        sites=frame_of([row(SITES, site=0, function="add", where="kernel entry")], SITES),
+        maps=(MapContent("kernelcount", spec, raw, 3), MapContent("mine.bpf.c", data, raw[:8], 0)),
+        printed=("hello 1", 'a "b"\n'),
+        findings=("mine.bpf.c:3: something",),
+        outcome="interrupted",
+        notes=("a note",),
+        machine={"kernel": "6.18", "simulated": "CPU device (simulated)"},
+    )
+
+
+def test_what_is_saved_is_read_back(recording, tmp_path):
+    read = store.load(store.save(recording, tmp_path / "t.parquet"))
+
+    for field in fields(GpuRecording):
+        ours, theirs = getattr(recording, field.name), getattr(read, field.name)
+        if isinstance(ours, pd.DataFrame):
+            pd.testing.assert_frame_equal(ours, theirs)
+        elif field.name != "maps":
+            assert ours == theirs, field.name
+    for ours, theirs in zip(recording.maps, read.maps, strict=True):
+        assert (ours.source, ours.spec, ours.lost) == (theirs.source, theirs.spec, theirs.lost)
+        assert ours.raw.tobytes() == theirs.raw.tobytes()
+    assert read.lost == 3
+
+
+def test_open_gives_a_result_with_the_maps_as_frames(recording, tmp_path):
+    result = accel_magic.open(store.save(recording, tmp_path / "t.parquet"))
+
+    assert isinstance(result, accel_magic.GpuResult)
+    assert result.maps["kernels"].query("warps > 0").values.tolist() == [[3, 1, 0], [64, 4, 20], [70, 3, 4]]
+    assert result.maps_of("mine.bpf.c").keys() == {".data"}
+    assert result.tools["kernelcount"][["warps", "threads"]].values.tolist() == [[7, 200], [1, 32]]
+
+
+def test_maps_of_one_name_are_told_apart_by_their_source(recording, tmp_path):
+    first = recording.maps[0]
+    both = replace(recording, maps=(first, replace(first, source="mine.bpf.c")))
+
+    result = accel_magic.open(store.save(both, tmp_path / "t.parquet"))
+
+    assert result.maps.keys() == {"kernelcount.kernels", "mine.bpf.c.kernels"}
+
+
+def test_recordings_that_did_not_know_threads_have_none(recording, tmp_path, monkeypatch):
+    older = {name: kind for name, kind in LAUNCHES.items() if name != "tid"}
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "VERSION", 1)
+        path = store.save(replace(recording, launches=recording.launches[list(older)]), tmp_path / "old.parquet")
+
+    launches = accel_magic.open(path).launches
+
+    assert launches["tid"].isna().all()
+    assert launches.dtypes.equals(recording.launches.dtypes)
+    pd.testing.assert_frame_equal(launches[list(older)], recording.launches[list(older)])
+
+
+def test_a_recording_is_played_back_as_a_gpu_result(recording, tmp_path):
+    path = store.save(recording, tmp_path / "t.parquet")
+
+    result = accel_magic.replay(path, speed=10)
+
+    assert type(result) is accel_magic.GpuResult
+    assert accel_magic.last is result
+    assert result.recording.replayed.path == str(path)
+    assert result.launches.equals(recording.launches)
+    assert result.tools["kernelcount"][["warps", "threads"]].values.tolist() == [[7, 200], [1, 32]]
+
+
+def changed(path, target, edit):
+    """The same file with another description."""
+    table = pq.read_table(path)
+    description = json.loads(table.schema.metadata[store.KIND.key])
+    edit(description)
+    return container.write(table, target, store.KIND, json.dumps(description).encode())
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda description: description.pop("device"),
+        lambda description: description.update(outcome="great"),
+        lambda description: description.update(threads="many"),
+        lambda description: description["checksums"].__setitem__(4, 0),
+        lambda description: description["maps"].pop(),
+        lambda description: description["maps"][0]["spec"].update(colour="red"),
+        lambda description: description["maps"][1]["spec"].update(initial="no hex"),
+        lambda description: description.update(machine=None),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(recording, tmp_path, edit):
+    damaged = changed(store.save(recording, tmp_path / "t.parquet"), tmp_path / "damaged.parquet", edit)
+
+    with pytest.raises(RecordingError, match="damaged"):
+        accel_magic.open(damaged)
+
+
+def test_a_changed_description_is_noticed(recording, tmp_path):
+    path = store.save(recording, tmp_path / "t.parquet")
+    data = path.read_bytes()
+    assert data.count(b'"threads": 1024') == 1
+    path.write_bytes(data.replace(b'"threads": 1024', b'"threads": 1025'))
+
+    with pytest.raises(RecordingError, match="damaged") as error:
+        accel_magic.open(path)
+    assert "checksum" in error.value.why
+
+
+def test_a_file_of_a_later_version_says_so(recording, tmp_path):
+    path = store.save(recording, tmp_path / "t.parquet")
+    newer = changed(path, tmp_path / "n.parquet", lambda description: description.update(version=store.VERSION + 1))
+
+    with pytest.raises(RecordingError, match="newer accel_magic"):
+        accel_magic.open(newer)
+
+
+def test_the_clock_is_kept_and_a_recording_without_one_is_of_a_device_with_the_hosts_time(recording, tmp_path):
+    clock = Clock(1 << 60, -5, 1 - 2**-40, 1234)
+    path = store.save(replace(recording, clock=clock), tmp_path / "t.parquet")
+    older = changed(path, tmp_path / "old.parquet", lambda description: description.pop("clock"))
+
+    assert store.load(path).clock == clock
+    assert store.load(older).clock == Clock()
+
+
+@pytest.mark.parametrize("clock", [None, {"rate": "fast"}, {"error_ns": []}])
+def test_a_clock_that_is_none_is_refused(recording, tmp_path, clock):
+    path = store.save(recording, tmp_path / "t.parquet")
+    damaged = changed(path, tmp_path / "d.parquet", lambda description: description.update(clock=clock))
+
+    with pytest.raises(RecordingError, match="damaged"):
+        store.load(damaged)
+
+
+def test_a_truncated_file_is_refused(recording, tmp_path):
+    path = store.save(recording, tmp_path / "t.parquet")
+    short = tmp_path / "short.parquet"
+    short.write_bytes(path.read_bytes()[:-100])
+
+    with pytest.raises(RecordingError):
+        accel_magic.open(short)
+
+
+def test_a_file_that_is_not_there_or_of_something_else_is_not_called_damaged(tmp_path):
+    with pytest.raises(RecordingError, match="no such file"):
+        store.load(tmp_path / "nowhere.parquet")
+    other = tmp_path / "other.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(other)
+    with pytest.raises(RecordingError, match=r"%%ktrace --replay"):
+        store.load(other)

@@ -1,0 +1,220 @@
+"""Profiles written to Parquet files and read back."""
+
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accel_magic
+from accel_magic.errors import RecordingError
+from accel_magic.recording import container
+from accel_magic.recording import profile_store as store
+from accel_magic.recording.container import pack_numbers
+from accel_magic.recording.profile import LOSSES, Frame, Kind, Lost, Profile, Samples
+from accel_magic.recording.profile_store import Stored
+from accel_magic.results.profile import ProfileResult
+
+
+def same(ours, theirs):
+    for each in fields(Profile):
+        if each.name != "samples":
+            assert np.array_equal(getattr(ours, each.name), getattr(theirs, each.name)), each.name
+    for each in fields(Samples):
+        left, right = getattr(ours.samples, each.name), getattr(theirs.samples, each.name)
+        assert left.dtype == right.dtype
+        assert np.array_equal(left, right), each.name
+
+
+def test_what_is_saved_is_read_back(any_profile, tmp_path):
+    text = st.text(max_size=8)
+    facts = st.fixed_dictionaries(
+        {
+            "duration_ns": st.integers(0, 2**62),
+            "started": text,
+            "machine": st.dictionaries(text, text, max_size=3),
+            "lost": st.lists(st.builds(Lost, st.integers(0, 2**62), text, st.sampled_from(LOSSES)), max_size=3).map(
+                tuple
+            ),
+            "notes": st.lists(text, max_size=3).map(tuple),
+            "banners": st.lists(text, max_size=3).map(tuple),
+        }
+    )
+
+    @given(any_profile, facts)
+    def holds(profile, facts):
+        profile = replace(profile, **facts)
+        stored = store.load(store.save(Stored(profile), tmp_path / "p.parquet"))
+        same(profile, stored.profile)
+        assert (stored.maker, stored.iaprof) == ("other", None)
+        ours, theirs = ProfileResult(profile), ProfileResult(stored.profile)
+        for table in ("samples", "stacks", "frames"):
+            pd.testing.assert_frame_equal(getattr(ours, table), getattr(theirs, table))
+        assert (ours.lost, ours.total, ours.machine) == (theirs.lost, theirs.total, theirs.machine)
+        assert theirs.compare(ours).frames[f"own_change_{profile.unit}"].abs().sum() == 0
+
+    holds()
+
+
+def test_all_facts_of_a_profile_are_kept_and_open_gives_its_result(cell, tmp_path):
+    path = ProfileResult(cell).to_parquet(tmp_path / "p.parquet")
+
+    result = accel_magic.open(path)
+
+    assert type(result) is ProfileResult
+    same(cell, result.profile)
+    assert result.profile.frames[0].kind is Kind.PYTHON
+
+
+def test_any_parquet_reader_gets_a_useful_table(cell, tmp_path):
+    frame = pq.read_table(store.save(Stored(cell), tmp_path / "p.parquet")).to_pandas()
+
+    row = frame[frame["state"] == "off-cpu"].iloc[0]
+    assert row["frames"] == (
+        "py::<module> (/home/u/model.py:3);py::Net.forward (/home/u/model.py:12);futex_wait_[k];lock"
+    )
+    assert (row["weight"], row["time_ns"], row["tid"]) == (15_000_000, 20_000_000, 7)
+    assert frame["weight"].sum() == cell.total
+
+
+def test_names_that_are_no_unicode_are_kept(build, tmp_path):
+    profile = build([((Frame("a\udc80", Kind.PYTHON, "b\ud800"),), 1)])
+
+    assert store.load(store.save(Stored(profile), tmp_path / "p.parquet")).profile.frames == profile.frames
+
+
+def rewritten(path, **changes):
+    """Change the description of a stored profile; the checksum follows."""
+    table = pq.read_table(path)
+    description = json.loads(table.schema.metadata[store.KIND.key]) | changes
+    container.write(table, path, store.KIND, json.dumps(description).encode())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": "parsecs"},
+        {"nodes": 3},
+        {"nodes": 10**12},
+        {"parents": "AAAA"},
+        {"kinds": [99] * 6},
+        {"names": ["a"]},
+        {"names": None},
+        {"machine": {"kernel": 5}},
+        {"lost": [[1]]},
+        {"duration_ns": "long"},
+        {"maker": "nobody"},
+        {"maker": "iaprof"},
+        {"iaprof": {}},
+        {"iaprof": [1]},
+    ],
+    ids="-".join,
+)
+def test_what_contradicts_itself_is_refused(cell, tmp_path, changes):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    rewritten(path, **changes)
+
+    with pytest.raises(RecordingError, match="is damaged"):
+        store.load(path)
+
+
+def test_stacks_that_would_loop_are_refused(cell, tmp_path):
+    parents = cell.parents.copy()
+    parents[0] = 2
+    path = store.save(Stored(replace(cell, parents=np.full_like(parents, -1))), tmp_path / "p.parquet")
+    rewritten(path, parents=pack_numbers(parents))
+
+    with pytest.raises(RecordingError) as error:
+        store.load(path)
+
+    assert "parent comes after" in error.value.why
+
+
+def test_a_changed_description_is_noticed(cell, tmp_path):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    data = path.read_bytes()
+    assert data.count(b"%%flame at 100 Hz") == 1
+    path.write_bytes(data.replace(b"%%flame at 100 Hz", b"%%flame at 900 Hz"))
+
+    with pytest.raises(RecordingError, match="is damaged"):
+        store.load(path)
+
+
+@pytest.mark.parametrize("column", range(6))
+def test_changed_samples_are_noticed(cell, tmp_path, column):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    chunk = pq.read_metadata(path).row_group(0).column(column)
+    data = bytearray(path.read_bytes())
+    data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(data)
+
+    with pytest.raises(RecordingError, match="is damaged"):
+        store.load(path)
+
+
+@pytest.mark.parametrize("change", [lambda table: table.drop_columns("tid"), lambda table: _as_text(table, "weight")])
+def test_samples_with_other_columns_are_refused(cell, tmp_path, change):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    pq.write_table(change(pq.read_table(path)), path)
+
+    with pytest.raises(RecordingError) as error:
+        store.load(path)
+
+    assert "there is no column" in error.value.why
+
+
+@pytest.mark.parametrize("state", ["gone", None])
+def test_a_state_that_does_not_exist_is_refused(cell, tmp_path, state):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    table = pq.read_table(path)
+    names = [state, *table.column("state").to_pylist()[1:]]
+    column = pa.array(names, pa.string()).dictionary_encode().cast(table.schema.field("state").type)
+    pq.write_table(table.set_column(table.column_names.index("state"), "state", column), path)
+
+    with pytest.raises(RecordingError, match="is damaged") as error:
+        store.load(path)
+
+    assert "state" in error.value.why
+
+
+def _as_text(table, name):
+    return table.set_column(table.column_names.index(name), name, table.column(name).cast("string"))
+
+
+def test_a_file_that_was_cut_short_is_damaged(cell, tmp_path):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    path.write_bytes(path.read_bytes()[:-20])
+
+    with pytest.raises(RecordingError):
+        accel_magic.open(path)
+
+
+def test_a_later_version_asks_for_an_upgrade(cell, tmp_path):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    rewritten(path, version=store.VERSION + 1)
+
+    with pytest.raises(RecordingError, match="newer accel_magic") as error:
+        accel_magic.open(path)
+
+    assert "upgrade" in error.value.fix
+
+
+def test_another_parquet_file_is_no_profile(tmp_path, cell):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+
+    assert not store.is_profile(path)
+    with pytest.raises(RecordingError, match="is not a profile"):
+        store.load(path)
+    with pytest.raises(RecordingError, match="there is no profile"):
+        store.load(tmp_path / "none")
+
+
+def test_a_place_that_cannot_be_written_to_says_so(cell, tmp_path):
+    with pytest.raises(RecordingError, match="cannot write"):
+        store.save(Stored(cell), tmp_path / "no" / "p.parquet")

@@ -1,0 +1,125 @@
+"""Stacks in a recording's description: what is written is what is read, and what contradicts itself is refused."""
+
+import base64
+import json
+import zlib
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel_magic.kernel.stacks import table as stacks
+from accel_magic.recording import layout, store
+from accel_magic.recording.profile import Frame, Kind
+from accel_magic.recording.recording import Column, Events
+from accel_magic.results.trace import TraceResult
+
+frames = st.builds(
+    Frame,
+    st.text(max_size=5),
+    st.sampled_from([Kind.PYTHON, Kind.NATIVE, Kind.KERNEL]),
+    st.text(max_size=3),
+    st.integers(0, 9),
+)
+tables = st.dictionaries(
+    st.integers(1, 2**64 - 1), st.tuples(st.integers(0, 2), st.lists(frames, max_size=4)), max_size=6
+).map(
+    lambda rows: stacks.table(
+        np.array(list(rows), np.uint64),
+        np.array([kind for kind, _ in rows.values()], np.uint8),
+        [s for _, s in rows.values()],
+    )
+)
+TABLE = stacks.table(
+    np.array([3, 2**64 - 1], np.uint64),
+    np.array([stacks.PYTHON, stacks.KERNEL], np.uint8),
+    [(Frame("f", Kind.PYTHON, "cell.py", 3), Frame("g", Kind.PYTHON, "cell.py", 9)), (Frame("schedule", Kind.KERNEL),)],
+)
+
+
+def assert_same(one, other):
+    for entry in fields(stacks.StackTable):
+        left, right = getattr(one, entry.name), getattr(other, entry.name)
+        if isinstance(left, np.ndarray):
+            assert left.dtype == right.dtype
+            np.testing.assert_array_equal(left, right)
+        else:
+            assert left == right
+            assert [type(frame.kind) for frame in left] == [type(frame.kind) for frame in right]
+
+
+@given(tables)
+def test_any_stacks_come_back_as_they_were(traced, table):
+    recording, _ = layout.decode(layout.encode(replace(traced, stacks=table), (), 4))
+    assert_same(recording.stacks, table)
+
+
+@pytest.fixture
+def stacked(traced):
+    """The recording of three points, with stacks at its events."""
+    keys = Column(np.array([3, 3, 0, 5], np.uint64))
+    columns = {**traced.events.columns, "python_stack": keys}
+    return replace(traced, stacks=TABLE, load_events=lambda: Events(columns))
+
+
+def test_a_saved_result_shows_the_stacks_it_had(stacked, tmp_path):
+    loaded = TraceResult(store.load(store.save(stacked, tmp_path / "t.parquet")))
+    original = TraceResult(stacked)
+
+    assert loaded.events["stack"].tolist() == original.events["stack"].tolist()
+    assert loaded.events["stack"].isna().tolist() == [False, False, True, True]
+    assert loaded.stacks.equals(original.stacks)
+    assert (loaded.stacks_lost, loaded.stacks["where"].tolist()) == (1, ["g (cell.py:9)"])
+
+
+def test_a_recording_without_stacks_stays_one(traced):
+    recording, _ = layout.decode(layout.encode(traced, (), 4))
+    assert recording.stacks is None
+
+
+def forged(text, change):
+    """The description with `change` made to its stacks."""
+    described = json.loads(text)
+    body = json.loads(zlib.decompress(base64.b64decode(described["body"])))
+    change(body["stacks"])
+    described["body"] = base64.b64encode(zlib.compress(json.dumps(body).encode())).decode()
+    return json.dumps(described).encode()
+
+
+def packed(values, type_):
+    return base64.b64encode(zlib.compress(np.array(values, type_).tobytes())).decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"keys": packed([3], "u8")},
+        {"keys": packed([9, 3], "u8")},
+        {"keys": "no base64"},
+        {"kinds": packed([2], "u1")},
+        {"starts": packed([0, 2, 4], "i8")},
+        {"starts": packed([0, 5, 3], "i8")},
+        {"starts": packed([], "i8")},
+        {"frames_of": packed([0, 1, 3], "i4")},
+        {"frames_of": packed([0, -1, 2], "i4")},
+        {"frame_kinds": [3, 3, 99]},
+        {"names": ["f", "g"]},
+        {"names": ["f", "g", 7]},
+        {"lines": [3, 9, "0"]},
+    ],
+    ids=str,
+)
+def test_stacks_that_contradict_themselves_are_refused(traced, change):
+    text = layout.encode(replace(traced, stacks=TABLE), (), 4)
+    layout.decode(forged(text, lambda _: None))
+    with pytest.raises(ValueError):  # noqa: PT011 - the store words it
+        layout.decode(forged(text, lambda stored: stored.update(change)))
+
+
+def test_an_exported_event_has_its_stack_as_one_argument(stacked, tmp_path):
+    path = TraceResult(stacked).to_perfetto(tmp_path / "t.json")
+    events = [entry for entry in json.loads(path.read_text())["traceEvents"] if entry["ph"] in "Xi"]
+    assert [entry["args"].get("stack") for entry in events] == ["f (cell.py:3);g (cell.py:9)"] * 2 + [None, None]
+    assert not any("python_stack" in entry["args"] for entry in events)

@@ -1,0 +1,103 @@
+"""ProfileResult: what a profile says as frames and files."""
+
+import math
+from collections import Counter
+
+import pandas as pd
+import pytest
+from hypothesis import given
+
+from accel_magic.recording.profile import Frame, Kind
+from accel_magic.results.profile import ProfileResult
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def result(cell):
+    return ProfileResult(cell, value=5)
+
+
+def test_what_is_known_of_the_whole(result):
+    assert (result.total, result.unit, result.duration_s, result.lost) == (53 * MS, "ns", 0.04, 3)
+    assert (result.value, result.machine) == (5, {"kernel": "6.18"})
+
+
+def test_samples_are_a_frame(result):
+    assert result.df is result.events is result.samples
+    assert result.samples[["time_ns", "tid", "state", "weight_ns"]].to_numpy().tolist() == [
+        [0, 7, "cpu", 10 * MS],
+        [5 * MS, 8, "cpu", 10 * MS],
+        [10 * MS, 7, "cpu", 10 * MS],
+        [20 * MS, 7, "off-cpu", 15 * MS],
+        [22 * MS, 7, "accelerator", 8 * MS],
+    ]
+
+
+def test_stacks_are_named_by_their_labels(result):
+    assert result.stacks[["total_ns", "hits", "text"]].to_numpy().tolist() == [
+        [20 * MS, 2, "<module> (model.py:3);Net.forward (model.py:12);gemm"],
+        [15 * MS, 1, "<module> (model.py:3);Net.forward (model.py:12);futex_wait;lock"],
+        [10 * MS, 1, "<module> (model.py:3);ivpu_ioctl [intel_vpu]"],
+        [8 * MS, 1, "<module> (model.py:3);Net.forward (model.py:12);add_kernel"],
+    ]
+
+
+def test_the_top_frames_are_those_with_most_of_their_own(result):
+    top = result.top(2)
+
+    assert top[["name", "own_ns", "total_ns"]].to_numpy().tolist() == [
+        ["gemm", 20 * MS, 20 * MS],
+        ["lock", 15 * MS, 15 * MS],
+    ]
+    assert top["own_share"].tolist() == [20 / 53, 15 / 53]
+
+
+def test_an_empty_profile_has_empty_frames(build):
+    result = ProfileResult(build([]))
+
+    assert [len(result.samples), len(result.stacks), len(result.frames), result.total] == [0, 0, 0, 0]
+    assert math.isnan(result.duration_s)
+    assert isinstance(repr(result), str)
+
+
+def test_unknown_times_and_threads_are_missing(build):
+    samples = ProfileResult(build([((Frame("f", Kind.NATIVE),), 1)])).samples
+
+    assert samples.loc[0, "time_ns"] is pd.NA
+    assert samples.loc[0, "tid"] is pd.NA
+
+
+def test_every_export_gives_the_absolute_path_of_its_file(result, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    for write in (result.to_folded, result.to_speedscope, result.to_perfetto, result.to_parquet):
+        path = write(write.__name__)
+        assert path == tmp_path / write.__name__
+        assert path.stat().st_size
+
+
+def _line(row):
+    return 0 if pd.isna(row["line"]) else row["line"]
+
+
+def test_a_frame_has_the_weight_of_every_sample_that_has_it_once(any_profile):
+    @given(any_profile)
+    def holds(profile):
+        own, totals = Counter(), Counter()
+        for stack, weight in zip(profile.samples.stack.tolist(), profile.samples.weight.tolist(), strict=True):
+            path = profile.path(stack)
+            own[path[-1]] += weight
+            totals.update(dict.fromkeys(path, weight))
+
+        found = {
+            Frame(
+                row["name"], Kind[row["kind"].upper()], row["module"], 0 if pd.isna(row["line"]) else row["line"]
+            ): row
+            for row in ProfileResult(profile).frames.to_dict("records")
+        }
+        unit = profile.unit
+        assert {frame: row[f"total_{unit}"] for frame, row in found.items()} == +totals
+        assert {frame: row[f"own_{unit}"] for frame, row in found.items() if row[f"own_{unit}"]} == +own
+
+    holds()

@@ -1,0 +1,135 @@
+"""The static result: what a saved notebook shows."""
+
+import html.parser
+import re
+
+import pytest
+
+from accel_magic.probes.plan import Skipped
+from accel_magic.recording.recording import Replayed
+from accel_magic.results.trace import TraceResult
+from accel_magic.views import trace_html as static
+from accel_magic.views.trace_html import result_html
+
+EVIL = "<script>alert('x')</script>"
+
+
+def html_of(result, **options):
+    return result_html(result._tables(), **options)
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects elements and texts, and checks that elements nest."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.tags, self.cells, self.alarms = [], [], [], []
+        self.feed(source)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append((tag, dict(attrs)))
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        tag, attrs = self.open[-1] if self.open else ("", {})
+        if tag == "td":
+            self.cells.append(data)
+        if attrs.get("class") == "am-alarm":
+            self.alarms.append(data)
+
+
+def test_tables_show_exact_counts_and_latencies(rich_recording):
+    cells = Reader(html_of(TraceResult(rich_recording), figures=False)).cells
+
+    assert cells[:5] == ["tracepoint:syscalls:sys_enter_read", "sys_enter_read", "40", "40/s", "0"]
+    assert cells[5:10] == ["latency:uprobe:/usr/lib/libc.so.6:malloc", "malloc", "10", "10/s", "2"]
+    assert cells[-8:-4] == ["latency:uprobe:/usr/lib/libc.so.6:malloc", "malloc", "10", "5.5 us"]
+
+
+def test_losses_stand_out_only_when_there_are_any(rich_recording, make_recording):
+    assert "2 lost" in Reader(html_of(TraceResult(rich_recording), figures=False)).alarms
+    clean = html_of(TraceResult(make_recording(events=[(1, 0)])), figures=False)
+    assert Reader(clean).alarms == []
+    assert "0 lost" in clean
+
+
+def test_missed_hits_and_an_interrupted_cell_stand_out(make_recording):
+    recording = make_recording(missed=2, outcome="interrupted", unpaired=[1])
+
+    alarms = Reader(html_of(TraceResult(recording), figures=False)).alarms
+
+    assert alarms == ["2 missed", "1 call not timed", "interrupted"]
+
+
+@pytest.mark.parametrize("figures", [False, True])
+def test_a_replay_carries_its_banner(make_recording, figures):
+    recording = make_recording(events=[(1, 0)], replayed=Replayed("f", f"Linux 7.2 {EVIL}"))
+
+    source = html_of(TraceResult(recording), figures=figures)
+
+    assert "REPLAY: recorded on Linux 7.2 &lt;script&gt;" in source
+    assert "REPLAY" not in html_of(TraceResult(make_recording(events=[(1, 0)])), figures=figures)
+
+
+def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
+    points = [make_point(0, f"latency:uprobe:lib:{EVIL}", function=EVIL)]
+    plan = {"notes": (EVIL,), "skipped": (Skipped(EVIL, EVIL + '"'),)}
+    recording = make_recording(points, [(1, 0, 5)], plan=plan, replayed=Replayed(EVIL, EVIL))
+
+    reader = Reader(html_of(TraceResult(recording), figures=False))
+
+    assert "script" not in reader.tags
+    assert EVIL in reader.cells
+
+
+def test_rows_beyond_15_are_folded_away_and_beyond_500_only_counted(make_recording):
+    points = [f"kprobe:m:f{i}" for i in range(600)]
+    source = html_of(TraceResult(make_recording(points, hits=range(1, 601), event_count=0)), figures=False)
+
+    shown, folded = source.split("<details>")
+
+    assert shown.count("<td>") / 2 == 15
+    assert folded.count("<td>") / 2 == 485
+    assert "585 more" in folded
+    assert "and 100 more in the data frame" in folded
+    assert "<details>" not in html_of(TraceResult(make_recording(points[:15])), figures=False)
+
+
+def test_styles_apply_to_nothing_but_the_result(rich_recording):
+    style = re.search(r"<style>(.*?)</style>", html_of(TraceResult(rich_recording)), re.DOTALL)[1]
+    selectors = [selector for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
+
+    assert len(selectors) > 10
+    assert all(selector.strip().startswith(".accel-magic") for selector in selectors)
+
+
+def test_figures_are_those_that_have_something_to_show(rich_recording, make_recording, monkeypatch):
+    monkeypatch.setattr(static, "scripts", lambda: "")
+
+    def figures(recording):
+        return html_of(TraceResult(recording)).count("data-accel-magic-figure=") // 2
+
+    assert figures(rich_recording) == 3
+    assert figures(make_recording(events=[(1, 0)])) == 2
+    assert figures(make_recording()) == 0
+
+
+def test_a_plain_script_gets_text_and_tables_without_figures(rich_recording):
+    shown = TraceResult(rich_recording)._repr_mimebundle_()
+
+    assert shown["text/plain"].startswith("1 s, 50 hits")
+    assert "<table>" in shown["text/html"]
+    assert "<script" not in shown["text/html"]
+
+
+def test_a_notebook_gets_bokehjs_before_its_figures(rich_recording, monkeypatch):
+    monkeypatch.setattr(static, "has_kernel", lambda: True)
+    monkeypatch.setattr(static, "scripts", lambda: "<script>BOKEHJS</script>")
+
+    source = TraceResult(rich_recording)._repr_mimebundle_()["text/html"]
+
+    assert 0 < source.index("BOKEHJS") < source.index("data-accel-magic-figure=")
