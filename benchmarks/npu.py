@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.analysis.npu import Npu
 from accel_magic.lab import Lab, Settings, image, trace
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult

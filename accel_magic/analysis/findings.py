@@ -173,15 +173,3 @@ class Findings(Sequence[Finding]):
             },
             index=pd.Index(self.ids, name="id", dtype="str"),
         )
-
-    def __repr__(self) -> str:
-        """Plain text: each finding with its evidence and advice."""
-        from accel_magic.views.findings import findings_text
-
-        return findings_text(self)
-
-    def _repr_html_(self) -> str:
-        """Show the same as HTML."""
-        from accel_magic.views.findings import findings_html
-
-        return findings_html(self)

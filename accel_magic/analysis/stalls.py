@@ -109,7 +109,7 @@ MEANINGS: Final = {
 
 
 class StallTables:
-    """Tables of a profile's stalls, made when first asked for: what `IaprofResult.stalls` is."""
+    """Tables of a profile's stalls, made when first asked for."""
 
     def __init__(self, profile: IaprofProfile) -> None:
         self._profile = profile
@@ -142,20 +142,7 @@ class StallTables:
     @cached_property
     def findings(self) -> Findings:
         """What the profile shows, worst first."""
-
         return findings(self._profile)
-
-    def __repr__(self) -> str:
-        """Plain text: reasons, kernels and instructions with most samples."""
-        from accel_magic.views.flame.stalls import tables_text
-
-        return tables_text(self)
-
-    def _repr_html_(self) -> str:
-        """Show the same as HTML."""
-        from accel_magic.views.flame.stalls import tables_html
-
-        return tables_html(self)
 
 
 def by_reason(profile: IaprofProfile) -> pd.DataFrame:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
-    from accel_magic.analysis.findings import Findings
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.profile import Lost
     from accel_magic.results.comparison import Comparison
+    from accel_magic.results.taken_apart import Diagnosis
 
 ResultT = TypeVar("ResultT", bound="Result")
 
@@ -194,7 +194,7 @@ class Result(ABC):
             code="result.different-kinds",
         )
 
-    def diagnose(self) -> Findings:
+    def diagnose(self) -> Diagnosis:
         """Look for what is wrong or worth knowing: findings with evidence and advice, worst first.
 
         Raises:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from accel_magic.analysis.findings import Findings
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
     from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
+    from accel_magic.results.taken_apart import Diagnosis
     from accel_magic.views.flame.result import FlameTables
 
 
@@ -65,7 +65,7 @@ class SampledResult(ProfileResult):
 
         return Stored(self.profile, "thread sampler", self._iaprof)
 
-    def diagnose(self) -> Findings:
+    def diagnose(self) -> Diagnosis:
         """What iaprof's samples show, worst first.
 
         Raises:
@@ -176,7 +176,7 @@ class FlameResult(ProfileResult):
 
         return save(self.recording, path)
 
-    def diagnose(self) -> Findings:
+    def diagnose(self) -> Diagnosis:
         """What is wrong or worth knowing, worst first: of iaprof's samples, else of the NPU driver that was traced.
 
         Raises:

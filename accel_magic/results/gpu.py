@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
-    from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.gpu.timeline import Beside
     from accel_magic.recording.gpu import GpuRecording
     from accel_magic.results.comparison import GpuComparison
     from accel_magic.results.flame import FlameResult
+    from accel_magic.results.taken_apart import Diagnosis
     from accel_magic.results.trace import TraceResult
 
 
@@ -194,9 +194,11 @@ class GpuResult(Result):
         """The main table of each tool that was asked for, by the tool's name."""
         return self.gpu.tools
 
-    def diagnose(self) -> Findings:
+    def diagnose(self) -> Diagnosis:
         """Look for what is wrong or worth knowing in what the tools saw: findings with evidence and advice."""
-        return self.gpu.findings
+        from accel_magic.results.taken_apart import Diagnosis
+
+        return Diagnosis.of(self.gpu.findings)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """One of each tool that was traced with; `timeline`: host calls, launches, kernels and blocks over time."""

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
-    from accel_magic.analysis.findings import Findings
-    from accel_magic.analysis.stalls import StallTables
     from accel_magic.formats.iaprof.parse import Errors
     from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile_store import Stored
+    from accel_magic.results.taken_apart import Diagnosis, Stalls
 
 
 class IaprofResult(ProfileResult):
@@ -41,13 +40,13 @@ class IaprofResult(ProfileResult):
         self.iaprof = iaprof
 
     @cached_property
-    def stalls(self) -> StallTables:
+    def stalls(self) -> Stalls:
         """Where execution units waited, and for what: `by_reason`, `by_kernel`, `by_instruction`, `findings`."""
-        from accel_magic.analysis.stalls import StallTables
+        from accel_magic.results.taken_apart import Stalls
 
-        return StallTables(self.iaprof)
+        return Stalls(self.iaprof)
 
-    def diagnose(self) -> Findings:
+    def diagnose(self) -> Diagnosis:
         """What the stalls show, worst first."""
         return self.stalls.findings
 

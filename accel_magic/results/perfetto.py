@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
-    from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Events, Recording
+    from accel_magic.results.taken_apart import Npu
 
 _PIECE = 1 << 16
 _COUNTERS_PID = 1 << 22  # Linux gives no process a number this high

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
-    from accel_magic.analysis.findings import Findings
-    from accel_magic.analysis.npu import Npu
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
+    from accel_magic.results.taken_apart import Diagnosis, Npu
     from accel_magic.views.tables import TraceTables
 
 
@@ -229,11 +228,11 @@ class TraceResult(Result):
     @cached_property
     def npu(self) -> Npu:
         """The trace of an NPU driver taken apart: families, phases, polls, buffers, jobs, API calls, timeline."""
-        from accel_magic.analysis.npu import Npu
+        from accel_magic.results.taken_apart import Npu
 
         return Npu(self.recording, self.events)
 
-    def diagnose(self) -> Findings:
+    def diagnose(self) -> Diagnosis:
         """Look for what is wrong or worth knowing in a trace of the NPU driver: findings with evidence and advice."""
         return self.npu.findings
 

@@ -14,7 +14,7 @@ from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_te
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.analysis.npu import Npu
+    from accel_magic.analysis.npu import NpuTables
     from accel_magic.recording.profile import Frame
     from accel_magic.recording.recording import Recording
 
@@ -46,7 +46,7 @@ class TraceTables:
     waits: pd.DataFrame
     stacks: pd.DataFrame | None
     stacks_lost: int
-    npu: Callable[[], Npu]
+    npu: Callable[[], NpuTables]
 
 
 @dataclass(frozen=True)

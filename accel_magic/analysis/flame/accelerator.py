@@ -50,9 +50,9 @@ def _add_jobs(builder: ProfileBuilder, recording: Recording, stacks: Stacks) -> 
     if not any(point.target == NPU_DRIVER for point in recording.plan.points):
         return []
     from accel_magic.analysis.frames import events_frame
-    from accel_magic.analysis.npu import Npu
+    from accel_magic.analysis.npu import NpuTables
 
-    jobs = busy(Npu(recording, events_frame(recording)).jobs)
+    jobs = busy(NpuTables(recording, events_frame(recording)).jobs)
     submitted = _stacks_at(recording, jobs)
     columns = (jobs[name].tolist() for name in ("tid", "engine", "begun_ns", "busy_ns"))
     for row, tid, engine, begun_ns, busy_ns in zip(submitted, *columns, strict=True):

@@ -9,14 +9,13 @@ from accel_magic.analysis.npu.trace import NpuTrace
 
 if TYPE_CHECKING:
     import pandas as pd
-    from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.recording.recording import Recording
 
 
-class Npu:
-    """A trace of the NPU driver, taken apart: `TraceResult.npu`.
+class NpuTables:
+    """A trace of the NPU driver, taken apart.
 
     Every table is computed on first use and kept. What the trace cannot tell (no times, no captured values, functions
     that were not traced) is missing in the tables, never guessed.
@@ -137,22 +136,3 @@ class Npu:
         from accel_magic.analysis.npu.diagnosis import diagnose
 
         return diagnose(self)
-
-    def timeline(self, start_ns: int | None = None, end_ns: int | None = None) -> Model:
-        """Bokeh timeline: a row per layer; what is selected filters the tables below it.
-
-        With `start_ns` and `end_ns`, ns since the start, only of that stretch.
-        """
-        from accel_magic.views.timeline.npu import timeline
-
-        return timeline(self, start_ns, end_ns)
-
-    def __repr__(self) -> str:
-        from accel_magic.views.npu.result import summary
-
-        return summary(self)
-
-    def _repr_html_(self) -> str:
-        from accel_magic.views.npu.result import html
-
-        return html(self)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.analysis.findings import Findings
-    from accel_magic.analysis.npu import Npu
+    from accel_magic.analysis.npu import NpuTables
     from accel_magic.recording.recording import Recording
 
 
-def summary(npu: Npu) -> str:
+def summary(npu: NpuTables) -> str:
     """Sentences about jobs, buffers, messages and polls, the families, the phases, then the findings."""
     recording = npu.recording
     lines = [
@@ -40,7 +40,7 @@ def summary(npu: Npu) -> str:
     return f"{terminal.page(lines)}\n\n{findings_text(_within(npu.findings))}"
 
 
-def html(npu: Npu) -> str:
+def html(npu: NpuTables) -> str:
     """Lay out the same as one self-contained element."""
     recording = npu.recording
     shown = banners_of(recording)
@@ -88,12 +88,12 @@ EVENTS_AT_ONCE = 300_000
 MOST_TITLES = 3
 
 
-def brief(recording: Recording, take_apart: Callable[[], Npu]) -> list[str]:
+def brief(recording: Recording, take_apart: Callable[[], NpuTables]) -> list[str]:
     """Lines for the result of a traced cell: the sentences, and whether diagnosis found anything.
 
     Args:
         recording: What was traced.
-        take_apart: Makes an `Npu` of it.
+        take_apart: Makes an `NpuTables` of it.
 
     None where the trace is not about an NPU, or so large that this would hold up the end of the cell.
     """
@@ -108,12 +108,12 @@ def brief(recording: Recording, take_apart: Callable[[], Npu]) -> list[str]:
     return [*sentences(npu), "; ".join([found, *titles[:MOST_TITLES]])]
 
 
-def sentences(npu: Npu) -> list[str]:
+def sentences(npu: NpuTables) -> list[str]:
     """Say in a line each what became of jobs, buffers, mappings and messages; what was not traced says nothing."""
     return [line for line in (_jobs(npu), _buffers(npu), _mappings(npu), _messages(npu)) if line]
 
 
-def _jobs(npu: Npu) -> str:
+def _jobs(npu: NpuTables) -> str:
     jobs = npu.jobs
     if not len(jobs):
         return ""
@@ -126,7 +126,7 @@ def _jobs(npu: Npu) -> str:
     return f"{text}: {', '.join(parts)}" if parts else text
 
 
-def _buffers(npu: Npu) -> str:
+def _buffers(npu: NpuTables) -> str:
     buffers = npu.buffers
     if not len(buffers):
         return ""
@@ -135,14 +135,14 @@ def _buffers(npu: Npu) -> str:
     return f"{text}: {', '.join(_ends(buffers['state']))}"
 
 
-def _mappings(npu: Npu) -> str:
+def _mappings(npu: NpuTables) -> str:
     mappings = npu.mappings
     if not len(mappings):
         return ""
     return f"{_counted(len(mappings), 'mapping')} of {_counted(int(mappings['pages'].sum()), 'page')}"
 
 
-def _messages(npu: Npu) -> str:
+def _messages(npu: NpuTables) -> str:
     directions = npu.messages["direction"].value_counts()
     parts = [f"{exact_text(count)} {direction}" for direction, count in directions.items() if count]
     text = f"IPC messages: {', '.join(parts)}" if parts else ""

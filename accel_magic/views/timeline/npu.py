@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
-    from accel_magic.analysis.npu import Npu
+    from accel_magic.analysis.npu import NpuTables
 
 LAYER_NAMES: Final = (*LAYERS, "NPU")
 COLORS: Final = tuple(PALETTE[place] for place in (0, 1, 2, 3, 5, 4, 7))
@@ -67,7 +67,7 @@ _SCRIPT: Final = Path(__file__).with_name("timeline.js").read_text(encoding="utf
 _STYLE: Final = Path(__file__).with_name("timeline.css").read_text(encoding="utf-8")
 
 
-def timeline(npu: Npu, start_ns: int | None = None, end_ns: int | None = None) -> Model:
+def timeline(npu: NpuTables, start_ns: int | None = None, end_ns: int | None = None) -> Model:
     """Draw the steps of `npu.calls` over time, a row per layer and process, and the jobs on the NPU.
 
     Dragging selects what the tables below list; clicking selects all steps of the job under the pointer, with arrows

@@ -5,8 +5,9 @@ from math import nan
 
 import pytest
 
-from accel_magic.analysis.findings import Finding, Findings, Stretch
+from accel_magic.analysis.findings import Finding, Stretch
 from accel_magic.recording.recording import Imported, Replayed
+from accel_magic.results.taken_apart import Diagnosis
 
 EVIL = "<script>alert('x')</script>"
 
@@ -49,12 +50,12 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_a_trace_with_nothing_to_tell_says_so_in_one_line():
-    assert repr(Findings(checked=("a", "b"))) == "nothing found, 2 rules looked at"
-    assert "nothing found, 2 rules looked at" in Reader(Findings(checked=("a", "b"))._repr_html_()).text
+    assert repr(Diagnosis(checked=("a", "b"))) == "nothing found, 2 rules looked at"
+    assert "nothing found, 2 rules looked at" in Reader(Diagnosis(checked=("a", "b"))._repr_html_()).text
 
 
 def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
-    assert repr(Findings((finding(),), checked=("jobs-slow",))).splitlines() == [
+    assert repr(Diagnosis((finding(),), checked=("jobs-slow",))).splitlines() == [
         "1 warning, 1 rule looked at",
         "",
         "WARNING  2 of 1,500 jobs took long  [jobs-slow]",
@@ -78,17 +79,17 @@ def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
     ],
 )
 def test_the_end_of_a_name_is_its_unit(name, value, shown):
-    assert f"    {shown}" in repr(Findings((finding(evidence={name: value}),))).splitlines()
+    assert f"    {shown}" in repr(Diagnosis((finding(evidence={name: value}),))).splitlines()
 
 
 def test_the_headline_counts_by_severity():
     items = (finding("problem"), finding("warning"), finding("warning"), finding("note"))
 
-    assert repr(Findings(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule looked at"
+    assert repr(Diagnosis(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule looked at"
 
 
 def test_a_limit_of_one_occurrence_is_given_by_its_source_alone():
-    assert "    limit: once" in repr(Findings((finding(threshold=nan, unit="", source="once"),))).splitlines()
+    assert "    limit: once" in repr(Diagnosis((finding(threshold=nan, unit="", source="once"),))).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -101,13 +102,13 @@ def test_a_limit_of_one_occurrence_is_given_by_its_source_alone():
     ],
 )
 def test_places_are_given_as_far_as_they_are_known_and_the_first_five_only(where, shown):
-    text = " ".join(repr(Findings((finding(where=where),))).split())
+    text = " ".join(repr(Diagnosis((finding(where=where),))).split())
 
     assert text.endswith(f"where: {shown}")
 
 
 def test_rules_that_could_not_be_looked_at_are_named_with_what_is_lacking():
-    findings = Findings(checked=("a",), unchecked={"x": "times", "y": "times", "z": "ivpu_boot"})
+    findings = Diagnosis(checked=("a",), unchecked={"x": "times", "y": "times", "z": "ivpu_boot"})
 
     last = "not looked at: x, y (the trace lacks times); z (the trace lacks ivpu_boot)"
     assert repr(findings).splitlines()[-1] == last
@@ -115,7 +116,7 @@ def test_rules_that_could_not_be_looked_at_are_named_with_what_is_lacking():
 
 
 def test_html_shows_the_same_and_marks_the_severity():
-    source = Findings((finding("problem"), finding("note")), checked=("a",))._repr_html_()
+    source = Diagnosis((finding("problem"), finding("note")), checked=("a",))._repr_html_()
     reader = Reader(source)
 
     for words in (
@@ -135,7 +136,7 @@ def test_html_shows_the_same_and_marks_the_severity():
 
 
 def test_names_of_code_are_set_as_code_in_html():
-    source = Findings((finding(advice="look at `dmesg <x>`"),))._repr_html_()
+    source = Diagnosis((finding(advice="look at `dmesg <x>`"),))._repr_html_()
 
     assert "look at <code>dmesg &lt;x&gt;</code>" in source
 
@@ -143,7 +144,7 @@ def test_names_of_code_are_set_as_code_in_html():
 def test_no_text_becomes_markup(make_recording):
     recording = make_recording(replayed=Replayed("x", EVIL))
     evil = finding(title=EVIL, meaning=EVIL, advice=EVIL, source=EVIL, unit=EVIL, evidence={EVIL: 1})
-    source = Findings((evil,), unchecked={EVIL: EVIL}, recording=recording)._repr_html_()
+    source = Diagnosis((evil,), unchecked={EVIL: EVIL}, recording=recording)._repr_html_()
 
     assert "<script" not in source
     assert Reader(source).text.count(EVIL) >= 6
@@ -155,22 +156,22 @@ def test_the_traces_banners_come_first(make_recording):
         replayed=Replayed("x", "Linux 7.2"),
         imported=Imported("x", "bpftrace output", timed=False),
     )
-    findings = Findings(recording=recording)
+    findings = Diagnosis(recording=recording)
 
     assert [line[:8] for line in repr(findings).splitlines()] == ["REPLAY: ", "IMPORTED", "NPU LAB:", "nothing "]
     assert Reader(findings._repr_html_()).tags.count(("div", "am-banner")) == 3
 
 
 def test_findings_are_a_sequence_and_a_table():
-    findings = Findings((finding("problem", id="a", where=()), finding(id="b")))
+    findings = Diagnosis((finding("problem", id="a", where=()), finding(id="b")))
 
     assert [each.id for each in findings] == list(findings.ids) == ["a", "b"]
     assert findings[0].severity == "problem"
     assert findings[1:] == (findings[1],)
     assert bool(findings)
-    assert not Findings()
+    assert not Diagnosis()
     table = findings.table
     assert table.index.tolist() == ["a", "b"]
     assert table["start_ns"].isna().tolist() == [True, False]
     assert table.loc["b", "evidence"]["jobs"] == 1500
-    assert Findings().table.columns.tolist() == table.columns.tolist()
+    assert Diagnosis().table.columns.tolist() == table.columns.tolist()

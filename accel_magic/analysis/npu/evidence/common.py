@@ -30,7 +30,7 @@ _QUICK = ("ivpu_bo_info_ioctl", "ivpu_gem_create_object", "ivpu_mmu_context_map_
 
 
 class Analysed(Protocol):
-    """What the rules look at: `accel_magic.analysis.npu.Npu` has it."""
+    """What the rules look at: `accel_magic.analysis.npu.NpuTables` has it."""
 
     @property
     def trace(self) -> NpuTrace:

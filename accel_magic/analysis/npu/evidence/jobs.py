@@ -183,7 +183,7 @@ def _good_waits(trace: NpuTrace, rows: Rows) -> NDArray[np.bool_]:
 
 
 def _job_of(npu: Analysed, submits: Rows) -> Rows:
-    """(submits,) place in `Npu.jobs` of the job with this submission, -1 for none."""
+    """(submits,) place in `NpuTables.jobs` of the job with this submission, -1 for none."""
     entered = numbers(npu.jobs["submitted_ns"])
     tids = numbers(npu.jobs["tid"])
     order = np.lexsort((tids, entered))
@@ -282,7 +282,7 @@ def _verdict(npu: Analysed, wanted: str, name: str) -> Evidence | None:
 
 
 def out_of(npu: Analysed) -> _Out:
-    """When each job was out, from `Npu.jobs`; those that the driver did not take were never."""
+    """When each job was out, from `NpuTables.jobs`; those that the driver did not take were never."""
     jobs = npu.jobs
     begin = numbers(jobs["doorbell_ns"])
     for other in ("queued_ns", "submitted_ns"):
