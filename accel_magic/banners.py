@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from accel_magic.recording.recording import Imported, Replayed
 
 
 class Origin(Protocol):
@@ -45,3 +44,26 @@ def banners(
     if "simulated" in machine:
         shown.append(f"{machine['simulated']}: kernels run in an interpreter; times are its model's, not a GPU's")
     return tuple(shown)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Set on a recording that was played back, never on a live one."""
+
+    path: str
+    recorded_on: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Set on a recording that another tool made.
+
+    `format` in words; `timed` False where it holds no times; `lost` events that the tool says it lost, of whichever
+    probes; `measured` True where it holds durations.
+    """
+
+    path: str
+    format: str
+    timed: bool
+    lost: int = 0
+    measured: bool = False

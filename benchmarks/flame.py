@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.recording.profile import Kind, ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import ProfileBuilder, Samples, State
 from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from accel_magic.views.flame import flame
 from benchmarks.arithmetic import Measured

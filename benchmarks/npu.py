@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.analysis.npu import NpuTables
 from accel_magic.lab import Lab, Settings, image, trace
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
@@ -88,7 +89,7 @@ def _analyse(result: TraceResult) -> float:
     """Seconds for everything that `diagnose` asks, and the phases, from a DataFrame that is there."""
     events = result.events  # made on first use
     start = time.perf_counter()
-    npu = Npu(result.recording, events)
+    npu = NpuTables(result.recording, events)
     npu.phases, npu.jobs, npu.buffers, npu.findings  # noqa: B018
     return time.perf_counter() - start
 

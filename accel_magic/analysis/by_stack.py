@@ -10,17 +10,19 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import IntegerArray
 
+from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.kernel.stacks.interleave import interleave
 from accel_magic.kernel.stacks.table import COLUMNS
-from accel_magic.recording.profile import Kind, label
+from accel_magic.recording.profile import label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.kernel.stacks.table import StackTable
-    from accel_magic.recording.profile import Frame, Profile
+    from accel_magic.recording.profile import Profile
     from accel_magic.recording.recording import Recording
 
 NONE: Final = -1

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.recording.profile import Frame, Kind, label
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import label
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.recording.recording import Imported, Outcome, Replayed
+    from accel_magic.banners import Imported, Replayed
+    from accel_magic.recording.recording import Outcome
     from accel_magic.results.base import Result
 
 P = ParamSpec("P")

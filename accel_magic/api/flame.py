@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.api.flame_sampled import ThreadEngine
+    from accel_magic.api.launch_stacks import Launches
     from accel_magic.formats.iaprof.live import IaprofRun
-    from accel_magic.gpu.launch_stacks import Launches
     from accel_magic.kernel.stacks.table import StackTable
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.iaprof import IaprofProfile
@@ -89,7 +89,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         """
         self._plan, self._notes = None, ()
         if self.options.gpu:
-            from accel_magic.gpu.launch_stacks import Launches
+            from accel_magic.api.launch_stacks import Launches
 
             self._launches = Launches(self.options.device)
             self._launches.prepare()

@@ -10,7 +10,8 @@ import numpy as np
 from accel_magic.analysis.flame.accelerator import untold
 from accel_magic.analysis.flame.merge import LEFT_OUT, folded
 from accel_magic.banners import banners
-from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import Lost, ProfileBuilder, Samples, State
 from accel_magic.recording.thread_sampler import ThreadSampler
 
 if TYPE_CHECKING:

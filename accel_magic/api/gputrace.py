@@ -11,8 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.block import Block
+from accel_magic.api.gpu_recording import recording_of
 from accel_magic.api.host_calls import HostTrace
 from accel_magic.devices.device import Clock
+from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.gpu import adapters, programs
@@ -27,7 +29,6 @@ from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.attach.own_threads import at_work
 from accel_magic.kernel.load.bindings import parse_bindings
 from accel_magic.kernel.symbols.demangle import means
-from accel_magic.recording.gpu_collect import recording_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
     from accel_magic.api.host_calls import HostApiMode
     from accel_magic.devices.device import Memory
+    from accel_magic.devices.launches import Launch
     from accel_magic.devices.targets import Asked, Target
-    from accel_magic.gpu.adapters import Launch
     from accel_magic.gpu.dry_run import GpuDryRun
     from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.native.server import Server as Natives
@@ -137,7 +138,7 @@ class GpuTrace(Block["GpuResult"]):
         """Describe this machine, as the result will."""
         described = super().machine
         if self.device.simulated:
-            described["simulated"] = adapters.CPU_DEVICE
+            described["simulated"] = CPU_DEVICE
         return described
 
     @cached_property

@@ -1,6 +1,6 @@
 """Traces one command inside the guest and hands the recording over: run with FILE by `own_python.command`.
 
-Standard input is JSON: `{"probes", "options" (fields of accel_magic.api.trace.Options), "command"}`. The command has this
+Standard input is JSON: `{"probes", "options" (fields of `Options`), "command"}`. The command has this
 process's other streams. FILE gets the recording, FILE.json `{"status": the command's}` or `{"error": the name of the
 type, "what", "why", "fix", "code"}`. pandas is not needed here, and so not imported: that alone takes an emulated
 processor seconds.

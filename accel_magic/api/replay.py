@@ -13,6 +13,7 @@ import numpy as np
 from accel_magic.api.block import Steps
 from accel_magic.api.open import read_recording
 from accel_magic.api.trace import result_of
+from accel_magic.banners import Replayed
 from accel_magic.errors import MachineError, RecordingError
 from accel_magic.gpu.live import Feed, GpuSample
 from accel_magic.interrupts import uninterrupted
@@ -23,7 +24,7 @@ from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
 from accel_magic.recording.live import LiveFeed
 from accel_magic.recording.reader import client as reader
-from accel_magic.recording.recording import Column, Events, Histograms, Outcome, Recording, Replayed, Samples
+from accel_magic.recording.recording import Column, Events, Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
-from accel_magic.gpu.adapters import CPU_DEVICE
+from accel_magic.devices.launches import CPU_DEVICE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from accel_magic.devices.launches import Launch
     from accel_magic.devices.sim import Device as Simulated
-    from accel_magic.gpu.adapters import Launch
-    from accel_magic.gpu.maps.layout import MemoryKind as Kind
+
 
 DeviceName = Literal["cuda", "cpu"]
 _APART: Final = 10_000
@@ -75,7 +75,7 @@ class Memory(Protocol):
     def multiprocessors(self) -> int:
         """How many it has."""
 
-    def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:
+    def allocate(self, content: NDArray[np.uint8], kind: MemoryKind = "device") -> int:
         """Reserve memory with this content; the address that kernels use, a multiple of 256."""
 
     def share(self, descriptor: int, size: int) -> int:
@@ -130,7 +130,7 @@ class SimulatedMemory:
         """How many the model has."""
         return self.device.multiprocessors
 
-    def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:  # noqa: ARG002 - all of it is the host's
+    def allocate(self, content: NDArray[np.uint8], kind: MemoryKind = "device") -> int:  # noqa: ARG002 - all of it is the host's
         """Reserve memory with this content; the address."""
         address = self.device.allocate(len(content))
         self.device.view(address, len(content))[:] = content
@@ -171,3 +171,7 @@ class SimulatedMemory:
     def elsewhere(self) -> str:
         """All kernels run on this device."""
         return ""
+
+
+MemoryKind = Literal["device", "host"]
+"""Where a map lies: in the device's own memory, or in the host's, which the device reaches and the host reads live."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.devices.device import SimulatedMemory
+from accel_magic.devices.launches import CPU_DEVICE
+from accel_magic.devices.sim.device import ARCH
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.gpu.adapters import CPU_DEVICE
-from accel_magic.gpu.adapters.simulated import ARCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

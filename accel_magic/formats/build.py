@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from accel_magic.banners import Imported
 from accel_magic.errors import RecordingError
 from accel_magic.formats.lines import blocks, unended
 from accel_magic.kernel import buckets
 from accel_magic.probes.plan import Plan, ProbePoint
-from accel_magic.recording.recording import Column, Events, Histograms, Imported, Recording, Samples
+from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

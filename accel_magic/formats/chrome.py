@@ -17,8 +17,9 @@ import numpy as np
 from accel_magic.analysis.nesting import lanes
 from accel_magic.errors import ResultError
 from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.files import destination, replacing
-from accel_magic.recording.profile import NO_TIME, Frame, Kind, ProfileBuilder, State, label
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

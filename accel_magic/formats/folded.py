@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import RecordingError
+from accel_magic.kernel.stacks.frame_text import frame_of, text_of
 from accel_magic.recording.files import destination, replacing
-from accel_magic.recording.profile import MOST, Frame, Kind, ProfileBuilder
+from accel_magic.recording.profile import MOST, ProfileBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,83 +35,8 @@ if TYPE_CHECKING:
     from accel_magic.recording.profile import Profile
 
 ORIGIN: Final = "folded stacks"
-PYTHON: Final = "py::"
-JIT: Final = "[JIT]"
-"""Module of frames that were compiled at run time."""
-INLINED: Final = "[inlined]"
-_SUFFIXES: Final = {
-    "_[k]": (Kind.KERNEL, ""),
-    "_[j]": (Kind.NATIVE, JIT),
-    "_[i]": (Kind.NATIVE, INLINED),
-    "_[G]": (Kind.GPU_SOURCE, ""),
-    "_[g]": (Kind.GPU_INSTRUCTION, ""),
-}
-_MARKS: Final = {
-    Kind.KERNEL: "_[k]",
-    Kind.GPU_SOURCE: "_[G]",
-    Kind.GPU_KERNEL: "_[G]",
-    Kind.GPU_INSTRUCTION: "_[g]",
-    Kind.STALL: "_[g]",
-}
-MODULE_MARKS: Final = {JIT: "_[j]", INLINED: "_[i]"}
-"""Marks of native frames that say all that their module says."""
-_CODES: Final = {";": "%3B", "\n": "%0A", "\r": "%0D"}
-_ESCAPE: Final = re.compile(r"[;\n\r]|%(?=3B|0A|0D|25)")
-_ESCAPED: Final = re.compile(r"%(3B|0A|0D|25)")
-_LINE_NUMBER: Final = re.compile(r":([0-9]{1,9})\)\Z")
 _LINE: Final = re.compile(r"(.*)[ \t]([0-9]{1,19})", re.DOTALL)
 _SHOWN: Final = 60
-
-
-def text_of(frame: Frame) -> str:
-    """Text of a frame in a folded stack."""
-    name = frame.name
-    if frame.kind == Kind.PYTHON:
-        place = f"{frame.module}:{frame.line}" if frame.line else frame.module
-        name = f"{PYTHON}{name} ({place})" if place else f"{PYTHON}{name}"
-    mark = _MARKS.get(frame.kind) or (MODULE_MARKS.get(frame.module, "") if frame.kind == Kind.NATIVE else "")
-    return escaped(name) + mark
-
-
-def frame_of(text: str) -> Frame:
-    """Frame that a text in a folded stack means."""
-    if text == "-":
-        return Frame("-", Kind.SEPARATOR)
-    kind, module = _SUFFIXES.get(text[-4:], (Kind.NATIVE, ""))
-    name = unescaped(text[:-4] if text[-4:] in _SUFFIXES else text)
-    if text[-4:] in _SUFFIXES:
-        return Frame(name, kind, module)
-    if name.startswith(PYTHON):
-        return _python(name.removeprefix(PYTHON))
-    placed = _placed(name)
-    return placed if placed is not None and placed.module.endswith(".py") else Frame(name, Kind.NATIVE)
-
-
-def _python(text: str) -> Frame:
-    if placed := _placed(text):
-        return placed
-    start = text.find(" (")
-    if 0 <= start < len(text) - 3 and text.endswith(")"):
-        return Frame(text[:start], Kind.PYTHON, text[start + 2 : -1])
-    return Frame(text, Kind.PYTHON)
-
-
-def _placed(text: str) -> Frame | None:
-    """Read `NAME (FILE:LINE)` in one pass: a regular expression would try every ` (` with every end."""
-    start, found = text.find(" ("), _LINE_NUMBER.search(text)
-    if found is None or not 0 <= start < found.start() - 2:
-        return None
-    return Frame(text[:start], Kind.PYTHON, text[start + 2 : found.start()], int(found[1]))
-
-
-def escaped(name: str) -> str:
-    """Name without what would end a frame or a line."""
-    return _ESCAPE.sub(lambda found: _CODES.get(found[0], "%25"), name)
-
-
-def unescaped(text: str) -> str:
-    """Undo `escaped`."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "%" in text else text
 
 
 def lines(profile: Profile) -> Iterator[str]:

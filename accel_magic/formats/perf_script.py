@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats.folded import INLINED, JIT
-from accel_magic.recording.profile import NO_TIME, Frame, Kind, Lost, ProfileBuilder
+from accel_magic.kernel.stacks.frame_text import INLINED, JIT
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import NO_TIME, Lost, ProfileBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path

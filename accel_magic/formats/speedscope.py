@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic._version import __version__
-from accel_magic.formats.folded import MODULE_MARKS, frame_of, text_of, unescaped
 from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
+from accel_magic.kernel.stacks.frame_text import MODULE_MARKS, frame_of, text_of, unescaped
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.files import destination, replacing
-from accel_magic.recording.profile import NO_TIME, Frame, Kind, ProfileBuilder, State
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

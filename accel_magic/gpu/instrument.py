@@ -16,7 +16,7 @@ from accel_magic.kernel.attach.own_threads import at_work, thread_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from accel_magic.gpu.adapters import KernelSource, Launch
+    from accel_magic.devices.launches import KernelSource, Launch
     from accel_magic.gpu.inject.report import Site
     from accel_magic.gpu.inject.template import ProbeCode
     from accel_magic.gpu.maps.layout import Placement

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from accel_magic.kernel.attach import scope
-from accel_magic.recording.recording import OwnProcess
 
 _WITH_SYMBOL: Final = 1  # RTLD_DL_SYMENT
 _SIZE_AT: Final = 16  # of st_size in Elf64_Sym
@@ -64,3 +64,25 @@ def _devices() -> dict[int, str]:
         if target.startswith(_DEVICES):
             found[int(entry.name)] = target
     return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True)
+class OwnProcess:
+    """What the traced process knew of itself at the end, for telling why its threads waited.
+
+    Attributes:
+        pid: Its id as the events have it.
+        gil: The first address that the interpreter's lock may lie at, and the one after the last; (0, 0): not known.
+        devices: Its open descriptors of devices, and their paths.
+
+    """
+
+    pid: int
+    gil: tuple[int, int] = (0, 0)
+    devices: tuple[tuple[int, str], ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> OwnProcess:
+        """Build it back from `dataclasses.asdict` of it. Raises KeyError or TypeError where `data` is not one."""
+        first, end = data["gil"]
+        return cls(data["pid"], (first, end), tuple((fd, path) for fd, path in data["devices"]))

@@ -28,7 +28,7 @@ from traitlets import Dict, Enum, Integer, List, Unicode
 
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
-from accel_magic.lab.guest.ipython_kernel import LISTENING
+from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.lab.vm.lab import THE_GUESTS_OWN, Lab
 from accel_magic.lab.vm.settings import Scheduler, Settings

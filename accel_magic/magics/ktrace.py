@@ -125,7 +125,7 @@ OPTION_NAMES = lines.option_names(parser())
 
 @dataclass(frozen=True)
 class Line:
-    """The parsed line. `given` are the trace options that were written, by the names of `accel_magic.api.trace.Options`."""
+    """The parsed line. `given` are the trace options that were written, by the names of `Options`."""
 
     probes: tuple[str, ...]
     given: dict[str, Any]

@@ -168,7 +168,6 @@ class Instruction:
             ProgramError: They are no PTX.
 
         """
-
         return parse_operands(self.operand_text, self.line)
 
     @property
@@ -589,3 +588,13 @@ def _integer(text: str) -> int:
     digits = text.rstrip("U")
     octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
     return int(digits, 8 if octal else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's C."""
+
+    file: str
+    line: int
+    column: int = 0
+    text: str = ""

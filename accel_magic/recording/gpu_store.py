@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from accel_magic.devices.device import Clock
 from accel_magic.gpu.maps import history as map_history
+from accel_magic.gpu.maps.content import MapContent, MapHistory
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.kernel.records.c_layout import CLayout, Field
 from accel_magic.recording import container
-from accel_magic.recording.gpu import API, KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent, MapHistory
+from accel_magic.recording.gpu import API, KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """A recording as bytes, for another process: as fast to write as it gets, nothing decoded, nothing compressed.
 
-Not for keeping: that is `accel_magic.recording.store`. The form is a line of JSON with the sizes of what follows, then the
+Not for keeping: that is `store.py`. The form is a line of JSON with the sizes of what follows, then the
 description (as a stored recording has it), the layout of the records as JSON, and the rings. Nothing read is executed;
 what contradicts itself is refused.
 """

@@ -5,20 +5,23 @@ The file repeats a kernel in each interval in which it was sampled; such a repet
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
+
+from accel_magic.kernel.stacks.frame_text import frame_of
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
-
-    from accel_magic.recording.profile import Lost, Profile
 
 
 REASONS: Final = (
@@ -169,43 +172,31 @@ class IaprofProfile:
 
     @property
     def samples(self) -> pd.DataFrame:
-        """One row per `eustall` line; see `tables.samples`."""
-        from accel_magic.formats.iaprof import convert as tables
-
-        return tables.samples(self)
+        """One row per `eustall` line; see the function `samples`."""
+        return samples(self)
 
     @property
     def reasons(self) -> pd.DataFrame:
-        """One row per `eustall` line and reason that it counts; see `tables.reasons`."""
-        from accel_magic.formats.iaprof import convert as tables
-
-        return tables.reasons(self)
+        """One row per `eustall` line and reason that it counts; see the function `reasons`."""
+        return reasons(self)
 
     @property
     def interval_table(self) -> pd.DataFrame:
-        """One row per interval; see `tables.intervals`."""
-        from accel_magic.formats.iaprof import convert as tables
-
-        return tables.intervals(self)
+        """One row per interval; see the function `intervals`."""
+        return intervals(self)
 
     @property
     def metric_table(self) -> pd.DataFrame:
-        """One row per `metric` line; see `tables.metrics`."""
-        from accel_magic.formats.iaprof import convert as tables
-
-        return tables.metrics(self)
+        """One row per `metric` line; see the function `metrics`."""
+        return metrics(self)
 
     @property
     def kernel_table(self) -> pd.DataFrame:
-        """One row per kernel, the most samples first; see `tables.kernels`."""
-        from accel_magic.formats.iaprof import convert as tables
-
-        return tables.kernels(self)
+        """One row per kernel, the most samples first; see the function `kernels`."""
+        return kernels(self)
 
     def profile(self) -> Profile:
-        """Make the profile that figures and exports take; see `convert.to_profile`."""
-        from accel_magic.formats.iaprof.convert import to_profile
-
+        """Make the profile that figures and exports take; see the function `to_profile`."""
         return to_profile(self)
 
     def __eq__(self, other: object) -> bool:
@@ -264,3 +255,280 @@ def by_appearance(places: NDArray[np.int32], count: int) -> tuple[list[int], NDA
 
 def _renumbered(kept: NDArray[np.bool_]) -> NDArray[np.int32]:
     return (np.cumsum(kept) - 1).astype(np.int32)
+
+
+MOST: Final = 2**63 - 1
+"""Largest count: iaprof counts to 2^64, which no column here and no tool that we write for holds."""
+
+
+MOST_PID: Final = 2**32 - 1
+
+
+MOST_ADDRESS: Final = 2**64 - 1
+
+
+MOST_NS: Final = 2**32 * 1_000_000_000
+"""Latest time, 136 years after the start: sums and differences of times stay exact."""
+
+
+UNKNOWN_SUBSAMPLE: Final = (
+    "iaprof keeps one of every N samples that the GPU takes (--eu-stall-subsample, 100 unless given), and its file "
+    "does not say N: weights are the samples in the file"
+)
+
+
+SUBSAMPLE: Final = "iaprof kept one of every {:,} samples that the GPU took: weights are the samples that it kept"
+
+
+_PYTHON: Final = re.compile(r"py::(.+):([^:]*[/.<][^:]*)")
+
+
+_TABLE: Final = 1 << 26
+
+
+_SEPARATOR: Final = Frame("-", Kind.SEPARATOR)
+
+
+_GPU: Final = frozenset({Kind.GPU_KERNEL, Kind.GPU_SOURCE, Kind.GPU_INSTRUCTION, Kind.STALL})
+
+
+def to_profile(iaprof: IaprofProfile) -> Profile:
+    """Make the profile that figures and exports take: unit samples, every sample on the accelerator.
+
+    Stacks, the root first: process, its id, the frames that launched the kernel, `-`, source file, kernel, instruction,
+    stall reason, offset. A sample's time is when its interval began. What a CPU frame is, its text tells, as in folded
+    stacks.
+    """
+    stalls = iaprof.stalls
+    rows, reasons = np.nonzero(stalls.counts)
+    builder = ProfileBuilder()
+    builder.add_many(
+        Samples(
+            stack=_leaves(builder, iaprof, rows, reasons),
+            weight=stalls.counts[rows, reasons],
+            time_ns=iaprof.intervals.start_ns[iaprof.runs.interval[stalls.run[rows]]],
+            tid=np.zeros(len(rows), np.int32),
+            state=np.full(len(rows), State.ACCELERATOR, np.uint8),
+        )
+    )
+    return builder.build(
+        unit="samples",
+        origin=ORIGIN,
+        duration_ns=iaprof.intervals.duration_ns,
+        started=iaprof.started,
+        machine=dict(iaprof.machine),
+        lost=[
+            *(Lost(count, f"damaged lines left out: {reason}") for reason, count in iaprof.dropped.items()),
+            *iaprof.lost,
+        ],
+        notes=(SUBSAMPLE.format(iaprof.subsample) if iaprof.subsample else UNKNOWN_SUBSAMPLE, *iaprof.notes),
+    )
+
+
+def kernel_frames(kernel: Kernel) -> list[Frame]:
+    """Frames of a kernel's launch and of the kernel, the root first."""
+    return [
+        Frame(kernel.comm, Kind.PROCESS),
+        Frame(str(kernel.pid), Kind.PROCESS),
+        *(_cpu_frame(text) for text in kernel.cpu_stack.split(";") if text),
+        _SEPARATOR,
+        Frame(kernel.file, Kind.GPU_SOURCE),
+        Frame(kernel.symbol, Kind.GPU_KERNEL, kernel.file),
+    ]
+
+
+def _cpu_frame(text: str) -> Frame:
+    """Frame of a text in a CPU stack; CPython names its functions `py::NAME:FILE` for native profilers."""
+    python = _PYTHON.fullmatch(text)
+    return Frame(python[1], Kind.PYTHON, python[2]) if python else frame_of(text)
+
+
+def _leaves(
+    builder: ProfileBuilder, iaprof: IaprofProfile, rows: NDArray[np.intp], reasons: NDArray[np.intp]
+) -> NDArray[np.int32]:
+    """Stacks of samples, (n,) int32: one level after the other, so that each different stack is made once.
+
+    Args:
+        builder: Gets the stacks.
+        iaprof: What was sampled.
+        rows: (n,), the samples' `eustall` lines.
+        reasons: (n,), their reasons.
+
+    """
+    stalls = iaprof.stalls
+    if not len(rows):
+        return np.zeros(0, np.int32)
+    roots = [
+        builder.stack(_numbers(builder, kernel_frames(kernel)))  # noqa: PD013 - no pandas
+        for kernel in iaprof.kernels
+    ]
+    offsets, places = _offsets(iaprof)
+    nodes = np.array(roots, np.int32)[iaprof.runs.kernel[stalls.run[rows]]]
+    for frames, numbers in (
+        ([Frame(text, Kind.GPU_INSTRUCTION) for text in iaprof.instructions], stalls.instruction[rows]),
+        ([Frame(reason, Kind.STALL) for reason in REASONS], reasons),
+        (offsets, places[rows]),
+    ):
+        nodes = _below(builder, nodes, _numbers(builder, frames), numbers)
+    return nodes
+
+
+def _offsets(iaprof: IaprofProfile) -> tuple[list[Frame], NDArray[np.intp]]:
+    """Frames of the offsets, which are of a kernel each, and the place of each `eustall` line's among them."""
+    symbols = list(dict.fromkeys(kernel.symbol for kernel in iaprof.kernels))
+    places = {symbol: place for place, symbol in enumerate(symbols)}
+    of_kernel = np.array([places[kernel.symbol] for kernel in iaprof.kernels], np.int64)
+    offsets, numbers = np.unique(iaprof.stalls.offset, return_inverse=True)
+    kernels = of_kernel[iaprof.runs.kernel[iaprof.stalls.run]]
+    pairs, inverse = _distinct(kernels * len(offsets) + numbers)
+    texts = list(map(hex, offsets.tolist()))
+    frames = [
+        Frame(texts[pair % len(texts)], Kind.GPU_INSTRUCTION, symbols[pair // len(texts)]) for pair in pairs.tolist()
+    ]
+    return frames, inverse
+
+
+def _below(
+    builder: ProfileBuilder, parents: NDArray[np.int32], frames: Sequence[int], numbers: NDArray[Any]
+) -> NDArray[np.int32]:
+    """Nodes of `frames[numbers]` under `parents`."""
+    width = len(frames)
+    pairs, inverse = _distinct(parents.astype(np.int64) * width + numbers)
+    made = [builder.node(frames[pair % width], pair // width) for pair in pairs.tolist()]
+    return np.array(made, np.int32)[inverse]
+
+
+def _distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Different keys in order, and the place of each key among them; by a table where that is not too large."""
+    span = int(keys.max(initial=0)) + 1
+    if span > _TABLE:
+        return np.unique(keys, return_inverse=True)
+    there = np.zeros(span, np.bool_)
+    there[keys] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[keys]
+
+
+def _numbers(builder: ProfileBuilder, frames: Iterable[Frame]) -> list[int]:
+    return [builder.frame(*frame) for frame in frames]
+
+
+def samples(profile: IaprofProfile) -> pd.DataFrame:
+    """One row per `eustall` line.
+
+    Columns: `interval` (its number), `time_ns` (when it began, since the profile's start), `kernel` (symbol, category),
+    `kernel_id` (row of `kernels` by number), `offset` uint64, `instruction` (category), the ten reasons int64, `total`.
+    """
+    return _lines(profile, np.arange(len(profile.stalls))).assign(
+        **{reason: profile.stalls.counts[:, column] for column, reason in enumerate(REASONS)},
+        total=profile.stalls.counts.sum(axis=1),
+    )
+
+
+def reasons(profile: IaprofProfile) -> pd.DataFrame:
+    """One row per `eustall` line and reason with a sample: the columns of `samples` up to `instruction`, then these.
+
+    Columns: `reason` (category of `REASONS`), `samples` int64.
+    """
+    rows, columns = np.nonzero(profile.stalls.counts)
+    return _lines(profile, rows).assign(
+        reason=_category(REASONS, columns),
+        samples=profile.stalls.counts[rows, columns],
+    )
+
+
+def intervals(profile: IaprofProfile) -> pd.DataFrame:
+    """One row per interval.
+
+    Columns: `interval`, `time_ns` and `length_ns` (since the profile's start), `end_ns` (on CLOCK_MONOTONIC),
+    `samples`, `active` and `stalled` int64, `frequency_MHz` and `busy_percent` Int64, NA where it has no such line.
+    """
+    found = profile.intervals
+    by_reason = np.zeros((len(found.number), len(REASONS)), np.int64)
+    np.add.at(by_reason, profile.runs.interval[profile.stalls.run], profile.stalls.counts)
+    return pd.DataFrame(
+        {
+            "interval": found.number,
+            "time_ns": found.start_ns,
+            "length_ns": found.lengths_ns,
+            "end_ns": found.end_ns,
+            "samples": by_reason.sum(axis=1),
+            "active": by_reason[:, 0],
+            "stalled": by_reason[:, 1:].sum(axis=1),
+            **{name.replace("-", "_"): _of_interval(profile, place) for place, name in enumerate(METRICS)},
+        }
+    )
+
+
+def metrics(profile: IaprofProfile) -> pd.DataFrame:
+    """One row per `metric` line: `interval`, `time_ns`, `name` (category), `value` int64."""
+    rows = profile.metrics.interval
+    return pd.DataFrame(
+        {
+            "interval": profile.intervals.number[rows],
+            "time_ns": profile.intervals.start_ns[rows],
+            "name": _category(METRICS, profile.metrics.name),
+            "value": profile.metrics.value,
+        }
+    )
+
+
+def kernels(profile: IaprofProfile) -> pd.DataFrame:
+    """One row per kernel, the most samples first.
+
+    Columns: `kernel_id`, `symbol`, `file`, `comm`, `pid`, `cpu_stack`, `address` uint64, `samples` int64, `share` of
+    all samples, `intervals` (in how many it was sampled).
+    """
+    per_run = np.zeros(len(profile.runs.kernel), np.int64)
+    np.add.at(per_run, profile.stalls.run, profile.stalls.counts.sum(axis=1))
+    count = len(profile.kernels)
+    weights = np.zeros(count, np.int64)
+    np.add.at(weights, profile.runs.kernel, per_run)
+    seen = pd.Series(profile.runs.interval).groupby(profile.runs.kernel).nunique().reindex(range(count), fill_value=0)
+    table = pd.DataFrame(
+        {
+            "kernel_id": np.arange(count),
+            "symbol": [kernel.symbol for kernel in profile.kernels],
+            "file": [kernel.file for kernel in profile.kernels],
+            "comm": [kernel.comm for kernel in profile.kernels],
+            "pid": np.array([kernel.pid for kernel in profile.kernels], np.int64),
+            "cpu_stack": [kernel.cpu_stack for kernel in profile.kernels],
+            "address": np.array([kernel.address for kernel in profile.kernels], np.uint64),
+            "samples": weights,
+            "share": weights / max(profile.total, 1),
+            "intervals": seen.to_numpy(np.int64),
+        }
+    )
+    return table.sort_values("samples", ascending=False, kind="stable", ignore_index=True)
+
+
+def _lines(profile: IaprofProfile, rows: NDArray[np.intp]) -> pd.DataFrame:
+    stalls = profile.stalls
+    runs = stalls.run[rows]
+    interval = profile.runs.interval[runs]
+    kernel = profile.runs.kernel[runs]
+    return pd.DataFrame(
+        {
+            "interval": profile.intervals.number[interval],
+            "time_ns": profile.intervals.start_ns[interval],
+            "kernel": _category([one.symbol for one in profile.kernels], kernel),
+            "kernel_id": kernel,
+            "offset": stalls.offset[rows],
+            "instruction": _category(profile.instructions, stalls.instruction[rows]),
+        }
+    )
+
+
+def _category(texts: Sequence[str], codes: NDArray[Any]) -> Any:
+    """Texts by code as a categorical; several codes may have one text."""
+    distinct = list(dict.fromkeys(texts))
+    numbers = {text: number for number, text in enumerate(distinct)}
+    places = np.array([numbers[text] for text in texts], np.int32)
+    return pd.Categorical.from_codes(places[codes] if len(codes) else np.zeros(0, np.int32), pd.Index(distinct))
+
+
+def _of_interval(profile: IaprofProfile, name: int) -> pd.arrays.IntegerArray:
+    """Value of a metric in each interval, the last one where there are several."""
+    values = pd.array([None] * len(profile.intervals.number), dtype="Int64")
+    rows = np.flatnonzero(profile.metrics.name == name)
+    values[profile.metrics.interval[rows]] = profile.metrics.value[rows]
+    return values

@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.formats.iaprof.lines import MOST, MOST_ADDRESS, MOST_NS, MOST_PID
 from accel_magic.recording.container import pack_numbers, unpack_numbers
-from accel_magic.recording.iaprof import METRICS, REASONS, IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
+from accel_magic.recording.iaprof import (
+    METRICS,
+    MOST,
+    MOST_ADDRESS,
+    MOST_NS,
+    MOST_PID,
+    REASONS,
+    IaprofProfile,
+    Intervals,
+    Kernel,
+    Metrics,
+    Runs,
+    Stalls,
+)
 from accel_magic.recording.profile import Lost, kind_of_loss
 
 if TYPE_CHECKING:

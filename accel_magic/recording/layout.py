@@ -15,24 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 
 import numpy as np
 
+from accel_magic.banners import Imported, Replayed
 from accel_magic.kernel import buckets
+from accel_magic.kernel.own_process import OwnProcess
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import StackTable
 from accel_magic.probes.plan import Plan
 from accel_magic.recording import bounds
 from accel_magic.recording import iaprof_store as stored
 from accel_magic.recording.container import pack, unpack
 from accel_magic.recording.flame import FlameFacts
-from accel_magic.recording.profile import Frame, Kind
-from accel_magic.recording.recording import (
-    Events,
-    Histograms,
-    Imported,
-    Outcome,
-    OwnProcess,
-    Recording,
-    Replayed,
-    Samples,
-)
+from accel_magic.recording.recording import Events, Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from accel_magic.kernel.stacks.frames import Frame, Kind, readable_frame, readable_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -27,32 +29,6 @@ NO_TIME = -1
 """`time_ns` of a sample whose time is not known."""
 
 
-class Kind(IntEnum):
-    """What a frame is. Figures choose its colour by this."""
-
-    OTHER = 0
-    PROCESS = 1
-    THREAD = 2
-    PYTHON = 3
-    NATIVE = 4
-    """A function of a user program or library."""
-    KERNEL = 5
-    """A function of the operating system's kernel."""
-    DRIVER = 6
-    """A traced call (a span) into a driver or an API, which holds what happened while it was under way."""
-    WAIT = 7
-    """Why a thread was not running: a lock, input, an ioctl."""
-    GPU_KERNEL = 8
-    """A kernel, a job or a command on an accelerator."""
-    GPU_SOURCE = 9
-    """Source file or function of code on an accelerator."""
-    GPU_INSTRUCTION = 10
-    STALL = 11
-    """Why an instruction of an accelerator did not go on."""
-    SEPARATOR = 12
-    """`-`: between what runs on the CPU and on the accelerator."""
-
-
 class State(IntEnum):
     """What a thread (or an accelerator on its behalf) did during a sample."""
 
@@ -62,23 +38,6 @@ class State(IntEnum):
     """It waited."""
     ACCELERATOR = 2
     """An accelerator worked for it; meanwhile the thread itself ran or waited, so this adds to neither."""
-
-
-class Frame(NamedTuple):
-    """One frame.
-
-    Attributes:
-        name: Of the function, the instruction, the reason, without file and line.
-        kind: What it is.
-        module: File of a Python function, library of a native one, module of a kernel function; '' where not known.
-        line: Line that was under way, from 1; 0 where not known.
-
-    """
-
-    name: str
-    kind: Kind = Kind.OTHER
-    module: str = ""
-    line: int = 0
 
 
 Loss = Literal["lost", "missed", "incomplete", "left out"]
@@ -371,30 +330,19 @@ class ProfileBuilder:
             raise OverflowError("the sum of all weights is over 2^63 - 1")
         pairs = np.array(list(self._nodes), np.int32).reshape(-1, 2)
         return Profile(
-            frames=tuple(map(_readable_frame, self._frames)),
+            frames=tuple(map(readable_frame, self._frames)),
             parents=np.ascontiguousarray(pairs[:, 0]),
             node_frames=np.ascontiguousarray(pairs[:, 1]),
             samples=samples.take(np.argsort(samples.time_ns, kind="stable")),
             unit=unit,
-            origin=_readable(origin),
+            origin=readable_text(origin),
             duration_ns=duration_ns,
             started=started,
             machine=dict(machine or {}),
             lost=tuple(lost),
-            notes=tuple(map(_readable, notes)),
+            notes=tuple(map(readable_text, notes)),
             banners=tuple(banners),
         )
-
-
-def _readable_frame(frame: Frame) -> Frame:
-    if frame.name.isascii() and frame.module.isascii():
-        return frame
-    return frame._replace(name=_readable(frame.name), module=_readable(frame.module))
-
-
-def _readable(text: str) -> str:
-    """Text as it is, but for what no file and no page can hold (halves of surrogate pairs), which is shown escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 UNKNOWN: Final = "[unknown]"

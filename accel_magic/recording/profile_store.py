@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.formats.folded import text_of
+from accel_magic.kernel.stacks.frame_text import text_of
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording import container
 from accel_magic.recording import iaprof_store as iaprof_stored
 from accel_magic.recording.container import pack_numbers, unpack_numbers
-from accel_magic.recording.profile import NO_TIME, Frame, Kind, Lost, Profile, Samples, State, Unit, kind_of_loss
+from accel_magic.recording.profile import NO_TIME, Lost, Profile, Samples, State, Unit, kind_of_loss
 
 if TYPE_CHECKING:
     from pathlib import Path

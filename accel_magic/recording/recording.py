@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from accel_magic.banners import Imported, Replayed
+    from accel_magic.kernel.own_process import OwnProcess
     from accel_magic.kernel.stacks.table import StackTable
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
@@ -71,51 +73,6 @@ class Histograms:
     counts: NDArray[np.uint64]
     total_ns: NDArray[np.uint64]
     max_ns: NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """Set on a recording that was played back, never on a live one."""
-
-    path: str
-    recorded_on: str
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Set on a recording that another tool made.
-
-    `format` in words; `timed` False where it holds no times; `lost` events that the tool says it lost, of whichever
-    probes; `measured` True where it holds durations.
-    """
-
-    path: str
-    format: str
-    timed: bool
-    lost: int = 0
-    measured: bool = False
-
-
-@dataclass(frozen=True)
-class OwnProcess:
-    """What the traced process knew of itself at the end, for telling why its threads waited.
-
-    Attributes:
-        pid: Its id as the events have it.
-        gil: The first address that the interpreter's lock may lie at, and the one after the last; (0, 0): not known.
-        devices: Its open descriptors of devices, and their paths.
-
-    """
-
-    pid: int
-    gil: tuple[int, int] = (0, 0)
-    devices: tuple[tuple[int, str], ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> OwnProcess:
-        """Build it back from `dataclasses.asdict` of it. Raises KeyError or TypeError where `data` is not one."""
-        first, end = data["gil"]
-        return cls(data["pid"], (first, end), tuple((fd, path) for fd, path in data["devices"]))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ import numpy as np
 
 from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.kernel.attach import own_threads
-from accel_magic.recording.profile import Kind, Lost, Profile, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

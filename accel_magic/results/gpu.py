@@ -11,7 +11,7 @@ import pandas as pd
 from accel_magic.analysis.gpu.frames import GpuFrames
 from accel_magic.errors import ResultError
 from accel_magic.gpu.maps import history as map_history
-from accel_magic.recording.gpu import names_of
+from accel_magic.gpu.maps.content import names_of
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
 

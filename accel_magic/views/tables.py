@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.analysis.npu import NpuTables
-    from accel_magic.recording.profile import Frame
+    from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.recording.recording import Recording
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]

@@ -7,7 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from accel_magic.recording.profile import Kind, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import ProfileBuilder, State
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.timed import timed
 from tests.browser import heatmap_page, saved_page

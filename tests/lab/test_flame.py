@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
-from accel_magic.recording.profile import Kind
+from accel_magic.kernel.stacks.frames import Kind
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 

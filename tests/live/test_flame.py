@@ -18,7 +18,8 @@ import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.devices import standin
 from accel_magic.devices.sim import Device
-from accel_magic.recording.profile import Kind, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import State
 from accel_magic.results.flame import FlameResult
 
 pytestmark = pytest.mark.live

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.python_layout import MOST_FRAMES
 from accel_magic.kernel.stacks.python_names import GONE
 from accel_magic.probes.matching import make_plan
-from accel_magic.recording.profile import Frame, Kind
 from accel_magic.recording.session import LiveSession
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]

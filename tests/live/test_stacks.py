@@ -22,9 +22,9 @@ from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.source import generate
 from accel_magic.kernel.stacks import watch as stack_maps
 from accel_magic.kernel.stacks import watch as stack_watch
+from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.probes.plan import Capture
 from accel_magic.recording import handover
-from accel_magic.recording.profile import Kind
 from accel_magic.recording.session import LiveSession
 from accel_magic.results.trace import TraceResult
 

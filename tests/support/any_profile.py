@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from accel_magic.recording.profile import NO_TIME, Frame, Kind, Lost, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import NO_TIME, Lost, ProfileBuilder, State
 
 MS = 1_000_000
 MAIN = Frame("<module>", Kind.PYTHON, "/home/u/model.py", 3)

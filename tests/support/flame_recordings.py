@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from accel_magic.kernel import buckets
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, table
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.recording.flame import FlameFacts
-from accel_magic.recording.profile import Frame, Kind
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 OWN = 100

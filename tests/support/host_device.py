@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen import llvm
+from accel_magic.gpu.codegen import bitcode
 from accel_magic.gpu.codegen.lowering import Target, lower_all, probe_name
 from accel_magic.gpu.maps.layout import Placement
 from accel_magic.gpu.program import context
+from accel_magic.ptx import llvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,12 +132,12 @@ def compile_programs(
     text = lower_all(lowered, maps, placement, target=Target.HOST, per=per, probes=probes)
     machine = _machine(level)
     module = llvm.parse(text)
-    llvm.adopt(module, machine)
-    if llvm.undefined(module):
+    bitcode.adopt(module, machine)
+    if bitcode.undefined(module):
         keep = {name for program in programs for name in (f"bpf_{program.name}", probe_name(program.name))}
-        llvm.link(module, llvm.helpers("host"), machine, keep=keep | {"accel_self"})
-    llvm.optimise(module, machine, level)
-    llvm.require_complete(module, "this CPU")
+        bitcode.link(module, bitcode.helpers("host"), machine, keep=keep | {"accel_self"})
+    bitcode.optimise(module, machine, level)
+    bitcode.require_complete(module, "this CPU")
     # An engine owns its target machine: the one of _machine stays for the optimiser.
     engine = llvm.binding().create_mcjit_compiler(module, _new_machine(level))
     engine.finalize_object()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from accel_magic.recording.profile import Kind, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import ProfileBuilder, State
 
 KINDS = {"n": Kind.NATIVE, "k": Kind.KERNEL, "w": Kind.WAIT, "d": Kind.DRIVER, "g": Kind.GPU_KERNEL, "t": Kind.THREAD}
 MODULES = {Kind.PYTHON: "model.py", Kind.NATIVE: "libwork.so"}

@@ -9,7 +9,7 @@ import accel_magic
 PACKAGE = Path(accel_magic.__file__).parent
 FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "traitlets"}
 DRAWING = {"accel_magic.views", "accel_magic.magics"}
-NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "lab/guest/ipython_kernel.py"}
+NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "magics/lab_kernel.py"}
 """What is written for a notebook: all else has to work without one."""
 SHOWS = {
     "__repr__",

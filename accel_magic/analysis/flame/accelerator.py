@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.recording.profile import Frame, Kind, State
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,9 @@ from accel_magic.analysis.flame import accelerator
 from accel_magic.analysis.flame.rows import rows_of, spans_of
 from accel_magic.analysis.flame.stacks import Stacks
 from accel_magic.banners import banners_of
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.flame import FlameFacts
-from accel_magic.recording.profile import Frame, Kind, Lost, Profile, ProfileBuilder, Samples
+from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples
 
 if TYPE_CHECKING:
     from accel_magic.analysis.flame.rows import Nesting, Rows

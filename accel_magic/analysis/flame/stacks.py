@@ -10,9 +10,9 @@ import pandas as pd
 
 from accel_magic.analysis.flame.merge import folded, notebooks_own
 from accel_magic.analysis.flame.rows import NO_REASON
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.interleave import interleave
 from accel_magic.kernel.symbols.demangle import readable
-from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,8 @@ import pandas as pd
 
 from accel_magic.analysis.gpu import processes
 from accel_magic.gpu.maps import views as map_views
-from accel_magic.recording.gpu import API, names_of
+from accel_magic.gpu.maps.content import names_of
+from accel_magic.recording.gpu import API
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`python -m accel_magic.devices.cuda`: the GPUs that the driver finds, one in a line; else why there are none, status 1.
+"""`python -m accel_magic.devices.cuda`: the GPUs that the driver finds, a line each; or why there are none, status 1.
 
 A process of its own, because a process that has once asked the driver can no longer fork children that use it.
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.devices.cuda import driver as cuda
+from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.errors import MachineError
-from accel_magic.gpu.adapters import CPU_DEVICE
 
 if TYPE_CHECKING:
     from accel_magic.devices.cuda.driver import Driver

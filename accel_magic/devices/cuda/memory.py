@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from accel_magic.devices.cuda.driver import Driver
     from accel_magic.devices.cuda.gpus import Gpu
     from accel_magic.devices.device import Clock
-    from accel_magic.gpu.adapters import Launch
-    from accel_magic.gpu.maps.layout import MemoryKind as Kind
+    from accel_magic.devices.device import MemoryKind as Kind
+    from accel_magic.devices.launches import Launch
 
 _STAGING: Final = 4 << 20
 _WAIT_S: Final = 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from accel_magic.errors import ProbeError, ProgramError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from accel_magic.devices.launches import Launch
     from accel_magic.devices.sim.layout import Slot
     from accel_magic.devices.sim.program import Function, Program
     from accel_magic.devices.sim.state import Array
+
 
 MOST_THREADS = 1024
 MOST_SHARED = 227 << 10
@@ -374,3 +376,7 @@ def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:
         block=block,
         thread=thread,
     )
+
+
+ARCH: Final = "sm_80"
+"""What kernels are compiled for: the newest that needs no warp-group instructions for matrices."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.gpu.codegen import llvm
+from accel_magic.ptx import llvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,8 +20,8 @@ from accel_magic.errors import MachineError, TraceStateError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from accel_magic.devices.launches import Observer
     from accel_magic.devices.sim import Device
-    from accel_magic.gpu.adapters import Observer
 
 __all__ = ["Options", "Server", "driver", "environment"]
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.devices.launches import CPU_DEVICE, KernelSource, Launch
 from accel_magic.devices.sim import DeviceFault
 from accel_magic.devices.standin.client import Event, Function, UnknownHandleError
 from accel_magic.devices.standin.images import NoPtxError
@@ -21,18 +22,17 @@ from accel_magic.devices.standin.protocol import (
     Result,
 )
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.gpu.adapters import CPU_DEVICE, KernelSource, Launch
 from accel_magic.ptx.entries import architecture, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from accel_magic.devices.launches import Observer
     from accel_magic.devices.sim import Device, Module
     from accel_magic.devices.sim.program import Function as Compiled
     from accel_magic.devices.standin.client import Client
     from accel_magic.devices.standin.images import Images
     from accel_magic.devices.standin.queue import Queue
-    from accel_magic.gpu.adapters import Observer
 
 
 _FAULTS = (

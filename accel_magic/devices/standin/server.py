@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from accel_magic.devices.launches import Observer
     from accel_magic.devices.sim import Device
-    from accel_magic.gpu.adapters import Observer
 
 NAME: Final = "native binary"
 

@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from accel_magic.recording.iaprof import METRICS, REASONS
+from accel_magic.recording.iaprof import METRICS, MOST, MOST_ADDRESS, MOST_NS, MOST_PID, REASONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MOST: Final = 2**63 - 1
-"""Largest count: iaprof counts to 2^64, which no column here and no tool that we write for holds."""
 OLDER: Final = frozenset(
     {b"interval_start", b"interval_end", b"proc_name", b"ustack", b"kstack", b"gpu_file", b"gpu_symbol", b"insn_text"}
 )
 """Tags that only iaprof 0.5 and before wrote, whose format is another."""
-MOST_PID: Final = 2**32 - 1
-MOST_ADDRESS: Final = 2**64 - 1
-MOST_NS: Final = 2**32 * 1_000_000_000
-"""Latest time, 136 years after the start: sums and differences of times stay exact."""
 _TIME: Final = re.compile(rb"(\d{1,10})\.(\d{1,9})|(\d{1,10})")
 _HEX: Final = re.compile(rb"0[xX][0-9a-fA-F]+")
 _SHOWN: Final = 40

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.gpu.adapters import Launch
+from accel_magic.devices.launches import Launch
 from accel_magic.gpu.adapters.patching import (
     GRAPH,
     OLDER,
@@ -25,7 +25,7 @@ from accel_magic.gpu.adapters.simulated import three
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "cuda.core"

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.gpu.adapters import CPU_DEVICE, Launch
+from accel_magic.devices.launches import CPU_DEVICE, Launch
 from accel_magic.gpu.adapters.patching import GRAPH, SHARED_LIMIT, absent, replaced, rewritten, substituted
 from accel_magic.gpu.adapters.simulated import three
 from accel_magic.ptx.entries import architecture
@@ -17,7 +17,7 @@ from accel_magic.ptx.entries import architecture
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "CuPy"

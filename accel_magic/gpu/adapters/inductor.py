@@ -13,7 +13,7 @@ from accel_magic.gpu.adapters.patching import absent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "PyTorch"

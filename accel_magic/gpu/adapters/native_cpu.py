@@ -12,8 +12,8 @@ from accel_magic.gpu.adapters import patching
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from accel_magic.devices.launches import Observer
     from accel_magic.devices.sim import Device
-    from accel_magic.gpu.adapters import Observer
 
 NAME: Final = "native binary"
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from accel_magic.gpu.adapters import KernelSource, Launch
+from accel_magic.devices.launches import KernelSource, Launch
 from accel_magic.gpu.adapters.patching import GRAPH, absent, recorded, replaced
-from accel_magic.gpu.program.model import SourceLine
 from accel_magic.ptx.entries import architecture, entries
+from accel_magic.ptx.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "Numba-CUDA"

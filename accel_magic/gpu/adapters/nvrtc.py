@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic.devices.launches import KernelSource, Launch
+from accel_magic.devices.sim.device import ARCH
 from accel_magic.errors import MachineError, ProbeError, ProgramError
-from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.adapters.simulated import ARCH, copied, host_array, run, three
+from accel_magic.gpu.adapters.simulated import copied, host_array, run, three
 from accel_magic.ptx.entries import architecture, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Array, Device
     from accel_magic.ptx.entries import Parameter
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.gpu.adapters import Launch
+from accel_magic.devices.launches import Launch
 from accel_magic.gpu.adapters.patching import (
     GRAPH,
     OLDER,
@@ -27,7 +27,7 @@ from accel_magic.gpu.adapters.patching import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
 NAME = "cuda.bindings"

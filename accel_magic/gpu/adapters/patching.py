@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.gpu.adapters import KernelSource
+from accel_magic.devices.launches import KernelSource
 from accel_magic.ptx.entries import architecture, entries, variables
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
 
 
 _NOTHING = object()

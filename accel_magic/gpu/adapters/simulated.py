@@ -7,22 +7,20 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.gpu.adapters import CPU_DEVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.adapters import Launch, Observer
+    from accel_magic.devices.launches import Launch, Observer
 
-ARCH: Final = "sm_80"
-"""What kernels are compiled for: the newest that needs no warp-group instructions for matrices."""
 
 Array: TypeAlias = "NDArray[Any]"
 

@@ -9,16 +9,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from accel_magic.devices.launches import CPU_DEVICE, Launch
+from accel_magic.devices.sim.device import ARCH
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.adapters import CPU_DEVICE, Launch
 from accel_magic.gpu.adapters.patching import replaced
-from accel_magic.gpu.adapters.simulated import ARCH, copied, host_array, run
+from accel_magic.gpu.adapters.simulated import copied, host_array, run
 from accel_magic.ptx.entries import entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from accel_magic.gpu.adapters import Observer
+    from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Array, Device
     from accel_magic.ptx.entries import Parameter
 

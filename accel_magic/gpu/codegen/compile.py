@@ -7,10 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen import llvm
+from accel_magic.gpu.codegen import bitcode
 from accel_magic.gpu.codegen.lowering import Target, lower
 from accel_magic.gpu.inject.template import ProbeCode
 from accel_magic.gpu.maps import layout as maps
+from accel_magic.ptx import llvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,9 +55,9 @@ def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
     name = _probe_of(ir)
     machine = _nvptx(_base(arch))
     module = llvm.parse(ir)
-    llvm.link(module, llvm.helpers("nvptx64"), machine, keep={name})
-    llvm.optimise(module, machine, _LEVEL)
-    llvm.require_complete(module, "an NVIDIA GPU")
+    bitcode.link(module, bitcode.helpers("nvptx64"), machine, keep={name})
+    bitcode.optimise(module, machine, _LEVEL)
+    bitcode.require_complete(module, "an NVIDIA GPU")
     return ProbeCode(name, str(machine.emit_assembly(module)))
 
 

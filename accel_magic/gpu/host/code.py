@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import KernelField, Program, SourceLine
+    from accel_magic.gpu.program.model import KernelField, Program
+    from accel_magic.ptx.model import SourceLine
 
 
 _MAP, _MAP_VALUE = 1, 2

@@ -12,12 +12,12 @@ import numpy as np
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.host import tables
 from accel_magic.gpu.host.tables import RingReader
+from accel_magic.gpu.maps.content import MapContent
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, MapType
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.attach.links import Descriptors
 from accel_magic.kernel.load import maps as map_reading
 from accel_magic.kernel.load.maps import power_of_two
-from accel_magic.recording.gpu import MapContent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

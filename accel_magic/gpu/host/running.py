@@ -23,10 +23,10 @@ from accel_magic.kernel.load.bindings import Place, attach_place, find_place, lo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from accel_magic.gpu.maps.content import MapContent
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import Program
     from accel_magic.gpu.programs import Source
-    from accel_magic.recording.gpu import MapContent
 
 _EVERY_S: Final = 0.02
 _PRINTING: Final = (6, 177)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.context import Operation, Space
-from accel_magic.gpu.program.model import SourceLine
+from accel_magic.ptx.model import SourceLine
 
 if TYPE_CHECKING:
     from accel_magic.gpu.inject.sites import Found

@@ -12,8 +12,8 @@ import pandas as pd
 
 from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps.content import MapHistory
 from accel_magic.gpu.program.helpers import HASHES, RINGS
-from accel_magic.recording.gpu import MapHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

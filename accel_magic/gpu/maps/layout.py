@@ -6,7 +6,7 @@ The device's side of every layout is C, in `device/`: hash.h, ring.h and helpers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, MapType
@@ -14,11 +14,9 @@ from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, MapType
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from accel_magic.devices.device import MemoryKind
     from accel_magic.gpu.program.model import MapSpec
 
-
-MemoryKind = Literal["device", "host"]
-"""Where a map lies: in the device's own memory, or in the host's, which the device reaches and the host reads live."""
 
 Content = bytes
 """What a map holds at the start; `bytes` are sizes here."""

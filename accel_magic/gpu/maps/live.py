@@ -12,9 +12,9 @@ import numpy as np
 from accel_magic.errors import AccelMagicError, TraceStateError
 from accel_magic.gpu.maps import printing, rings
 from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps.content import MapContent, names_of
 from accel_magic.gpu.program.helpers import RINGS
 from accel_magic.kernel.attach import own_threads
-from accel_magic.recording.gpu import MapContent, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from accel_magic.gpu.maps.content import MapHistory
     from accel_magic.gpu.maps.history import History
     from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.program.model import MapSpec
-    from accel_magic.recording.gpu import MapHistory
 
 EVERY_S: Final = 0.05
 """From one emptying of the rings to the next, where they fill slowly."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.devices.device import Memory
-    from accel_magic.gpu.maps.layout import MemoryKind as Kind
+    from accel_magic.devices.device import MemoryKind as Kind
     from accel_magic.gpu.maps.layout import Placement, Plan, Region
     from accel_magic.gpu.programs import Source
 

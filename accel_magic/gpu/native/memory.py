@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.devices.device import Clock, Memory
-    from accel_magic.gpu.adapters import Launch
-    from accel_magic.gpu.maps.layout import MemoryKind as Where
+    from accel_magic.devices.device import MemoryKind as Where
+    from accel_magic.devices.launches import Launch
 
 _PIECE: Final = 4 << 20
 _KINDS: Final = {"device": 0, "host": 1}

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic import channel
+from accel_magic.devices.launches import KernelSource, Launch
 from accel_magic.errors import AccelMagicError, MachineError, ProgramError
-from accel_magic.gpu.adapters import KernelSource, Launch
 from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.instrument import Seen
 from accel_magic.gpu.live import sample_of
@@ -27,9 +27,9 @@ from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.gpu.native import server as wire
 from accel_magic.gpu.native.memory import ChildMemory
 from accel_magic.gpu.native.server import RECORDS, RING, Kind, Message
-from accel_magic.gpu.program.model import SourceLine
 from accel_magic.ptx import fatbin
 from accel_magic.ptx.entries import architecture, entries
+from accel_magic.ptx.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from accel_magic.devices.device import Memory
     from accel_magic.gpu.instrument import Instrumenter
     from accel_magic.gpu.live import GpuSample
+    from accel_magic.gpu.maps.content import MapContent
     from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.programs import Source
-    from accel_magic.recording.gpu import MapContent
 
 
 SIZE: Final = -(-RING.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -12,9 +12,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.program.model import KernelField, MapSpec, SourceLine
+from accel_magic.gpu.program.model import KernelField, MapSpec
 from accel_magic.kernel.records.c_layout import MOST_ITEMS, CLayout, Field
 from accel_magic.probes.globs import suggestion
+from accel_magic.ptx.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

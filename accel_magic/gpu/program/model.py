@@ -8,22 +8,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from accel_magic.gpu.program.isa import Code
     from accel_magic.kernel.records.c_layout import CLayout
+    from accel_magic.ptx.model import SourceLine
 
 Side = Literal["gpu", "cpu", "both"]
 """Whose programs use a map."""
 
 Per = Literal["thread", "warp"]
 """Whether a program runs in every thread that comes by, or once for each warp, in its lowest active lane."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """A line of the user's C."""
-
-    file: str
-    line: int
-    column: int = 0
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.btf import Btf
     from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import KernelField, SourceLine
+    from accel_magic.gpu.program.model import KernelField
+    from accel_magic.ptx.model import SourceLine
 
 
 _SUBPROGRAMS = ".text"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.model import Program, SourceLine
+    from accel_magic.gpu.program.model import Program
+    from accel_magic.ptx.model import SourceLine
 
 
 Severity = Literal["error", "warning", "note"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel_magic.recording.profile import Frame
+    from accel_magic.kernel.stacks.frames import Frame
 
 _INTERPRETER: Final = re.compile(r"(lib)?(python|pypy)[\d.]*[tdm]{0,2}(\.so[\d.]*|\.exe)?")
 _EVALUATION: Final = ("_PyEval_EvalFrameDefault", "_TAIL_CALL_")

@@ -20,9 +20,9 @@ import numpy as np
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import own_memory
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.python_layout import MOST_FRAMES, layout
 from accel_magic.kernel.stacks.table import PYTHON, RawStacks
-from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.recording.profile import Frame
+    from accel_magic.kernel.stacks.frames import Frame
 
 KERNEL: Final = 0
 USER: Final = 1

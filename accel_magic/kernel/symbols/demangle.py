@@ -3,7 +3,7 @@
 For showing, and for what users write. Data frames keep the symbol, which is what a probe is written with.
 
 A symbol comes from a file that anyone may have written, so reading one takes limited time and memory. C++ symbols are
-read in a process of their own (`accel_magic.kernel.symbols.demangler_process`), which starts with the first of them and ends with this
+read in a process of their own (`demangler_process.py`), which starts with the first of them and ends with this
 process; Rust's are read here. A symbol beyond the limits stays as it is.
 """
 

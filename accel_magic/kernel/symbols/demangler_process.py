@@ -1,4 +1,4 @@
-"""The process that reads C++ symbols for `accel_magic.kernel.symbols.demangle`: a script that needs nothing but Python itself.
+"""The process that reads C++ symbols for `demangle.py`: a script that needs nothing but Python itself.
 
 A symbol comes from a file that anyone may have written, and the C++ runtime puts no bound on what reading it takes: 200
 characters can ask for gigabytes, or for minutes. Here each symbol has an amount of CPU time, and the process an amount

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.symbols import functions, kallsyms
 from accel_magic.kernel.symbols import mappings as jit
 from accel_magic.kernel.symbols.mappings import DELETED
-from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

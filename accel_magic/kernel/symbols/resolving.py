@@ -10,6 +10,7 @@ import numpy as np
 
 from accel_magic.kernel.attach import scope
 from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, StackTable
 from accel_magic.kernel.symbols.demangle import function_name, learn
 from accel_magic.kernel.symbols.lookup import (
@@ -23,7 +24,6 @@ from accel_magic.kernel.symbols.lookup import (
     native_frames,
 )
 from accel_magic.kernel.symbols.mappings import OWN, Processes
-from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
 """Workloads for the NPU through the intel_vpu driver's own interface, with exact counts of what they did.
 
 `load(jobs=300, processes=8)` runs jobs; `Device()` is the driver's interface by hand. `request_fault("lose-ipc", 3)`
-and `reload_driver(fault="no-boot")` make the lab's device misbehave. `python -m accel_magic.lab.workloads --help` is the
+and `reload_driver(fault="no-boot")` make the lab's device misbehave.
+`python -m accel_magic.lab.workloads --help` is the
 same load from a shell, `npu_load` the same in C (`compile_load`). `ze_load(jobs=20)` goes through Level Zero. Names are
 loaded on first use; pandas only where a table is asked for.
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from accel_magic.recording.profile import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, Kind
 
 
 class Category(NamedTuple):

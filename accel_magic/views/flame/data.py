@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.recording.profile import Kind, label
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import label
 from accel_magic.views.flame.colors import category, module_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.recording.profile import Frame
+    from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.views.flame.layout import Entries, Tree
     from accel_magic.views.flame.timed import Timed
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from accel_magic import terminal
 from accel_magic.errors import ResultError
-from accel_magic.recording.profile import Frame, Kind, State, label
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import State, label
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
 from accel_magic.views.headline import Note

@@ -9,7 +9,8 @@ import pytest
 from accel_magic.analysis.by_stack import STACKS, combine, where
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.kernel.stacks import table as stacks
-from accel_magic.recording.profile import Frame, Kind, Lost, State
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import Lost, State
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
 

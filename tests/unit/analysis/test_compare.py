@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.recording.recording import Imported, Replayed
+from accel_magic.banners import Imported, Replayed
 from accel_magic.results.trace import TraceResult
 
 F, G, H = "latency:kprobe:m:f", "kprobe:m:g", "kprobe:m:<b>h"

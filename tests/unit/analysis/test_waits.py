@@ -7,10 +7,11 @@ import pytest
 
 from accel_magic.analysis.waits import WAITS, reason, reasons, wait_column, waits_table
 from accel_magic.kernel.attach.syscall_numbers import NUMBERS
+from accel_magic.kernel.own_process import OwnProcess
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import table
 from accel_magic.probes.plan import Plan, ProbePoint
-from accel_magic.recording.profile import Frame, Kind
-from accel_magic.recording.recording import Column, Events, Histograms, OwnProcess, Recording, Samples
+from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 ASLEEP, DISK = 8193, 2
 FAULT = ("asm_exc_page_fault", "exc_page_fault", "handle_mm_fault", "schedule")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.formats import chrome, folded
-from accel_magic.recording.profile import Frame, Kind, State
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import State
 
 MS = 1_000_000
 

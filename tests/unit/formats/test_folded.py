@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
-from accel_magic.recording.profile import Frame, Kind
+from accel_magic.kernel.stacks import frame_text
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from tests.support.paths import ROOT
 
 SAMPLE = ROOT.parent / "shared/data/sample_iaprof.folded"
@@ -35,16 +36,16 @@ TEXTS = {
 
 @pytest.mark.parametrize(("text", "frame"), TEXTS.items(), ids=list(TEXTS))
 def test_the_text_of_a_frame_tells_its_kind(text, frame):
-    assert folded.frame_of(text) == frame
+    assert frame_text.frame_of(text) == frame
 
 
 @pytest.mark.parametrize(("text", "frame"), [item for item in TEXTS.items() if "%25)" not in item[0]])
 def test_a_frame_is_written_as_it_was_read(text, frame):
-    assert folded.text_of(frame) == text
+    assert frame_text.text_of(frame) == text
 
 
 def test_frames_of_py_spy_are_python():
-    assert folded.frame_of("load (/src/data.py:88)") == Frame("load", Kind.PYTHON, "/src/data.py", 88)
+    assert frame_text.frame_of("load (/src/data.py:88)") == Frame("load", Kind.PYTHON, "/src/data.py", 88)
 
 
 @given(st.lists(st.sampled_from(["a", " (", ")", ":", "7", "b.py", " ", "\n"]), max_size=8).map("".join))
@@ -61,16 +62,16 @@ def test_the_first_parenthesis_begins_the_place_and_the_last_colon_ends_its_file
     elif module:
         python = Frame(module[1], Kind.PYTHON, module[2])
 
-    assert folded.frame_of(f"py::{text}") == python
-    assert folded.frame_of(text) == (python if placed and placed[2].endswith(".py") else native)
+    assert frame_text.frame_of(f"py::{text}") == python
+    assert frame_text.frame_of(text) == (python if placed and placed[2].endswith(".py") else native)
 
 
 @given(st.text())
 def test_no_name_ends_a_frame_or_a_line_and_each_is_read_back(name):
-    text = folded.escaped(name)
+    text = frame_text.escaped(name)
 
     assert not set(text) & {";", "\n", "\r"}
-    assert folded.unescaped(text) == name
+    assert frame_text.unescaped(text) == name
 
 
 def test_stacks_of_the_sample_are_read_and_written_exactly():
@@ -103,7 +104,7 @@ def test_any_profile_keeps_its_sum_and_reads_back_as_it_was_written(any_profile)
         assert folded.parse("\n".join(folded.lines(read)).encode()).frame_table().equals(read.frame_table())
         weights = Counter()
         for node, weight in enumerate(profile.own().tolist()):
-            weights[";".join(map(folded.text_of, profile.path(node)))] += weight
+            weights[";".join(map(frame_text.text_of, profile.path(node)))] += weight
         assert +weights == sums(lines)
 
     holds()

@@ -6,7 +6,7 @@ import pytest
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded, perf_script
-from accel_magic.recording.profile import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, Kind
 
 MIXED = """\
 # ========

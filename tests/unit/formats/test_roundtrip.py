@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import accel_magic
+from accel_magic.banners import Imported
 from accel_magic.errors import ProbeError, RecordingError
-from accel_magic.recording.recording import Imported
 
 NAMES = [
     "bpftrace.txt",

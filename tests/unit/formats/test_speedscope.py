@@ -8,7 +8,8 @@ from hypothesis import given
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded, speedscope
-from accel_magic.recording.profile import Frame, Kind, State
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import State
 
 SECOND = 1_000_000_000
 

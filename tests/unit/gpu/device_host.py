@@ -4,10 +4,11 @@ import ctypes
 
 import numpy as np
 
-from accel_magic.gpu.codegen import device, llvm
+from accel_magic.gpu.codegen import device
 from accel_magic.gpu.maps import layout as maps
 from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.gpu.program.model import MapSpec
+from accel_magic.ptx import llvm
 
 UNLIMITED = 1 << 40
 PID_TGID = 0x1234_0000_5678

@@ -3,9 +3,9 @@
 import numpy as np
 
 from accel_magic.devices.sim import Device
-from accel_magic.gpu.codegen import llvm
 from accel_magic.gpu.maps import layout as maps
 from accel_magic.gpu.program.helpers import HELPERS
+from accel_magic.ptx import llvm
 from tests.unit.gpu.device_host import PID_TGID, UNLIMITED, compiled, constants
 
 ROW = 6

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.gpu.codegen import llvm
 from accel_magic.gpu.maps.layout import Placement
 from accel_magic.gpu.program.model import MapSpec
+from accel_magic.ptx import llvm
 from tests.support import ebpf
 
 pytest.importorskip("llvmlite")

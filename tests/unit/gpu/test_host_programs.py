@@ -24,9 +24,10 @@ from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program import clang, elf, isa
 from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference
-from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Program, SourceLine
+from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Program
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.load.maps import MapContent
+from accel_magic.ptx.model import SourceLine
 
 HEAD = '#include "accel_gpu.h"\n'
 END = '\nchar LICENSE[] SEC("license") = "GPL";\n'

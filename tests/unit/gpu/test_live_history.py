@@ -12,10 +12,10 @@ from accel_magic.errors import MachineError, ProbeError, RecordingError
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.maps import history
 from accel_magic.gpu.maps import history as map_history
+from accel_magic.gpu.maps.content import MapHistory
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.recording import gpu_store as store
-from accel_magic.recording.gpu import MapHistory
 
 KERNELS = r"""
 extern "C" __global__ void loop(volatile int *out, int rounds) {

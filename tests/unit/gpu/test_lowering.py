@@ -12,7 +12,8 @@ from accel_magic.gpu.codegen.lowering import Target, lower
 from accel_magic.gpu.maps.layout import Placement
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Instruction, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program, SourceLine
+from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.ptx.model import SourceLine
 from tests.support import ebpf
 
 pytest.importorskip("llvmlite")
@@ -424,7 +425,7 @@ def test_promoted_updates_of_several_threads_lose_nothing():
 @pytest.mark.parametrize("target", list(Target))
 @pytest.mark.parametrize("per", ["thread", "warp"])
 def test_every_target_gets_a_module_that_llvm_accepts(target, per):
-    from accel_magic.gpu.codegen import llvm
+    from accel_magic.ptx import llvm
 
     text = ir(
         "ldxdw %r6, [%r1+32]\nldxw %r7, [%r1+28]\n" + LOOKUP + "stxdw [%r0], %r6\nend:\nmov %r0, 0\nexit",
@@ -456,7 +457,7 @@ def test_the_mask_is_of_all_lanes_that_came_by_also_when_only_their_leader_runs(
 
 
 def test_whatever_the_bytes_are_there_is_ir_that_llvm_accepts_or_a_program_error():
-    from accel_magic.gpu.codegen import llvm
+    from accel_magic.ptx import llvm
     from tests.support.conformance import program_of
 
     generator, bits = ebpf.Generator(11), random.Random(11)

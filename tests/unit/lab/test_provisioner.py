@@ -15,7 +15,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from accel_magic.errors import MachineError
 from accel_magic.lab import image, provisioner
 from accel_magic.lab import provisioner as provisioner_kernel
-from accel_magic.lab.guest.ipython_kernel import LISTENING
+from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.image import Progress
 from accel_magic.lab.provisioner import GuestKernel, Launch
 from accel_magic.lab.vm.connection import GuestGoneError

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 import accel_magic
+from accel_magic.banners import Replayed
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.iaprof import IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
-from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder, State
-from accel_magic.recording.recording import Replayed
+from accel_magic.recording.profile import Lost, ProfileBuilder, State
 from accel_magic.results.flame import FlameResult, SampledResult
 from accel_magic.results.iaprof import IaprofResult
 

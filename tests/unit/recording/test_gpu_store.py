@@ -9,15 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import accel_magic
+from accel_magic.api.gpu_recording import frame_of
 from accel_magic.devices.device import Clock
 from accel_magic.errors import RecordingError
+from accel_magic.gpu.maps.content import MapContent
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.kernel.records.c_layout import CLayout, Field
 from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
-from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording, MapContent
-from accel_magic.recording.gpu_collect import frame_of
+from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 
 def row(columns, **values):

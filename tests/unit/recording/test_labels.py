@@ -2,7 +2,8 @@
 
 import pytest
 
-from accel_magic.recording.profile import Frame, Kind, label
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import label
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from accel_magic.api.open import open_result
+from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.recording import container, layout, store
 from accel_magic.recording import container as packing
-from accel_magic.recording.recording import Column, Events, Histograms, Recording, Replayed, Samples
+from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool"]
 text = st.text(st.characters(exclude_categories=("Cs",)) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))

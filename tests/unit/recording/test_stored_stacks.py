@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.kernel.stacks import table as stacks
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording import layout, store
-from accel_magic.recording.profile import Frame, Kind
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import ProbeError, TraceStateError
+from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.recording import thread_sampler
-from accel_magic.recording.profile import Kind, State
+from accel_magic.recording.profile import State
 from accel_magic.recording.thread_sampler import ThreadSampler
 
 

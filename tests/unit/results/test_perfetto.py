@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan
-from accel_magic.recording.recording import Column, Events, Histograms, Replayed, Samples
+from accel_magic.recording.recording import Column, Events, Histograms, Samples
 from accel_magic.results.trace import TraceResult
 
 

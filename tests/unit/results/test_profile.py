@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from accel_magic.recording.profile import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.results.profile import ProfileResult
 
 MS = 1_000_000

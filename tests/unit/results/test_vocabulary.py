@@ -171,7 +171,7 @@ def test_records_of_all_rings_are_one_frame_and_numbers_stay_exact():
 
 
 def test_a_replayed_gpu_trace_says_so_in_perfetto(gpu, tmp_path):
-    from accel_magic.recording.recording import Replayed
+    from accel_magic.banners import Replayed
     from accel_magic.results.gpu import GpuResult
 
     played = GpuResult(replace(gpu.recording, replayed=Replayed("x", "a GPU")))

@@ -11,6 +11,8 @@ import pytest
 from accel_magic import errors, terminal
 from accel_magic.analysis.findings import Finding, Findings
 from accel_magic.api.doctor.report import Check, Report
+from accel_magic.api.gpu_recording import frame_of
+from accel_magic.banners import Replayed
 from accel_magic.command_line.lab import Bar
 from accel_magic.devices.device import Clock
 from accel_magic.formats.iaprof.parse import read
@@ -19,13 +21,13 @@ from accel_magic.kernel.bcc.compiler import ProgramMap
 from accel_magic.kernel.load.bindings import Place
 from accel_magic.kernel.load.maps import MapContent
 from accel_magic.kernel.stacks import table as stacks
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.lab.image.progress import Progress
 from accel_magic.probes.plan import Plan, Skipped
 from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
-from accel_magic.recording.gpu_collect import frame_of
-from accel_magic.recording.profile import Frame, Kind, Lost, ProfileBuilder
+from accel_magic.recording.profile import Lost, ProfileBuilder
 from accel_magic.recording.program import ProgramRecording
-from accel_magic.recording.recording import Column, Replayed
+from accel_magic.recording.recording import Column
 from accel_magic.results.gpu import GpuResult
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.results.profile import ProfileResult

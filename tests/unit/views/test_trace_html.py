@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from accel_magic.banners import Replayed
 from accel_magic.probes.plan import Skipped
-from accel_magic.recording.recording import Replayed
 from accel_magic.results.trace import TraceResult
 from accel_magic.views import trace_html as static
 from accel_magic.views.trace_html import result_html

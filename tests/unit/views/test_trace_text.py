@@ -2,8 +2,8 @@
 
 import pytest
 
+from accel_magic.banners import Replayed
 from accel_magic.probes.plan import Skipped
-from accel_magic.recording.recording import Replayed
 from accel_magic.results.trace import TraceResult
 
 

@@ -9,9 +9,10 @@ import pytest
 from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.analysis.flame.accelerator import busy
 from accel_magic.analysis.flame.merge import profile_of
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import PYTHON, table
 from accel_magic.recording import store
-from accel_magic.recording.profile import Frame, Kind, State
+from accel_magic.recording.profile import State
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
 from tests.support.paths import ROOT

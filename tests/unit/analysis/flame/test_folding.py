@@ -4,7 +4,7 @@ import pytest
 
 import accel_magic
 from accel_magic.analysis.flame.merge import TRACER, folded
-from accel_magic.recording.profile import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from tests.support.paths import ROOT
 
 RECORDINGS = ROOT / "notebooks" / "recordings"

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from accel_magic.analysis.flame.merge import profile_of
+from accel_magic.banners import Replayed
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import PYTHON, table
 from accel_magic.recording.flame import FlameFacts, Launch
-from accel_magic.recording.profile import Frame, Kind, State
-from accel_magic.recording.recording import Replayed
+from accel_magic.recording.profile import State
 from accel_magic.results.flame import FlameResult
 
 OWN, FUTEX, SLEEP, IOCTL = 100, 202, 230, 16

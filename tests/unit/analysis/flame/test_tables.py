@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import accel_magic
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.flame import FlameFacts, Launch
-from accel_magic.recording.profile import Frame, Kind
 from accel_magic.results.flame import FlameResult
 
 MS = 1_000_000

@@ -8,8 +8,9 @@ import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
 from accel_magic.formats.iaprof import REASONS, from_profile, read, write
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.iaprof import between
-from accel_magic.recording.profile import NO_TIME, Frame, Kind, ProfileBuilder, State
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
 from accel_magic.results.iaprof import IaprofResult, open_profile
 
 SECOND = 1_000_000_000

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
 from accel_magic.formats.iaprof import REASONS, Kernel, parse, read, write
-from accel_magic.recording.profile import Kind, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import State
 
 LARGEST = 2**63 - 1
 ZEROS = "\t".join("0" * 10)

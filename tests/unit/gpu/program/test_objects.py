@@ -18,8 +18,8 @@ from accel_magic.gpu.program import clang, sections
 from accel_magic.gpu.program import objects as linking
 from accel_magic.gpu.program.elf import read_elf
 from accel_magic.gpu.program.isa import CALL, CALL_LOCAL, DataReference, MapReference, encode
-from accel_magic.gpu.program.model import SourceLine
 from accel_magic.gpu.program.objects import load, load_object
+from accel_magic.ptx.model import SourceLine
 
 BPFTIME = os.environ.get("ACCEL_MAGIC_BPFTIME", "")
 EVERYTHING = Path(__file__).parent / "programs" / "everything.bpf.c"

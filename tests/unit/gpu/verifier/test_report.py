@@ -2,9 +2,10 @@
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu
-from accel_magic.gpu.program.model import Function, Program, SourceLine
+from accel_magic.gpu.program.model import Function, Program
 from accel_magic.gpu.verifier import findings as report
 from accel_magic.gpu.verifier.findings import Finding, Verdict
+from accel_magic.ptx.model import SourceLine
 from tests.unit.gpu.verifier.lane_programs import alu
 
 CODE = (alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT))

@@ -10,8 +10,9 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program, SourceLine
+from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.verifier import findings, verify
+from accel_magic.ptx.model import SourceLine
 
 ZERO = Instruction(isa.ALU64 | Alu.MOV)
 EXIT = Instruction(isa.EXIT)

@@ -1,7 +1,7 @@
 """Kernel, native and Python stacks of one moment become one."""
 
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.interleave import interleave, is_interpreter
-from accel_magic.recording.profile import Frame, Kind
 
 LIBPYTHON, PROGRAM, LIBC, EXTENSION = (
     "/opt/lib/libpython3.11.so.1.0",

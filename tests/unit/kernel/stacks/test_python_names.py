@@ -7,9 +7,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.python_names import GONE, PythonNames
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, RawStacks
-from accel_magic.recording.profile import Frame, Kind
 
 STR = [
     "plain.py",

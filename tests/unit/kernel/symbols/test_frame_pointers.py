@@ -6,8 +6,8 @@ import subprocess
 import numpy as np
 
 from accel_magic.kernel.stacks import table as stacks
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.symbols.frame_pointers import frame_pointers, kept_share, why_short
-from accel_magic.recording.profile import Frame, Kind
 
 # Every function calls another: compilers leave the frame out where none is called.
 MANY = "int shared;\nvoid touch(int *);\n" + "\n".join(

@@ -18,10 +18,10 @@ from elftools.elf.elffile import ELFFile
 
 from accel_magic.kernel.attach import scope
 from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, RawStacks
 from accel_magic.kernel.symbols import Processes, kallsyms, mappings, notes, resolve, resolving, without_names
 from accel_magic.kernel.symbols import mappings as jit
-from accel_magic.recording.profile import Frame, Kind
 
 KERNEL_FUNCTIONS = """\
 ffffffff81000000 T entry_SYSCALL_64_after_hwframe

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from accel_magic.recording.profile import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.views.flame.colors import CATEGORIES, INK, MODULE_COLORS, NO_MODULE, OTHER, category, module_of
 
 # What a viewer sees in linear RGB; of the colour blind after Machado, Oliveira and Fernandes 2009, severity 1.

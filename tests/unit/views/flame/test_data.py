@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from accel_magic.recording.profile import Frame, Kind, ProfileBuilder, label
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.recording.profile import ProfileBuilder, label
 from accel_magic.views.flame.data import ALONE, KINDS, LINE, narrow, packed, page_data
 from accel_magic.views.flame.layout import tree
 

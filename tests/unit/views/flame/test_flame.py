@@ -13,7 +13,8 @@ from bokeh.models import CustomJS, HoverTool, Plot
 from bokeh.models.dom import HTML
 
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.recording.profile import Kind, Profile, ProfileBuilder, Samples
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import Profile, ProfileBuilder, Samples
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.flame import BOX, ROW, ROWS
 from tests.support.profiles import frames, phases

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.recording.profile import Kind, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import ProfileBuilder, State
 from accel_magic.views.flame.layout import ALL, tree
 
 STACKS = st.lists(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.recording.profile import Kind, ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.recording.profile import ProfileBuilder, Samples, State
 from accel_magic.views.flame.cells import Grid
 from accel_magic.views.flame.data import size, timed_data
 from accel_magic.views.flame.layout import tree

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.analysis.gpu.timeline import TIMELINE, under_way
+from accel_magic.api.gpu_recording import frame_of
 from accel_magic.errors import ResultError
 from accel_magic.recording.flame import FlameFacts
 from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
-from accel_magic.recording.gpu_collect import frame_of
 from tests.unit.conftest import point, recording
 
 START = 5_000_000_000

@@ -10,13 +10,14 @@ import pytest
 
 import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
+from accel_magic.api import launch_stacks as watching
+from accel_magic.api.launch_stacks import Launches
 from accel_magic.devices import standin
+from accel_magic.devices.launches import KernelSource, Launch
 from accel_magic.devices.sim import Device
-from accel_magic.gpu import launch_stacks as watching
-from accel_magic.gpu.adapters import KernelSource, Launch
-from accel_magic.gpu.launch_stacks import Launches
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, table
-from accel_magic.recording.profile import Frame, Kind, State
+from accel_magic.recording.profile import State
 
 HERE = __file__
 START = 1_000

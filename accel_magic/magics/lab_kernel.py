@@ -1,4 +1,4 @@
-"""The notebook's Python kernel, inside the guest: `python -P -m accel_magic.lab.guest.ipython_kernel -f FILE`.
+"""The notebook's Python kernel, inside the guest: `python -P -m accel_magic.magics.lab_kernel -f FILE`.
 
 It is ipykernel with a line about the lab in its banner, and with its history in memory: the guest's disk is gone with
 the guest. Once it listens it prints `LISTENING`, before ipykernel has taken its standard output.
@@ -12,7 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-LISTENING = b"accel_magic: the kernel listens\n"
+from accel_magic.lab.guest import LISTENING
+
 _DEVICES = Path("/sys/bus/pci/devices")
 _ACCELERATORS = "0x12"  # PCI's class of processing accelerators
 _QUIET_S = 2.0

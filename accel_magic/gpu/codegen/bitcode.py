@@ -7,14 +7,12 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.errors import MachineError, ProgramError
+from accel_magic.errors import ProgramError
 from accel_magic.gpu.program.helpers import HELPERS
+from accel_magic.ptx.llvm import binding, parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-_OLDEST: Final = 20
-"""The first LLVM that is known to read the helpers' IR and to have the new pass builder in llvmlite."""
 
 
 _NUMBERED: Final = re.compile(r"accel_helper_(\d+)")
@@ -23,51 +21,6 @@ _NUMBERED: Final = re.compile(r"accel_helper_(\d+)")
 def _name_of(found: re.Match[str]) -> str:
     helper = HELPERS.get(int(found[1]))
     return helper.name if helper else found[0]
-
-
-@cache
-def binding() -> Any:
-    """Import `llvmlite.binding` with all its targets.
-
-    Raises:
-        MachineError: llvmlite is missing or too old.
-
-    """
-    try:
-        from llvmlite import binding as llvm
-    except ImportError as error:
-        raise MachineError(
-            "eBPF for GPUs needs llvmlite, which cannot be imported",
-            why=str(error),
-            fix="pip install 'accel-magic[gpu]'",
-        ) from None
-    if llvm.llvm_version_info[0] < _OLDEST:
-        raise MachineError(
-            f"this llvmlite brings LLVM {llvm.llvm_version_info[0]}, and {_OLDEST} or newer is needed",
-            fix="pip install --upgrade 'accel-magic[gpu]'",
-        )
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm
-
-
-def parse(text: str) -> Any:
-    """Read a module's text.
-
-    Raises:
-        ProgramError: LLVM does not accept it.
-
-    """
-    try:
-        module = binding().parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise ProgramError(
-            "LLVM does not accept the translated program",
-            why=str(error).strip(),
-            fix="this is a defect of accel_magic: please report it with the program",
-        ) from None
-    return module
 
 
 @cache

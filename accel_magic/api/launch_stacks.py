@@ -18,10 +18,10 @@ from accel_magic.devices.targets import opened, target
 from accel_magic.gpu import adapters
 from accel_magic.kernel.attach import scope
 from accel_magic.kernel.stacks import table as stacks
+from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.symbols.demangle import readable
 from accel_magic.recording import flame as facts
 from accel_magic.recording.flame import NOT_KNOWN, Watched
-from accel_magic.recording.profile import Frame, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from accel_magic.devices.cuda.driver import Driver
     from accel_magic.devices.device import Memory
+    from accel_magic.devices.launches import KernelSource, Launch
     from accel_magic.devices.targets import Asked, Target
-    from accel_magic.gpu.adapters import KernelSource, Launch
     from accel_magic.kernel.stacks.table import StackTable
 
 

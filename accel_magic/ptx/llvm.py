@@ -1,0 +1,56 @@
+"""LLVM, through llvmlite."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from accel_magic.errors import MachineError, ProgramError
+
+_OLDEST: Final = 20
+"""The first LLVM that is known to read the helpers' IR and to have the new pass builder in llvmlite."""
+
+
+@cache
+def binding() -> Any:
+    """Import `llvmlite.binding` with all its targets.
+
+    Raises:
+        MachineError: llvmlite is missing or too old.
+
+    """
+    try:
+        from llvmlite import binding as llvm
+    except ImportError as error:
+        raise MachineError(
+            "eBPF for GPUs needs llvmlite, which cannot be imported",
+            why=str(error),
+            fix="pip install 'accel-magic[gpu]'",
+        ) from None
+    if llvm.llvm_version_info[0] < _OLDEST:
+        raise MachineError(
+            f"this llvmlite brings LLVM {llvm.llvm_version_info[0]}, and {_OLDEST} or newer is needed",
+            fix="pip install --upgrade 'accel-magic[gpu]'",
+        )
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm
+
+
+def parse(text: str) -> Any:
+    """Read a module's text.
+
+    Raises:
+        ProgramError: LLVM does not accept it.
+
+    """
+    try:
+        module = binding().parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise ProgramError(
+            "LLVM does not accept the translated program",
+            why=str(error).strip(),
+            fix="this is a defect of accel_magic: please report it with the program",
+        ) from None
+    return module
