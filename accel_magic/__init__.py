@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from accel_magic.api.flame import FlameTrace, flame
     from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.gputrace import GpuTrace, gputrace
+    from accel_magic.api.lab import trace_lab
     from accel_magic.api.open import open_result
     from accel_magic.api.program import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
@@ -70,6 +71,7 @@ __all__ = [
     "load_ipython_extension",
     "replay",
     "trace",
+    "trace_lab",
     "trace_program",
     "unload_ipython_extension",
 ]
@@ -92,6 +94,7 @@ _LAZY = {
     "ProfileResult": ("accel_magic.results.profile", "ProfileResult"),
     "ProgramResult": ("accel_magic.results.program", "ProgramResult"),
     "ProgramTrace": ("accel_magic.api.program", "ProgramTrace"),
+    "trace_lab": ("accel_magic.api.lab", "trace_lab"),
     "trace_program": ("accel_magic.api.program", "trace_program"),
     "Result": ("accel_magic.results.base", "Result"),
     "SampledResult": ("accel_magic.results.flame", "SampledResult"),

@@ -20,6 +20,8 @@ _VENDORS = {
     "0x8086": "Intel",
 }
 _NPU_DRIVERS = frozenset({"intel_vpu", "amdxdna", "rocket", "ethosu"})
+CLANG = "ACCEL_MAGIC_CLANG"
+"""Environment variable that names the clang to use."""
 LAB_MAGIC = b"AMLF"
 """How the mark of a device of the NPU lab begins."""
 _EMULATED = ", emulated"

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
-from accel_magic.lab import image
-from accel_magic.lab import workloads as npu
+from accel_magic.lab import image, npu
 from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.settings import Settings
 from benchmarks.arithmetic import Measured

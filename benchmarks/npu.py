@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic import trace_lab
 from accel_magic.analysis.npu import NpuTables
-from accel_magic.lab import Lab, Settings, image, trace
+from accel_magic.lab import Lab, Settings, image
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
 from benchmarks.arithmetic import Measured
@@ -55,7 +56,7 @@ def analysing(*, quick: bool) -> Iterator[Measured]:
 def _recorded() -> TraceResult:
     image.build()
     with Lab(Settings()) as lab:
-        return trace(lab, "npu", command=["npu_load", "--jobs", "64", "--processes", "8", "--buffers", "3"])
+        return trace_lab(lab, "npu", command=["npu_load", "--jobs", "64", "--processes", "8", "--buffers", "3"])
 
 
 def _repeated(recording: Recording, times: int) -> TraceResult:

@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 
-from accel_magic.command_line.lab import Bar
+from accel_magic.command_line.progress import Bar
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.analysis.flame.accelerator import untold
-from accel_magic.analysis.flame.merge import LEFT_OUT, folded
+from accel_magic.analysis.flame.folding import folded
+from accel_magic.analysis.flame.merge import LEFT_OUT
 from accel_magic.banners import banners
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.profile import Lost, ProfileBuilder, Samples, State

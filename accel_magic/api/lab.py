@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from accel_magic.results.trace import TraceResult
 
 
-def trace(
+def trace_lab(
     lab: Lab,
     *probes: str,
     command: Sequence[str],

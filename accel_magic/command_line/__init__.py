@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from accel_magic import terminal
 from accel_magic._version import __version__
 from accel_magic.api.options import with_kinds
+from accel_magic.command_line.basics import FAILED, INTERRUPTED, USAGE, Commands, Parser, print_error, say
 from accel_magic.errors import AccelMagicError, ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - its only name
-"""What a command's parser is added to."""
-USAGE, FAILED, INTERRUPTED = 2, 1, 130
-"""Exit statuses of a mistake on the command line, of any other error, and after Ctrl-C."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Takes probes and options in any order, as the lines of the magics do."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
-        self._within = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: D102 - argparse's
-        has_commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)  # noqa: SLF001
-        if self._within or has_commands:  # argparse cannot mix these
-            return super().parse_known_args(args, namespace)
-        self._within = True  # the next one calls this method
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._within = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,17 +54,6 @@ def guarded(run: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-
-
-def print_error(error: AccelMagicError) -> None:
-    """Print what is wrong, why, what fixes it, and the code."""
-    say("\n".join([str(error), *([f"  code: {error.code}"] if error.code else [])]))
-
-
-def say(text: str) -> None:
-    """Print a line to standard error, which may be gone: a terminal that was closed."""
-    with contextlib.suppress(OSError):
-        print(terminal.block(text), file=sys.stderr, flush=True)
 
 
 def _commands() -> tuple[Callable[[Commands], None], ...]:

@@ -9,7 +9,7 @@ from accel_magic.api.doctor import report
 if TYPE_CHECKING:
     import argparse
 
-    from accel_magic.command_line import Commands
+    from accel_magic.command_line.basics import Commands
 
 
 def add(commands: Commands) -> None:

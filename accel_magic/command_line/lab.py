@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic import cache, terminal
+from accel_magic import cache
 from accel_magic.command_line.lab_runs import add_run, add_shell, add_trace
+from accel_magic.command_line.progress import Bar
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
-    from typing import TextIO
 
-    from accel_magic.lab.image import Image, Progress
+    from accel_magic.lab.image import Image
 
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
-
-_BAR = 24
-_STEPS = {
-    "wait": "waiting",
-    "index": "package lists",
-    "fetch": "fetching",
-    "unpack": "unpacking",
-    "build": "building",
-    "note": "note",
-}
 
 
 def add(commands: Commands) -> None:
@@ -154,50 +143,3 @@ def _clean(options: argparse.Namespace) -> int:
         removed += sum(store.remove(cache.own("lab", name)) for name in ("runs", "programs"))
     print(f"{removed / 1e6:.0f} MB removed")
     return 0
-
-
-class Bar:
-    """Shows a build's progress: one line that is written again and again on a terminal, else a line per step.
-
-    Args:
-        output: Where to.
-
-    """
-
-    def __init__(self, output: TextIO) -> None:
-        self._output = output
-        self._live = output.isatty()
-        self._shown: tuple[str, str] | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        """Show one report."""
-        if progress.step == "note":
-            self.end()
-            print(f"note: {terminal.one_line(progress.text)}", file=self._output, flush=True)
-        elif self._live:
-            self._draw(progress)
-        elif self._shown != (progress.step, progress.text):
-            self._shown = (progress.step, progress.text)
-            print(f"{_STEPS[progress.step]}: {terminal.one_line(progress.text)}", file=self._output, flush=True)
-
-    def end(self) -> None:
-        """Leave the line that is shown, if there is one."""
-        if self._live and self._shown:
-            print(file=self._output, flush=True)
-        self._shown = None
-
-    def _draw(self, progress: Progress) -> None:
-        key = (progress.step, progress.text)
-        if self._shown not in {None, key}:
-            self.end()
-        self._shown = key
-        width = shutil.get_terminal_size().columns - 1
-        line = f"{_STEPS[progress.step]:13} {_amount(progress)} {terminal.one_line(progress.text)}"
-        print(f"\r{line[:width].ljust(width)}", end="", file=self._output, flush=True)
-
-
-def _amount(progress: Progress) -> str:
-    if progress.total:
-        full = round(_BAR * progress.done / progress.total)
-        return f"[{'#' * full}{' ' * (_BAR - full)}] {progress.done / 1e6:6.1f} of {progress.total / 1e6:.1f} MB"
-    return f"{progress.done / 1e6:6.1f} MB" if progress.done else "..."

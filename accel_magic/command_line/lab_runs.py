@@ -116,7 +116,7 @@ def _pair(text: str) -> tuple[str, str]:
 @contextlib.contextmanager
 def _booted(options: argparse.Namespace) -> Iterator[Lab]:
     """A running lab; its image is built first where it is not there."""
-    from accel_magic.command_line.lab import Bar
+    from accel_magic.command_line.progress import Bar
     from accel_magic.lab import image
 
     bar = Bar(sys.stderr)
@@ -234,12 +234,12 @@ def _raw_terminal(process: GuestProcess) -> Iterator[None]:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    from accel_magic.api.lab import trace
+    from accel_magic.api.lab import trace_lab
 
     command = _command(options)
     given = given_of(options, _TRACE_OPTIONS)
     with _booted(options) as lab:
-        result = trace(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
+        result = trace_lab(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
         print(result)
         assert isinstance(result.value, Completed)  # noqa: S101 - trace says so
         return _exit_status(result.value.status)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-    from accel_magic.command_line import Commands
+    from accel_magic.command_line.basics import Commands
 
 
 def add(commands: Commands) -> None:

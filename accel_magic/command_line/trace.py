@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from accel_magic.api import options
-from accel_magic.command_line import FAILED, print_error, say
+from accel_magic.command_line.basics import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
 from accel_magic.errors import AccelMagicError, ProbeError, TraceStateError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.api.program import ProgramTrace
     from accel_magic.api.replay import Player
     from accel_magic.api.trace import Trace
-    from accel_magic.command_line import Commands
+    from accel_magic.command_line.basics import Commands
     from accel_magic.command_line.stopped import StoppedCommand
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Outcome

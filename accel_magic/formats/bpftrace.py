@@ -11,8 +11,20 @@ import pyarrow.compute as pc
 from accel_magic.formats import lines as fields
 from accel_magic.formats import messages, units
 from accel_magic.formats.bpftrace_maps import Maps, counted, read
-from accel_magic.formats.build import PROBE_TEXT, UNKNOWN, Found, Hits, of_bpftrace
-from accel_magic.formats.lines import FRACTION, column, extract, integers, labels, rest_of, text, texts, times, unknown
+from accel_magic.formats.build import PROBE_TEXT, Found, Hits, of_bpftrace
+from accel_magic.formats.lines import (
+    FRACTION,
+    UNKNOWN,
+    column,
+    extract,
+    integers,
+    labels,
+    rest_of,
+    text,
+    texts,
+    times,
+    unknown,
+)
 from accel_magic.formats.messages import Messages
 from accel_magic.formats.units import NANOSECONDS, Units
 

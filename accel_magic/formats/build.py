@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from accel_magic.banners import Imported
 from accel_magic.errors import RecordingError
-from accel_magic.formats.lines import blocks, unended
+from accel_magic.formats.lines import UNKNOWN, blocks, unended
 from accel_magic.kernel import buckets
 from accel_magic.probes.plan import Plan, ProbePoint
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Kind
-
-
-UNKNOWN = -1
-"""Stands in `tid`, `pid` and `cpu` for what the output does not tell, in `duration_ns` for no duration."""
 
 
 @dataclass(frozen=True)

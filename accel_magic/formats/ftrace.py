@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from accel_magic.formats import function_graph as graph
 from accel_magic.formats import lines as fields
-from accel_magic.formats.build import UNKNOWN, Found, Hits, Name, of_event, of_function
+from accel_magic.formats.build import Found, Hits, Name, of_event, of_function
 from accel_magic.formats.lines import (
     FRACTION,
     SECONDS,
+    UNKNOWN,
     column,
     extract,
     groups_of,

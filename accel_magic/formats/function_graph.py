@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.formats import lines as fields
-from accel_magic.formats.build import UNKNOWN, Found, Hits, Name, of_event, of_function
+from accel_magic.formats.build import Found, Hits, Name, of_event, of_function
 from accel_magic.formats.lines import (
     FRACTION,
     SECONDS,
+    UNKNOWN,
     Rest,
     column,
     extract,

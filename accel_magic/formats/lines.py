@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats.build import UNKNOWN
 from accel_magic.recording.recording import Column
 
 if TYPE_CHECKING:
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+
+UNKNOWN = -1
+"""Stands in `tid`, `pid` and `cpu` for what the output does not tell, in `duration_ns` for no duration."""
 
 
 _TAKEN: Final = frozenset({"time_ns", "point", "probe", "pid", "tid", "cpu", "comm", "duration_ns", "line"})

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from accel_magic.formats import lines as fields
 from accel_magic.formats import units
-from accel_magic.formats.build import UNKNOWN, Hits, Name, Rates
-from accel_magic.formats.lines import groups_of, integers, labels, texts, times, unknown
+from accel_magic.formats.build import Hits, Name, Rates
+from accel_magic.formats.lines import UNKNOWN, groups_of, integers, labels, texts, times, unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,20 @@ import pyarrow.compute as pc
 
 from accel_magic.formats import function_graph as graph
 from accel_magic.formats import lines as fields
-from accel_magic.formats.build import UNKNOWN, Found, Hits, of_event
+from accel_magic.formats.build import Found, Hits, of_event
 from accel_magic.formats.ftrace import with_returns
-from accel_magic.formats.lines import FRACTION, SECONDS, column, extract, integers, labels, rest_of, texts, times
+from accel_magic.formats.lines import (
+    FRACTION,
+    SECONDS,
+    UNKNOWN,
+    column,
+    extract,
+    integers,
+    labels,
+    rest_of,
+    texts,
+    times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The NPU lab: Debian's unmodified intel_vpu driver on an emulated NPU, in a small virtual machine.
 
-`with Lab(Settings(kernel="7.2")) as lab` boots one, `lab.run` runs commands in it, `trace` traces them. `npu` gives the
-NPU work from inside. Names are loaded on first use.
+`with Lab(Settings(kernel="7.2")) as lab` boots one, `lab.run` runs commands in it, and
+`accel_magic.trace_lab` traces them. `npu` gives the NPU work from inside. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accel_magic.api.lab import trace
     from accel_magic.lab.vm.connection import Completed, GuestProcess
     from accel_magic.lab.vm.lab import Lab
     from accel_magic.lab.vm.settings import Settings
 
-__all__ = ["Completed", "GuestProcess", "Lab", "Settings", "trace"]
+__all__ = ["Completed", "GuestProcess", "Lab", "Settings"]
 
 _MODULES = {
-    "Completed": "connection",
-    "GuestProcess": "connection",
-    "Lab": "vm",
-    "Settings": "settings",
-    "trace": "tracing",
+    "Completed": "vm.connection",
+    "GuestProcess": "vm.connection",
+    "Lab": "vm.lab",
+    "Settings": "vm.settings",
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.ptx import parser as lexer
+from accel_magic.ptx import lexer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

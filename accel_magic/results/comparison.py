@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu import GpuAnalysis
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.recording import Recording
 
@@ -243,7 +243,7 @@ class GpuComparison(Comparison):
         return {"text/plain": self.summary(), "text/html": html}
 
 
-def compare_gpu(ours: GpuFrames, baseline: GpuFrames) -> GpuComparison:
+def compare_gpu(ours: GpuAnalysis, baseline: GpuAnalysis) -> GpuComparison:
     """Set a GPU trace beside its baseline."""
     from accel_magic.analysis.gpu.compare import api, kernels, tools
 

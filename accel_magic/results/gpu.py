@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
-from accel_magic.analysis.gpu.frames import GpuFrames
+from accel_magic.analysis.gpu import GpuAnalysis
 from accel_magic.errors import ResultError
 from accel_magic.gpu.maps import history as map_history
 from accel_magic.gpu.maps.content import names_of
@@ -45,7 +45,7 @@ class GpuResult(Result):
     def __init__(self, recording: GpuRecording, value: object = None) -> None:
         super().__init__(value)
         self.recording = recording
-        self.gpu = GpuFrames(recording)
+        self.gpu = GpuAnalysis(recording)
         """The recording as frames: what analyses and views of it take."""
 
     @property

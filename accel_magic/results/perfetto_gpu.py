@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu import GpuAnalysis
 
 KERNELS_PID: Final = (1 << 22) + 1
 """Linux gives no process a number this high."""
@@ -38,7 +38,7 @@ _TRACKS: Final = 1 << 12
 """Tracks that a multiprocessor may have."""
 
 
-def export(gpu: GpuFrames, path: str | Path) -> Path:
+def export(gpu: GpuAnalysis, path: str | Path) -> Path:
     """Write a GPU trace and return the file's absolute path.
 
     Slices ('X'), times in microseconds since the start of the trace, to the nanosecond. A host call has the kernel that
@@ -72,7 +72,7 @@ def export(gpu: GpuFrames, path: str | Path) -> Path:
     return target
 
 
-def _host(gpu: GpuFrames) -> pd.DataFrame:
+def _host(gpu: GpuAnalysis) -> pd.DataFrame:
     """Calls and launches: the common columns, and the thread's name."""
     events = gpu.events
     return pd.DataFrame(
@@ -90,7 +90,7 @@ def _host(gpu: GpuFrames) -> pd.DataFrame:
     )
 
 
-def _kernels(gpu: GpuFrames) -> pd.DataFrame:
+def _kernels(gpu: GpuAnalysis) -> pd.DataFrame:
     spans = kernel_spans(gpu)
     ends = spans["end_ns"].fillna(spans["start_ns"]).astype("int64")
     return pd.DataFrame(
@@ -107,7 +107,7 @@ def _kernels(gpu: GpuFrames) -> pd.DataFrame:
     )
 
 
-def _blocks(gpu: GpuFrames) -> pd.DataFrame:
+def _blocks(gpu: GpuAnalysis) -> pd.DataFrame:
     spans = block_spans(gpu).sort_values(["sm", "start_ns"], kind="stable", ignore_index=True)
     lane = np.zeros(len(spans), np.int64)
     for rows in spans.groupby("sm").groups.values():

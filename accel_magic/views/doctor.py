@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from accel_magic import terminal
 from accel_magic._version import __version__
 
 if TYPE_CHECKING:
-    from accel_magic.api.doctor import Check, Report
+    from collections.abc import Sequence
 
 _WIDTH = 110
 _COLUMN = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
@@ -23,11 +23,31 @@ _COLOURS = {
 }
 
 
-def text(report: Report) -> str:
+class Check(Protocol):
+    """One thing that was looked at."""
+
+    @property
+    def name(self) -> str:
+        """What was looked at."""
+
+    @property
+    def status(self) -> str:
+        """`ok`, `info`, `warning` or `missing`."""
+
+    @property
+    def detail(self) -> str:
+        """What was found."""
+
+    @property
+    def fix(self) -> str:
+        """The command that fixes it; '' for nothing."""
+
+
+def text(verdict: str, checks: Sequence[Check]) -> str:
     """Lay the report out in columns: status, name, detail wrapped at 110 columns, the fix below its line."""
-    names = max((len(check.name) for check in report.checks), default=0)
-    lines = [f"accel_magic {__version__}: {report.verdict}", ""]
-    for check in report.checks:
+    names = max((len(check.name) for check in checks), default=0)
+    lines = [f"accel_magic {__version__}: {verdict}", ""]
+    for check in checks:
         head = f"{check.status:<8} {check.name:<{names}}  "
         lines += _wrapped(check.detail, head, len(head))
         if check.fix:
@@ -35,13 +55,13 @@ def text(report: Report) -> str:
     return terminal.page(lines)
 
 
-def html(report: Report) -> str:
+def html(verdict: str, checks: Sequence[Check]) -> str:
     """Draw one table, with no script and nothing loaded from elsewhere."""
-    rows = "\n".join(_row(check) for check in report.checks)
+    rows = "\n".join(_row(check) for check in checks)
     titles = "".join(f'<th style="{_COLUMN}">{title}</th>' for title in ("", "check", "found", "fix"))
     return (
         f'<div class="accel-magic-doctor"><p><strong>accel_magic {escape(__version__)}:</strong> '
-        f"{escape(report.verdict)}</p>\n"
+        f"{escape(verdict)}</p>\n"
         f'<table style="border-collapse:collapse">\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n'
         "</table></div>"
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.views.format import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
-from accel_magic.views.trace_html import STYLE
+from accel_magic.views.tables import STYLE
 
 if TYPE_CHECKING:
     from accel_magic.analysis.findings import Finding, Findings, Stretch

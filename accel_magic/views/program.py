@@ -11,9 +11,8 @@ import pandas as pd
 from accel_magic import terminal
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import Table, frame_table
-from accel_magic.views.trace_html import LIMIT, STYLE, note_html, table_html
-from accel_magic.views.trace_text import aligned
+from accel_magic.views.tables import STYLE, Table, aligned, frame_table, note_html, table_html
+from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
     from accel_magic.kernel.bcc.compiler import ProgramMap

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from accel_magic import terminal
 from accel_magic.kernel.symbols.demangle import readable
 from accel_magic.recording.profile import label
-from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text
+from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.analysis.npu import NpuTables
     from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.recording.recording import Recording
+    from accel_magic.views.headline import Note
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 
@@ -212,3 +215,94 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "-" if value != value else f"{value:g}"  # noqa: PLR0124 - NaN
     return str(value)
+
+
+NAME_WIDTH = 44
+"""Of a name in a text, in characters."""
+SHOWN_ROWS = 15
+"""Of a table in HTML; the others unfold."""
+STYLE = """<style>
+.accel-magic { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: inherit; max-width: 1240px }
+.accel-magic .am-line { display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 6px }
+.accel-magic .am-line > :first-child, .accel-magic .am-line > :nth-child(2) { font-weight: 600 }
+.accel-magic .am-alarm { color: var(--jp-error-color1, #d32f2f); font-weight: 600 }
+.accel-magic .am-banner { background: #e69f00; color: #000; font-weight: 600; padding: 3px 10px; border-radius: 3px }
+.accel-magic .am-note { opacity: .75; margin: 0 0 4px }
+.accel-magic .am-brief { margin: 0 0 2px }
+.accel-magic .am-brief + .am-tables { margin-top: 8px }
+.accel-magic .am-tables { display: flex; flex-wrap: wrap; gap: 12px 32px; align-items: flex-start }
+.accel-magic .am-table { min-width: 0; max-width: 100% }
+.accel-magic .am-scroll { max-height: 380px; max-width: 100%; overflow: auto }
+.accel-magic .am-scroll table { border: 0; border-collapse: collapse; margin: 0; table-layout: auto; font-size: 12px }
+.accel-magic .am-scroll th, .accel-magic .am-scroll td { border: 0; padding: 1px 14px 1px 0; text-align: right;
+  vertical-align: baseline; white-space: nowrap; font-variant-numeric: tabular-nums; max-width: none; color: inherit }
+.accel-magic .am-scroll th { font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5) }
+.accel-magic .am-scroll td { border-bottom: 1px solid rgba(128, 128, 128, .15) }
+.accel-magic .am-scroll .am-name { text-align: left; font-family: var(--jp-code-font-family, monospace);
+  max-width: 320px; overflow: hidden; text-overflow: ellipsis }
+.accel-magic .am-scroll .am-name:first-child { max-width: max(180px, 15vw) }
+.accel-magic summary { cursor: pointer; opacity: .75; font-size: 12px; padding: 2px 0 }
+.accel-magic .am-figures { display: flex; flex-wrap: wrap; gap: 8px 16px; margin-top: 8px }
+.accel-magic .accel-magic-figure { flex: 1 1 280px; min-width: 250px; max-width: 520px;
+  font-size: 11px; opacity: .6 }
+.accel-magic .accel-magic-figure[data-drawn] { opacity: 1; min-height: 240px }
+</style>"""
+
+
+def note_html(note: Note) -> str:
+    """One item of the headline."""
+    alarm = ' class="am-alarm"' if note.alarm else ""
+    hint = f' title="{escape(note.hint)}"' if note.hint else ""
+    return f"<span{alarm}{hint}>{escape(note.text)}</span>"
+
+
+def table_html(table: Table) -> str:
+    """Lay out the first rows; the rest, where there is any, folded away below."""
+    first, rest = table.rows[:SHOWN_ROWS], table.rows[SHOWN_ROWS:]
+    parts = [_rows_html(table, first)]
+    if rest:
+        parts.append(f"<details><summary>{exact_text(len(rest) + table.more)} more</summary>{_rows_html(table, rest)}")
+        if table.more:
+            parts.append(f'<div class="am-note">and {exact_text(table.more)} more in the data frame</div>')
+        parts.append("</details>")
+    if table.silent:
+        parts.append(f'<div class="am-note">and {exact_text(table.silent)} without a hit</div>')
+    return f'<div class="am-table">{"".join(parts)}</div>'
+
+
+def _rows_html(table: Table, rows: tuple[tuple[str, ...], ...]) -> str:
+    kinds = [' class="am-name"' if column < table.names else "" for column in range(len(table.heads))]
+    head = "".join(f"<th{kind}>{escape(text)}</th>" for kind, text in zip(kinds, table.heads, strict=True))
+    # A name may be cut to its column's width: the whole of it is in its title.
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td{kind} title="{escape(cell)}">{escape(cell)}</td>' if kind else f"<td>{escape(cell)}</td>"
+            for kind, cell in zip(kinds, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="am-scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def aligned(table: Table) -> list[str]:
+    """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
+    shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
+    cells = [
+        shown[0],
+        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in shown[1:]),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column < table.names else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    if table.more:
+        lines.append(f"and {exact_text(table.more)} more")
+    if table.silent:
+        lines.append(f"and {exact_text(table.silent)} without a hit")
+    return lines

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
-from accel_magic.views.format import duration_text, exact_text, shortened
+from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import headline
 from accel_magic.views.npu.result import brief
 from accel_magic.views.tables import (
-    Table,
+    aligned,
     comparison_families_table,
     comparison_table,
     counts_table,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from accel_magic.views.tables import TraceTables
 
 TOP = 20
-NAME_WIDTH = 44
 
 
 def summary(shown: TraceTables) -> str:
@@ -69,25 +68,3 @@ def comparison_line(table: pd.DataFrame, lengths_s: tuple[float, float]) -> str:
     functions = f"{exact_text(sure)} of {exact_text(len(table))} functions changed for sure"
     line = "{} beside a baseline of {}; ratios are this trace over the baseline".format(*lengths)
     return f"{line}; {functions}"
-
-
-def aligned(table: Table) -> list[str]:
-    """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
-    shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
-    cells = [
-        shown[0],
-        *((*(shortened(name, NAME_WIDTH) for name in row[: table.names]), *row[table.names :]) for row in shown[1:]),
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column < table.names else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    if table.more:
-        lines.append(f"and {exact_text(table.more)} more")
-    if table.silent:
-        lines.append(f"and {exact_text(table.silent)} without a hit")
-    return lines

@@ -19,8 +19,7 @@ import pytest
 from accel_magic import errors
 from accel_magic.api.trace import finish
 from accel_magic.errors import MachineError
-from accel_magic.lab import image, level_zero
-from accel_magic.lab import workloads as npu
+from accel_magic.lab import image, level_zero, npu
 from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.settings import Settings
 from accel_magic.recording import handover

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel_magic.lab.workloads import Load
+from accel_magic.lab.npu import Load
 
 JOBS, PROCESSES = 300, 8
 SLOW_US = 200_000

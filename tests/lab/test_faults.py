@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from accel_magic.lab.workloads import Load
+from accel_magic.lab.npu import Load
 
 TIMED_OUT = -110
 BOOT_TIMEOUT_S = 1.0  # the driver's, for the firmware's first message

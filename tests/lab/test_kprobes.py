@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from accel_magic.api import lab as tracing
+from accel_magic.api.lab import trace_lab
 from accel_magic.errors import ProbeError
-from accel_magic.lab.workloads import Load
+from accel_magic.lab.npu import Load
 
 ENABLED = "/sys/kernel/tracing/enabled_functions"
 CLONE = re.compile(r"\.(isra|constprop|part)\.\d+$")
@@ -218,7 +218,7 @@ def test_a_module_loaded_anew_is_found_with_its_functions_at_their_new_places(gu
 
 
 def test_a_command_is_traced_from_outside_the_guest(guest, load):
-    result = tracing.trace(guest.lab, "intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=6))
+    result = trace_lab(guest.lab, "intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=6))
 
     assert result.hits == json.loads(result.value.text)["ioctls"]["BO_CREATE"]["ok"] == 6
     assert result.machine["kernel"].startswith(f"{guest.kernel}.")

@@ -9,7 +9,7 @@ import pytest
 from accel_magic.analysis.npu.buffers import buffers, churn, leaks
 from accel_magic.analysis.npu.jobs import jobs, recoveries
 from accel_magic.analysis.npu.throughput import concurrency, deepest, throughput
-from accel_magic.lab.workloads import Load
+from accel_magic.lab.npu import Load
 
 PAGE = 4096
 SLOW_US = 200_000

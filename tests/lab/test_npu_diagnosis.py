@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from accel_magic.analysis.npu.diagnosis import CHECKS
-from accel_magic.lab.workloads import Load
+from accel_magic.lab.npu import Load
 
 CAUSES = {
     "slow": "jobs-slow",

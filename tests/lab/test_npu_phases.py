@@ -10,7 +10,7 @@ from accel_magic.analysis.npu.mappings import mappings
 from accel_magic.analysis.npu.messages import messages
 from accel_magic.analysis.npu.phases import phases
 from accel_magic.analysis.npu.polls import polls
-from accel_magic.lab.workloads import Load
+from accel_magic.lab.npu import Load
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel_magic.lab.workloads import Load
-from accel_magic.lab.workloads.uapi import PARAMS, Priority
+from accel_magic.lab.npu import Load
+from accel_magic.lab.npu.uapi import PARAMS, Priority
 from accel_magic.probes.presets import npu_families
 from accel_magic.probes.presets.level_zero import ENTRIES, HANDLERS
 from accel_magic.probes.presets.npu_families import FAMILIES, family_of, in_interrupt

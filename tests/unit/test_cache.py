@@ -16,8 +16,8 @@ from accel_magic.devices.standin import build as standin
 from accel_magic.errors import MachineError
 from accel_magic.gpu.native import build as native
 from accel_magic.gpu.program import clang
+from accel_magic.lab.npu import build as program
 from accel_magic.lab.vm import logs as runs
-from accel_magic.lab.workloads import build as program
 
 SOMEBODY = 54321
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")

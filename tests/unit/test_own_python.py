@@ -13,7 +13,7 @@ import accel_magic
 from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.gpu import requirements
-from accel_magic.lab import workloads as npu
+from accel_magic.lab import npu
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.settings import Settings
@@ -52,7 +52,7 @@ def test_modules_beside_the_notebook_do_not_run_in_other_helpers(planted, tmp_pa
     device = command_line.device(Settings(), socket=tmp_path / "s", log=tmp_path / "l", statistics=tmp_path / "j")
     for command in (
         [*device[:4], "--help"],
-        own_python.command("accel_magic.lab.workloads", "--help"),
+        own_python.command("accel_magic.lab.npu", "--help"),
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert planted() == [], command
@@ -88,7 +88,7 @@ def test_another_package_of_this_name_on_the_search_path_does_not_run(tmp_path, 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     done = subprocess.run(
-        own_python.command("accel_magic.lab.workloads", "--help"), capture_output=True, text=True, check=False
+        own_python.command("accel_magic.lab.npu", "--help"), capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, done.stderr) == (0, "")

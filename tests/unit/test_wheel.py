@@ -61,7 +61,7 @@ def test_the_wheel_holds_what_a_trace_needs_and_says_that_it_is_typed(wheel):
         "accel_magic/bpf/gpu/memtrace.bpf.o",
         "accel_magic/kernel/bcc/headers/include/linux/types.h",
         "accel_magic/views/flame/flame.js",
-        "accel_magic/lab/workloads/npu_load.c",
+        "accel_magic/lab/npu/npu_load.c",
     } <= names
 
 

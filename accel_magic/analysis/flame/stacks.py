@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.flame.merge import folded, notebooks_own
+from accel_magic.analysis.flame.folding import folded, notebooks_own
 from accel_magic.analysis.flame.rows import NO_REASON
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.interleave import interleave

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.findings import SEVERITIES, Findings
+from accel_magic.analysis.gpu import host
 from accel_magic.analysis.gpu.checks import CHECKS
-from accel_magic.analysis.gpu.processes import together
 from accel_magic.analysis.gpu.rules import RULES
-from accel_magic.analysis.gpu.tables import TABLES
+from accel_magic.analysis.gpu.tables import ToolFrames
 from accel_magic.kernel.symbols.demangle import readable
 
 if TYPE_CHECKING:
@@ -16,20 +17,24 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Finding
     from accel_magic.analysis.gpu.checks import Told
-    from accel_magic.analysis.gpu.frames import GpuFrames
     from accel_magic.analysis.gpu.rules import Rule
 
 
-def tables(result: GpuFrames) -> dict[str, pd.DataFrame]:
-    """Make the main table of each tool that was traced with, in their order."""
-    return {
-        source: together({pid: TABLES[source](part, part.maps_of(source)) for pid, part in result.by_process.items()})
-        for source in result.recording.sources
-        if source in TABLES
-    }
+class GpuAnalysis(ToolFrames):
+    """A GPU recording, taken apart: what results and views of it take."""
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """As `GpuResult.events`."""
+        return host.events(self)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is wrong or worth knowing, worst first."""
+        return diagnose(self)
 
 
-def diagnose(result: GpuFrames) -> Findings:
+def diagnose(result: GpuAnalysis) -> Findings:
     """Look for everything that the rules of the tools know."""
     seen = result.tools if result.recording.api is None else {**result.tools, "api": result.api}
     found = [

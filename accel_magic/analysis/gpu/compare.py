@@ -13,7 +13,7 @@ from accel_magic.analysis.gpu.host import summary
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu.tables import ToolFrames
 
 _LINE: Final = ("name", "file", "line")
 _SUMS: Final[Mapping[str, tuple[Sequence[str], Mapping[str, tuple[str, str]]]]] = MappingProxyType(
@@ -62,12 +62,12 @@ _SUMS: Final[Mapping[str, tuple[Sequence[str], Mapping[str, tuple[str, str]]]]] 
 """By tool: the columns that its rows are matched by, and what each column of the comparison sums up, and how."""
 
 
-def kernels(ours: GpuFrames, baseline: GpuFrames) -> pd.DataFrame:
+def kernels(ours: ToolFrames, baseline: ToolFrames) -> pd.DataFrame:
     """Set the launches of each kernel side by side: `GpuComparison.table`."""
     return _beside(_launched(ours), _launched(baseline))
 
 
-def tools(ours: GpuFrames, baseline: GpuFrames) -> dict[str, pd.DataFrame]:
+def tools(ours: ToolFrames, baseline: ToolFrames) -> dict[str, pd.DataFrame]:
     """Set the tables of the tools that both were traced with side by side: `GpuComparison.tools`."""
     return {
         name: _beside(_summed(name, table), _summed(name, baseline.tools[name]))
@@ -76,12 +76,12 @@ def tools(ours: GpuFrames, baseline: GpuFrames) -> dict[str, pd.DataFrame]:
     }
 
 
-def api(ours: GpuFrames, baseline: GpuFrames) -> pd.DataFrame:
+def api(ours: ToolFrames, baseline: ToolFrames) -> pd.DataFrame:
     """Set the calls of the driver side by side: `GpuComparison.api`."""
     return _beside(*(summary(each.api).set_index("name") for each in (ours, baseline)))
 
 
-def _launched(gpu: GpuFrames) -> pd.DataFrame:
+def _launched(gpu: ToolFrames) -> pd.DataFrame:
     groups = gpu.launches.groupby("name")
     table = groups.agg(launches=("host_ns", "size"), host_ns=("host_ns", "mean"), device_ns=("device_ns", "mean"))
     return table.astype({"host_ns": "float64", "device_ns": "float64"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
@@ -15,7 +15,6 @@ from accel_magic.recording.gpu import API
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.analysis.findings import Findings
     from accel_magic.recording.gpu import GpuRecording
 
 
@@ -72,31 +71,10 @@ class GpuFrames:
         return found
 
     @cached_property
-    def by_process(self) -> dict[int, GpuFrames]:
+    def by_process(self) -> dict[int, Self]:
         """The part of each process in whose kernels programs ran, by its number; of one process all of this."""
         parts = processes.apart(self.recording)
-        return {pid: self if part is self.recording else GpuFrames(part) for pid, part in parts.items()}
-
-    @cached_property
-    def tools(self) -> dict[str, pd.DataFrame]:
-        """As `GpuResult.tools`."""
-        from accel_magic.analysis.gpu import tables
-
-        return tables(self)
-
-    @cached_property
-    def events(self) -> pd.DataFrame:
-        """As `GpuResult.events`."""
-        from accel_magic.analysis.gpu.host import events
-
-        return events(self)
-
-    @cached_property
-    def findings(self) -> Findings:
-        """What is wrong or worth knowing, worst first."""
-        from accel_magic.analysis.gpu import diagnose
-
-        return diagnose(self)
+        return {pid: self if part is self.recording else type(self)(part) for pid, part in parts.items()}
 
     def lost_by_programs(self) -> Iterator[tuple[str, int]]:
         """What programs count themselves in a variable `lost`: their tool or file, and the count."""

@@ -11,7 +11,7 @@ from accel_magic.analysis.gpu.common import launch_of, with_names
 from accel_magic.recording.gpu import LAUNCHES
 
 if TYPE_CHECKING:
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu.tables import ToolFrames
 
 _SUCCESS: Final = "CUDA_SUCCESS"
 _NOT_READY: Final = "CUDA_ERROR_NOT_READY"
@@ -35,7 +35,7 @@ EVENTS: Final = {
 """Columns of `events`."""
 
 
-def events(gpu: GpuFrames) -> pd.DataFrame:
+def events(gpu: ToolFrames) -> pd.DataFrame:
     """Put the driver's calls and the launches that no recorded call made in order of time; columns EVENTS."""
     calls = gpu.api[[name for name in EVENTS if name != "device_ns"]]
     unseen = unseen_launches(gpu)
@@ -78,14 +78,14 @@ def summary(api: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index()
 
 
-def block_spans(result: GpuFrames) -> pd.DataFrame:
+def block_spans(result: ToolFrames) -> pd.DataFrame:
     """One row per block that `blocktime` saw: SPANS, `block`, `sm`; times on the host's clock."""
     if "blocktime" not in result.recording.sources:
         return _empty({**SPANS, "block": "int64", "sm": "int64"})
     return pd.concat([_spans_of(part) for part in result.by_process.values()], ignore_index=True)
 
 
-def _spans_of(result: GpuFrames) -> pd.DataFrame:
+def _spans_of(result: ToolFrames) -> pd.DataFrame:
     recording = result.recording
     spans = result.maps_of("blocktime")["spans"]
     table = with_names(spans.drop(columns=["launch"]), result)
@@ -96,7 +96,7 @@ def _spans_of(result: GpuFrames) -> pd.DataFrame:
     )
 
 
-def kernel_spans(result: GpuFrames) -> pd.DataFrame:
+def kernel_spans(result: ToolFrames) -> pd.DataFrame:
     """When each kernel ran, columns SPANS: as its blocks say, else its first instruction, else the device's own model.
 
     A kernel of a real GPU of which neither was traced has no row: only the call is known.
@@ -112,12 +112,12 @@ def _empty(columns: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
 
 
-def _of_blocks(result: GpuFrames) -> pd.DataFrame:
+def _of_blocks(result: ToolFrames) -> pd.DataFrame:
     groups = block_spans(result).groupby("launch")
     return groups.agg(name=("name", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max")).reset_index()
 
 
-def _of_firsts(result: GpuFrames) -> pd.DataFrame:
+def _of_firsts(result: ToolFrames) -> pd.DataFrame:
     if "launchlate" not in result.tools:
         return pd.DataFrame()
     table = result.tools["launchlate"]
@@ -125,7 +125,7 @@ def _of_firsts(result: GpuFrames) -> pd.DataFrame:
     return table.assign(start_ns=start, end_ns=start + table["device_ns"])
 
 
-def _of_model(result: GpuFrames) -> pd.DataFrame:
+def _of_model(result: ToolFrames) -> pd.DataFrame:
     """On the simulated device a kernel begins when it was asked for, or when the last one has ended."""
     if "simulated" not in result.recording.machine:
         return pd.DataFrame()
@@ -137,7 +137,7 @@ def _of_model(result: GpuFrames) -> pd.DataFrame:
     return table.assign(launch=table.index, start_ns=start, end_ns=start + length)
 
 
-def unseen_launches(result: GpuFrames) -> pd.DataFrame:
+def unseen_launches(result: ToolFrames) -> pd.DataFrame:
     """Launches of adapters that no call of the driver made, columns LAUNCHES: all, where calls were not recorded."""
     seen = result.launches.index.isin(result.api["launch"].dropna().astype("int64"))
     return result.launches.loc[~seen, list(LAUNCHES)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,13 +17,14 @@ from accel_magic.analysis.gpu.common import (
     summed,
     with_names,
 )
+from accel_magic.analysis.gpu.frames import GpuFrames
+from accel_magic.analysis.gpu.processes import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pandas as pd
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
 
 SECTOR: Final = 32
 """Bytes that memory moves at once."""
@@ -188,3 +190,16 @@ TABLES: Final[Mapping[str, Callable[[GpuFrames, Mapping[str, pd.DataFrame]], pd.
     }
 )
 """What makes each tool's table, by the tool's name."""
+
+
+class ToolFrames(GpuFrames):
+    """The same with a main table for each tool."""
+
+    @cached_property
+    def tools(self) -> dict[str, pd.DataFrame]:
+        """As `GpuResult.tools`, in the order of the tools."""
+        return {
+            source: together({pid: TABLES[source](part, part.maps_of(source)) for pid, part in self.by_process.items()})
+            for source in self.recording.sources
+            if source in TABLES
+        }

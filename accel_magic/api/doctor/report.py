@@ -59,14 +59,14 @@ class Report:
         """Plain text, at most 110 columns where words allow."""
         from accel_magic.views import doctor as views
 
-        return views.text(self)
+        return views.text(self.verdict, self.checks)
 
     @property
     def html(self) -> str:
         """A self-contained HTML fragment, everything escaped."""
         from accel_magic.views import doctor as views
 
-        return views.html(self)
+        return views.html(self.verdict, self.checks)
 
     def to_json(self) -> str:
         """JSON object: `accel_magic`, `kernel`, `machine`, `verdict`, `exit_status`, and `checks` as in `Check`."""

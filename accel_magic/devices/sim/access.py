@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.devices.sim.memory import Region
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 
 _SHIFT: Final = {1: 0, 2: 1, 4: 2, 8: 3}

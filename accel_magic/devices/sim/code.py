@@ -10,7 +10,7 @@ import numpy as np
 from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.faults import Site
 from accel_magic.devices.sim.memory import CODE, LOCAL, PARAMETER, SHARED
-from accel_magic.devices.sim.state import FLOATS, SIGNED, TYPES, UNSIGNED, Array, Type
+from accel_magic.devices.sim.types import FLOATS, SIGNED, TYPES, UNSIGNED, Array, Type
 from accel_magic.errors import ProgramError
 
 if TYPE_CHECKING:

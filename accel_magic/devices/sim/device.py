@@ -12,17 +12,17 @@ from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.faults import DeviceFault, Violation
 from accel_magic.devices.sim.memory import Heap, Region
 from accel_magic.devices.sim.module import Module, load
-from accel_magic.devices.sim.state import UNSIGNED, Shape, State
+from accel_magic.devices.sim.state import Shape, State
+from accel_magic.devices.sim.types import UNSIGNED
 from accel_magic.devices.sim.warps import Blocks, Runner, slots
 from accel_magic.errors import ProbeError, ProgramError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accel_magic.devices.launches import Launch
     from accel_magic.devices.sim.layout import Slot
     from accel_magic.devices.sim.program import Function, Program
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 
 MOST_THREADS = 1024

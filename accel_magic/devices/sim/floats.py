@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 
 MODES = ("rn", "rz", "rm", "rp")

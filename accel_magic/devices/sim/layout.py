@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.devices.sim.code import Number, UnknownFormError, immediate
-from accel_magic.devices.sim.state import TYPES, Array, Type
+from accel_magic.devices.sim.types import TYPES, Array, Type
 from accel_magic.ptx import model as ptx
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.sim.state import UNSIGNED
+from accel_magic.devices.sim.types import UNSIGNED
 from accel_magic.errors import MachineError, ProgramError
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 
 GLOBAL: Final = 0x7000_0000_0000

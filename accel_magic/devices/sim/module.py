@@ -14,7 +14,7 @@ from accel_magic.devices.sim.memory import CODE, SHARED
 from accel_magic.devices.sim.operations import barriers, calls, control, lanes
 from accel_magic.devices.sim.program import Function, Gate, Program, Segment
 from accel_magic.devices.sim.reading import FRAME_ALIGN, Entry, Mark, Placed, Reader, instruction, text
-from accel_magic.devices.sim.state import TYPES
+from accel_magic.devices.sim.types import TYPES
 from accel_magic.errors import ProgramError
 from accel_magic.ptx import model as ptx
 from accel_magic.ptx.parser import parse

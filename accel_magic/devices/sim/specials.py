@@ -16,7 +16,8 @@ from accel_magic.devices.sim.state import WARP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.state import Array, Shape, State
+    from accel_magic.devices.sim.state import Shape, State
+    from accel_magic.devices.sim.types import Array
 
 RESIDENT_BLOCKS: Final = 32
 RESIDENT_THREADS: Final = 2048

@@ -18,7 +18,7 @@ from accel_magic.ptx import llvm
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 _INSTRUCTIONS: Final[Mapping[str, str]] = {
     **{name: f"atomicrmw {name} ptr %at, TYPE %value seq_cst, align SIZE" for name in ("add", "and", "or", "xor")},

@@ -20,7 +20,8 @@ from accel_magic.devices.sim.state import FIRST_KEY, NOWHERE, PC_MASK, WARP, com
 
 if TYPE_CHECKING:
     from accel_magic.devices.sim.program import Function, Gate, Program, Segment
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 
 PATIENCE: Final = 4096

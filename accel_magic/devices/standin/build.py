@@ -12,7 +12,7 @@ from typing import Final
 
 from accel_magic import cache
 from accel_magic.errors import MachineError
-from accel_magic.gpu.program.clang import CHOSEN, cache_folder
+from accel_magic.machine import CLANG
 
 NAME: Final = "libcuda.so.1"
 _SOURCES: Final = Path(__file__).parent / "driver"
@@ -34,13 +34,13 @@ def library() -> Path:
     compiler = _compiler()
     sources = sorted(_SOURCES.glob("*.[ch]"))
     content = b"\0".join([compiler.encode(), *(part.encode() for part in _FLAGS), *(s.read_bytes() for s in sources)])
-    folder, name = cache_folder(), f"standin-{hashlib.sha256(content).hexdigest()[:32]}"
+    folder, name = cache.own("gpu"), f"standin-{hashlib.sha256(content).hexdigest()[:32]}"
     found = cache.find(folder, name, f"/{NAME}")
     return found or _build(compiler, [str(source) for source in sources if source.suffix == ".c"], folder, name)
 
 
 def _compiler() -> str:
-    for name in ("cc", "gcc", os.environ.get(CHOSEN) or "clang"):
+    for name in ("cc", "gcc", os.environ.get(CLANG) or "clang"):
         found = shutil.which(name)
         if found:
             return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.devices.launches import CPU_DEVICE, KernelSource, Launch
 from accel_magic.devices.sim import DeviceFault
 from accel_magic.devices.standin.client import Event, Function, UnknownHandleError
-from accel_magic.devices.standin.images import NoPtxError
+from accel_magic.devices.standin.images import CAPABILITY, NoPtxError
 from accel_magic.devices.standin.protocol import (
     ATTRIBUTE,
     EVERYTHING,
@@ -352,7 +352,6 @@ def _said(error: Exception) -> bytes:
     return f"{begin}{text}\n".encode()
 
 
-CAPABILITY: Final = (8, 0)
 UUID: Final = b"accel_magic CPU\0"
 _COORDINATES = {2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535}
 """Most threads of a block and most blocks of a grid in x, y, z."""

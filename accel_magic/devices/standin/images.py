@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Final
 
-from accel_magic.devices.standin.calls import CAPABILITY
 from accel_magic.errors import ProgramError
 from accel_magic.ptx import fatbin
 
+CAPABILITY: Final = (8, 0)
 ARCH: Final = 10 * CAPABILITY[0] + CAPABILITY[1]
 _FIX: Final = "build it with PTX: nvcc -arch=sm_80 puts it in, -gencode needs code=compute_80"
 

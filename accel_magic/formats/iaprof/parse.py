@@ -16,7 +16,17 @@ from accel_magic.errors import RecordingError
 from accel_magic.formats.iaprof import lines
 from accel_magic.formats.iaprof import lines as bulk
 from accel_magic.formats.iaprof.lines import Damage
-from accel_magic.recording.iaprof import REASONS, IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls, by_appearance
+from accel_magic.recording.iaprof import (
+    MOST,
+    REASONS,
+    IaprofProfile,
+    Intervals,
+    Kernel,
+    Metrics,
+    Runs,
+    Stalls,
+    by_appearance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -261,12 +271,12 @@ class _Parser:
 
     def _add_up(self, counts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
         """Keep the sum of all samples below 2^63, so that every sum of some of them is exact."""
-        if float(counts.sum(dtype=np.float64)) + self._total < lines.MOST / 2:
+        if float(counts.sum(dtype=np.float64)) + self._total < MOST / 2:
             self._total += int(counts.sum())
             return
         for row, line in zip(rows.tolist(), counts.tolist(), strict=True):
             self._total += sum(line)
-            if self._total > lines.MOST:
+            if self._total > MOST:
                 raise RecordingError(
                     f"line {self._line + row + 1} of {self._name} cannot be added up",
                     why="the sum of all samples is over 2^63 - 1",

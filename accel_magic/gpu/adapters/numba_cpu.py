@@ -15,7 +15,7 @@ import numpy as np
 from accel_magic.devices.launches import CPU_DEVICE, KernelSource, Launch
 from accel_magic.devices.sim.device import ARCH
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.adapters.numba_cuda import NAME, method, origin
+from accel_magic.gpu.adapters.numba_kernels import NAME, method, origin
 from accel_magic.gpu.adapters.patching import replaced
 from accel_magic.gpu.adapters.simulated import copied, host_array, run
 from accel_magic.ptx.entries import architecture, entries

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import time
 from contextlib import ExitStack, contextmanager
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from accel_magic.devices.launches import KernelSource, Launch
+from accel_magic.gpu.adapters.numba_kernels import NAME, method, origin
 from accel_magic.gpu.adapters.patching import GRAPH, absent, recorded, replaced
 from accel_magic.ptx.entries import architecture, entries
-from accel_magic.ptx.model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Device
 
-NAME = "Numba-CUDA"
 _NEEDED = (
     "codegen.CUDACodeLibrary.get_cubin",
     "codegen.CUDACodeLibrary.get_cufunc",
@@ -75,12 +73,6 @@ class NumbaAdapter:
                 yield
 
 
-def origin(function: Any) -> SourceLine | None:
-    """Where a Python function begins."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return SourceLine(code.co_filename, code.co_firstlineno) if code else None
-
-
 @contextmanager
 def _on_gpu(cuda: Any, observer: Observer) -> Iterator[None]:
     library, kernel = cuda.codegen.CUDACodeLibrary, cuda.dispatcher._Kernel  # noqa: SLF001
@@ -96,15 +88,6 @@ def _on_gpu(cuda: Any, observer: Observer) -> Iterator[None]:
         for owner, name, function in patches:
             stack.enter_context(replaced(owner, name, method(function)))
         yield
-
-
-def method(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a plain function of a bound method, which as a class attribute gets its object."""
-
-    def called_on(self: Any, *arguments: Any, **named: Any) -> Any:
-        return call(self, *arguments, **named)
-
-    return called_on
 
 
 @dataclass

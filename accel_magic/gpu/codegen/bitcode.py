@@ -1,13 +1,13 @@
-"""LLVM through llvmlite: modules from text, linked with the helpers, optimised, and checked to be complete."""
+"""Modules of LLVM linked with the helpers, optimised, and checked to be complete."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import ProgramError
+from accel_magic.gpu.codegen.device import Build, helpers_ir
 from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.ptx.llvm import binding, parse
 
@@ -24,9 +24,9 @@ def _name_of(found: re.Match[str]) -> str:
 
 
 @cache
-def helpers(name: str) -> bytes:
+def helpers(build: Build) -> bytes:
     """Return the bitcode of the helpers, compiled for "nvptx64" or "host"."""
-    return bitcode(resources.files("accel_magic.gpu").joinpath("device", f"helpers_{name}.ll").read_text("utf-8"))
+    return bitcode(helpers_ir(build))
 
 
 @cache

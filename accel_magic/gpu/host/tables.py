@@ -10,6 +10,7 @@ import numpy as np
 
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.kernel.mapped import map_file
+from accel_magic.kernel.records.c_layout import CLayout, Field, raw_layout
 from accel_magic.kernel.records.frames import RAW, map_frame, records_frame
 from accel_magic.kernel.records.rings import MixedRing
 
@@ -95,8 +96,6 @@ def frame(spec: MapSpec, raw: NDArray[np.uint8]) -> pd.DataFrame:
         one row per record, in the order of reservation, `raw` where a record is not of the declared type.
 
     """
-    from accel_magic.gpu.maps.views import guessed
-
     if spec.type == MapType.RINGBUF:
         known = spec.value
         names = [field.name for field in known.fields] if known is not None else [RAW]
@@ -108,3 +107,13 @@ def frame(spec: MapSpec, raw: NDArray[np.uint8]) -> pd.DataFrame:
     key = spec.key if spec.key is not None else guessed(spec.key_size, "key")
     value = spec.value if spec.value is not None else guessed(spec.value_size, "value")
     return map_frame(key, value, keys, values)
+
+
+_NUMBERS = frozenset({1, 2, 4, 8})
+
+
+def guessed(size: int, name: str) -> CLayout:
+    """Columns of what has no declared type: a number where its size is one's."""
+    if size in _NUMBERS:
+        return CLayout((Field(name, "integer", f"u{size}", 0, size),), size)
+    return raw_layout(size, name)

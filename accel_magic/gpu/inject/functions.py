@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.context import Operation, Space
+from accel_magic.ptx.lexer import WORD
 from accel_magic.ptx.model import (
     Address,
     Declaration,
@@ -17,7 +18,6 @@ from accel_magic.ptx.model import (
     Scope,
     instructions,
 )
-from accel_magic.ptx.parser import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

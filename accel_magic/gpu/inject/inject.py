@@ -18,8 +18,9 @@ from accel_magic.gpu.inject.functions import NAMING
 from accel_magic.gpu.inject.plans import Chosen, Plans, Probe, Version
 from accel_magic.gpu.inject.report import SEVERAL_KERNELS, Injection, KernelReport, Site, site
 from accel_magic.gpu.inject.template import Template, Values, prepare, values
+from accel_magic.ptx.lexer import WORD, Text
 from accel_magic.ptx.model import Directive, Function, Instruction, walk
-from accel_magic.ptx.parser import WORD, Text, parse
+from accel_magic.ptx.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.inject.functions import Access, Names, access, of_function, of_scope
 from accel_magic.gpu.program.sections import Where
+from accel_magic.ptx.lexer import WORD
 from accel_magic.ptx.model import Address, Declaration, Directive, Instruction, Label, Name, Scope, walk
-from accel_magic.ptx.parser import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

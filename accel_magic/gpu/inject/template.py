@@ -11,6 +11,7 @@ from accel_magic.gpu.inject.functions import SPACES, Names, of_function, of_modu
 from accel_magic.gpu.program import context
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.sections import Where
+from accel_magic.ptx.lexer import without_comments
 from accel_magic.ptx.model import (
     Address,
     Declaration,
@@ -23,7 +24,7 @@ from accel_magic.ptx.model import (
     Name,
     Scope,
 )
-from accel_magic.ptx.parser import parse, without_comments
+from accel_magic.ptx.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -12,11 +12,12 @@ import pandas as pd
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.host import tables
+from accel_magic.gpu.host.tables import guessed
 from accel_magic.gpu.maps.layout import HEAD, SLOT_HEAD, round_up, slot_bytes, slots
 from accel_magic.gpu.maps.printing import print_records, printed
 from accel_magic.gpu.maps.rings import drain, records, ring_records
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, RINGS, MapType
-from accel_magic.kernel.records.c_layout import CLayout, Field, columns, raw_layout
+from accel_magic.kernel.records.c_layout import columns
 from accel_magic.kernel.records.frames import map_frame
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ __all__ = [
 _STATE: Final = 3
 _FULL: Final = 2
 _ATTEMPTS = 4
-_NUMBERS = frozenset({1, 2, 4, 8})
 _MASK = 0xFFFFFFFF
 
 
@@ -215,13 +215,6 @@ def hash_of(key: bytes) -> int:
         result ^= result >> 15
     result = (result * 0x85EBCA6B) & _MASK
     return result ^ result >> 13
-
-
-def guessed(size: int, name: str) -> CLayout:
-    """Columns of what has no declared type: a number where its size is one's."""
-    if size in _NUMBERS:
-        return CLayout((Field(name, "integer", f"u{size}", 0, size),), size)
-    return raw_layout(size, name)
 
 
 def _lanes(spec: MapSpec, threads: int) -> int:

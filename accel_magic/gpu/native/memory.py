@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native.server import Kept, Kind, Message
+from accel_magic.gpu.native.wire import Kept, Kind, Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,9 +24,9 @@ from accel_magic.gpu.instrument import Seen
 from accel_magic.gpu.live import sample_of
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
-from accel_magic.gpu.native import server as wire
+from accel_magic.gpu.native import wire
 from accel_magic.gpu.native.memory import ChildMemory
-from accel_magic.gpu.native.server import RECORDS, RING, Kind, Message
+from accel_magic.gpu.native.wire import RECORDS, RING, Kind, Message
 from accel_magic.ptx import fatbin
 from accel_magic.ptx.entries import architecture, entries
 from accel_magic.ptx.model import SourceLine

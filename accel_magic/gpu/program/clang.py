@@ -20,13 +20,12 @@ from accel_magic import cache, scratch
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.bcc.compiler import bpf_folder
 from accel_magic.kernel.features import kernel_version
+from accel_magic.machine import CLANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-CHOSEN: Final = "ACCEL_MAGIC_CLANG"
-"""Environment variable with the path or name of the clang to use."""
 _OLDEST = 14
 _FIRST_WITH_V4 = 18
 _KERNEL_WITH_V4 = (6, 6)
@@ -89,7 +88,7 @@ def find_clang() -> Clang:
         MachineError: There is none of version 14 or newer that compiles for eBPF.
 
     """
-    return _find(os.environ.get(CHOSEN, ""), os.environ.get("PATH", os.defpath))
+    return _find(os.environ.get(CLANG, ""), os.environ.get("PATH", os.defpath))
 
 
 @lru_cache(maxsize=8)
@@ -105,7 +104,7 @@ def _find(chosen: str, search: str) -> Clang:
     raise MachineError(
         "no clang that compiles for eBPF",
         why="; ".join(refused) or "there is no clang on the PATH",
-        fix=f"set {CHOSEN} to a clang {_OLDEST} or newer" if chosen else "install it: apt install clang",
+        fix=f"set {CLANG} to a clang {_OLDEST} or newer" if chosen else "install it: apt install clang",
     )
 
 
@@ -280,7 +279,7 @@ def _compile_error(messages: str, folder: Path, name: str) -> ProgramError:
         return ProgramError(
             f"{name} does not compile",
             why=messages.strip().partition("\n")[0] or "clang says no more than that",
-            fix=f"if clang itself failed, set {CHOSEN} to another version",
+            fix=f"if clang itself failed, set {CLANG} to another version",
         )
     (file, line, message), *_ = errors
     what, *others = errors.values()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
 from accel_magic.gpu.verifier import memory, prints
-from accel_magic.gpu.verifier.facts import DONE, read, require_scalar
 from accel_magic.gpu.verifier.findings import MOST_FRAMES, Breach
+from accel_magic.gpu.verifier.run import DONE, read, require_scalar
 from accel_magic.gpu.verifier.state import entered
 from accel_magic.gpu.verifier.values import ANYTHING, NAMES, UNSET, Value
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.helpers import Helper
     from accel_magic.gpu.program.model import MapSpec
-    from accel_magic.gpu.verifier.facts import Run
     from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 
 _TABLES: Final = HASHES | ARRAYS | PER_THREAD

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.gpu.verifier import liveness, stack
 from accel_magic.gpu.verifier import state as merging
 from accel_magic.gpu.verifier.cfg import calls
-from accel_magic.gpu.verifier.facts import DONE, Run
 from accel_magic.gpu.verifier.findings import MOST_STEPS, Breach
+from accel_magic.gpu.verifier.run import DONE, Run
 from accel_magic.gpu.verifier.state import at_start
 from accel_magic.gpu.verifier.steps import step_of
 from accel_magic.gpu.verifier.values import ANYTHING

@@ -8,14 +8,14 @@ aligned as an atomic needs it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from accel_magic.gpu.codegen.lowering.flow import flow_of
 from accel_magic.gpu.codegen.lowering.promotion import find
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu
-from accel_magic.gpu.verifier.findings import Rule, finding
-from accel_magic.gpu.verifier.simt import alone, shared
+from accel_magic.gpu.verifier.findings import finding
+from accel_magic.gpu.verifier.simt import PROMOTED, alone, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from accel_magic.gpu.verifier.findings import Finding, Place
     from accel_magic.gpu.verifier.lanes import Value
     from accel_magic.gpu.verifier.uniformity import Uniformity
-
-PROMOTED: Final = Rule(
-    "promoted-update",
-    "a plain read-modify-write of a shared value runs as one atomic operation, so that no update is lost",
-    "nothing to do; __sync_fetch_and_add says the same in the source",
-    severity="note",
-    memory=False,
-)
 
 
 def promoted(uniformity: Uniformity) -> tuple[frozenset[Place], frozenset[Place], list[Finding]]:

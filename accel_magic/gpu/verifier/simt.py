@@ -25,7 +25,6 @@ from accel_magic.gpu.verifier.algebra import LEADER, MISSING
 from accel_magic.gpu.verifier.findings import Rule, finding
 from accel_magic.gpu.verifier.flow import memory
 from accel_magic.gpu.verifier.lanes import Level, Own, mix, number, plain
-from accel_magic.gpu.verifier.promotion import PROMOTED
 from accel_magic.gpu.verifier.world import LOOKUP, VALUES, helper_of, written_arguments
 
 if TYPE_CHECKING:
@@ -47,6 +46,14 @@ _WHOLE_BLOCKS: Final = frozenset({Where.ENTRY, Where.BARRIER})
 """Places that all threads of a block come to together."""
 _ATOMIC_FIX: Final = "use `__sync_fetch_and_add(value, n)`, or a per-thread map"
 _SIZE_FIX: Final = "atomics exist for 4 and 8 bytes at a multiple of their size: use such a field, or a per-thread map"
+
+PROMOTED: Final = Rule(
+    "promoted-update",
+    "a plain read-modify-write of a shared value runs as one atomic operation, so that no update is lost",
+    "nothing to do; __sync_fetch_and_add says the same in the source",
+    severity="note",
+    memory=False,
+)
 
 _TABLE: Final = (
     Rule(

@@ -10,16 +10,16 @@ from accel_magic.gpu.verifier import calls, memory
 from accel_magic.gpu.verifier.arithmetic import compute, moved, swapped
 from accel_magic.gpu.verifier.conditions import assume
 from accel_magic.gpu.verifier.domain import M32, UNKNOWN, constant, truncated
-from accel_magic.gpu.verifier.facts import DONE, read, require_scalar
 from accel_magic.gpu.verifier.findings import Breach
+from accel_magic.gpu.verifier.run import DONE, read, require_scalar
 from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.gpu.verifier.domain import Scalar
-    from accel_magic.gpu.verifier.facts import Run
     from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 
     Step = Callable[[Run, State, Place, isa.Instruction], int]

@@ -22,7 +22,7 @@ from accel_magic import channel
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.bcc.find import find_bcc
 
-_SERVER = Path(__file__).with_name("bcc_server.py")
+_SERVER = Path(__file__).with_name("server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
 _OWN, _USERS = "own", "users"
 """Whose texts a compiler takes."""

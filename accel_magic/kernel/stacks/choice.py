@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from accel_magic.errors import MachineError, ProbeError
+from accel_magic.kernel.load import shared_functions
 from accel_magic.probes.plan import Plan, StackKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
 
 Asked: TypeAlias = "bool | str | tuple[str, ...]"
 """True or `auto` for all that can be had; or kinds, as names or joined by commas."""
@@ -73,3 +75,15 @@ def _require_python(plan: Plan) -> None:
             code="stacks.python-elsewhere",
         )
     python_layout.layout()
+
+
+def most_frames() -> int:
+    """Most frames that would be taken, however many the kernel is set to take."""
+    return _MOST_FRAMES if shared_functions.has_loops() else _MOST_FRAMES_WITHOUT_LOOPS
+
+
+_MOST_FRAMES: Final = 4096
+
+
+_MOST_FRAMES_WITHOUT_LOOPS: Final = 256
+"""For a kernel without loops of its own: it verifies each step over a stack's words by itself."""

@@ -18,8 +18,8 @@ from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel import features
 from accel_magic.kernel.attach import own_threads, scope
 from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.maps import possible_cpus, power_of_two
+from accel_magic.kernel.stacks.choice import most_frames
 from accel_magic.kernel.stacks.table import USER, RawStacks
 from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
 
@@ -40,9 +40,6 @@ _FEWEST_WORDS: Final = 256
 """What Python's stacks take."""
 _USUAL_FRAMES: Final = 127
 """Of a kernel that does not say."""
-_MOST_FRAMES: Final = 4096
-_MOST_FRAMES_WITHOUT_LOOPS: Final = 256
-"""For a kernel without loops of its own: it verifies each step over a stack's words by itself."""
 _OWNER_SHIFT: Final = 8
 
 
@@ -50,11 +47,6 @@ def native_frames() -> int:
     """Most frames that are taken of a native stack and of the kernel's: as many as the kernel is set to take."""
     allowed = features.perf_event_max_stack()
     return min(_USUAL_FRAMES if allowed is None else max(allowed, 2), most_frames())
-
-
-def most_frames() -> int:
-    """Most frames that would be taken, however many the kernel is set to take."""
-    return _MOST_FRAMES if shared_functions.has_loops() else _MOST_FRAMES_WITHOUT_LOOPS
 
 
 def defines(frames: int) -> list[str]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import ProbeError
-from accel_magic.kernel.symbols.lookup import containing
 from accel_magic.kernel.symbols.mappings import is_link
+from accel_magic.kernel.symbols.ranges import containing
 from accel_magic.probes import elf
 from accel_magic.probes.elf import DYNSYM, FUNCTIONS, SYMBOL, SYMTAB, Elf, Segments, identity, name_at
 

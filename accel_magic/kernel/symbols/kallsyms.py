@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel.symbols.lookup import containing
+from accel_magic.kernel.symbols.ranges import containing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -160,14 +160,3 @@ def _vdso() -> Functions:
                 memory.seek(start)
                 return functions.of_image(memory.read(end - start))
     return functions.of_image(b"")
-
-
-def containing(
-    starts: NDArray[np.uint64], ends: NDArray[np.uint64], addresses: NDArray[np.uint64]
-) -> NDArray[np.int64]:
-    """Place of the range that holds each address, (N,) int64; -1 where none does. The starts (R,) are ascending."""
-    if not len(starts):
-        return np.full(len(addresses), -1, np.int64)
-    at = np.maximum(np.searchsorted(starts, addresses, side="right") - 1, 0)
-    inside = (addresses >= starts[at]) & (addresses < ends[at])
-    return np.where(inside, at, -1).astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from accel_magic import foreign_files
 from accel_magic.kernel.attach import scope
-from accel_magic.kernel.symbols.lookup import containing
+from accel_magic.kernel.symbols.ranges import containing
 from accel_magic.probes.elf import name_at
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from accel_magic.kernel.attach import scope
-from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.stacks.choice import most_frames
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, StackTable
 from accel_magic.kernel.symbols.demangle import function_name, learn
@@ -132,7 +132,7 @@ def _cut_notes(table: StackTable) -> Iterator[str]:
         names = [frame.name for frame, of in zip(outermost, table.kinds[filled].tolist(), strict=True) if of == kind]
         limits = [int(found[1]) for name in names if (found := _CUT.fullmatch(name))]
         if limits:
-            most = stack_maps.most_frames()
+            most = most_frames()
             more = f" (sysctl kernel.perf_event_max_stack={min(2 * limits[0], most)} before the trace keeps more)"
             cut = f"{len(limits)} of {len(names)} {shown} stacks are cut at {limits[0]} frames"
             yield f"{cut}, and the callers beyond are not known{more if limits[0] < most else ''}"

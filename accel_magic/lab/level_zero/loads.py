@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from accel_magic import terminal
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab.level_zero import parts
-from accel_magic.lab.workloads import build as program
-from accel_magic.lab.workloads.build import compile_program
-from accel_magic.lab.workloads.loads import Latency
+from accel_magic.lab.npu import build as program
+from accel_magic.lab.npu.build import compile_program
+from accel_magic.lab.npu.loads import Latency
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

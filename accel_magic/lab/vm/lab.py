@@ -18,12 +18,12 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image
 from accel_magic.lab.image import initramfs
+from accel_magic.lab.npu import build as program
 from accel_magic.lab.vm import logs as runs
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
 from accel_magic.lab.vm.settings import Settings, accelerator
-from accel_magic.lab.workloads import build as program
 
 if TYPE_CHECKING:
     import socket

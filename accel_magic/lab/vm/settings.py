@@ -12,8 +12,8 @@ from typing import Literal
 from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.lab.level_zero import parts
-from accel_magic.lab.workloads import build as program
-from accel_magic.lab.workloads.build import compile_load
+from accel_magic.lab.npu import build as program
+from accel_magic.lab.npu.build import compile_load
 
 Accelerator = Literal["auto", "kvm", "tcg"]
 Scheduler = Literal["auto", "hardware", "os"]
@@ -110,6 +110,6 @@ def install(folder: Path) -> parts.LevelZero | None:
     try:
         target.symlink_to(compile_load(program.folder()))
     except MachineError:
-        target.write_text(f'#!/bin/sh\nexec {shlex.join(own_python.command("accel_magic.lab.workloads"))} "$@"\n')
+        target.write_text(f'#!/bin/sh\nexec {shlex.join(own_python.command("accel_magic.lab.npu"))} "$@"\n')
         target.chmod(0o755)
     return parts.install(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.kernel.stacks.frames import Frame
+    from accel_magic.views.flame.cells import Grid
     from accel_magic.views.flame.layout import Entries, Tree
-    from accel_magic.views.flame.timed import Timed
+
 
 LINE: Final = "\0"
 """Stands for a frame's line in the tail of its label."""
@@ -176,3 +178,32 @@ class _Numbers:
     @property
     def texts(self) -> list[Any]:
         return list(self._known)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Weights of E different (node, cell, state), in this order.
+
+    A wait that lasts beyond the cell it begins in is in two of them: what lies in its first cell and in its last is
+    part of `weight`; between them it fills its cells, from where it is counted in `begun` to where it is in `ended`.
+
+    Attributes:
+        grid: Of the cells.
+        node: (E,) int32, where the stacks end.
+        cell: (E,) int32.
+        state: (E,) uint8, of `State`.
+        weight: (E,) int64.
+        begun: (E,) int32, waits that begin here and last beyond.
+        ended: (E,) int32, waits that end here and began before.
+        folded: Nodes whose weight is their callers' here.
+
+    """
+
+    grid: Grid
+    node: NDArray[np.int32]
+    cell: NDArray[np.int32]
+    state: NDArray[np.uint8]
+    weight: NDArray[np.int64]
+    begun: NDArray[np.int32]
+    ended: NDArray[np.int32]
+    folded: int = 0

@@ -14,9 +14,8 @@ from accel_magic.recording.profile import State, label
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import Table
-from accel_magic.views.trace_html import LIMIT, STYLE, note_html, table_html
-from accel_magic.views.trace_text import aligned
+from accel_magic.views.tables import STYLE, Table, aligned, note_html, table_html
+from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,9 +13,8 @@ from accel_magic.recording.profile import UNKNOWN
 from accel_magic.views.figures.bokehjs import has_kernel
 from accel_magic.views.flame.profile import profile_html, profile_text
 from accel_magic.views.format import count_text, duration_text, exact_text, share_text, shortened
-from accel_magic.views.tables import Table
-from accel_magic.views.trace_html import LIMIT, STYLE, table_html
-from accel_magic.views.trace_text import aligned
+from accel_magic.views.tables import STYLE, Table, aligned, table_html
+from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

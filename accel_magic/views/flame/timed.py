@@ -8,13 +8,13 @@ left fits. All sums stay exact: what a frame has with all that it called, in any
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from accel_magic.views.flame.cells import Grid, stretches_of
-from accel_magic.views.flame.data import size, timed_data
+from accel_magic.views.flame.data import Timed, size, timed_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,35 +26,6 @@ if TYPE_CHECKING:
 
 LIGHT: Final = 0.001
 """Of every column, a frame with less is light: a pixel of a thousand in no second."""
-
-
-@dataclass(frozen=True)
-class Timed:
-    """Weights of E different (node, cell, state), in this order.
-
-    A wait that lasts beyond the cell it begins in is in two of them: what lies in its first cell and in its last is
-    part of `weight`; between them it fills its cells, from where it is counted in `begun` to where it is in `ended`.
-
-    Attributes:
-        grid: Of the cells.
-        node: (E,) int32, where the stacks end.
-        cell: (E,) int32.
-        state: (E,) uint8, of `State`.
-        weight: (E,) int64.
-        begun: (E,) int32, waits that begin here and last beyond.
-        ended: (E,) int32, waits that end here and began before.
-        folded: Nodes whose weight is their callers' here.
-
-    """
-
-    grid: Grid
-    node: NDArray[np.int32]
-    cell: NDArray[np.int32]
-    state: NDArray[np.uint8]
-    weight: NDArray[np.int64]
-    begun: NDArray[np.int32]
-    ended: NDArray[np.int32]
-    folded: int = 0
 
 
 def timed(tree: Tree, profile: Profile, grid: Grid, room: int, spare: int = 0) -> Timed:

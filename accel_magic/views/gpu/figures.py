@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bokeh.models import Plot
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu import GpuAnalysis
     from accel_magic.analysis.gpu.timeline import Beside
 
 BINS = 40
@@ -59,7 +59,7 @@ def tool_figure(tool: str, table: pd.DataFrame) -> Plot:
     return displayed(FIGURES[tool](table))
 
 
-def timeline_figure(gpu: GpuFrames, beside: Beside | None = None) -> Plot:
+def timeline_figure(gpu: GpuAnalysis, beside: Beside | None = None) -> Plot:
     """Draw host calls, kernels and blocks over time.
 
     Raises:

@@ -12,23 +12,22 @@ from accel_magic.recording.gpu import NOT_WANTED
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import frame_table
-from accel_magic.views.trace_html import LIMIT, STYLE, note_html, table_html
-from accel_magic.views.trace_text import aligned
+from accel_magic.views.tables import STYLE, aligned, frame_table, note_html, table_html
+from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu import GpuAnalysis
     from accel_magic.views.tables import Table
 
 TOP = 10
 _OUTCOMES = {"error": "the traced code failed", "interrupted": "interrupted"}
 
 
-def gpu_headline(gpu: GpuFrames) -> tuple[Note, ...]:
+def gpu_headline(gpu: GpuAnalysis) -> tuple[Note, ...]:
     """Items of the first line."""
     recording, kernels = gpu.recording, _ran(gpu)
     done = int(kernels["instrumented"].sum())
@@ -54,7 +53,7 @@ def gpu_headline(gpu: GpuFrames) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def gpu_text(gpu: GpuFrames) -> str:
+def gpu_text(gpu: GpuAnalysis) -> str:
     """Banners, headline, findings, and each table in aligned columns."""
     recording = gpu.recording
     lines = [*banners_of(recording), ", ".join(note.text for note in gpu_headline(gpu))]
@@ -69,7 +68,7 @@ def gpu_text(gpu: GpuFrames) -> str:
     return terminal.page(lines)
 
 
-def gpu_html(gpu: GpuFrames) -> str:
+def gpu_html(gpu: GpuAnalysis) -> str:
     """The same as one self-contained element, with the figures of the tools where a notebook shows them."""
     recording = gpu.recording
     tables = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(gpu, LIMIT)]
@@ -136,7 +135,7 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
     return _shown(table.reset_index())
 
 
-def _figures(gpu: GpuFrames) -> str:
+def _figures(gpu: GpuAnalysis) -> str:
     from accel_magic.views.gpu.figures import timeline_figure, tool_figure  # Bokeh takes a while to import
 
     drawn = [figure_html(tool_figure(tool, table)) for tool, table in gpu.tools.items() if len(table)]
@@ -144,7 +143,7 @@ def _figures(gpu: GpuFrames) -> str:
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 
 
-def _notes(gpu: GpuFrames) -> list[str]:
+def _notes(gpu: GpuAnalysis) -> list[str]:
     ran = _ran(gpu)
     left_out = ran[~ran["instrumented"]]
     notes = [f"{row.name} was not instrumented: {row.reason}" for row in left_out.head(3).itertuples()]
@@ -158,13 +157,13 @@ def _notes(gpu: GpuFrames) -> list[str]:
     return [*gpu.recording.notes, *notes, *gpu.recording.findings]
 
 
-def _ran(gpu: GpuFrames) -> pd.DataFrame:
+def _ran(gpu: GpuAnalysis) -> pd.DataFrame:
     """Kernels that were launched or could not be traced; a module may hold many that nobody uses."""
     kernels = gpu.kernels
     return kernels[(kernels["launches"] > 0) | (kernels["kernel"] < 0)]
 
 
-def _tables(gpu: GpuFrames, limit: int) -> list[tuple[str, Table]]:
+def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, Table]]:
     """Tables of the tools; of the user's own programs their maps."""
     tables = [(f"{name}, {_plural(len(frame), 'row', 'rows')}", frame) for name, frame in gpu.tools.items()]
     for source in gpu.recording.sources:

@@ -14,9 +14,7 @@ from accel_magic.analysis.npu.jobs import UNKNOWN
 from accel_magic.banners import banners_of
 from accel_magic.views.findings import findings_html, findings_text
 from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
-from accel_magic.views.tables import Table
-from accel_magic.views.trace_html import STYLE, table_html
-from accel_magic.views.trace_text import aligned
+from accel_magic.views.tables import STYLE, Table, aligned, table_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from accel_magic.views.format import bytes_text, duration_text, exact_text, shor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.analysis.gpu import GpuAnalysis
     from accel_magic.analysis.gpu.timeline import Beside
 
 MOST_BARS: Final = 20_000
@@ -48,7 +48,7 @@ _SAME: Final = MappingProxyType(
 _COLUMNS: Final = ("row", "kind", "left", "right", "what", "about")
 
 
-def timeline(gpu: GpuFrames, beside: Beside | None = None) -> Any:
+def timeline(gpu: GpuAnalysis, beside: Beside | None = None) -> Any:
     """Draw the figure: a row for each thread that called the driver, for launches, kernels and multiprocessors.
 
     Args:
@@ -126,7 +126,7 @@ def _bars(left: Any, right: Any, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({**times, **columns})[list(_COLUMNS)]
 
 
-def _beside(gpu: GpuFrames, other: Beside) -> tuple[pd.DataFrame, str]:
+def _beside(gpu: GpuAnalysis, other: Beside) -> tuple[pd.DataFrame, str]:
     """Draw what another trace recorded of each thread, those with most events apart; and say what is left out."""
     whole = together(gpu, other)
     events = whole[whole["trace"] != "gputrace"]
@@ -145,7 +145,7 @@ def _beside(gpu: GpuFrames, other: Beside) -> tuple[pd.DataFrame, str]:
     return bars, f" (1 in {step} events of the other trace)" if step > 1 else ""
 
 
-def _calls(gpu: GpuFrames) -> pd.DataFrame:
+def _calls(gpu: GpuAnalysis) -> pd.DataFrame:
     api = gpu.api
     threads = api.groupby(["pid", "tid"], sort=False)["duration_ns"].sum().nlargest(MOST_THREADS).index
     processes = len(api["pid"].unique())
@@ -165,7 +165,7 @@ def _about(kernel: str, direction: str, size: Any, code: str) -> str:
     return " ".join(filter(None, [*parts, "" if code == "CUDA_SUCCESS" else code]))
 
 
-def _launches(gpu: GpuFrames) -> pd.DataFrame:
+def _launches(gpu: GpuAnalysis) -> pd.DataFrame:
     """Draw launches that an adapter saw and no call of the driver made, as on the simulated device.
 
     Those of several threads, which overlap, have a row for each of the threads that launched most.
@@ -186,7 +186,7 @@ def _launches(gpu: GpuFrames) -> pd.DataFrame:
     )
 
 
-def _kernels(gpu: GpuFrames) -> pd.DataFrame:
+def _kernels(gpu: GpuAnalysis) -> pd.DataFrame:
     spans = kernel_spans(gpu)
     ends = spans["end_ns"].notna()
     return _bars(
@@ -202,7 +202,7 @@ def _kernels(gpu: GpuFrames) -> pd.DataFrame:
     )
 
 
-def _blocks(gpu: GpuFrames) -> pd.DataFrame:
+def _blocks(gpu: GpuAnalysis) -> pd.DataFrame:
     spans = block_spans(gpu)
     spans = spans[spans["sm"] < MOST_MULTIPROCESSORS].sort_values("sm", kind="stable")
     return _bars(

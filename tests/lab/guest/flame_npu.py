@@ -10,7 +10,7 @@ import sys
 import time
 
 import accel_magic
-from accel_magic.lab import workloads as npu
+from accel_magic.lab import npu
 
 
 def one_by_one(device, buffers):

@@ -7,8 +7,8 @@ Each device makes the same buffers, is refused one, submits the first two as a j
 import json
 import sys
 
-from accel_magic.lab.workloads.device import Device, IoctlError
-from accel_magic.lab.workloads.uapi import BufferFlags
+from accel_magic.lab.npu.device import Device, IoctlError
+from accel_magic.lab.npu.uapi import BufferFlags
 
 MADE = [
     (12345, BufferFlags.MAPPABLE),

@@ -11,11 +11,12 @@ import pytest
 
 from accel_magic.analysis.findings import SEVERITIES
 from accel_magic.analysis.npu.buffers import buffers
-from accel_magic.analysis.npu.diagnosis import CHECKS, RULES, diagnose
+from accel_magic.analysis.npu.diagnosis import CHECKS, diagnose
 from accel_magic.analysis.npu.evidence.jobs import longest_gap
 from accel_magic.analysis.npu.jobs import jobs
 from accel_magic.analysis.npu.messages import messages
 from accel_magic.analysis.npu.polls import polls
+from accel_magic.analysis.npu.rules import RULES
 from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.results.trace import TraceResult
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.analysis.gpu import host
-from accel_magic.analysis.gpu.frames import GpuFrames
 from accel_magic.analysis.gpu.host_calls import NAMES, asked_for, matched, name_of, outermost
+from accel_magic.analysis.gpu.tables import ToolFrames
 from accel_magic.api import host_calls as host_trace
 from accel_magic.api.host_calls import HostTrace
 from accel_magic.errors import MachineError, ProbeError, ResultError
@@ -465,7 +465,7 @@ def test_of_a_kernel_whose_end_is_not_known_the_beginning_is_drawn(ran):
 
 def test_on_the_simulated_device_a_kernel_waits_for_the_one_before(result):
     rows = [{"time_ns": 100, "device_ns": 1000}, {"time_ns": 200, "device_ns": 50}, {"time_ns": 5000, "device_ns": 7}]
-    spans = host.kernel_spans(GpuFrames(replace(result.recording, launches=launches(*rows))))
+    spans = host.kernel_spans(ToolFrames(replace(result.recording, launches=launches(*rows))))
 
     assert spans[["start_ns", "end_ns"]].to_numpy().tolist() == [[100, 1100], [1100, 1150], [5000, 5007]]
 

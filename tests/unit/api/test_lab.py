@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic import errors
-from accel_magic.api import lab as tracing
+from accel_magic.api.lab import trace_lab
 from accel_magic.lab.vm.connection import Completed
 
 
@@ -27,7 +27,7 @@ def test_an_error_in_the_guest_is_the_same_error_here(tmp_path):
     told = {"error": "ProbeError", "what": "a", "why": "b", "fix": "c", "code": "probe.no-match"}
 
     with pytest.raises(errors.ProbeError) as caught:
-        tracing.trace(Guest(tmp_path, told), "kprobe:f", command=["true"])
+        trace_lab(Guest(tmp_path, told), "kprobe:f", command=["true"])
 
     assert (str(caught.value), caught.value.code) == ("a\n  why: b\n  fix: c", "probe.no-match")
 
@@ -35,4 +35,4 @@ def test_an_error_in_the_guest_is_the_same_error_here(tmp_path):
 @pytest.mark.parametrize("kind", ["annotations", "no such name", "__name__", 1, None])
 def test_what_is_none_of_our_errors_is_an_error_of_the_machine(tmp_path, kind):
     with pytest.raises(errors.MachineError):
-        tracing.trace(Guest(tmp_path, {"error": kind, "what": 5}), "kprobe:f", command=["true"])
+        trace_lab(Guest(tmp_path, {"error": kind, "what": 5}), "kprobe:f", command=["true"])

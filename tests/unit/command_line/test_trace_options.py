@@ -5,8 +5,9 @@ import argparse
 import pytest
 
 from accel_magic.api import options
-from accel_magic.command_line import Parser, main, trace
 from accel_magic.command_line import lab as cli
+from accel_magic.command_line import main, trace
+from accel_magic.command_line.basics import Parser
 from accel_magic.magics import ktrace as magic
 
 

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab import level_zero
-from accel_magic.lab import workloads as npu
+from accel_magic.lab import level_zero, npu
 from accel_magic.lab.image import store
 from accel_magic.lab.level_zero import loads, parts
+from accel_magic.lab.npu.build import compile_program
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.settings import Settings
-from accel_magic.lab.workloads.build import compile_program
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")

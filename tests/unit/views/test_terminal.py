@@ -13,7 +13,7 @@ from accel_magic.analysis.findings import Finding, Findings
 from accel_magic.api.doctor.report import Check, Report
 from accel_magic.api.gpu_recording import frame_of
 from accel_magic.banners import Replayed
-from accel_magic.command_line.lab import Bar
+from accel_magic.command_line.progress import Bar
 from accel_magic.devices.device import Clock
 from accel_magic.formats.iaprof.parse import read
 from accel_magic.gpu.dry_run import GpuDryRun

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.analysis.findings import Stretch
-from accel_magic.analysis.npu.diagnosis import BOOT_TIMEOUT_NS, SUBMITS
 from accel_magic.analysis.npu.evidence.common import ETIMEDOUT, Evidence, hits, numbers, places, returned, times
+from accel_magic.analysis.npu.rules import BOOT_TIMEOUT_NS, SUBMITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.npu.diagnosis import Rule
     from accel_magic.analysis.npu.evidence.common import Analysed, Rows
+    from accel_magic.analysis.npu.rules import Rule
 
 
 RESUME = "ivpu_pm_runtime_resume_cb"

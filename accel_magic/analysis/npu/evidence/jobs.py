@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.analysis.npu.diagnosis import SUBMITS
 from accel_magic.analysis.npu.evidence.common import Evidence, hits, numbers, places, returned, spans, stall_ns, times
+from accel_magic.analysis.npu.rules import SUBMITS
 from accel_magic.analysis.npu.threads import signed32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.npu.diagnosis import Rule
     from accel_magic.analysis.npu.evidence.common import Analysed, Rows
+    from accel_magic.analysis.npu.rules import Rule
     from accel_magic.analysis.npu.trace import NpuTrace
 
 

@@ -12,8 +12,8 @@ from accel_magic.analysis.npu.evidence.common import Evidence, durations, number
 if TYPE_CHECKING:
     import pandas as pd
 
-    from accel_magic.analysis.npu.diagnosis import Rule
     from accel_magic.analysis.npu.evidence.common import Analysed
+    from accel_magic.analysis.npu.rules import Rule
 
 CREATE, FREE, MAP = "ivpu_bo_create_ioctl", "ivpu_gem_bo_free", "ivpu_mmu_context_map_sgt"
 

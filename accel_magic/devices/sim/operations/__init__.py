@@ -19,7 +19,7 @@ from accel_magic.devices.sim.operations import (
     moving,
     warpgroup,
 )
-from accel_magic.devices.sim.state import TYPES
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from accel_magic.devices.sim.code import Code, Step

@@ -14,13 +14,15 @@ from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Modifiers, Number, require
 from accel_magic.devices.sim.operations import mbarrier
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
-from accel_magic.devices.sim.state import TYPES, WARP
+from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Step
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 

@@ -14,13 +14,14 @@ from accel_magic.devices.sim.code import Modifiers, Vector, require
 from accel_magic.devices.sim.memory import GLOBAL
 from accel_magic.devices.sim.operations import floating
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
-from accel_magic.devices.sim.state import TYPES, Type
+from accel_magic.devices.sim.types import TYPES, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Step
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,

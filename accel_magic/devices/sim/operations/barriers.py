@@ -13,13 +13,15 @@ import numpy as np
 
 from accel_magic.devices.sim.code import Modifiers, UnknownFormError, require
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.state import NOWHERE, PC_MASK, TYPES, WARP, distinct_sorted
+from accel_magic.devices.sim.state import NOWHERE, PC_MASK, WARP, distinct_sorted
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, End, Operand, Reader, Writer
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 PREDICATE = TYPES["pred"]

@@ -12,7 +12,8 @@ from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.memory import CODE
 from accel_magic.devices.sim.operations import intrinsics
 from accel_magic.devices.sim.operations.control import leave
-from accel_magic.devices.sim.state import DEEPEST, DEPTH_SHIFT, TYPES
+from accel_magic.devices.sim.state import DEEPEST, DEPTH_SHIFT
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.code import Code, End, Operand, Reader, Step, Variable
     from accel_magic.devices.sim.layout import Slot
     from accel_magic.devices.sim.program import Function, Program
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 DEEPEST_CALLS = 4096
 """Calls that may nest; the stack usually ends before."""

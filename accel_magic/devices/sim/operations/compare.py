@@ -10,12 +10,12 @@ import numpy as np
 from accel_magic.devices.sim import floats
 from accel_magic.devices.sim import floats as small_floats
 from accel_magic.devices.sim.code import Form, Modifiers, require
-from accel_magic.devices.sim.state import TYPES, Type
+from accel_magic.devices.sim.types import TYPES, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 PREDICATE = TYPES["pred"]
 _ORDERED: dict[str, Callable[[Any, Any], Any]] = {

@@ -8,7 +8,8 @@ import numpy as np
 
 from accel_magic.devices.sim.code import Modifiers, Symbol, UnknownFormError
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.state import NOWHERE, PC_MASK, TYPES
+from accel_magic.devices.sim.state import NOWHERE, PC_MASK
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

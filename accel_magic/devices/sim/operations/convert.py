@@ -9,12 +9,12 @@ import numpy as np
 from accel_magic.devices.sim import floats
 from accel_magic.devices.sim import floats as small_floats
 from accel_magic.devices.sim.code import Form, Modifiers, require
-from accel_magic.devices.sim.state import TYPES, UNSIGNED, Type
+from accel_magic.devices.sim.types import TYPES, UNSIGNED, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 _WHOLE: dict[str, Callable[[Array], Array]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _FLOAT_MODES = (*floats.MODES, "rna")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.devices.sim.code import Form, Modifiers, require, same
-from accel_magic.devices.sim.state import SIGNED, TYPES, UNSIGNED, Type, wider
+from accel_magic.devices.sim.types import SIGNED, TYPES, UNSIGNED, Type, wider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 S32 = TYPES["s32"]

@@ -11,13 +11,15 @@ import numpy as np
 
 from accel_magic.devices.sim import floats
 from accel_magic.devices.sim.code import Modifiers, Pair, require
-from accel_magic.devices.sim.state import TYPES, WARP
+from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Step, Writer
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 PREDICATE = TYPES["pred"]

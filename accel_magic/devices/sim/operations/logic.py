@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.devices.sim.code import Form, Modifiers, require, same
-from accel_magic.devices.sim.state import TYPES, Type
+from accel_magic.devices.sim.types import TYPES, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.state import Array
+    from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 

@@ -17,14 +17,16 @@ from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Modifiers, Vector, require
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.operations.moving import space_of
-from accel_magic.devices.sim.state import TYPES, WARP
+from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Operand, Step
     from accel_magic.devices.sim.faults import Site
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 _SHAPE: Final = re.compile(r"m(\d+)n(\d+)k(\d+)$")

@@ -15,13 +15,14 @@ from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Modifiers, Sink, require
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
-from accel_magic.devices.sim.state import TYPES
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Operand, Reader, Step
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
 _COUNT: Final = (1 << 20) - 1

@@ -10,13 +10,14 @@ from accel_magic.devices.sim import access
 from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Address, Modifiers, Register, Sink, Symbol, UnknownFormError, Vector, require
 from accel_magic.devices.sim.memory import GLOBAL, LOCAL, PARAMETER, SHARED, WINDOW
-from accel_magic.devices.sim.state import TYPES, Type
+from accel_magic.devices.sim.types import TYPES, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Operand, Reader, Step, Writer
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 SPACES = {
     "global": "global",

@@ -19,14 +19,16 @@ from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Modifiers, Number, Vector, require
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.operations.matrix import Accumulator, left_of, whole_warps, words_to
-from accel_magic.devices.sim.state import TYPES, WARP
+from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, Operand, Reader, Step, Writer
     from accel_magic.devices.sim.faults import Site
-    from accel_magic.devices.sim.state import Array, State
+    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.types import Array
 
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
 _SHAPE: Final = re.compile(r"m64n(\d+)k(\d+)$")

@@ -3,7 +3,7 @@
 import pytest
 
 import accel_magic
-from accel_magic.analysis.flame.merge import TRACER, folded
+from accel_magic.analysis.flame.folding import TRACER, folded
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from tests.support.paths import ROOT
 

@@ -17,7 +17,8 @@ from accel_magic.gpu.native import server as server_module
 from accel_magic.gpu.native import server as wire
 from accel_magic.gpu.native.memory import ChildMemory
 from accel_magic.gpu.native.process import Ring
-from accel_magic.gpu.native.server import Kept, Kind, Message, Server
+from accel_magic.gpu.native.server import Server
+from accel_magic.gpu.native.wire import Kept, Kind, Message
 from tests.unit.gpu.native.conftest import PTX
 
 SHIM = Path(build.__file__).with_name("shim")

@@ -21,7 +21,7 @@ SOURCES = bpf_folder() / "gpu"
 @pytest.fixture
 def no_clang(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv(clang.CHOSEN, raising=False)
+    monkeypatch.delenv(clang.CLANG, raising=False)
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
 
 
@@ -42,7 +42,7 @@ def test_every_object_was_made_of_the_sources_as_they_are(tool):
 def test_compiling_again_gives_the_same_programs_maps_and_lines(tool, monkeypatch, tmp_path):
     if not shutil.which("clang-19"):
         pytest.skip("clang 19 is not here: other versions make other instructions")
-    monkeypatch.setenv(clang.CHOSEN, "clang-19")
+    monkeypatch.setenv(clang.CLANG, "clang-19")
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
 
     again = clang.compile_program(SOURCES / f"{tool}.bpf.c")

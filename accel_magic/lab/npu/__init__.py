@@ -2,7 +2,7 @@
 
 `load(jobs=300, processes=8)` runs jobs; `Device()` is the driver's interface by hand. `request_fault("lose-ipc", 3)`
 and `reload_driver(fault="no-boot")` make the lab's device misbehave.
-`python -m accel_magic.lab.workloads --help` is the
+`python -m accel_magic.lab.npu --help` is the
 same load from a shell, `npu_load` the same in C (`compile_load`). `ze_load(jobs=20)` goes through Level Zero. Names are
 loaded on first use; pandas only where a table is asked for.
 """
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from accel_magic.lab.level_zero.loads import ZeLoad, ze_load
-    from accel_magic.lab.workloads.build import compile_load
-    from accel_magic.lab.workloads.device import (
+    from accel_magic.lab.npu.build import compile_load
+    from accel_magic.lab.npu.device import (
         Buffer,
         Device,
         IoctlError,
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         reload_driver,
         unload_driver,
     )
-    from accel_magic.lab.workloads.faults import clear_faults, job_fault, request_fault, requested_fault
-    from accel_magic.lab.workloads.loads import Latency, Load, load
-    from accel_magic.lab.workloads.uapi import BufferFlags
+    from accel_magic.lab.npu.faults import clear_faults, job_fault, request_fault, requested_fault
+    from accel_magic.lab.npu.loads import Latency, Load, load
+    from accel_magic.lab.npu.uapi import BufferFlags
 
 __all__ = [
     "Buffer",
@@ -55,11 +55,11 @@ _MODULES = {
     "IoctlError": "device",
     "Queue": "device",
     "clear_faults": "faults",
-    "compile_load": "program",
+    "compile_load": "build",
     "job_fault": "faults",
-    "load_driver": "driver",
-    "reload_driver": "driver",
-    "unload_driver": "driver",
+    "load_driver": "device",
+    "reload_driver": "device",
+    "unload_driver": "device",
     "request_fault": "faults",
     "requested_fault": "faults",
     "Latency": "loads",

@@ -1,4 +1,4 @@
-"""What a load is asked to do: the options of `load()`, of `python -m accel_magic.lab.workloads` and of `npu_load`."""
+"""What a load is asked to do: the options of `load()`, of `python -m accel_magic.lab.npu` and of `npu_load`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError
-from accel_magic.lab.workloads.uapi import JOB_FAULTS, NODE, Priority
+from accel_magic.lab.npu.uapi import JOB_FAULTS, NODE, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ def parse_fault(text: str | None) -> tuple[str, int]:
 def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
     """Options of the command line, and whether to print JSON. Bad ones end the program with status 2."""
     parser = argparse.ArgumentParser(
-        prog="python -m accel_magic.lab.workloads",
+        prog="python -m accel_magic.lab.npu",
         description="Run jobs on the NPU and print the exact count of every ioctl made for them.",
     )
     add = parser.add_argument

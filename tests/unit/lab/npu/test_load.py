@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.lab import workloads as npu
+from accel_magic.lab import npu
 
 NODE = "/dev/accel/accel0"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -47,7 +47,7 @@ class Npu:
         return {**os.environ, **self.settings}
 
     def start(self, which, *arguments):
-        command = [str(self.load)] if which == "c" else [sys.executable, "-m", "accel_magic.lab.workloads"]
+        command = [str(self.load)] if which == "c" else [sys.executable, "-m", "accel_magic.lab.npu"]
         return subprocess.Popen(
             [*command, *arguments], env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab.workloads.uapi import FAULT_MAGIC, JOB_FAULTS
+from accel_magic.lab.npu.uapi import FAULT_MAGIC, JOB_FAULTS
 
 _VENDOR, _DEVICE = "0x8086", "0x7d1d"
 _DEVICES = Path("/sys/bus/pci/devices")

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel_magic import own_python, terminal
 from accel_magic.errors import MachineError
-from accel_magic.lab.workloads import uapi
-from accel_magic.lab.workloads.counts import Counts, CountTable
-from accel_magic.lab.workloads.device import Buffer, Device, IoctlError, Queue
-from accel_magic.lab.workloads.faults import job_fault
-from accel_magic.lab.workloads.options import Options, parse_fault
-from accel_magic.lab.workloads.uapi import CALLS, NODE, BufferFlags
+from accel_magic.lab.npu import uapi
+from accel_magic.lab.npu.counts import Counts, CountTable
+from accel_magic.lab.npu.device import Buffer, Device, IoctlError, Queue
+from accel_magic.lab.npu.faults import job_fault
+from accel_magic.lab.npu.options import Options, parse_fault
+from accel_magic.lab.npu.uapi import CALLS, NODE, BufferFlags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,7 +257,7 @@ def load(
 def _run_in_children(options: Options) -> Load:
     """Start a fresh interpreter that forks the processes: this one may have threads, and then must not fork."""
     helper = subprocess.Popen(
-        own_python.command("accel_magic.lab.workloads.loads", json.dumps(asdict(options))),
+        own_python.command("accel_magic.lab.npu.loads", json.dumps(asdict(options))),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.lab import workloads as npu
-from accel_magic.lab.workloads import uapi
+from accel_magic.lab import npu
+from accel_magic.lab.npu import uapi
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -87,7 +87,7 @@ def test_the_c_header_is_the_kernels_too(tmp_path):
 
 def test_importing_the_loads_imports_neither_pandas_nor_numpy():
     code = (
-        "import sys, accel_magic.lab.workloads as npu; npu.load, npu.Device, npu.request_fault, npu.compile_load;"
-        "import accel_magic.lab.workloads.loads; print({'pandas', 'numpy', 'IPython'} & set(sys.modules))"
+        "import sys, accel_magic.lab.npu as npu; npu.load, npu.Device, npu.request_fault, npu.compile_load;"
+        "import accel_magic.lab.npu.loads; print({'pandas', 'numpy', 'IPython'} & set(sys.modules))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"

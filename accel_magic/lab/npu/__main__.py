@@ -1,4 +1,4 @@
-"""`python -m accel_magic.lab.workloads`: a load from the command line, with the options and the output of `npu_load`.
+"""`python -m accel_magic.lab.npu`: a load from the command line, with the options and the output of `npu_load`.
 
 Exit status: 0 all jobs done well; 1 some not; 2 bad arguments; 3 no use of the NPU; 128 + signal when ended by one.
 """
@@ -9,8 +9,8 @@ import signal
 import sys
 
 from accel_magic.errors import MachineError
-from accel_magic.lab.workloads.loads import Stop, run
-from accel_magic.lab.workloads.options import parse
+from accel_magic.lab.npu.loads import Stop, run
+from accel_magic.lab.npu.options import parse
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     try:
         done = run(options, stop=stop)
     except MachineError as error:
-        print(f"accel_magic.lab.workloads: {error}", file=sys.stderr)
+        print(f"accel_magic.lab.npu: {error}", file=sys.stderr)
         return 3
     print(done.to_json() if as_json else done)
     if stop.signal:

@@ -8,11 +8,11 @@ import subprocess
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab import workloads as npu
-from accel_magic.lab.workloads import build as program
-from accel_magic.lab.workloads import loads as runner
-from accel_magic.lab.workloads import uapi
-from accel_magic.lab.workloads.options import Options, parse_fault
+from accel_magic.lab import npu
+from accel_magic.lab.npu import build as program
+from accel_magic.lab.npu import loads as runner
+from accel_magic.lab.npu import uapi
+from accel_magic.lab.npu.options import Options, parse_fault
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the intel_vpu driver's interface that npu_load uses, written down from the kernel's documented ABI
  * (include/uapi/drm/ivpu_accel.h and drm.h), because the C library headers of many machines are older than it.
- * accel_magic/lab/workloads/uapi.py holds the same layouts for Python; tests/unit/lab pins both to fixed numbers.
+ * accel_magic/lab/npu/uapi.py holds the same layouts for Python; tests/unit/lab pins both to fixed numbers.
  */
 #ifndef ACCEL_MAGIC_NPU_UAPI_H
 #define ACCEL_MAGIC_NPU_UAPI_H

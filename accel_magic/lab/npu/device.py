@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab.workloads import uapi
-from accel_magic.lab.workloads.counts import Counts, errno_name
-from accel_magic.lab.workloads.faults import request_fault
-from accel_magic.lab.workloads.uapi import DRIVER, NODE, BufferFlags, Priority
+from accel_magic.lab.npu import uapi
+from accel_magic.lab.npu.counts import Counts, errno_name
+from accel_magic.lab.npu.faults import request_fault
+from accel_magic.lab.npu.uapi import DRIVER, NODE, BufferFlags, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -57,7 +57,7 @@ _NPU_LOAD = Program(
     "npu_load",
     sources=("npu_load.c", "npu_jobs.c", "npu_report.c"),
     headers=("npu_load.h", "npu_uapi.h"),
-    without="accel_magic.lab.workloads.load() does the same without one",
+    without="accel_magic.lab.npu.load() does the same without one",
 )
 
 

@@ -6,7 +6,7 @@ import ctypes
 import errno
 import threading
 
-from accel_magic.lab.workloads.uapi import CALLS, Call
+from accel_magic.lab.npu.uapi import CALLS, Call
 
 ERRNOS = 134  # one more than Linux has; index 0 counts successes
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab import workloads as npu
-from accel_magic.lab.workloads import device as driver
-from accel_magic.lab.workloads import faults
+from accel_magic.lab import npu
+from accel_magic.lab.npu import device as driver
+from accel_magic.lab.npu import faults
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the load did, as text or as JSON. accel_magic/lab/workloads/loads.py prints and reads the same JSON. */
+/* What the load did, as text or as JSON. accel_magic/lab/npu/loads.py prints and reads the same JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

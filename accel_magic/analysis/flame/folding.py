@@ -1,0 +1,68 @@
+"""Which Python frames below the traced code say nothing of it: the notebook's, and the tracer's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from accel_magic.kernel.stacks.frames import Frame, Kind
+
+TRACER: Final = Frame("[accel_magic]")
+"""Stands for what the tracer itself did in the traced stretch."""
+
+
+_RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell\.py")
+
+
+_CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
+
+
+_TRACER: Final = re.compile(
+    r"(.*/)?accel_magic/((api|channel|playback|program|session)\.py|(flames|gpu|kernel|magics|traces|views)/.*)"
+)
+
+
+_TRACES: Final = frozenset({"FlameTrace.go", "FlameTrace.stop"})
+
+
+_OWN_TRACE: Final = re.compile(r"(.*/)?accel_magic/flames/trace\.py")
+
+
+_NOTEBOOK: Final = re.compile(r"(.*/)?(ipykernel|IPython|tornado|zmq|jupyter_client|ipykernel_launcher\.py)(/.*)?")
+
+
+_BELOW: Final = re.compile(
+    r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
+)
+"""Modules of the standard library that stand below anybody's code."""
+
+
+def notebooks_own(thread: str) -> bool:
+    """Whether a thread that runs no Python is the notebook's, by the kernel's name of it: those of ZeroMQ."""
+    return thread.startswith("ZMQbg/")
+
+
+def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
+    """Leave out what lies below the traced code.
+
+    Args:
+        frames: Of a stack, outermost first; Python's come first.
+
+    Returns:
+        From the cell's own `<module>`, or in a thread from its first frame of a cell, inwards; `TRACER` alone for what
+        the tracer itself did; None for the notebook's own threads; other stacks as they are.
+
+    """
+    if any(frame.name in _TRACES and _OWN_TRACE.fullmatch(frame.module) for frame in frames):
+        return (TRACER,)
+    python = [frame.module for frame in frames if frame.kind == Kind.PYTHON]
+    runs = max((at for at, module in enumerate(python, 1) if _RUNS_CELL.fullmatch(module)), default=0)
+    if runs:
+        return frames[runs:] if len(python) > runs else (TRACER,)
+    first = next((at for at, module in enumerate(python) if _CELL.fullmatch(module)), None)
+    if first is not None:
+        return frames[first:]
+    own = next((module for module in python if not _BELOW.fullmatch(module)), "")
+    if _TRACER.fullmatch(own):
+        return (TRACER,)
+    return None if _NOTEBOOK.fullmatch(own) else frames

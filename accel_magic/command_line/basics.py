@@ -1,0 +1,49 @@
+"""What every command of the command line needs: exit statuses, and messages to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from accel_magic import terminal
+
+if TYPE_CHECKING:
+    from accel_magic.errors import AccelMagicError
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - its only name
+"""What a command's parser is added to."""
+
+
+USAGE, FAILED, INTERRUPTED = 2, 1, 130
+"""Exit statuses of a mistake on the command line, of any other error, and after Ctrl-C."""
+
+
+def print_error(error: AccelMagicError) -> None:
+    """Print what is wrong, why, what fixes it, and the code."""
+    say("\n".join([str(error), *([f"  code: {error.code}"] if error.code else [])]))
+
+
+def say(text: str) -> None:
+    """Print a line to standard error, which may be gone: a terminal that was closed."""
+    with contextlib.suppress(OSError):
+        print(terminal.block(text), file=sys.stderr, flush=True)
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes probes and options in any order, as the lines of the magics do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
+        self._within = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: D102 - argparse's
+        has_commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)  # noqa: SLF001
+        if self._within or has_commands:  # argparse cannot mix these
+            return super().parse_known_args(args, namespace)
+        self._within = True  # the next one calls this method
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._within = False

@@ -1,0 +1,85 @@
+"""PTX's fundamental types as numpy sees them, and the names of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+Array: TypeAlias = Any
+"""A numpy array with one value per lane, shape (lanes,), or a numpy scalar that holds for all of them.
+
+numpy's stubs cannot say "of the dtype that the instruction names", which is only known when PTX is read.
+"""
+
+
+Lanes: TypeAlias = Any
+"""Which lanes of the batch take part: a range, or ascending places."""
+
+
+UNSIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64})
+
+
+SIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64})
+
+
+FLOATS: Final[Mapping[int, Any]] = MappingProxyType({2: np.float16, 4: np.float32, 8: np.float64})
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type suffix of PTX.
+
+    Attributes:
+        name: As in the text.
+        size: Bytes.
+        kind: 's' signed, 'u' unsigned, 'b' bits, 'f' float that numpy has, 'x' a float or pack that numpy does not
+            have and that is kept as bits, 'p' predicate.
+        dtype: Of the lanes' values.
+
+    """
+
+    name: str
+    size: int
+    kind: str
+    dtype: Any
+
+    @property
+    def bits(self) -> int:
+        """Width."""
+        return self.size * 8
+
+    @property
+    def signed(self) -> bool:
+        """Whether values extend with their sign."""
+        return self.kind == "s"
+
+    @property
+    def integer(self) -> bool:
+        """Whether values are whole numbers or untyped bits."""
+        return self.kind in "sub"
+
+
+_PACKED = {"f16x2": 4, "bf16": 2, "bf16x2": 4, "tf32": 4, "e4m3x2": 2, "e5m2x2": 2, "u8x4": 4, "s8x4": 4}
+
+
+TYPES: Final = MappingProxyType(
+    {f"u{8 * size}": Type(f"u{8 * size}", size, "u", dtype) for size, dtype in UNSIGNED.items()}
+    | {f"s{8 * size}": Type(f"s{8 * size}", size, "s", dtype) for size, dtype in SIGNED.items()}
+    | {f"b{8 * size}": Type(f"b{8 * size}", size, "b", dtype) for size, dtype in UNSIGNED.items()}
+    | {f"f{8 * size}": Type(f"f{8 * size}", size, "f", dtype) for size, dtype in FLOATS.items()}
+    | {name: Type(name, size, "x", UNSIGNED[size]) for name, size in _PACKED.items()}
+    | {"pred": Type("pred", 1, "p", np.bool_)}
+)
+"""Every type suffix that the device knows, by its name without the dot."""
+
+
+def wider(kind: Type) -> Type:
+    """Give the type of twice the width, as `mul.wide` needs it."""
+    return TYPES[f"{kind.name[0]}{kind.bits * 2}"]
