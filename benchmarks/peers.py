@@ -15,6 +15,7 @@ from accel_magic.api import trace as api
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.bcc.find import find_bcc
+from benchmarks import workloads
 
 if TYPE_CHECKING:
     from accel_magic.results.trace import TraceResult
