@@ -127,9 +127,13 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
     if text == "self":
         return Scope("self", own)
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise ProbeError(f"--scope {text!r} is not known", fix="use self, all or the number of a process")
+        raise ProbeError(
+            f"--scope {text!r} is not known", fix="use self, all or the number of a process", code="scope.unknown"
+        )
     if not Path(f"/proc/{int(text)}").is_dir():
-        raise ProbeError(f"--scope {text}: there is no such process", fix="ps -e lists processes")
+        raise ProbeError(
+            f"--scope {text}: there is no such process", fix="ps -e lists processes", code="scope.no-process"
+        )
     return Scope("pid", int(text))
 
 
@@ -195,7 +199,9 @@ def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> P
         try:
             known[spec.target] = str(resolve(spec.target, pid))
         except ProbeError as error:
-            known[spec.target] = ProbeError(error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix))
+            known[spec.target] = ProbeError(
+                error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix), code=error.code
+            )
     found = known[spec.target]
     if isinstance(found, ProbeError):
         raise found
@@ -253,6 +259,7 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
             "nothing is left to trace",
             why="the exclusions take out everything that matched",
             fix="narrow what stands after `!`",
+            code="probe.all-excluded",
         )
     return points, notes
 
@@ -264,6 +271,7 @@ def _check_count(points: list[ProbePoint]) -> None:
             f"the probes match {len(points):,} places",
             why=f"at most {MOST_POINTS:,} can be traced at once",
             fix="narrow the globs, or leave out what is not needed with !SPEC",
+            code="probe.too-many",
         )
     if user > MOST_USER_POINTS:
         raise ProbeError(
@@ -271,6 +279,7 @@ def _check_count(points: list[ProbePoint]) -> None:
             why=f"each is a breakpoint that costs some microseconds whenever it is hit and is set one by one; at most "
             f"{MOST_USER_POINTS:,} are",
             fix="narrow the globs, or leave out what is not needed with !SPEC",
+            code="probe.too-many-user",
         )
 
 
@@ -281,6 +290,7 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
             raise ProbeError(
                 f"--args {column.name}: no probe here waits for a call to return",
                 fix="write latency: before the probe, or leave out @return",
+                code="capture.no-return",
             )
         if column.source not in sources:
             raise ProbeError(
@@ -290,19 +300,28 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
                 fix=f"use one of {', '.join(sorted(sources))}"
                 if sources
                 else "leave out --args: fields are recorded anyway",
+                code="capture.not-here",
             )
 
 
 def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
     if mode not in get_args(Mode):
-        raise ProbeError(f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}")
+        raise ProbeError(
+            f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}", code="option.unknown-value"
+        )
     if max_events is not None and max_events < 1:
-        raise ProbeError(f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count")
+        raise ProbeError(
+            f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count", code="option.max-events"
+        )
     if duration_s is not None and not 0 < duration_s < float("inf"):
-        raise ProbeError(f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0")
+        raise ProbeError(
+            f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0", code="option.duration"
+        )
     if not SMALLEST_BUFFER_MIB <= buffer_mib <= LARGEST_BUFFER_MIB:
         raise ProbeError(
-            f"--buffer {buffer_mib} cannot be made", fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB"
+            f"--buffer {buffer_mib} cannot be made",
+            fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB",
+            code="option.buffer",
         )
 
 
@@ -347,7 +366,9 @@ def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
         expansion = _user_functions(spec, pid)
     if not expansion.points:
         reasons = list(dict.fromkeys(f"{skipped.function}: {skipped.why}" for skipped in expansion.skipped))
-        raise ProbeError(f"{spec.text!r}: nothing that matches can be traced", why="; ".join(reasons[:3]))
+        raise ProbeError(
+            f"{spec.text!r}: nothing that matches can be traced", why="; ".join(reasons[:3]), code="probe.untraceable"
+        )
     return expansion
 
 
@@ -395,7 +416,9 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
     try:
         kernel_functions.check_supported(root)
     except MachineError as error:
-        raise MachineError(error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, "")) from None
+        raise MachineError(
+            error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, ""), code=error.code
+        ) from None
     known = kernel_functions.load(root)
     module = spec.target
     if module and module != kernel_functions.KERNEL and module not in known.modules:
@@ -404,7 +427,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
         module = kernel_functions.KERNEL
     found, skipped = known.match(module, spec.name)
     if not found and not skipped and spec.optional:  # a name of other kernels: nothing to look for any further
-        raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}")
+        raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}", code="probe.not-in-kernel")
     if not found and not skipped:
         table = kernel_functions.symbols(root)
         alias = kernel_functions.alias_of(known, module, spec.name, table)
@@ -414,6 +437,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
                 f"{spec.text!r}: the kernel has this function, but it cannot be traced",
                 why="the kernel bars probes from it, or calls to it bypass ftrace",
                 fix="trace one of its callers",
+                code="probe.untraceable",
             )
         if not found:
             names = [item.name for item in known.inside(module)]
@@ -432,12 +456,14 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
             f"{spec.text!r}: {module} is not a module of this kernel but built into it",
             why="its functions are among the kernel's own",
             fix=f"write {spec.kind}:{spec.name} with a name that only {module} uses",
+            code="probe.module-built-in",
         )
     near = suggestion(module, modules)
     return MachineError(
         f"{spec.text!r}: the kernel module {module} is not loaded",
         why="its functions appear when it is",
         fix=f"modprobe {module}" + (f"  ({near})" if near else "") + _IN_THE_LAB.get(module, ""),
+        code="probe.module-not-loaded",
     )
 
 
@@ -551,7 +577,11 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     path = libraries.resolve(spec.target, pid)
     known = usdt.probes(path)
     if not known:
-        raise ProbeError(f"{spec.text!r}: {path} has no USDT probes", fix="uprobe:LIBRARY:FUNCTION works without them")
+        raise ProbeError(
+            f"{spec.text!r}: {path} has no USDT probes",
+            fix="uprobe:LIBRARY:FUNCTION works without them",
+            code="probe.no-usdt",
+        )
     provider, name = matcher(spec.provider), matcher(spec.name)
     points = []
     notes: dict[str, None] = {}
@@ -586,4 +616,5 @@ def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = 
         f"{spec.text!r} matches nothing",
         why=f"none of the {len(names)} {among} is called {wanted or spec.name}",
         fix=suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
+        code="probe.no-match",
     )

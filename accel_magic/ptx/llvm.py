@@ -26,11 +26,13 @@ def binding() -> Any:
             "eBPF for GPUs needs llvmlite, which cannot be imported",
             why=str(error),
             fix="pip install 'accel-magic[gpu]'",
+            code="gpu.no-llvm",
         ) from None
     if llvm.llvm_version_info[0] < _OLDEST:
         raise MachineError(
             f"this llvmlite brings LLVM {llvm.llvm_version_info[0]}, and {_OLDEST} or newer is needed",
             fix="pip install --upgrade 'accel-magic[gpu]'",
+            code="gpu.llvm-too-old",
         )
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -52,5 +54,6 @@ def parse(text: str) -> Any:
             "LLVM does not accept the translated program",
             why=str(error).strip(),
             fix="this is a defect of accel_magic: please report it with the program",
+            code="gpu.translation-defect",
         ) from None
     return module

@@ -22,6 +22,7 @@ from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program import clang
 from accel_magic.kernel.attach.links import Linker
 from accel_magic.kernel.load.maps import possible_cpus
+from tests.support.errors import raises
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
@@ -510,7 +511,7 @@ def test_fields_of_the_kernels_structs_are_where_this_kernel_has_them(source, li
 def test_a_field_that_this_kernel_has_not_is_named(source, library, nothing_attached):
     program = CORE.replace("READ", "bpf_probe_read_kernel(&am_size, 4, &other->am_nothing);")
     with (
-        pytest.raises(ProgramError, match=r"no task_struct\.am_nothing") as caught,
+        raises("gpu.no-kernel-field", ProgramError, match=r"no task_struct\.am_nothing") as caught,
         trace(source(program, GPU), f"am_on_work=uprobe:{library}:am_work"),
     ):
         pytest.fail("the block must not run")
@@ -765,7 +766,7 @@ def test_a_trace_that_fails_while_attaching_leaves_nothing(source, library, left
     from accel_magic.gpu.host import running
 
     def fail(*_):
-        raise ProbeError("cannot", fix="at all")
+        raise ProbeError("cannot", fix="at all", code="probe.nothing-attached")
 
     monkeypatch.setattr(running, "attach_place", fail)
     error = refused(source(OWN, GPU), f"am_on_work=uprobe:{library}:am_work")

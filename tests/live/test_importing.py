@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -27,7 +28,7 @@ def told(text):
 
 def saved(tmp_path, command):
     """Run a tool and keep what it prints, as a user would with `>`."""
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=240)
     path = tmp_path / "output.txt"
     path.write_bytes(done.stdout)
     return path
@@ -52,7 +53,7 @@ def test_bpftraces_lines_maps_and_histograms(build, tmp_path, json_):
     assert result.hits == result.recorded + result.lost
     assert result.recording.timed
     assert result.events["time_ns"].is_monotonic_increasing
-    assert 0 < result.duration_s < 10
+    assert result.duration_s > 0
     assert set(result.events["comm"]) == {"calls"}
     assert len(set(result.events["tid"])) == 2
     [(probe, function)] = result.latency.index
@@ -120,7 +121,7 @@ def test_a_script_that_prints_how_long_each_call_took(build, tmp_path, json_):
     assert result.hits == len(us) == told(path.read_text()) == 200
     assert result.events["duration_ns"].tolist() == [time * 1000 for time in us]
     assert latency["count"].to_dict() == {"Asking for the parent": 200, "ask_latency": 200}
-    assert max(us) * 1000 <= latency.loc["ask_latency", "max"] < max(2 * max(us), 1) * 1000
+    assert max(us) * 1000 <= latency.loc["ask_latency", "max_ns"] < max(2 * max(us), 1) * 1000
 
 
 @BPFTRACE
@@ -230,7 +231,7 @@ def test_perfs_own_data_is_refused_with_the_command_that_helps(tmp_path):
     if done.returncode:
         pytest.skip("perf cannot record here")
 
-    with pytest.raises(accel_magic.RecordingError) as error:
+    with raises("recording.binary-data", accel_magic.RecordingError) as error:
         accel_magic.open(data)
 
     assert f"perf script -i {data}" in error.value.fix

@@ -88,6 +88,7 @@ def _refusal(name: str) -> Callable[..., Any]:
             f"cuda.{name} does not work on the {CPU_DEVICE}",
             why="there is no CUDA driver below it",
             fix="use cuda.to_device, cuda.device_array or numpy arrays, and no streams, or run with --device cuda",
+            code="gpu.unsupported-on-cpu",
         )
 
     return refuse
@@ -190,6 +191,7 @@ class _Cell:
             raise ProbeError(
                 f"{dispatcher.__name__} takes no {len(given)} arguments",
                 why=f"it is declared for {', '.join(map(str, signatures))}",
+                code="gpu.wrong-argument-count",
             )
         return tuple(fitting[0])
 
@@ -234,6 +236,7 @@ class _Cell:
             raise ProbeError(
                 f"An argument of Numba's type {kind} cannot be passed to a kernel on the {CPU_DEVICE}",
                 fix="pass arrays, numbers and tuples of them",
+                code="gpu.bad-argument",
             )
 
 
@@ -329,7 +332,11 @@ class SimulatedArray:
         """The same memory in another shape."""
         part = self.array.reshape(*shape, order=order)
         if not np.shares_memory(part, self.array) and part.size:
-            raise ProbeError("This array cannot be reshaped without a copy", fix="reshape it before cuda.to_device")
+            raise ProbeError(
+                "This array cannot be reshaped without a copy",
+                fix="reshape it before cuda.to_device",
+                code="gpu.array-not-contiguous",
+            )
         return self._part(part)
 
     def ravel(self, order: Any = "C") -> SimulatedArray:
@@ -409,7 +416,11 @@ def _plain(array: Any) -> Any:
 
 def _empty(shape: Any, dtype: Any, strides: Any, order: Any) -> Array:
     if strides is not None:
-        raise ProbeError(f"The {CPU_DEVICE} takes no strides for a new array", fix="give its shape and order only")
+        raise ProbeError(
+            f"The {CPU_DEVICE} takes no strides for a new array",
+            fix="give its shape and order only",
+            code="gpu.unsupported-on-cpu",
+        )
     return np.empty(shape, dtype, order=order)
 
 

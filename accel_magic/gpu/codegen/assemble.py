@@ -166,6 +166,7 @@ def _assembler() -> tuple[str, Callable[[str, str], _Outcome]]:
         "no assembler for PTX was found",
         why="neither nvJitLink (the package nvidia-nvjitlink) nor ptxas is installed",
         fix="pip install 'accel-magic[gpu]'",
+        code="gpu.no-assembler",
     )
 
 
@@ -174,7 +175,11 @@ def _newest(name: str, run: Callable[[str, str], _Outcome]) -> tuple[int, int]:
     # Asked for a version that does not exist, the assembler says which one it has.
     found = _UNSUPPORTED.search(run(".version 99.0\n.target sm_75\n.address_size 64\n", "sm_75").errors)
     if found is None:
-        raise MachineError(f"{name} does not say which PTX it reads", fix="pip install --upgrade nvidia-nvjitlink")
+        raise MachineError(
+            f"{name} does not say which PTX it reads",
+            fix="pip install --upgrade nvidia-nvjitlink",
+            code="gpu.assembler-unusable",
+        )
     return int(found[3]), int(found[4])
 
 
@@ -245,6 +250,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
             f"the kernels are PTX {newer[1]}.{newer[2]}, and {name} reads up to {newer[3]}.{newer[4]}",
             why="the framework's compiler is newer than the assembler",
             fix="pip install --upgrade nvidia-nvjitlink",
+            code="gpu.assembler-too-old",
         )
     at = _AT_LINE.search(errors)
     if at is None:
@@ -253,6 +259,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
             f"{name} cannot make machine code for {arch}",
             why=" ".join(lines[:3])[:400],
             fix="check that the architecture is the one that the PTX is for",
+            code="gpu.assembler-lacks-architecture",
         )
     number, message = int(at[1]), at[2].strip()
     shown = "".join(text.splitlines()[number - 1 : number]).strip()
@@ -260,6 +267,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
         f"{name} refuses line {number} of the PTX: {message}",
         why=shown[:200],
         fix="if the kernel assembles without accel_magic, please report it with this line",
+        code="gpu.assembler-rejects-ptx",
     )
 
 
@@ -366,7 +374,11 @@ def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> Occup
     """
     machine = multiprocessor(arch)
     if not 1 <= threads <= _MOST_THREADS:
-        raise ProbeError(f"a block has 1 to {_MOST_THREADS} threads, not {threads}", fix="give the launch's block size")
+        raise ProbeError(
+            f"a block has 1 to {_MOST_THREADS} threads, not {threads}",
+            fix="give the launch's block size",
+            code="gpu.bad-launch-shape",
+        )
     warps = -(-threads // LANES)
     fitting = {
         "warps": machine.warps // warps,
@@ -389,7 +401,11 @@ def multiprocessor(arch: str) -> Multiprocessor:
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None or int(match[1]) not in MULTIPROCESSORS:
         known = ", ".join(f"sm_{number}" for number in MULTIPROCESSORS)
-        raise ProbeError(f"{arch} is no architecture whose multiprocessors are known here", fix=f"one of {known}")
+        raise ProbeError(
+            f"{arch} is no architecture whose multiprocessors are known here",
+            fix=f"one of {known}",
+            code="gpu.unsupported-architecture",
+        )
     return MULTIPROCESSORS[int(match[1])]
 
 

@@ -99,4 +99,5 @@ def require_complete(module: Any, machine: str, *, built_in: tuple[str, ...] = (
             f"the program uses what there is not on {machine}: {', '.join(missing)}",
             why="nobody has written that for this kind of machine",
             fix="leave the helpers out, or trace on an NVIDIA GPU or the CPU device",
+            code="gpu.unsupported-helper",
         )

@@ -65,7 +65,9 @@ def _probe_of(ir: str) -> str:
     found = _PROBE.search(ir)
     if found is None:
         raise ProgramError(
-            "this LLVM IR defines no probe", fix="compile what accel_magic.gpu.codegen.lowering.lower returns"
+            "this LLVM IR defines no probe",
+            fix="compile what accel_magic.gpu.codegen.lowering.lower returns",
+            code="gpu.no-probe-in-ir",
         )
     return found[1]
 
@@ -79,6 +81,7 @@ def _base(arch: str) -> int:
             f"programs cannot be compiled for `{arch}`",
             why="they are compiled for NVIDIA GPUs of compute capability 7.5 or newer",
             fix='name the architecture like "sm_80"',
+            code="gpu.unsupported-architecture",
         )
     return max(known)
 

@@ -48,7 +48,12 @@ def bytecode(program: Program, descriptors: Mapping[str, int]) -> bytes:
     code: list[Instruction | None] = []
     for start, function in zip(starts, program.functions, strict=True):
         if function.missing:
-            raise _error(program, function.missing[0], "keep to helpers, maps and variables of the same file")
+            raise _error(
+                program,
+                function.missing[0],
+                "keep to helpers, maps and variables of the same file",
+                code="gpu.unresolved-reference",
+            )
         fields = dict(function.kernel_fields)
         for slot, instruction in enumerate(function.code):
             if instruction is None:
@@ -103,11 +108,14 @@ def _need_helper(program: Program, instruction: Instruction, line: SourceLine | 
             program,
             f"it calls {HELPERS[instruction.imm].name}{where}, which only a GPU has",
             "call it in a program for the GPU, and pass what it gives through a shared array",
+            code="gpu.helper-of-gpu",
         )
 
 
-def _error(program: Program, why: str, fix: str) -> ProgramError:
-    return ProgramError(f"{program.name} ({program.section}) cannot be loaded into the kernel", why=why, fix=fix)
+def _error(program: Program, why: str, fix: str, *, code: str) -> ProgramError:
+    return ProgramError(
+        f"{program.name} ({program.section}) cannot be loaded into the kernel", why=why, fix=fix, code=code
+    )
 
 
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
@@ -168,6 +176,7 @@ class KernelTypes:
                 f"what a program asks of {field} is not answered",
                 why=f"it is relocation {field.asked} of BTF: of bit fields, or of types by their numbers",
                 fix="read the field with bpf_probe_read_kernel and a struct of your own",
+                code="gpu.unsupported-relocation",
             )
         try:
             return self._answered(field, asked)
@@ -178,6 +187,7 @@ class KernelTypes:
                 f"this kernel has no {field}",
                 why=str(error),
                 fix="test with bpf_core_field_exists() or bpf_core_type_exists() before reading it",
+                code="gpu.no-kernel-field",
             ) from None
 
     def _answered(self, field: KernelField, asked: Asked) -> int:
@@ -300,6 +310,7 @@ def kernel_types() -> KernelTypes:
             "the kernel's type information cannot be read",
             why=f"{BTF}: {error}",
             fix="use a kernel built with CONFIG_DEBUG_INFO_BTF",
+            code="kernel.no-btf",
         ) from None
 
 

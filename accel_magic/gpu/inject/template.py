@@ -116,6 +116,7 @@ def _not_as_agreed(probe: ProbeCode, why: str) -> ProgramError:
         f"the compiled program {probe.name} cannot be put into kernels",
         why=why,
         fix="please report this with the program",
+        code="gpu.ptx.not-insertable",
     )
 
 
@@ -339,7 +340,9 @@ class _Maker:
         """Bits of a register; 0 if the name is none."""
         found = self._names.find(name.text)
         if found is None:
-            raise ProgramError(f"{name.text} is not declared", why=f"{name.text} is not declared")
+            raise ProgramError(
+                f"{name.text} is not declared", why=f"{name.text} is not declared", code="gpu.ptx.undeclared"
+            )
         bits = re.fullmatch(r"[busf](16|32|64)", found[1])
         return int(bits[1]) if found[0] == "reg" and bits else 0
 

@@ -187,7 +187,10 @@ class _DamageError(ValueError):
 def damaged(source: str, why: object) -> ProgramError:
     """Make the error for BTF that contradicts itself."""
     return ProgramError(
-        f"the BTF of {source} cannot be read", why=str(why), fix="compile it again: clang -target bpf -O2 -g"
+        f"the BTF of {source} cannot be read",
+        why=str(why),
+        fix="compile it again: clang -target bpf -O2 -g",
+        code="gpu.object-damaged",
     )
 
 
@@ -562,4 +565,5 @@ def _map_error(name: str, why: str) -> ProgramError:
         f"the declaration of map {name} is not understood",
         why=why,
         fix="declare it with __uint(type, ...), __uint(max_entries, ...), __type(key, ...) and __type(value, ...)",
+        code="gpu.map.bad-declaration",
     )

@@ -51,7 +51,9 @@ class IoctlError(MachineError):
 
     def __init__(self, call: uapi.Call, error: int) -> None:
         why, fix = _WHY.get((call, error)) or _WHY_ANY.get(error, ("", ""))
-        super().__init__(f"{call.name} failed: {os.strerror(error)} ({errno_name(error)})", why=why, fix=fix)
+        super().__init__(
+            f"{call.name} failed: {os.strerror(error)} ({errno_name(error)})", why=why, fix=fix, code="npu.call-failed"
+        )
         self.name = call.name
         self.errno = error
 
@@ -176,7 +178,10 @@ class Device:
         if error or name.value.decode(errors="replace") != uapi.DRIVER:
             found = repr(name.value.decode(errors="replace")) if not error else f"no DRM driver ({errno_name(error)})"
             raise MachineError(
-                f"{self.path} is not driven by {uapi.DRIVER}", why=f"it belongs to {found}", fix=IN_THE_LAB
+                f"{self.path} is not driven by {uapi.DRIVER}",
+                why=f"it belongs to {found}",
+                fix=IN_THE_LAB,
+                code="npu.other-driver",
             )
 
     def _param(self, param: int, index: int) -> int | None:
@@ -275,23 +280,26 @@ def priority_number(name: str) -> Priority:
         return Priority[name.upper()]
     except KeyError:
         names = ", ".join(priority.name.lower() for priority in Priority)
-        raise ProbeError(f"there is no priority {name!r}", fix=f"one of {names}") from None
+        raise ProbeError(f"there is no priority {name!r}", fix=f"one of {names}", code="npu.unknown-priority") from None
 
 
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise MachineError("there is no NPU here", why=f"{path} does not exist", fix=IN_THE_LAB) from None
+        raise MachineError(
+            "there is no NPU here", why=f"{path} does not exist", fix=IN_THE_LAB, code="npu.not-found"
+        ) from None
     except PermissionError:
         raise MachineError(
             f"{path} cannot be opened",
             why="it needs permission to read and write the device",
             fix="run as root, or as a member of the group that owns the device (often `render`)",
+            code="npu.no-permission",
         ) from None
     except OSError as error:
         raise MachineError(
-            f"{path} cannot be opened", why=f"{error.strerror} ({errno_name(error.errno or 0)})"
+            f"{path} cannot be opened", why=f"{error.strerror} ({errno_name(error.errno or 0)})", code="npu.cannot-open"
         ) from None
 
 
@@ -299,7 +307,7 @@ def _map(device: Device, size: int, offset: int) -> mmap.mmap:
     try:
         return mmap.mmap(device.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
     except OSError as error:
-        raise MachineError("a buffer cannot be mapped", why=str(error)) from None
+        raise MachineError("a buffer cannot be mapped", why=str(error), code="npu.buffer-not-mapped") from None
 
 
 MODULE = Path("/run/accel_magic/modules/intel_vpu.ko")
@@ -341,9 +349,15 @@ def unload_driver() -> None:
             "the driver cannot be unloaded",
             why=f"it is in use: {NODE} is open, or its functions are being traced",
             fix="close every Device and Buffer first, and do it outside of a traced cell",
+            code="npu.driver-in-use",
         )
     if error:
-        raise MachineError("the driver cannot be unloaded", why=os.strerror(error), fix="look at the log: dmesg")
+        raise MachineError(
+            "the driver cannot be unloaded",
+            why=os.strerror(error),
+            fix="look at the log: dmesg",
+            code="npu.driver-not-unloaded",
+        )
 
 
 def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
@@ -357,9 +371,16 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
     finally:
         os.close(module)
     if error == errno.EEXIST:
-        raise MachineError("the driver is loaded already", fix="unload_driver() first, or reload_driver()")
+        raise MachineError(
+            "the driver is loaded already", fix="unload_driver() first, or reload_driver()", code="npu.driver-loaded"
+        )
     if error:
-        raise MachineError("the driver cannot be loaded", why=os.strerror(error), fix="look at the log: dmesg")
+        raise MachineError(
+            "the driver cannot be loaded",
+            why=os.strerror(error),
+            fix="look at the log: dmesg",
+            code="npu.driver-not-loaded",
+        )
     deadline = time.monotonic() + timeout
     while not Path(NODE).exists():
         if time.monotonic() > deadline:
@@ -367,15 +388,23 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
                 "the driver was loaded, but the device did not come up",
                 why=f"no {NODE} after {timeout:g} s",
                 fix="look at the kernel's log (dmesg); if a fault was requested: reload_driver(fault='none')",
+                code="npu.device-not-up",
             )
         time.sleep(0.02)
 
 
 def _check() -> None:
     if not MODULE.exists():
-        raise MachineError("the driver can be reloaded in the lab only", why=f"{MODULE} does not exist", fix=IN_THE_LAB)
+        raise MachineError(
+            "the driver can be reloaded in the lab only",
+            why=f"{MODULE} does not exist",
+            fix=IN_THE_LAB,
+            code="npu.lab-only",
+        )
     if os.geteuid():
-        raise MachineError("the driver cannot be reloaded", why="that is root's", fix="run as root")
+        raise MachineError(
+            "the driver cannot be reloaded", why="that is root's", fix="run as root", code="npu.no-permission"
+        )
 
 
 def _system_call(number: int, *arguments: object) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -35,6 +38,7 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _AGENT = Path(__file__).parent / "guest" / "agent.py"
 _CLOSE_S = 5.0
 _PANIC = "] Kernel panic"
+_LAST_LINES = 8
 THE_GUESTS_OWN = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 """Folders that cannot be shared."""
 _POLL_S = 0.02
@@ -62,6 +66,8 @@ class Lab:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._ended: dict[str, Any] | None = None
+        self._ending = threading.Lock()
+        self._killed_for_memory = 0
         self._level_zero: LevelZero | None = None
         self._scratch: scratch.Scratch | None = None
 
@@ -78,7 +84,7 @@ class Lab:
 
         """
         if self._keeper is not None:
-            raise TraceStateError("this lab has been started before", fix="make another Lab")
+            raise TraceStateError("this lab has been started before", fix="make another Lab", code="lab.started-before")
         built = image.find(self.settings.kernel)
         chosen = accelerator(self.settings.accelerator)
         self.logs = runs.new_folder()
@@ -121,6 +127,7 @@ class Lab:
                 "deadline_s": self.settings.deadline_s,
             }
             self._report(f"starting {built.release} on QEMU {built.qemu_version} ({chosen.upper()})")
+            self._killed_for_memory = _killed_for_memory()
             self._keeper = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_KEEPER)],
                 stdin=subprocess.PIPE,
@@ -131,7 +138,7 @@ class Lab:
             assert self._keeper.stdin is not None  # noqa: S101 - a pipe
             self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
             self._keeper.stdin.flush()
-            self._connection = Connection(self._accept(listener))
+            self._connection = Connection(self._accept(listener), self._reason)
         self._report("the kernel boots and loads intel_vpu")
         self._wait_until_ready()
         self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s in the guest")
@@ -144,14 +151,15 @@ class Lab:
                 return listener.accept()[0]
             except TimeoutError:
                 if self._keeper_ended(0) or time.monotonic() > until:
-                    raise self._failure("QEMU does not start") from None
+                    raise self._failure("QEMU does not start", code="lab.not-started") from None
 
     def _wait_until_ready(self) -> None:
         connection = self._alive()
         if not connection.ready.wait(self.settings.boot_timeout_s):
-            raise self._failure(f"the guest does not answer after {self.settings.boot_timeout_s:g} s")
+            what = f"the guest does not answer after {self.settings.boot_timeout_s:g} s"
+            raise self._failure(what, code="lab.no-answer")
         if connection.gone.is_set():
-            raise self._failure("the guest ended while it was starting")
+            raise self._failure("the guest ended while it was starting", code="lab.guest-gone")
 
     def popen(
         self,
@@ -184,7 +192,7 @@ class Lab:
                 on_output=on_output,
             )
         except GuestGoneError:
-            raise self._failure("the lab has ended") from None
+            raise self._failure("the lab has ended", code="lab.guest-gone") from None
 
     def run(
         self,
@@ -226,10 +234,13 @@ class Lab:
         except TimeoutError as error:
             process.send_signal(9)
             raise MachineError(
-                f"{shlex.join(command)} has been ended", why=str(error), fix="give it more time: timeout=…"
+                f"{shlex.join(command)} has been ended",
+                why=str(error),
+                fix="give it more time: timeout=…",
+                code="lab.command-timeout",
             ) from None
         except GuestGoneError:
-            raise self._failure(f"the lab ended while {command[0]} was starting") from None
+            raise self._failure(f"the lab ended while {command[0]} was starting", code="lab.guest-gone") from None
         return Completed(tuple(command), status, b"".join(streams[1]), b"".join(streams[2]))
 
     def wait(self, process: GuestProcess, timeout: float | None = None) -> int:
@@ -247,9 +258,12 @@ class Lab:
                 f"{process.command[0]} cannot be run in the lab",
                 why=str(error),
                 fix="the guest sees this machine's programs: give one that is here",
+                code="command.cannot-run",
             ) from None
         except GuestGoneError:
-            raise self._failure(f"the lab ended while {process.command[0]} was running") from None
+            raise self._failure(
+                f"the lab ended while {process.command[0]} was running", code="lab.guest-gone"
+            ) from None
 
     def close(self) -> None:
         """Power off and end everything; the logs are kept. Does nothing the second time."""
@@ -286,7 +300,10 @@ class Lab:
             found: dict[str, Any] = json.loads((self.logs / "device.json").read_text())
         except OSError as error:
             raise MachineError(
-                "the emulated NPU has left no counts", why=str(error), fix="close the lab before asking"
+                "the emulated NPU has left no counts",
+                why=str(error),
+                fix="close the lab before asking",
+                code="npu.no-counts",
             ) from None
         return found
 
@@ -298,7 +315,9 @@ class Lab:
 
     def _alive(self) -> Connection:
         if self._connection is None:
-            raise TraceStateError("the lab is not running", fix="use it in a with block, or call start()")
+            raise TraceStateError(
+                "the lab is not running", fix="use it in a with block, or call start()", code="lab.not-running"
+            )
         return self._connection
 
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
@@ -320,25 +339,50 @@ class Lab:
             self._keeper.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
-        if self._ended is None:
-            with self._keeper.stdout as output:
-                text = output.read()
-            self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
+        with self._ending:  # several threads may ask why the guest has gone
+            if self._ended is None:
+                with self._keeper.stdout as output:
+                    text = output.read()
+                self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
         return True
 
-    def _failure(self, what: str) -> MachineError:
+    def _failure(self, what: str, code: str = "lab.guest-gone") -> MachineError:
         """Make an error of what is known about the end."""
+        return MachineError(what, why=self._reason(), fix=f"see the logs in {self.logs}", code=code)
+
+    def _reason(self) -> str:
+        """Why the guest has gone: what ended it, how QEMU ended, and the last lines of the guest's console."""
         if not self._keeper_ended(_CLOSE_S):
             self._let_go()
             self._keeper_ended(_CLOSE_S)
-        ended = (self._ended or {}).get("ended")
-        if ended == "deadline":
-            why = f"its deadline of {self.settings.deadline_s:g} s has passed"
-        elif ended == "device":
-            why = f"the emulated NPU ended: {_last_line(self.logs, 'host.log', 'device.log')}"
+        told = self._ended or {}
+        if told.get("ended") == "deadline":
+            return f"its deadline of {self.settings.deadline_s:g} s has passed{self._end_of_console()}"
+        if told.get("ended") == "device":
+            last = _last_line(self.logs, "host.log", "device.log")
+            return f"the emulated NPU ended: {last or 'it left no message'}"
+        if panic := next((line for line in self.console().splitlines() if _PANIC in line), ""):
+            return panic.partition("] ")[2].strip()
+        if told.get("ended") == "asked":
+            how = "the guest no longer answered"
+        elif told.get("ended") == "killed":
+            how = "the process that keeps QEMU was killed"
+        elif (status := told.get("status")) is not None and status < 0:
+            how = f"QEMU was ended by {signal.Signals(-status).name}"
         else:
-            why = _last_line(self.logs, "host.log", "console.log")
-        return MachineError(what, why=why, fix=f"see the logs in {self.logs}")
+            how = f"QEMU ended with status {status}"
+        if (killed := _killed_for_memory() - self._killed_for_memory) > 0:
+            how += f"; meanwhile this machine ran out of memory and its kernel killed processes ({killed})"
+        if last := _last_line(self.logs, "host.log"):
+            how += f": {last}"
+        return f"{how}{self._end_of_console()}"
+
+    def _end_of_console(self) -> str:
+        """The last lines of the guest's console, below a heading."""
+        lines = [line.rstrip() for line in self.console().splitlines() if line.strip()][-_LAST_LINES:]
+        if not lines:
+            return "; the guest's console is empty"
+        return "\n    ".join(("; the guest's console ends with:", *lines))
 
     def __enter__(self) -> Self:
         return self.start()
@@ -358,13 +402,17 @@ def _folders(given: Sequence[Path]) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise MachineError(
-                f"{folder} cannot be shared with the lab", why="it is not a folder", fix="make it, or give another"
+                f"{folder} cannot be shared with the lab",
+                why="it is not a folder",
+                fix="make it, or give another",
+                code="lab.no-folder",
             )
         if folder in THE_GUESTS_OWN:
             raise MachineError(
                 f"{folder} cannot be shared with the lab",
                 why="the guest has its own",
                 fix="share a folder inside it, or another",
+                code="lab.folder-of-guest",
             )
     return folders
 
@@ -390,15 +438,23 @@ def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
         initramfs.write(output, [initramfs.file("lab.conf", configuration.encode())])
 
 
+def _killed_for_memory() -> int:
+    """How many processes the kernel has killed since its boot because memory ran out, its control groups' included."""
+    try:
+        found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
 def _last_line(logs: Path | None, *names: str) -> str:
-    """Return the kernel's panic, or the last line that says something in the first of the files that has one."""
+    """Return the last line that says something in the first of the files that has one; '' if none has."""
     for name in names:
         try:
             text = (logs / name).read_text(errors="replace") if logs is not None else ""
         except OSError:
             continue
         lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
-        panics = [line.partition("] ")[2] for line in lines if _PANIC in line]
         if lines:
-            return panics[0] if panics else lines[-1]
-    return "it left no message"
+            return lines[-1]
+    return ""

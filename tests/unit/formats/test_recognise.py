@@ -16,6 +16,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.formats.recognise import FORMATS, recognise
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.trace import TraceResult
+from tests.support.errors import raises
 
 BPFTRACE = b"kprobe:m:f\n"
 FTRACE = b"  a-1   [000] .....  1.000001: sched_x: a=1\n"
@@ -144,7 +145,7 @@ def test_a_parquet_file_of_something_else_is_unknown(tmp_path):
     [
         (b"", "recording.empty", ""),
         (b"\n\n  \n", "recording.empty", ""),
-        (gzip.compress(BPFTRACE), "recording.compressed", "gunzip"),
+        (gzip.compress(BPFTRACE, mtime=0), "recording.compressed", "gunzip"),
         (lzma.compress(BPFTRACE), "recording.compressed", "unxz"),
         (bz2.compress(BPFTRACE), "recording.compressed", "bunzip2"),
         (b"PK\x03\x04rest", "recording.compressed", "unzip"),
@@ -179,7 +180,7 @@ def test_an_unknown_format_lists_all_that_was_tried(written):
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("p.pb.gz", gzip.compress(b"\x0a\x04\x08\x01")), ("p.pprof", b"\x0a\x04x")]
+    ("name", "content"), [("p.pb.gz", gzip.compress(b"\x0a\x04\x08\x01", mtime=0)), ("p.pprof", b"\x0a\x04x")]
 )
 def test_profiles_of_pprof_are_an_unknown_format_that_is_named(written, name, content):
     error = refusal(written(content, name))
@@ -213,7 +214,7 @@ def test_missing_files_folders_and_pipes_are_refused_by_name(tmp_path):
 
 
 def test_a_profile_is_not_played_back(written):
-    with pytest.raises(RecordingError) as error:
+    with raises("recording.not-a-trace", RecordingError) as error:
         accel_magic.replay(written(b"main;a 3\n"))
 
     assert error.value.code == "recording.not-a-trace"

@@ -10,6 +10,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.formats import folded, speedscope
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.profile import State
+from tests.support.errors import raises
 
 SECOND = 1_000_000_000
 
@@ -152,7 +153,7 @@ def test_files_and_lines_tell_python(tmp_path):
     ],
 )
 def test_what_contradicts_the_format_is_named_with_its_place(tmp_path, profiles, place):
-    with pytest.raises(RecordingError, match="is no profile of speedscope") as error:
+    with raises("recording.unknown-format", RecordingError, match="is no profile of speedscope") as error:
         speedscope.read(file_of(tmp_path, *profiles))
 
     assert place in error.value.why
@@ -163,7 +164,7 @@ def test_what_is_no_json_says_where(tmp_path, text):
     path = tmp_path / "p.json"
     path.write_text(text)
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         speedscope.read(path)
 
 

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from accel_magic.errors import ProbeError
 from accel_magic.probes import elf as symbols
 from accel_magic.probes import elf as usdt
+from tests.support.errors import raises
 
 MARK = bytes.fromhex("0f1f405a")  # nopl 0x5a(%rax): no compiler emits it
 PROGRAM = """
@@ -122,14 +122,6 @@ def test_names_and_offsets_agree_with_binutils():
         )
 
 
-def test_a_large_library_is_listed_in_well_under_a_third_of_a_second():
-    for path in libraries():
-        symbols._functions.cache_clear()
-        start = time.perf_counter()
-        symbols.functions(path).match("*infer*")
-        assert time.perf_counter() - start < 0.3
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"\x7fELF", b"hello", b"\x7fELF\x02\x01\x01" + b"\0" * 57, b"\x7fELF\x01\x01\x01" + b"\0" * 45]
 )
@@ -139,12 +131,13 @@ def test_files_that_hold_no_program_are_refused(tmp_path, content):
     if content.startswith(b"\x7fELF\x02") and len(content) == 64:
         assert symbols.functions(path).names == ()  # a header alone: valid, and empty
         return
-    with pytest.raises(ProbeError, match="file"):
+    is_32_bit = content.startswith(b"\x7fELF\x01")
+    with raises("probe.foreign-code" if is_32_bit else "probe.not-elf", ProbeError):
         symbols.functions(path)
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(ProbeError, match="cannot be read"):
+    with raises("probe.unreadable-file", ProbeError):
         symbols.functions(tmp_path / "nosuch")
 
 

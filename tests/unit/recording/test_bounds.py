@@ -14,6 +14,7 @@ import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.recording import bounds, container, gpu_store, pages, profile_store, store
 from accel_magic.recording import container as packing
+from tests.support.errors import raises
 from tests.support.profiles import phases
 
 MIB = 1 << 20
@@ -74,7 +75,7 @@ def test_events_beyond_the_limit_are_refused_when_the_file_is_opened(saved, tmp_
 
     assert error.code == "recording.too-large"
     assert LIMIT in error.fix
-    with pytest.raises(RecordingError):
+    with raises("recording.too-large", RecordingError):
         store.load(bomb)  # before any event is asked for
 
 
@@ -91,7 +92,7 @@ def test_the_user_can_allow_more_and_less(saved, tmp_path, monkeypatch):
 @pytest.mark.parametrize("value", ["0", "-1", "2G", "1.5"])
 def test_a_limit_that_is_no_size_is_refused(saved, monkeypatch, value):
     monkeypatch.setenv(LIMIT, value)
-    with pytest.raises(RecordingError) as raised:
+    with raises("recording.bad-limit", RecordingError) as raised:
         store.load(saved)
     assert raised.value.code == "recording.bad-limit"
 

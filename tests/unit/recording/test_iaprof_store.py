@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accel_magic
@@ -20,6 +20,7 @@ from accel_magic.recording import iaprof_store as stored
 from accel_magic.recording import profile_store as store
 from accel_magic.recording.profile import Lost
 from accel_magic.results.iaprof import IaprofResult
+from tests.support.errors import raises
 
 LINES = (
     "string\t1\tpython3", "string\t2\tmain;py::run:/m.py;zeLaunch", "string\t3\tgemm \u00fc.cpp", "string\t4\tsend",
@@ -57,6 +58,7 @@ def assert_same(ours, theirs):
     assert repr(ours.diagnose()) == repr(theirs.diagnose())
 
 
+@settings(max_examples=settings.default.max_examples // 3)
 @given(
     lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=30),
     subsample=st.integers(0, 1000),
@@ -161,7 +163,7 @@ def test_a_file_that_contradicts_itself_is_damaged(result, tmp_path, change):
     change(description["iaprof"])
     container.write(table, path, store.KIND, json.dumps(description).encode())
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         accel_magic.open(path)
 
 

@@ -21,6 +21,7 @@ from accel_magic.devices import standin
 from accel_magic.devices.standin import build
 from accel_magic.errors import MachineError
 
+pytestmark = pytest.mark.thorough  # it is a double for tests; those that use it show most of the same
 HERE = Path(__file__).parent
 FATBIN = HERE.parent / "adapters" / "samples" / "two_kernels_speed.fatbin"
 

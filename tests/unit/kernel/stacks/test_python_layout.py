@@ -13,6 +13,7 @@ from accel_magic.kernel.stacks import python_layout
 from accel_magic.kernel.stacks import python_layout as python_calibration
 from accel_magic.kernel.stacks import python_layout as python_subjects
 from accel_magic.kernel.stacks.python_layout import layout, thread_state
+from tests.support.errors import raises
 from tests.support.paths import ROOT
 
 HEADER = ROOT / "bpf" / "kernel" / "python.h"
@@ -108,7 +109,7 @@ def test_the_header_gets_every_constant_that_it_uses(monkeypatch):
 )
 def test_where_frames_cannot_be_found_the_error_says_why(monkeypatch, change, why):
     monkeypatch.setattr(*change)
-    with pytest.raises(MachineError, match=why):
+    with raises("stacks.unknown-python", MachineError, match=why):
         layout.__wrapped__()
 
 

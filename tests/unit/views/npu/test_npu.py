@@ -11,7 +11,9 @@ from accel_magic.results.trace import TraceResult
 from accel_magic.views.npu import result as npu_brief
 from accel_magic.views.npu.result import brief, families_table, html, phases_table, sentences, summary
 
-FINDING = Finding("job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<meaning>", "advice", np.nan, "", "source")
+FINDING = Finding(
+    "job-hung", "npu.job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<meaning>", "advice", np.nan, "", "source"
+)
 
 
 @pytest.fixture
