@@ -105,11 +105,13 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use; `last` is always the newest result."""
+    """Load a public name on first use; `last` is always the newest result, `doctor` a module."""
     from importlib import import_module
 
     if name == "last":
         return import_module("accel_magic.api.block").last()
+    if name == "doctor":
+        return import_module("accel_magic.api.doctor")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LAZY[name]

@@ -27,7 +27,7 @@ ALONE = "the same with nothing attached"
 SAMPLE = f"profile:hz:{RATE} {{ @[kstack, ustack] = count(); }}"
 NOTEBOOK = """%%flame --rate {rate} -o f
 import time
-from accel_magic.traces import reader
+from accel_magic.recording.reader import client as reader
 
 def others_ns():
     reader_ns = time.clock_gettime_ns(~reader.shared().pid << 3 | 2)

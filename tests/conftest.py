@@ -7,6 +7,14 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = [
+    "tests.support.any_profile",
+    "tests.support.flame_recordings",
+    "tests.support.iaprof_sample",
+    "tests.support.ptx_kernels",
+    "tests.support.traced",
+]
+
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 
 # How many examples generated tests try; none has a deadline, because the machine may be busy.

@@ -8,9 +8,9 @@ import numpy as np
 
 from accel_magic.analysis.by_stack import LOST
 from accel_magic.banners import banners_of
+from accel_magic.demangle import function_name
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.symbols.demangle import function_name
 from accel_magic.recording.profile import Lost, ProfileBuilder, Samples, State
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
 from accel_magic.api.host_calls import HostTrace
+from accel_magic.demangle import means
 from accel_magic.devices.device import Clock
 from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.devices.targets import opened, target
@@ -28,7 +29,6 @@ from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.attach.own_threads import at_work
 from accel_magic.kernel.load.bindings import parse_bindings
-from accel_magic.kernel.symbols.demangle import means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -152,7 +152,7 @@ _OWN: Final = {
 }
 """Our own Parquet files, by the key in their metadata."""
 
-_IMPORTING: Final = "accel_magic.formats.build"
+_IMPORTING: Final = "accel_magic.formats"
 FORMATS: Final = (
     Format(
         "iaprof output",
@@ -178,7 +178,7 @@ FORMATS: Final = (
     ),
     Format("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
     Format("ftrace or trace-cmd output", "events", f"{_IMPORTING}.ftrace:parse", _like(ftrace.LINE)),
-    Format("ftrace function_graph output", "events", f"{_IMPORTING}.graph:parse", _like(graph.LINE)),
+    Format("ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(graph.LINE)),
     Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _like(perf.LINE)),
 )
 """Texts of other tools, in the order of preference where a line could be of two."""

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans
 from accel_magic.analysis.nesting import lanes
+from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
 from accel_magic.formats.trace_event import joined, microseconds, plain, texts, to_bytes
-from accel_magic.kernel.symbols.demangle import readable
 from accel_magic.recording.files import destination, replacing
 
 if TYPE_CHECKING:

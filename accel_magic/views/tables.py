@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from accel_magic import terminal
-from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.demangle import readable
 from accel_magic.recording.profile import label
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text, shortened
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.views.test_timeline import Told
 
 from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from accel_magic.views.timeline.npu import timeline
 from tests.browser.conftest import FLAGS, LAST_SEEN
 from tests.unit.conftest import recording
+from tests.unit.views.timeline.test_npu import Told
 
 JOBS = 30
 PLACE = """([name, job]) => {

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.lab
 CHECKS = """
 import dataclasses, json
 from pathlib import Path
-from accel_magic.doctor import devices
+from accel_magic.api.doctor import devices
 print(json.dumps({check.name: dataclasses.asdict(check) for check in devices.checks(Path("/"))}))
 """
 

@@ -134,7 +134,7 @@ def test_uprobes_are_called_possible_exactly_where_one_can_be_made(capabilities)
         pytest.skip("this kernel has no uprobes")
     script = """
 import ctypes
-from accel_magic.kernel import features, syscalls
+from accel_magic.kernel import features; from accel_magic.kernel import bpf as syscalls
 address = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
 for line in open("/proc/self/maps"):
     places, _, offset, _, _, *path = line.split()

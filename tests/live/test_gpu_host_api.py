@@ -344,7 +344,7 @@ def test_what_this_tool_asks_of_the_driver_is_left_out_here_and_in_children(pyth
     script = """
 import ctypes, os, subprocess, sys, time
 import accel_magic
-from accel_magic.gpu import standin
+from accel_magic.devices import standin
 
 with standin.driver() as server:
     trace = accel_magic.gputrace("kernelcount", "kernelretsnoop", device="cuda", host_api="on", every=0.02)

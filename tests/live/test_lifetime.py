@@ -302,7 +302,7 @@ def test_a_child_that_leaves_the_block_does_not_end_the_parents_trace():
 CYCLES = """
 import gc, os, resource, sys
 import accel_magic
-from accel_magic.kernel import compiler
+from accel_magic.kernel.bcc import compiler
 def attached(n, *probes):
     for number in range(n):
         with accel_magic.trace(*probes, mode="count" if number % 2 else "auto", buffer=0.25) as t:

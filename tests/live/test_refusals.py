@@ -99,8 +99,8 @@ def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypat
 FEW_DESCRIPTORS = """
 import collections, os, resource, sys
 import accel_magic
-from accel_magic.kernel import compiler
-from accel_magic.traces import reader
+from accel_magic.kernel.bcc import compiler
+from accel_magic.recording.reader import client as reader
 
 def limit(descriptors):
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

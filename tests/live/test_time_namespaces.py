@@ -10,7 +10,7 @@ SCRIPT = """
 import json, os, sys, threading, time
 from pathlib import Path
 import accel_magic
-from accel_magic.traces import handover
+from accel_magic.recording import handover
 
 with accel_magic.trace("t:syscalls:sys_enter_getppid", "offcpu", "latency:t:syscalls:sys_enter_clock_nanosleep") as t:
     os.sched_yield()

@@ -9,28 +9,12 @@ from accel_magic.kernel.stacks.frames import Frame, Kind
 
 TRACER: Final = Frame("[accel_magic]")
 """Stands for what the tracer itself did in the traced stretch."""
-
-
 _RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell\.py")
-
-
 _CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
-
-
-_TRACER: Final = re.compile(
-    r"(.*/)?accel_magic/((api|channel|playback|program|session)\.py|(flames|gpu|kernel|magics|traces|views)/.*)"
-)
-
-
+_TRACER: Final = re.compile(r"(.*/)?accel_magic/(?!lab/).*")
 _TRACES: Final = frozenset({"FlameTrace.go", "FlameTrace.stop"})
-
-
-_OWN_TRACE: Final = re.compile(r"(.*/)?accel_magic/flames/trace\.py")
-
-
+_OWN_TRACE: Final = re.compile(r"(.*/)?accel_magic/(api/flame|flames/trace)\.py")
 _NOTEBOOK: Final = re.compile(r"(.*/)?(ipykernel|IPython|tornado|zmq|jupyter_client|ipykernel_launcher\.py)(/.*)?")
-
-
 _BELOW: Final = re.compile(
     r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
 )

@@ -10,9 +10,9 @@ import pandas as pd
 
 from accel_magic.analysis.flame.folding import folded, notebooks_own
 from accel_magic.analysis.flame.rows import NO_REASON
+from accel_magic.demangle import readable
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.interleave import interleave
-from accel_magic.kernel.symbols.demangle import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

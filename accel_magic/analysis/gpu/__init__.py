@@ -10,7 +10,7 @@ from accel_magic.analysis.gpu import host
 from accel_magic.analysis.gpu.checks import CHECKS
 from accel_magic.analysis.gpu.rules import RULES
 from accel_magic.analysis.gpu.tables import ToolFrames
-from accel_magic.kernel.symbols.demangle import readable
+from accel_magic.demangle import readable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import means
 from accel_magic.gpu.inject.functions import calls, of_module
 from accel_magic.gpu.inject.sites import Found, find
 from accel_magic.gpu.program.sections import Attach, Where
-from accel_magic.kernel.symbols.demangle import means
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

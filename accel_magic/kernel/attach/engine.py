@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic import demangle
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, too_many_files
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel import btf, features
@@ -31,7 +32,6 @@ from accel_magic.kernel.load.source import (
 )
 from accel_magic.kernel.mapped import map_value
 from accel_magic.kernel.stacks import watch as stack_maps
-from accel_magic.kernel.symbols import demangle
 from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, Plan, ProbePoint
 
 if TYPE_CHECKING:

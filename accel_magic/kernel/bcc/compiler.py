@@ -34,7 +34,7 @@ _TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n"
 
 def bpf_folder() -> Path:
     """Where the BPF C sources lie: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[2]
     installed = package / "bpf"
     return installed if installed.is_dir() else package.parent / "bpf"
 

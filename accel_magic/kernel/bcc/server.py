@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).resolve().parent
 HEADERS = _HERE / "headers"
 TEMPLATES = next(
-    folder for folder in (_HERE.parent / "bpf" / "kernel", _HERE.parents[1] / "bpf" / "kernel") if folder.is_dir()
+    folder for folder in (_HERE.parents[1] / "bpf" / "kernel", _HERE.parents[2] / "bpf" / "kernel") if folder.is_dir()
 )
 
 LARGEST_REQUEST = 10 << 20

@@ -18,7 +18,7 @@ import termios
 from typing import Any
 
 if __name__ == "__main__":  # a script, whose package would bring more than it needs
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     from frames import Kind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
     from accel_magic.lab.guest.frames import Kind, Unpacker, pack

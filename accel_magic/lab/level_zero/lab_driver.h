@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../npu_uapi.h"
+#include "../npu/npu_uapi.h"
 #include "ze_api.h"
 
 #define DRIVER_NAME "NPU lab"

@@ -9,9 +9,9 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
 
 from accel_magic.analysis.rates import check_timed, point_labels, rates
+from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
 from accel_magic.kernel import buckets
-from accel_magic.kernel.symbols.demangle import readable
 from accel_magic.views.figures.plotting import (
     LABEL_WIDTH,
     PALETTE,

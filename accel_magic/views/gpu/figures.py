@@ -9,8 +9,8 @@ import numpy as np
 from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad, Scatter
 
 from accel_magic.analysis.gpu.common import LANES, by_place
+from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
-from accel_magic.kernel.symbols.demangle import readable
 from accel_magic.views.figures.plotting import (
     LABEL_WIDTH,
     PALETTE,

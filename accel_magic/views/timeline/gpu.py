@@ -11,8 +11,8 @@ from bokeh.models import ColumnDataSource, FixedTicker, PanTool, Quad, Range1d, 
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans, unseen_launches
 from accel_magic.analysis.gpu.timeline import timeline as together
+from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
-from accel_magic.kernel.symbols.demangle import readable
 from accel_magic.views.figures.plotting import GREY, HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
 from accel_magic.views.format import bytes_text, duration_text, exact_text, shortened
 

@@ -58,7 +58,7 @@ def test_what_goes_wrong_is_printed_with_its_fix_and_the_status_is_1(monkeypatch
 
     monkeypatch.setattr(image, "build_all", fail)
     assert run("build") == 1
-    assert capsys.readouterr().err == "no network\n  why: it is off\n  fix: switch it on\n"
+    assert capsys.readouterr().err == "no network\n  why: it is off\n  fix: switch it on\n  code: lab.apt-failed\n"
 
 
 def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):

@@ -25,7 +25,7 @@ from tests.unit.gpu.device_kernels import ptx_of_kernels
 ANY, NOEXIST, EXIST = range(3)
 ENOENT, E2BIG, EAGAIN, EEXIST, EINVAL, ENOSPC = -2, -7, -11, -17, -22, -28
 THREADS = 6
-ROOT = Path(device.__file__).parents[3]
+ROOT = Path(device.__file__).parents[4]
 
 
 def u32(number):

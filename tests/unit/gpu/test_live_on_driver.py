@@ -8,7 +8,8 @@ import pytest
 
 from accel_magic.devices.standin import build
 from accel_magic.errors import MachineError
-from tests.unit.gpu import test_live_history, test_live_maps
+from tests.unit.gpu import test_live_history
+from tests.unit.gpu.maps import test_live as test_live_maps
 
 pytest.importorskip("cuda.core")
 
@@ -16,7 +17,7 @@ SCRIPT = r"""
 import json, sys
 import numpy as np
 import accel_magic
-from accel_magic.gpu import standin
+from accel_magic.devices import standin
 
 kernels, records, counts = sys.argv[1:]
 told = {}

@@ -7,7 +7,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from accel_magic.errors import TraceStateError
-from accel_magic.magics.traced import compile_cell
+from accel_magic.magics.cell import compile_cell
 from tests.support.errors import raises
 
 

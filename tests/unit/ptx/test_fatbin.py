@@ -15,7 +15,7 @@ from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.ptx import fatbin
 from accel_magic.ptx.fatbin import Fatbin, NativeKernel
 
-SAMPLES = Path(__file__).with_name("samples")
+SAMPLES = Path(__file__).with_name("fatbins")
 MODES = {"none": "", "size": "zstd", "speed": "lz4_raw"}
 SCALE = "_Z5scaleIfEvPT_S0_"
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")

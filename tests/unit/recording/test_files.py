@@ -160,7 +160,7 @@ def test_a_file_that_root_replaces_stays_its_owners(tmp_path):
 
 REPLACE = f"""
 import os, sys
-from accel_magic.traces import files
+from accel_magic.recording import files
 os.setgroups([]); os.setgid({STRANGER}); os.setuid({STRANGER})
 with files.replacing(files.destination(sys.argv[1])) as file:
     file.write(b"new")

@@ -81,8 +81,8 @@ def test_any_result_opens_as_what_it_was_with_what_was_skipped(tmp_path_factory,
 
 
 @pytest.fixture
-def result(sample):
-    return IaprofResult(read(io.BytesIO(sample.encode())))
+def result(iaprof_sample):
+    return IaprofResult(read(io.BytesIO(iaprof_sample.encode())))
 
 
 def test_the_file_is_an_ordinary_table_of_the_samples(result, folded_sample, tmp_path):
@@ -92,8 +92,8 @@ def test_the_file_is_an_ordinary_table_of_the_samples(result, folded_sample, tmp
     assert set(table["state"]) == {"accelerator"}
 
 
-def test_reopened_results_compare_as_they_did(result, tmp_path, sample):
-    after = IaprofResult(read(io.BytesIO(sample.replace("\t120\t", "\t20\t").encode())))
+def test_reopened_results_compare_as_they_did(result, tmp_path, iaprof_sample):
+    after = IaprofResult(read(io.BytesIO(iaprof_sample.replace("\t120\t", "\t20\t").encode())))
     expected = after.compare(result)
 
     now, before = (

@@ -4,8 +4,6 @@ import time
 
 import pytest
 
-from accel_magic.views import preload as ahead
-
 
 @pytest.fixture
 def fresh(monkeypatch):
@@ -16,8 +14,8 @@ def fresh(monkeypatch):
 
 def test_after_waiting_bokeh_and_ipywidgets_are_imported_and_not_before():
     code = (
-        "import sys; from accel_magic.views import ahead; needed = {'bokeh.plotting', 'bokeh.embed', 'ipywidgets'}\n"
-        "print(needed & set(sys.modules)); ahead.start(); ahead.wait(); print(needed - set(sys.modules))"
+        "import sys; from accel_magic.views import preload; needed = {'bokeh.plotting', 'bokeh.embed', 'ipywidgets'}\n"
+        "print(needed & set(sys.modules)); preload.start(); preload.wait(); print(needed - set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["set()", "set()"]
@@ -30,8 +28,8 @@ def test_after_waiting_bokeh_and_ipywidgets_are_imported_and_not_before():
 )
 def test_tables_are_shown_as_in_a_notebook_whoever_imports_pandas(before, columns):
     code = (
-        f"from accel_magic.views import ahead\n{before}\n"
-        "ahead.start(); ahead.wait(); import pandas; print(pandas.get_option('display.max_columns'))"
+        f"from accel_magic.views import preload\n{before}\n"
+        "preload.start(); preload.wait(); import pandas; print(pandas.get_option('display.max_columns'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == columns

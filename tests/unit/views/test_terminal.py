@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accel_magic import errors, terminal
-from accel_magic.analysis.findings import Finding, Findings
+from accel_magic.analysis.findings import Finding
 from accel_magic.api.doctor.report import Check, Report
 from accel_magic.api.gpu_recording import frame_of
 from accel_magic.banners import Replayed
@@ -32,6 +32,7 @@ from accel_magic.results.gpu import GpuResult
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
+from accel_magic.results.taken_apart import Diagnosis
 from accel_magic.results.trace import TraceResult
 from accel_magic.views.dry_run import DryRun
 from accel_magic.views.flame.result import ThreadDryRun
@@ -90,7 +91,7 @@ def profiles_compared(*_):
 def findings(*_):
     known = {"severity": "warning", "threshold": 1.0, "where": (), "evidence": {EVIL: 1.0}}
     texts = {field.name: EVIL for field in fields(Finding) if field.name not in known}
-    return Findings((Finding(**known, **texts),), checked=(EVIL,), unchecked={EVIL: EVIL})
+    return Diagnosis((Finding(**known, **texts),), checked=(EVIL,), unchecked={EVIL: EVIL})
 
 
 def iaprof_result(*_):

@@ -770,7 +770,7 @@ def test_one_process_has_one_stand_in_and_may_have_another_afterwards():
     script = """
 import ctypes
 from accel_magic.errors import TraceStateError
-from accel_magic.gpu import standin
+from accel_magic.devices import standin
 count = ctypes.c_int()
 for _ in range(2):
     with standin.driver():

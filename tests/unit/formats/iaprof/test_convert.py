@@ -72,8 +72,8 @@ def test_times_survive_as_intervals_of_10_ms_however_far_apart(mixed):
     assert sorted(set(made.profile().samples.time_ns.tolist())) == [0, SECOND]
 
 
-def test_an_iaprof_profile_made_of_an_iaprof_profile_folds_the_same(sample, folded_sample):
-    made = from_profile(read(io.BytesIO(sample.encode())).profile())
+def test_an_iaprof_profile_made_of_an_iaprof_profile_folds_the_same(iaprof_sample, folded_sample):
+    made = from_profile(read(io.BytesIO(iaprof_sample.encode())).profile())
 
     assert {
         line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in folded.lines(made.profile())
@@ -88,8 +88,8 @@ def test_a_profile_of_the_cpu_alone_cannot_be_written_so():
         from_profile(builder.build())
 
 
-def test_a_stretch_has_the_intervals_that_reach_into_it_and_only_their_records(sample):
-    whole = read(io.BytesIO(sample.encode()))
+def test_a_stretch_has_the_intervals_that_reach_into_it_and_only_their_records(iaprof_sample):
+    whole = read(io.BytesIO(iaprof_sample.encode()))
     second = 1000.030177  # the third interval's end; the second one's is 10 ms before
 
     assert between(whole, 0, 2000 * SECOND) == whole
@@ -104,9 +104,9 @@ def test_a_stretch_has_the_intervals_that_reach_into_it_and_only_their_records(s
     assert between(whole, 2000 * SECOND, 3000 * SECOND).profile().total == 0
 
 
-def test_open_gives_the_result_and_the_result_writes_all_it_has(sample, folded_sample, tmp_path):
+def test_open_gives_the_result_and_the_result_writes_all_it_has(iaprof_sample, folded_sample, tmp_path):
     path = tmp_path / "profile.txt"
-    path.write_text(sample)
+    path.write_text(iaprof_sample)
 
     result = accel_magic.open(path)
     assert isinstance(result, IaprofResult)
@@ -116,7 +116,7 @@ def test_open_gives_the_result_and_the_result_writes_all_it_has(sample, folded_s
     assert sorted(lines) == sorted(f"{stack} {count}" for stack, count in folded_sample.items())
     assert accel_magic.open(result.to_parquet(tmp_path / "a.parquet")).total == 332
 
-    path.write_text(sample.replace("\t120\t", "\t-120\t"))
+    path.write_text(iaprof_sample.replace("\t120\t", "\t-120\t"))
     with raises("recording.damaged", RecordingError, match="line 13 "):
         accel_magic.open(path)
     skipped = open_profile(path, errors="skip")

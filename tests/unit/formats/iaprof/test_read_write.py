@@ -32,16 +32,16 @@ def folded_of(profile):
     return {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in folded.lines(profile)}
 
 
-def test_the_sample_folds_to_its_13_stacks_and_332_samples(sample, folded_sample):
-    profile = of_text(sample)
+def test_the_sample_folds_to_its_13_stacks_and_332_samples(iaprof_sample, folded_sample):
+    profile = of_text(iaprof_sample)
 
     assert profile.total == 332
     assert folded_of(profile.profile()) == folded_sample
     assert profile.by_reason == (8, 1, 2, 227, 4, 69, 6, 7, 8, 0)
 
 
-def test_frames_of_a_stack_have_their_kinds_and_samples_their_intervals(sample):
-    profile = of_text(sample).profile()
+def test_frames_of_a_stack_have_their_kinds_and_samples_their_intervals(iaprof_sample):
+    profile = of_text(iaprof_sample).profile()
     deepest = profile.path(int(profile.samples.stack[0]))
 
     assert [frame.kind for frame in deepest] == [
@@ -68,8 +68,8 @@ def test_functions_that_cpython_names_for_native_profilers_have_their_file():
     ]
 
 
-def test_tables_hold_each_record(sample):
-    profile = of_text(sample)
+def test_tables_hold_each_record(iaprof_sample):
+    profile = of_text(iaprof_sample)
 
     rows = profile.samples
     assert rows[["interval", "offset", "instruction", "active", "send", "sbid", "total"]].values.tolist() == [
@@ -231,13 +231,13 @@ def test_skipping_drops_damaged_lines_and_what_belongs_to_them_and_counts_them_b
     assert sum(lost.count for lost in profile.profile().lost) == 9
 
 
-def test_skipping_changes_nothing_in_a_sound_profile_and_survives_any_bytes(sample):
-    assert of_text(sample, "skip") == of_text(sample)
-    assert not of_text(sample, "skip").dropped
+def test_skipping_changes_nothing_in_a_sound_profile_and_survives_any_bytes(iaprof_sample):
+    assert of_text(iaprof_sample, "skip") == of_text(iaprof_sample)
+    assert not of_text(iaprof_sample, "skip").dropped
 
     noise = np.random.default_rng(4).integers(0, 256, 100_000, np.uint8).tobytes()
     assert of_text(noise, "skip").total == 0
-    assert of_text(sample.encode() + noise, "skip").total == 332
+    assert of_text(iaprof_sample.encode() + noise, "skip").total == 332
 
 
 def test_texts_that_are_not_utf8_are_kept_readable_and_noted():
@@ -252,9 +252,9 @@ def test_texts_that_are_not_utf8_are_kept_readable_and_noted():
     assert profile.total == 10
 
 
-def test_lines_may_end_as_on_windows_and_rows_may_be_all_zero(sample):
-    assert of_text(sample.replace("\n", "\r\n")) == of_text(sample)
-    assert read(io.StringIO(sample)) == of_text(sample)
+def test_lines_may_end_as_on_windows_and_rows_may_be_all_zero(iaprof_sample):
+    assert of_text(iaprof_sample.replace("\n", "\r\n")) == of_text(iaprof_sample)
+    assert read(io.StringIO(iaprof_sample)) == of_text(iaprof_sample)
 
     zeros = of_lines(*HEAD, f"eustall\t0x40\t2\t{ZEROS}")
     assert (len(zeros.stalls), zeros.total, len(zeros.profile().samples)) == (1, 0, 0)
@@ -283,9 +283,9 @@ def test_a_profile_is_written_as_iaprof_writes_it(tmp_path):
     assert write(of_text(text), tmp_path / "copy.txt").read_text() == text
 
 
-def test_what_the_format_has_no_form_for_is_refused_when_writing(sample, tmp_path):
+def test_what_the_format_has_no_form_for_is_refused_when_writing(iaprof_sample, tmp_path):
 
-    profile = of_text(sample)
+    profile = of_text(iaprof_sample)
     for text in ("two\nlines", "two\tfields", "end\r"):
         changed = replace(profile, kernels=(profile.kernels[0]._replace(symbol=text), profile.kernels[1]))
         with raises("save.bad-text", RecordingError):
@@ -383,11 +383,11 @@ def write_lines(profile):
     return lines(profile)
 
 
-def test_profiles_that_differ_anywhere_are_not_equal(sample):
-    profile = of_text(sample)
+def test_profiles_that_differ_anywhere_are_not_equal(iaprof_sample):
+    profile = of_text(iaprof_sample)
     for old, new in (
         ("gemm.cpp", "gemm.h"), ("dpas", "mad"), ("\t120\t", "\t121\t"), ("0x80", "0x81"),
         ("1000.020150", "1000.020151"), ("busy-percent\t64", "busy-percent\t65"), ("\t4242\t7", "\t4243\t7"),
     ):  # fmt: skip
-        assert of_text(sample.replace(old, new)) != profile
+        assert of_text(iaprof_sample.replace(old, new)) != profile
     assert profile != 3

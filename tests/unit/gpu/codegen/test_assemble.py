@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,10 @@ from accel_magic.gpu.codegen import assemble as module
 from accel_magic.gpu.codegen.assemble import Assembled, Resources, assemble, compare, newest_isa
 from accel_magic.gpu.inject import ProbeCode, inject, parse
 from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
+from tests.support.paths import ROOT
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-SAMPLES = Path(__file__).parent / "ptx" / "samples"
+SAMPLES = ROOT / "tests/unit/ptx/samples"
 PARAMETERS = ", ".join(f".param .b{bits} accel_count_{number}" for number, bits in enumerate((64, 32, 32, 32, 32, 32)))
 COUNTER = ProbeCode(
     "accel_count",

@@ -104,7 +104,10 @@ def test_the_header_gets_every_constant_that_it_uses(monkeypatch):
         ((python_layout.platform, "machine", lambda: "aarch64"), "this is aarch64"),
         ((own_memory, "refusal", lambda: "Operation not permitted"), "Operation not permitted"),
         ((python_subjects, "thread_state", lambda: id(HEADER)), "no pointers lead from a thread's state"),
-        ((python_calibration, "threading", SimpleNamespace(get_ident=lambda: id(HEADER))), "control block"),
+        (
+            (python_calibration, "threading", SimpleNamespace(**{**vars(threading), "get_ident": lambda: id(HEADER)})),
+            "control block",
+        ),
     ],
 )
 def test_where_frames_cannot_be_found_the_error_says_why(monkeypatch, change, why):

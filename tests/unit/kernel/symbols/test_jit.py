@@ -82,7 +82,7 @@ def test_a_process_is_read_with_its_user():
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from accel_magic.kernel.symbols import jit
+from accel_magic.kernel.symbols import mappings as jit
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 known = jit.functions(4321, int(sys.argv[2]), Path(sys.argv[1]))
 print(len(known.starts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)

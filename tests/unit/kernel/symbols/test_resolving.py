@@ -17,7 +17,6 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from accel_magic.kernel.attach import scope
-from accel_magic.kernel.stacks import watch as stack_maps
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, RawStacks
 from accel_magic.kernel.symbols import Processes, kallsyms, mappings, notes, resolve, resolving, without_names
@@ -152,7 +151,7 @@ def test_a_native_stack_of_which_no_more_was_taken_begins_with_a_frame_that_says
     assert blame.startswith("2 of 3 native stacks do not reach")
     assert cut.startswith("1 of 3 native stacks are cut at 3 frames")
     assert cut.endswith("(sysctl kernel.perf_event_max_stack=6 before the trace keeps more)")
-    monkeypatch.setattr(stack_maps, "most_frames", lambda: 3)
+    monkeypatch.setattr(resolving, "most_frames", lambda: 3)
     assert notes(table)[1].endswith("not known")
     assert resolve(replace(stacks, limit=4), None).starts.tolist() == [0, 3, 5, 7]
     assert shown(without_names(stacks, None), 1)[0] == "[callers beyond 3 frames]"

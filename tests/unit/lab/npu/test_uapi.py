@@ -76,7 +76,7 @@ def test_the_c_header_is_the_kernels_too(tmp_path):
     source.write_text('#include <stddef.h>\n#include "npu_uapi.h"\n' + "\n".join(checks))
 
     done = subprocess.run(
-        [COMPILER, "-std=gnu11", "-fsyntax-only", "-I", Path(npu.__file__).parents[1], source],
+        [COMPILER, "-std=gnu11", "-fsyntax-only", "-I", Path(npu.__file__).parent, source],
         capture_output=True,
         text=True,
         check=False,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from accel_magic.kernel.symbols import demangle
+from accel_magic import demangle
 from accel_magic.recording.live import LiveLatency, LiveSample
 from accel_magic.views.live.trace import STALLED, LiveHistory, LiveRow, LiveState, render, sparkline
 from tests.every_step import lines_run

@@ -52,7 +52,7 @@ FOLDED = {
 
 
 @pytest.fixture
-def sample():
+def iaprof_sample():
     """The text of the profile: three intervals, two kernels, 332 samples."""
     return SAMPLE
 

@@ -23,7 +23,7 @@ from accel_magic.lab.vm.settings import Settings
 from accel_magic.probes.plan import Plan, ProbePoint
 from tests.support.errors import raises
 
-SERVER = Path(compiler.__file__).with_name("bcc_server.py")
+SERVER = Path(compiler.__file__).with_name("server.py")
 WITH_LIMITS = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("bcc_server", {server!r})

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from accel_magic.kernel.symbols import demangle
-from accel_magic.kernel.symbols.demangle import function_name, readable
+from accel_magic import demangle
+from accel_magic.demangle import function_name, readable
 
 
 @pytest.mark.parametrize(

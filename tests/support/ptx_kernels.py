@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,9 @@ import pytest
 from accel_magic.devices.sim import Device
 from accel_magic.gpu.inject import ProbeCode, inject
 from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
+from tests.support.paths import ROOT
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = ROOT / "tests/unit/ptx/samples"
 
 RECORDER = """
 .version 6.3
