@@ -26,7 +26,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 import accel_magic
-from accel_magic.traces.store import save
+from accel_magic.recording.store import save
 
 _PLACE = re.compile(r".*/(?:(?:site|dist)-packages|python3\\.\\d+)/(.+)|.*/(accel_magic/.+\\.py)|.*/([^/]+)")
 

@@ -16,8 +16,8 @@ from accel_magic.gpu.native.server import Server as Natives
 NOBODY = 65534
 SERVED = """
 import sys
-from accel_magic.gpu.simt import Device
-from accel_magic.gpu.standin.server import Server
+from accel_magic.devices.sim import Device
+from accel_magic.devices.standin.server import Server
 server = Server(Device())
 server.start()
 print(server.name, flush=True)

@@ -28,13 +28,13 @@ def _files(*names: str) -> tuple[str, ...]:
 LOAD = Program(
     "ze_load",
     sources=_files("ze_load.c", "ze_jobs.c", "ze_report.c"),
-    headers=(*_files("ze_load.h", "ze_api.h", "lab_driver.h"), "npu_uapi.h"),
+    headers=(*_files("ze_load.h", "ze_api.h", "lab_driver.h"), "npu/npu_uapi.h"),
     libraries=("-ldl",),
 )
 DRIVER = Program(
     "libze_lab_npu",
     sources=_files("lab_device.c", "lab_memory.c", "lab_list.c", "lab_queue.c", "lab_tables.c"),
-    headers=(*_files("lab_driver.h", "ze_api.h"), "npu_uapi.h"),
+    headers=(*_files("lab_driver.h", "ze_api.h"), "npu/npu_uapi.h"),
     flags=("-fPIC", "-shared", "-fvisibility=hidden"),
     suffix=".so",
 )

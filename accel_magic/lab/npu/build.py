@@ -56,7 +56,7 @@ class Program:
 _NPU_LOAD = Program(
     "npu_load",
     sources=("npu/npu_load.c", "npu/npu_jobs.c", "npu/npu_report.c"),
-    headers=("npu_load.h", "npu_uapi.h"),
+    headers=("npu/npu_load.h", "npu/npu_uapi.h"),
     without="accel_magic.lab.npu.load() does the same without one",
 )
 

@@ -4,12 +4,14 @@ import time
 
 import pytest
 
+from accel_magic.views import preload
+
 
 @pytest.fixture
 def fresh(monkeypatch):
-    monkeypatch.setattr(ahead, "_thread", None)
-    monkeypatch.setattr(ahead, "_import_pandas", lambda: None)
-    return ahead
+    monkeypatch.setattr(preload, "_thread", None)
+    monkeypatch.setattr(preload, "_import_pandas", lambda: None)
+    return preload
 
 
 def test_after_waiting_bokeh_and_ipywidgets_are_imported_and_not_before():

@@ -10,7 +10,7 @@ from tests.support.paths import ROOT
 RECORDINGS = ROOT / "notebooks" / "recordings"
 SITE = "/usr/lib/python3/site-packages"
 NOTEBOOK = [f"{SITE}/ipykernel/kernelapp.py", "/usr/lib/python3.11/asyncio/base_events.py", f"{SITE}/IPython/core/x.py"]
-MAGIC = [f"{SITE}/accel_magic/magics/traced.py", f"{SITE}/accel_magic/magics/traced.py"]
+MAGIC = [f"{SITE}/accel_magic/magics/traced.py", f"{SITE}/accel_magic/magics/cell.py"]
 THREAD = ["/usr/lib/python3.11/threading.py"] * 3
 
 

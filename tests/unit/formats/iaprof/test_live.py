@@ -201,7 +201,7 @@ def test_iaprof_ends_with_a_notebook_that_is_killed_while_its_child_lives_on(sta
                 f"""
                 import os, tempfile, time
                 tempfile.tempdir = {str(tmp_path)!r}
-                from accel_magic.profiles.iaprof.live import IaprofRun
+                from accel_magic.formats.iaprof.live import IaprofRun
                 IaprofRun(checks=tuple).start()
                 if os.fork() == 0:
                     time.sleep(20)

@@ -98,7 +98,7 @@ def test_a_program_goes_on_when_the_notebook_is_killed_and_its_later_modules_are
         import os, subprocess, sys
         sys.path.insert(0, {str(Path.cwd())!r})
         from accel_magic.devices import standin
-        from accel_magic.gpu.simt import Device
+        from accel_magic.devices.sim import Device
         from tests.unit.gpu.native.conftest import Lab
         # The driver is the test's: it outlives this process.
         lab = Lab(Device(memory_bytes=64 << 20), None)

@@ -284,7 +284,7 @@ IN_UNREADABLE = """
 import ctypes, sys
 import numpy as np
 from accel_magic.kernel.symbols import resolve
-from accel_magic.traces.stacks import USER, RawStacks
+from accel_magic.kernel.stacks.table import USER, RawStacks
 address = ctypes.cast(ctypes.CDLL(sys.argv[1]).open_one, ctypes.c_void_p).value
 one = np.ones(1, np.uint64)
 table = resolve(RawStacks(one, np.array([USER], np.uint8), np.array([0, 1]), one * address), None)
