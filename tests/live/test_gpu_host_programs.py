@@ -762,7 +762,7 @@ def test_a_trace_that_fails_while_attaching_leaves_nothing(source, library, left
     from accel_magic.gpu.host_programs import running
 
     def fail(*_):
-        raise ProbeError("cannot", fix="at all")
+        raise ProbeError("cannot", fix="at all", code="probe.nothing-attached")
 
     monkeypatch.setattr(running, "attach_place", fail)
     error = refused(source(OWN, GPU), f"am_on_work=uprobe:{library}:am_work")

@@ -83,7 +83,7 @@ def no_privilege(monkeypatch):
     """A machine where the kernel may not be traced."""
 
     def refuse():
-        raise MachineError("tracing needs root", why="no CAP_BPF", fix="sudo")
+        raise MachineError("tracing needs root", why="no CAP_BPF", fix="sudo", code="machine.no-privilege")
 
     monkeypatch.setattr(features, "require_tracing", refuse)
 
@@ -126,7 +126,7 @@ def test_what_only_bpf_can_do_is_not_done_by_half(no_privilege):
 
 def test_where_attaching_fails_for_the_machine_a_thread_samples(monkeypatch):
     def refuse(*_):
-        raise MachineError("BCC is missing", fix="apt install python3-bpfcc")
+        raise MachineError("BCC is missing", fix="apt install python3-bpfcc", code="bcc.not-installed")
 
     monkeypatch.setattr(features, "require_tracing", lambda: None)
     monkeypatch.setattr(FlameOptions, "plan", lambda _: Plan(()))
@@ -156,7 +156,9 @@ class Iaprof:
         return call
 
 
-@pytest.mark.parametrize("error", [None, MachineError("iaprof recorded nothing", why="no GPU")])
+@pytest.mark.parametrize(
+    "error", [None, MachineError("iaprof recorded nothing", why="no GPU", code="iaprof.nothing-recorded")]
+)
 def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else(no_privilege, monkeypatch, error):
     iaprof = Iaprof(error)
     monkeypatch.setattr(live, "IaprofRun", lambda **_: iaprof)

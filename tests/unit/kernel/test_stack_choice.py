@@ -16,7 +16,9 @@ def plan(mode="auto", scope="self", pid=0):
 @pytest.fixture
 def unknown_python(monkeypatch):
     def layout():
-        raise MachineError("the frames of this Python cannot be found", why="it is a strange one")
+        raise MachineError(
+            "the frames of this Python cannot be found", why="it is a strange one", code="stacks.unknown-python"
+        )
 
     monkeypatch.setattr(python_layout, "layout", layout)
 

@@ -219,7 +219,7 @@ def test_every_step_is_logged_a_long_one_in_tenths(labs, monkeypatch, tmp_path, 
 
 def test_an_image_that_cannot_be_built_is_the_error_of_the_start(labs, monkeypatch, tmp_path):
     def build(kernel, *, report):
-        raise MachineError("no packages", why="no network", fix="go online")
+        raise MachineError("no packages", why="no network", fix="go online", code="lab.apt-failed")
 
     monkeypatch.setattr(image, "build", build)
 

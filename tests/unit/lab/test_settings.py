@@ -114,7 +114,7 @@ def test_the_command_names_every_part(tmp_path):
 
 def test_the_guest_is_told_of_a_compiler_only_where_there_is_one(monkeypatch):
     def missing():
-        raise MachineError("BCC is not installed")
+        raise MachineError("BCC is not installed", code="bcc.not-installed")
 
     lab = Lab(Settings())
     install = BccInstall(Path("/usr/bin/python3"), Path("/bcc"), "1")

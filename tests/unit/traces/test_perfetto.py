@@ -255,7 +255,7 @@ def test_a_million_events_take_seconds_and_little_memory(traced, tmp_path):
 
 def test_an_export_that_fails_leaves_nothing(traced, tmp_path):
     def fail():
-        raise RecordingError("events are gone", why="because", fix="none")
+        raise RecordingError("events are gone", why="because", fix="none", code="recording.damaged")
 
     with pytest.raises(RecordingError, match="events are gone"):
         TraceResult(replace(traced, load_events=fail)).to_perfetto(tmp_path / "t.json")
