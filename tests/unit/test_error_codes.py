@@ -1,7 +1,8 @@
-"""Every error has a code, every code has the same form, and no two reasons of errors and findings share one."""
+"""Every error has a code, every code has the same form, and docs/errors.md lists them all."""
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from accel_magic.analysis import stall_findings
 from accel_magic.analysis.gpu import rules as gpu_rules
 from accel_magic.analysis.npu import rules as npu_rules
 from accel_magic.errors import AccelMagicError
+from accel_magic.gpu.verifier import budget, simt
 from accel_magic.gpu.verifier import findings as verifier
 from accel_magic.results import flame, gpu, iaprof, profile, program, trace
 
 PACKAGE = Path(accel_magic.__file__).parent
+SHOWN = re.compile(r"^\| `([^`]+)` \| .+ \|$", re.MULTILINE)
 FORM = re.compile(r"[a-z]+(\.[a-z0-9-]+)+")
 
 
@@ -115,7 +118,8 @@ def all_codes():
     templates = {code for code in codes() if "{}" in code and code != OF_FINDINGS}
     assert templates == set(FILLED_IN), "a code with something filled in: add what that can be to FILLED_IN"
     filled = {code.replace("{}", word) for code in templates for word in FILLED_IN[code]}
-    return codes() - templates - {OF_FINDINGS} | filled | {f"gpu.verifier.{rule}" for rule in verifier.RULES}
+    rules = {*verifier.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
+    return codes() - templates - {OF_FINDINGS} | filled | {f"gpu.verifier.{rule}" for rule in rules}
 
 
 def test_an_error_needs_a_code():
@@ -168,3 +172,12 @@ class Anything(dict):
 class Written:
     def __format__(self, _):
         return "something"
+
+
+def test_the_documentation_lists_exactly_the_codes_there_are():
+    text = (PACKAGE.parent / "docs" / "errors.md").read_text(encoding="utf-8")
+    listed = Counter(SHOWN.findall(text))
+
+    assert [code for code, times in listed.items() if times > 1] == []
+    assert sorted(all_codes() - set(listed)) == []
+    assert sorted(set(listed) - all_codes()) == []
