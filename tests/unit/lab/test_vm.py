@@ -8,6 +8,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab import vm
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def test_a_lab_that_does_not_start_leaves_no_folder(folder, monkeypatch):
         raise MachineError("QEMU does not start", code="lab.not-started")
 
     monkeypatch.setattr(vm.Lab, "_spawn", fails)
-    with pytest.raises(MachineError, match="QEMU does not start"):
+    with raises("lab.not-started", MachineError):
         vm.Lab().start()
 
     assert list(folder.iterdir()) == []
