@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import accel_magic
-from accel_magic.errors import RecordingError
+from accel_magic.errors import RecordingError, ResultError
 from accel_magic.traces.recording import Imported
 from tests.support.errors import raises
 
