@@ -36,7 +36,9 @@ _last: Result | None = None
 def last() -> Result:
     """Return the newest result of this process. Raises TraceStateError when there is none."""
     if _last is None:
-        raise TraceStateError("nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)")
+        raise TraceStateError(
+            "nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)", code="trace.none-yet"
+        )
     return _last
 
 

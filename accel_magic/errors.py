@@ -24,7 +24,7 @@ class AccelMagicError(Exception):
 
     """
 
-    def __init__(self, what: str, *, why: str = "", fix: str = "", code: str = "") -> None:
+    def __init__(self, what: str, *, why: str = "", fix: str = "", code: str) -> None:
         super().__init__(what)
         self.what = what
         self.why = why
@@ -41,8 +41,7 @@ class AccelMagicError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
-        code = f" [{self.code}]" if self.code else ""
-        return [f"{type(self).__name__}{code}: {self}", *getattr(self, "__notes__", ())]
+        return [f"{type(self).__name__} [{self.code}]: {self}", *getattr(self, "__notes__", ())]
 
 
 class ProbeError(AccelMagicError):

@@ -59,6 +59,7 @@ class ProgramTrace(Block["ProgramResult"]):
                 f"{option} does not go with --program",
                 why="what is counted and recorded, and for whom, is the program's own business",
                 fix=f"leave out {option} and do it in the program",
+                code="program.option-not-for-program",
             )
         super().__init__()
         self.path = Path(path).expanduser()
@@ -218,4 +219,5 @@ def _content(described: ProgramMap) -> MapContent:
             f"the map {described.name} cannot be read",
             why=os.strerror(error.errno or 0),
             fix="run `python -m accel_magic doctor` to see which privilege is missing",
+            code="program.map-unreadable",
         ) from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import nan
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,7 @@ class Finding:
 
     Attributes:
         id: Name of the rule, e.g. `job-hung`; the key to the documentation.
+        code: The same with its area in front, e.g. `npu.job-hung`: unique among the codes of findings and errors.
         severity: `problem`, `warning` or `note`.
         title: What was found, with its count, one line.
         evidence: Numbers from this trace by name. Names end in their unit: `_ns`, `_bytes`, `_share` (0..1), `_ratio`;
@@ -60,6 +61,7 @@ class Finding:
     """
 
     id: str
+    code: str
     severity: Severity
     title: str
     evidence: Mapping[str, float]
@@ -76,6 +78,7 @@ class BaseRule:
     """One thing to look for; each kind of trace adds what its own rules need.
 
     Attributes:
+        AREA: First word of the codes of its findings.
         id: Its name.
         severity: As in `Finding`.
         title: What is said when it is found, with names in braces for what was found: `{lost}`.
@@ -86,6 +89,8 @@ class BaseRule:
         source: Where the limit comes from.
 
     """
+
+    AREA: ClassVar[str]
 
     id: str
     severity: Severity
@@ -109,6 +114,7 @@ class BaseRule:
         """
         return Finding(
             id=self.id,
+            code=f"{self.AREA}.{self.id}",
             severity=self.severity,
             title=self.title.format_map(shown),
             evidence=MappingProxyType(dict(evidence)),
@@ -157,13 +163,15 @@ class Findings(Sequence[Finding]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per finding, indexed by `id`: `severity`, `title`, `evidence`, `meaning`, `advice`, `start_ns`.
+        """One row per finding, indexed by `id`.
 
-        `evidence` is a dict; `start_ns` (Int64) is the first place's, NA where it is about the whole trace.
+        Columns: `code`, `severity`, `title`, `evidence`, `meaning`, `advice`, `start_ns`. `evidence` is a dict;
+        `start_ns` (Int64) is the first place's, NA where it is about the whole trace.
         """
         first = [finding.where[0].start_ns if finding.where else pd.NA for finding in self.items]
         return pd.DataFrame(
             {
+                "code": pd.array([finding.code for finding in self.items], "str"),
                 "severity": pd.Categorical([finding.severity for finding in self.items], SEVERITIES, ordered=True),
                 "title": pd.array([finding.title for finding in self.items], "str"),
                 "evidence": np.array([dict(finding.evidence) for finding in self.items], dtype=object),

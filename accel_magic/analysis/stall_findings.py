@@ -30,6 +30,8 @@ class Rule(BaseRule):
 
     """
 
+    AREA = "iaprof"
+
     source: str = "our choice: what is worth a look first"
     evidence: Callable[[IaprofProfile], _Evidence | None] = field(kw_only=True)
     above: bool = True

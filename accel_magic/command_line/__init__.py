@@ -83,7 +83,7 @@ def guarded(run: Callable[[], int]) -> int:
 
 def print_error(error: AccelMagicError) -> None:
     """Print what is wrong, why, what fixes it, and the code."""
-    say("\n".join([str(error), *([f"  code: {error.code}"] if error.code else [])]))
+    say(f"{error}\n  code: {error.code}")
 
 
 def say(text: str) -> None:

@@ -39,7 +39,9 @@ def _bcc() -> Check:
         failure = str(error)
     if failure:
         why = f"the one at {found.package} does not load in {found.interpreter}: {failure}"
-        return needed("BCC", MachineError("BCC is broken", why=why, fix=find_bcc.install_command()), "")
+        return needed(
+            "BCC", MachineError("BCC is broken", why=why, fix=find_bcc.install_command(), code="bcc.broken"), ""
+        )
     return Check("BCC", "ok", f"{found.version} at {found.package}, loads in {found.interpreter}")
 
 

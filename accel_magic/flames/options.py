@@ -59,20 +59,31 @@ class FlameOptions:
     def __post_init__(self) -> None:
         """Check what was asked for. Raises ProbeError."""
         if not 1 <= self.rate <= HIGHEST_RATE or self.rate != int(self.rate):
-            raise ProbeError(f"a rate of {self.rate} Hz cannot be had", fix=f"use 1 to {HIGHEST_RATE}; 99 is usual")
+            raise ProbeError(
+                f"a rate of {self.rate} Hz cannot be had",
+                fix=f"use 1 to {HIGHEST_RATE}; 99 is usual",
+                code="flame.bad-rate",
+            )
         if not 0 <= self.off_cpu <= LONGEST_US:
             raise ProbeError(
-                f"off_cpu={self.off_cpu} is no length of a wait", fix=f"use microseconds, 0 to {LONGEST_US:,}"
+                f"off_cpu={self.off_cpu} is no length of a wait",
+                fix=f"use microseconds, 0 to {LONGEST_US:,}",
+                code="flame.bad-off-cpu",
             )
         for name, known in (("sampler", get_args(Sampler)), ("device", ("auto", "cuda", "cpu"))):
             if getattr(self, name) not in known:
-                raise ProbeError(f"{name}={getattr(self, name)!r} is not known", fix=f"use one of {', '.join(known)}")
+                raise ProbeError(
+                    f"{name}={getattr(self, name)!r} is not known",
+                    fix=f"use one of {', '.join(known)}",
+                    code="option.unknown-value",
+                )
         self._check_iaprof()
         if self.sampler == "thread" and self.probes:
             raise ProbeError(
                 "the thread sampler traces no probes",
                 why="probes need BPF, as the sampler called bpf does",
                 fix="leave out --sampler thread, or --with",
+                code="flame.probes-need-bpf",
             )
 
     def _check_iaprof(self) -> None:

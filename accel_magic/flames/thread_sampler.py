@@ -77,7 +77,9 @@ class ThreadSampler:
     def __init__(self, rate_hz: float = 99, *, leave_out: Collection[int] = (), threads: bool = False) -> None:
         if not 1 <= rate_hz <= MOST_HZ:
             raise ProbeError(
-                f"{rate_hz:g} samples a second are out of range", fix=f"give a rate from 1 to {MOST_HZ} a second"
+                f"{rate_hz:g} samples a second are out of range",
+                fix=f"give a rate from 1 to {MOST_HZ} a second",
+                code="flame.bad-rate",
             )
         self._rate_hz = rate_hz
         self._period_ns = round(1e9 / rate_hz)
@@ -115,6 +117,7 @@ class ThreadSampler:
                 "this sampler belongs to the parent of this process",
                 why="a forked child has none of its parent's threads",
                 fix="end the child inside the block, with os._exit()",
+                code="trace.in-child",
             )
         self._ended.set()
         self._thread.join()

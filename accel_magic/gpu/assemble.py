@@ -165,6 +165,7 @@ def _assembler() -> tuple[str, Callable[[str, str], _Outcome]]:
         "no assembler for PTX was found",
         why="neither nvJitLink (the package nvidia-nvjitlink) nor ptxas is installed",
         fix="pip install 'accel-magic[gpu]'",
+        code="gpu.no-assembler",
     )
 
 
@@ -173,7 +174,11 @@ def _newest(name: str, run: Callable[[str, str], _Outcome]) -> tuple[int, int]:
     # Asked for a version that does not exist, the assembler says which one it has.
     found = _UNSUPPORTED.search(run(".version 99.0\n.target sm_75\n.address_size 64\n", "sm_75").errors)
     if found is None:
-        raise MachineError(f"{name} does not say which PTX it reads", fix="pip install --upgrade nvidia-nvjitlink")
+        raise MachineError(
+            f"{name} does not say which PTX it reads",
+            fix="pip install --upgrade nvidia-nvjitlink",
+            code="gpu.assembler-unusable",
+        )
     return int(found[3]), int(found[4])
 
 
@@ -244,6 +249,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
             f"the kernels are PTX {newer[1]}.{newer[2]}, and {name} reads up to {newer[3]}.{newer[4]}",
             why="the framework's compiler is newer than the assembler",
             fix="pip install --upgrade nvidia-nvjitlink",
+            code="gpu.assembler-too-old",
         )
     at = _AT_LINE.search(errors)
     if at is None:
@@ -252,6 +258,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
             f"{name} cannot make machine code for {arch}",
             why=" ".join(lines[:3])[:400],
             fix="check that the architecture is the one that the PTX is for",
+            code="gpu.assembler-lacks-architecture",
         )
     number, message = int(at[1]), at[2].strip()
     shown = "".join(text.splitlines()[number - 1 : number]).strip()
@@ -259,6 +266,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
         f"{name} refuses line {number} of the PTX: {message}",
         why=shown[:200],
         fix="if the kernel assembles without accel_magic, please report it with this line",
+        code="gpu.assembler-rejects-ptx",
     )
 
 

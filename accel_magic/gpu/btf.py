@@ -185,7 +185,10 @@ class _DamageError(ValueError):
 def damaged(source: str, why: object) -> ProgramError:
     """Make the error for BTF that contradicts itself."""
     return ProgramError(
-        f"the BTF of {source} cannot be read", why=str(why), fix="compile it again: clang -target bpf -O2 -g"
+        f"the BTF of {source} cannot be read",
+        why=str(why),
+        fix="compile it again: clang -target bpf -O2 -g",
+        code="gpu.object-damaged",
     )
 
 

@@ -273,4 +273,5 @@ def _map_error(name: str, why: str) -> ProgramError:
         f"the declaration of map {name} is not understood",
         why=why,
         fix="declare it with __uint(type, ...), __uint(max_entries, ...), __type(key, ...) and __type(value, ...)",
+        code="gpu.map.bad-declaration",
     )

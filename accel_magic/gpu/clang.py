@@ -104,6 +104,7 @@ def _find(chosen: str, search: str) -> Clang:
         "no clang that compiles for eBPF",
         why="; ".join(refused) or "there is no clang on the PATH",
         fix=f"set {CHOSEN} to a clang {_OLDEST} or newer" if chosen else "install it: apt install clang",
+        code="clang.not-found",
     )
 
 
@@ -215,7 +216,9 @@ def _need_source(path: Path) -> None:
                 return
     except OSError as error:
         why = error.strerror or str(error)
-    raise ProgramError(f"the program {path} cannot be read", why=why, fix="name a C file, e.g. count.bpf.c")
+    raise ProgramError(
+        f"the program {path} cannot be read", why=why, fix="name a C file, e.g. count.bpf.c", code="program.unreadable"
+    )
 
 
 def _target() -> Iterator[str]:
@@ -262,6 +265,7 @@ class _Run:
                 f"{self.path.name} does not compile",
                 why=f"clang is not ready after {_TIMEOUT_S:g} s",
                 fix="make the program smaller: unrolled loops are the usual reason",
+                code="clang.timeout",
             ) from None
         if run.returncode:
             raise _compile_error(run.stderr.decode(errors="replace"), folder, self.path.name)
@@ -279,6 +283,7 @@ def _compile_error(messages: str, folder: Path, name: str) -> ProgramError:
             f"{name} does not compile",
             why=messages.strip().partition("\n")[0] or "clang says no more than that",
             fix=f"if clang itself failed, set {CHOSEN} to another version",
+            code="program.does-not-compile",
         )
     (file, line, message), *_ = errors
     what, *others = errors.values()
@@ -288,7 +293,7 @@ def _compile_error(messages: str, folder: Path, name: str) -> ProgramError:
     why += others[:_MOST_SHOWN]
     if len(others) > _MOST_SHOWN:
         why.append(f"and {len(others) - _MOST_SHOWN} more")
-    return ProgramError(what, why="\n       ".join(why), fix=fix)
+    return ProgramError(what, why="\n       ".join(why), fix=fix, code="program.does-not-compile")
 
 
 def _line(path: Path, number: int) -> str:

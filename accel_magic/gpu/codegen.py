@@ -57,7 +57,11 @@ def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
 def _probe_of(ir: str) -> str:
     found = _PROBE.search(ir)
     if found is None:
-        raise ProgramError("this LLVM IR defines no probe", fix="compile what accel_magic.gpu.lowering.lower returns")
+        raise ProgramError(
+            "this LLVM IR defines no probe",
+            fix="compile what accel_magic.gpu.lowering.lower returns",
+            code="gpu.no-probe-in-ir",
+        )
     return found[1]
 
 
@@ -70,6 +74,7 @@ def _base(arch: str) -> int:
             f"programs cannot be compiled for `{arch}`",
             why="they are compiled for NVIDIA GPUs of compute capability 7.5 or newer",
             fix='name the architecture like "sm_80"',
+            code="gpu.unsupported-architecture",
         )
     return max(known)
 

@@ -119,13 +119,13 @@ def read_elf(data: bytes, source: str) -> Elf:
         symbols = tuple(_symbols(file, sections))
         return Elf(sections, symbols, dict(_relocations(file, sections, symbols)))
     except _RefusedError as error:
-        raise _error(source, str(error)) from None
+        raise _error(source, str(error), code="gpu.not-an-object") from None
     except _DAMAGED as error:
-        raise _error(source, f"it is damaged: {error or type(error).__name__}") from None
+        raise _error(source, f"it is damaged: {error or type(error).__name__}", code="gpu.object-damaged") from None
 
 
-def _error(source: str, why: str) -> ProgramError:
-    return ProgramError(f"{source} is no eBPF object that can be loaded", why=why, fix=_RECOMPILE)
+def _error(source: str, why: str, *, code: str) -> ProgramError:
+    return ProgramError(f"{source} is no eBPF object that can be loaded", why=why, fix=_RECOMPILE, code=code)
 
 
 def _opened(data: bytes) -> ELFFile:

@@ -63,12 +63,14 @@ def check_format(text: str) -> int:
                 f"bpf_printk cannot print {match[0]!r} in {text!r}",
                 why="the text would lie in the device's memory when it is printed" if kind == "s" else "",
                 fix="print numbers: %d %u %x %c %p, with l or ll for 64 bits",
+                code="gpu.bad-format",
             )
     if arguments > MOST_ARGUMENTS:
         raise ProgramError(
             f"bpf_printk has {arguments} arguments in {text!r}",
             why=f"it takes at most {MOST_ARGUMENTS}",
             fix="print twice, or write a record into a ring buffer",
+            code="gpu.bad-format",
         )
     return arguments
 

@@ -184,5 +184,8 @@ def check_every(every_s: float | None) -> None:
     """Raise ProbeError where maps are to be read more often than that makes sense."""
     if every_s is not None and not every_s >= LEAST_S:
         raise ProbeError(
-            f"every={every_s} is too often to read maps", why=f"{LEAST_S} s is the least", fix="use a longer time"
+            f"every={every_s} is too often to read maps",
+            why=f"{LEAST_S} s is the least",
+            fix="use a longer time",
+            code="gpu.bad-interval",
         )

@@ -101,7 +101,9 @@ def link(unit: Unit, place: Place) -> Linked:
 
 def damaged(source: str, why: str) -> ProgramError:
     """Make the error for an object that contradicts itself."""
-    return ProgramError(f"{source} is damaged", why=why, fix="compile it again: clang -target bpf -O2 -g")
+    return ProgramError(
+        f"{source} is damaged", why=why, fix="compile it again: clang -target bpf -O2 -g", code="gpu.object-damaged"
+    )
 
 
 class _MissingError(Exception):
@@ -115,7 +117,9 @@ class _MissingError(Exception):
 def _problem(unit: Unit, function: str, line: SourceLine | None, missing: _MissingError) -> ProgramError:
     where = f"{line.file}:{line.line}" if line else unit.source
     why = str(missing) + (f": `{line.text.strip()}`" if line and line.text else "")
-    return ProgramError(f"{where}: {function} cannot run on a GPU", why=why, fix=missing.fix)
+    return ProgramError(
+        f"{where}: {function} cannot run on a GPU", why=why, fix=missing.fix, code="gpu.unsupported-in-program"
+    )
 
 
 def _lines(known: Sequence[tuple[int, SourceLine]], start: int, slots: int) -> tuple[SourceLine | None, ...]:

@@ -192,7 +192,10 @@ class LiveMaps:
         with self._lock:
             if self._closed:
                 raise TraceStateError(
-                    "this trace has no maps now", why="its block has ended", fix="after the block ask for `result.maps`"
+                    "this trace has no maps now",
+                    why="its block has ended",
+                    fix="after the block ask for `result.maps`",
+                    code="gpu.maps-gone",
                 )
             if last:
                 self._drain_the_rest()

@@ -40,11 +40,13 @@ def binding() -> Any:
             "eBPF for GPUs needs llvmlite, which cannot be imported",
             why=str(error),
             fix="pip install 'accel-magic[gpu]'",
+            code="gpu.no-llvm",
         ) from None
     if llvm.llvm_version_info[0] < _OLDEST:
         raise MachineError(
             f"this llvmlite brings LLVM {llvm.llvm_version_info[0]}, and {_OLDEST} or newer is needed",
             fix="pip install --upgrade 'accel-magic[gpu]'",
+            code="gpu.llvm-too-old",
         )
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -66,6 +68,7 @@ def parse(text: str) -> Any:
             "LLVM does not accept the translated program",
             why=str(error).strip(),
             fix="this is a defect of accel_magic: please report it with the program",
+            code="gpu.translation-defect",
         ) from None
     return module
 
@@ -146,4 +149,5 @@ def require_complete(module: Any, machine: str, *, built_in: tuple[str, ...] = (
             f"the program uses what there is not on {machine}: {', '.join(missing)}",
             why="nobody has written that for this kind of machine",
             fix="leave the helpers out, or trace on an NVIDIA GPU or the CPU device",
+            code="gpu.unsupported-helper",
         )

@@ -69,6 +69,7 @@ def entries(spec: MapSpec, raw: NDArray[np.uint8], threads: int, *, untouched: b
             f"map {spec.name} has no entries",
             why=f"it is of type {spec.type}",
             fix="read its records" if spec.type in RINGS else "use a map type that GPU programs know",
+            code="gpu.map.no-entries",
         )
     table = rows_of(spec, raw[: spec.max_entries * _lanes(spec, threads) * spec.stride])
     if untouched or spec.name.startswith("."):
@@ -196,12 +197,15 @@ def update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes | int, value: bytes
         return
     index = int.from_bytes(key_bytes, "little")
     if spec.type not in ARRAYS | PER_THREAD:
-        raise ProgramError(f"map {spec.name} has no entries to write", fix="write into an array or a hash")
+        raise ProgramError(
+            f"map {spec.name} has no entries to write", fix="write into an array or a hash", code="gpu.map.no-entries"
+        )
     if index >= spec.max_entries:
         raise ProgramError(
             f"map {spec.name} has no entry {index}",
             why=f"it has {spec.max_entries}",
             fix="raise its max_entries, or use a smaller key",
+            code="gpu.map.no-entry",
         )
     table = raw[: len(raw) // (spec.max_entries * spec.stride) * spec.max_entries * spec.stride]
     table.reshape(spec.max_entries, -1, spec.stride)[index, :, : spec.value_size] = value_bytes
@@ -274,6 +278,7 @@ def _bytes_of(spec: MapSpec, what: str, given: bytes | int, size: int) -> bytes:
             f"{given!r} is no {what} of map {spec.name}",
             why=f"its {what}s have {size} bytes",
             fix=f"give {size} bytes, or a number that fits them",
+            code="gpu.map.bad-key-or-value",
         )
     return made
 
@@ -292,7 +297,10 @@ def _hash_update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes, value: NDArr
         count = raw[:4].view("<u4")
         if int(count[0]) >= spec.max_entries:
             raise ProgramError(
-                f"map {spec.name} is full", why=f"it has {spec.max_entries} entries", fix="raise its max_entries"
+                f"map {spec.name} is full",
+                why=f"it has {spec.max_entries} entries",
+                fix="raise its max_entries",
+                code="gpu.map.full",
             )
         free = order[np.isin(states[order] & _STATE, (0, _STATE))]
         slot = int(free[0])

@@ -227,7 +227,9 @@ def placement(
 def _check(spec: MapSpec) -> None:
     for wrong, why, fix in _complaints(spec):
         if wrong:
-            raise ProgramError(f"map {spec.name} cannot be used by GPU programs", why=why, fix=fix)
+            raise ProgramError(
+                f"map {spec.name} cannot be used by GPU programs", why=why, fix=fix, code="gpu.map.unusable"
+            )
 
 
 def _complaints(spec: MapSpec) -> Iterable[tuple[bool, str, str]]:
@@ -271,10 +273,15 @@ def _too_large(
 ) -> ProgramError:
     spec, largest = max(zip(maps, layouts, strict=True), key=lambda pair: pair[1].bytes, default=(None, None))
     if spec is None or largest is None:
-        return ProgramError(f"{total:,} bytes for maps are more than the limit of {limit:,}", fix="raise the limit")
+        return ProgramError(
+            f"{total:,} bytes for maps are more than the limit of {limit:,}",
+            fix="raise the limit",
+            code="gpu.map.too-large",
+        )
     per_thread = spec.type in PER_THREAD or spec.type == MapType.GPU_RINGBUF
     return ProgramError(
         f"map {spec.name} needs {largest.bytes:,} bytes; the maps together {total:,}, and the limit is {limit:,}",
         why=f"it has room for {threads:,} threads" if per_thread else f"it has {spec.max_entries:,} entries",
         fix="lower its max_entries" + (", or trace fewer threads: --threads N" if per_thread else ""),
+        code="gpu.map.too-large",
     )

@@ -80,6 +80,7 @@ def _read(path: Path) -> bytes:
             f"the program {path} cannot be read",
             why=error.strerror or str(error),
             fix="name a C file, e.g. count.bpf.c, or an object made of one",
+            code="program.unreadable",
         ) from None
 
 
@@ -89,12 +90,14 @@ def _description(file: elf.Elf, name: str) -> btf.Btf:
             f"{name} declares its maps in the old way",
             why='it has a section "maps" of struct bpf_map_def, which libbpf 1.0 gave up too',
             fix='declare them with __uint and __type in SEC(".maps")',
+            code="gpu.map.old-declaration",
         )
     if file.named(".BTF") is None:
         raise ProgramError(
             f"{name} does not describe itself",
             why="it has no BTF: maps and source lines are unknown",
             fix="compile it with debug information: clang -target bpf -O2 -g",
+            code="gpu.no-btf-in-object",
         )
     return btf.parse(file.described(".BTF"), file.described(".BTF.ext"), source=name)
 
@@ -115,7 +118,9 @@ def _global_data(file: elf.Elf, described: btf.Btf) -> Iterator[tuple[int, MapSp
 def _refuse_duplicates(source: str, maps: Sequence[MapSpec]) -> None:
     (name, count), *_ = [*Counter(spec.name for spec in maps).most_common(1), ("", 0)]
     if count > 1:
-        raise ProgramError(f"{source} has {count} maps called {name}", fix="give each map a name of its own")
+        raise ProgramError(
+            f"{source} has {count} maps called {name}", fix="give each map a name of its own", code="gpu.map.name-twice"
+        )
 
 
 def _functions(file: elf.Elf) -> dict[Place, elf.Symbol]:
@@ -147,6 +152,7 @@ def _programs(unit: Unit, gpu_names: str) -> Iterator[Program]:
                 f"{unit.source}: the program {symbol.name} is static",
                 why="only functions that can be seen from outside are programs",
                 fix="leave out `static`",
+                code="gpu.static-program",
             )
         yield _program(Program(symbol.name, section, ()), place, linked, gpu_names)
 
@@ -163,6 +169,7 @@ def _program(program: Program, entry: Place, linked: Mapping[Place, Linked], gpu
             f"{program.name} calls a function that calls itself",
             why=" -> ".join(linked[place].function.name for place in error.args[1]),
             fix="write it as a loop with a constant bound",
+            code="gpu.recursion",
         ) from None
     problems = [problem for place in places for problem in linked[place].problems]
     if problems and not _for_cpu(program, gpu_names):

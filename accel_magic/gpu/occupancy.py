@@ -99,7 +99,11 @@ def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> Occup
     """
     machine = multiprocessor(arch)
     if not 1 <= threads <= _MOST_THREADS:
-        raise ProbeError(f"a block has 1 to {_MOST_THREADS} threads, not {threads}", fix="give the launch's block size")
+        raise ProbeError(
+            f"a block has 1 to {_MOST_THREADS} threads, not {threads}",
+            fix="give the launch's block size",
+            code="gpu.bad-launch-shape",
+        )
     warps = -(-threads // LANES)
     fitting = {
         "warps": machine.warps // warps,
@@ -122,7 +126,11 @@ def multiprocessor(arch: str) -> Multiprocessor:
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None or int(match[1]) not in MULTIPROCESSORS:
         known = ", ".join(f"sm_{number}" for number in MULTIPROCESSORS)
-        raise ProbeError(f"{arch} is no architecture whose multiprocessors are known here", fix=f"one of {known}")
+        raise ProbeError(
+            f"{arch} is no architecture whose multiprocessors are known here",
+            fix=f"one of {known}",
+            code="gpu.unsupported-architecture",
+        )
     return MULTIPROCESSORS[int(match[1])]
 
 

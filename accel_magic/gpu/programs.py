@@ -88,7 +88,7 @@ def load(
 
     """
     if len(set(names)) < len(names):
-        raise ProbeError("the same program was named twice", fix="name each once")
+        raise ProbeError("the same program was named twice", fix="name each once", code="gpu.program-twice")
     return tuple(_load(name, per, verify_mode, refuse=refuse) for name in names)
 
 
@@ -107,13 +107,17 @@ def path_of(name: str) -> Path:
         if path.is_file():
             return path
         raise ProbeError(
-            f"there is no program at {name}", why="no such file", fix=f"check the path; this is {Path.cwd()}"
+            f"there is no program at {name}",
+            why="no such file",
+            fix=f"check the path; this is {Path.cwd()}",
+            code="program.not-found",
         )
     close = get_close_matches(name, TOOLS, n=1)
     raise ProbeError(
         f"there is no GPU tool {name!r}",
         why=f"the tools are {', '.join(TOOLS)}",
         fix=f"did you mean {close[0]}?" if close else "name one of them, or the file of a program: mine.bpf.c",
+        code="gpu.no-tool",
     )
 
 
@@ -131,6 +135,7 @@ def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> S
             f"{path.name} has no program for the GPU",
             why="it has no section of one",
             fix='name the place in the section: SEC("gpu/entry")',
+            code="gpu.no-gpu-program",
         )
     sides = split(found.maps, own, cpu)
     if refuse and mode == "strict":

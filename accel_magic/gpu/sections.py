@@ -128,4 +128,6 @@ def _known() -> str:
 
 
 def _error(program: Program, why: str, fix: str) -> ProgramError:
-    return ProgramError(f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix)
+    return ProgramError(
+        f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix, code="gpu.bad-section"
+    )

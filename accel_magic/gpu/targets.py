@@ -56,7 +56,11 @@ def target(asked: Asked, gpu: int | None = None) -> Target:
     """
     if asked == "cpu":
         if gpu is not None:
-            raise ProbeError(f"gpu={gpu} is not for the {CPU_DEVICE}", fix="leave out --gpu, or use --device cuda")
+            raise ProbeError(
+                f"gpu={gpu} is not for the {CPU_DEVICE}",
+                fix="leave out --gpu, or use --device cuda",
+                code="gpu.option-not-for-cpu",
+            )
         return _simulated()
     try:
         return _cuda(gpu)

@@ -91,12 +91,19 @@ class GpuOptions:
                 raise ProbeError(
                     f"{name}={getattr(self, name)!r} is not known",
                     fix=f"use one of {', '.join(filter(None, known))}",
+                    code="option.unknown-value",
                 )
         if self.threads < 1:
-            raise ProbeError(f"threads={self.threads} leaves room for none", fix="use a positive number")
+            raise ProbeError(
+                f"threads={self.threads} leaves room for none", fix="use a positive number", code="gpu.bad-threads"
+            )
         check_every(self.every)
         if self.every is not None and self.by_launch:
-            raise ProbeError("maps are read by time or by launch, not both", fix="leave out every or by_launch")
+            raise ProbeError(
+                "maps are read by time or by launch, not both",
+                fix="leave out every or by_launch",
+                code="gpu.every-beside-launch",
+            )
 
 
 class GpuTrace(Block["GpuResult"]):
@@ -116,7 +123,11 @@ class GpuTrace(Block["GpuResult"]):
         self._given = names
         self.names, bindings = programs.without_bindings(names)
         if not self.names:
-            raise ProbeError("no GPU program was named", fix="name a tool or a file: threadhist, mine.bpf.c")
+            raise ProbeError(
+                "no GPU program was named",
+                fix="name a tool or a file: threadhist, mine.bpf.c",
+                code="gpu.no-program-given",
+            )
         self._bindings = parse_bindings(bindings)
         self.options = options
         self._sources: tuple[Source, ...] = ()
@@ -261,7 +272,10 @@ class GpuTrace(Block["GpuResult"]):
         """
         if self._live is None:
             raise TraceStateError(
-                "this trace has no maps yet", why="its block was not entered", fix="ask inside the `with` block"
+                "this trace has no maps yet",
+                why="its block was not entered",
+                fix="ask inside the `with` block",
+                code="gpu.maps-not-yet",
             )
         return self._live.frames(self._on_cpu.contents())
 

@@ -242,6 +242,7 @@ class KernelEngine:
                 "none of the matched places can be probed",
                 why="; ".join(f"{skip.function}: {skip.why}" for skip in [*linker.skipped.values()][:3]),
                 fix="choose other functions; --dry-run lists what matches",
+                code="probe.nothing-attached",
             )
         return maps
 
@@ -253,6 +254,7 @@ def attach_error(error: OSError) -> AccelMagicError:
             "the kernel refused to attach the probes",
             why=f"{error.strerror}: this process may not trace (or lockdown forbids it)",
             fix="run `python -m accel_magic doctor` to see which privilege is missing",
+            code="machine.no-privilege",
         )
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return too_many_files()
@@ -261,9 +263,11 @@ def attach_error(error: OSError) -> AccelMagicError:
             "the kernel has no memory for the buffers",
             why=str(error.strerror),
             fix="ask for a smaller ring buffer: --buffer 8",
+            code="machine.no-buffer-memory",
         )
     return MachineError(
         "the kernel refused to attach the probes",
         why=f"{error.strerror} (errno {error.errno})",
         fix="run `python -m accel_magic doctor`; --dry-run shows what would be attached",
+        code="machine.attach-refused",
     )

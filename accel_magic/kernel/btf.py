@@ -34,6 +34,7 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
             "the kernel's type information cannot be read",
             why=f"{path}: {error}",
             fix="use a kernel built with CONFIG_DEBUG_INFO_BTF, or trace with --scope all",
+            code="kernel.no-btf",
         ) from None
     section = data[header + types : header + types + types_size]
     text = data[header + strings : header + strings + strings_size]
@@ -48,6 +49,7 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
         f"this kernel's struct {structure} has no member {member}",
         why=f"it is not in {path}",
         fix="trace with --scope all",
+        code="kernel.no-member",
     )
 
 

@@ -230,6 +230,7 @@ def platform_error() -> MachineError | None:
         f"live tracing works on Linux x86_64 only, and this is {platform.system()} {machine()}",
         why="the kernel programs read x86-64 registers",
         fix="play a recording instead: %%ktrace --replay FILE",
+        code="machine.platform",
     )
 
 
@@ -242,6 +243,7 @@ def kernel_error() -> MachineError | None:
         f"the kernel is too old for tracing: {kernel_release()}",
         why="5.15 or newer is needed, for the BPF ring buffer and for cookies of attached programs",
         fix="boot a newer kernel, or play a recording: %%ktrace --replay FILE",
+        code="kernel.too-old",
     )
 
 
@@ -255,7 +257,7 @@ def privilege_error() -> MachineError | None:
         else:
             missing = " and ".join(name for name in ("CAP_BPF", "CAP_PERFMON") if name not in capable.held)
             why, fix = f"BPF needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); missing: {missing}", _RUN_PRIVILEGED
-        return MachineError("this process has no privilege to trace", why=why, fix=fix)
+        return MachineError("this process has no privilege to trace", why=why, fix=fix, code="machine.no-privilege")
     for name, refusal in (("bpf", bpf_refusal()), ("perf_event_open", perf_event_refusal())):
         if refusal:
             return _refusal_error(name, refusal)
@@ -270,12 +272,14 @@ def tracefs_error() -> MachineError | None:
             "tracefs is not mounted",
             why="tracepoints and their fields are described there",
             fix="mount -t tracefs tracefs /sys/kernel/tracing",
+            code="machine.no-tracefs",
         )
     if not found.readable:
         return MachineError(
             f"tracefs at {found.path} cannot be read by this process",
             why="it belongs to root, and only CAP_DAC_READ_SEARCH reads it otherwise",
             fix=_RUN_PRIVILEGED,
+            code="machine.tracefs-unreadable",
         )
     return None
 
@@ -331,7 +335,12 @@ def _refusal_error(call: str, refusal: int) -> MachineError:
     else:
         why = "the capabilities are there, so a security policy refuses it: a container's seccomp profile, SELinux, ..."
         fix = "docker run --privileged (or --security-opt seccomp=unconfined), or start it outside the container"
-    return MachineError(f"the kernel refuses {call}() ({errno.errorcode.get(refusal, refusal)})", why=why, fix=fix)
+    return MachineError(
+        f"the kernel refuses {call}() ({errno.errorcode.get(refusal, refusal)})",
+        why=why,
+        fix=fix,
+        code="machine.call-refused",
+    )
 
 
 def _read(path: Path) -> str:

@@ -92,7 +92,7 @@ def find_bcc() -> BccInstall:
     else:
         what = "BCC's shared library libbcc.so.0 is missing"
         why = f"the Python package at {package} cannot work without it"
-    raise MachineError(what, why=why, fix=install_command())
+    raise MachineError(what, why=why, fix=install_command(), code="bcc.not-installed")
 
 
 def foreign_bcc() -> ForeignBcc | None:

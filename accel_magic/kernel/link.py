@@ -68,6 +68,7 @@ def load(
             f"the kernel refused the program {name}: {error.strerror}",
             why=verdict(error.log) or "the verifier left no log",
             fix="see the last lines of the verifier's log above; --dry-run shows the program",
+            code="program.verifier-refused",
         ) from None
 
 

@@ -289,6 +289,7 @@ def _too_fast(rate_hz: int) -> MachineError:
         f"this machine does not sample {rate_hz} times a second",
         why=f"{limit} allows less: the kernel lowers it where samples take too long",
         fix=f"ask for fewer, e.g. profile:hz:99, or raise it: sysctl {limit}={max(rate_hz, 100_000)}",
+        code="machine.sample-rate",
     )
 
 

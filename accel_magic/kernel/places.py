@@ -59,6 +59,7 @@ def parse_bindings(words: Sequence[str]) -> dict[str, list[str]]:
                 f"{word!r} does not say which function of the program is to run there",
                 why="with a program of your own a probe is written FUNCTION=SPEC",
                 fix=f"e.g. on_hit={word.lstrip('=') or 'uprobe:libc:malloc'}",
+                code="program.no-function-for-probe",
             )
         found.setdefault(match[1], []).append(match[2])
     return found
@@ -75,7 +76,11 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
     written = " ".join(specs)
     if any(spec.startswith(RAW_TRACEPOINT) for spec in specs):
         if len(specs) > 1:
-            raise ProbeError(f"{function} is bound to a raw tracepoint and more: {written}", fix="a function each")
+            raise ProbeError(
+                f"{function} is bound to a raw tracepoint and more: {written}",
+                fix="a function each",
+                code="program.mixed-places",
+            )
         return Place(function, written, raw_tracepoint=specs[0].removeprefix(RAW_TRACEPOINT)), []
     for spec in specs:
         if spec.startswith("latency:"):
@@ -84,6 +89,7 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
                 why="it is one function at one kind of place",
                 fix="bind one function to the entry and one to the return, e.g. "
                 "on_entry=uprobe:libc:malloc on_return=uretprobe:libc:malloc",
+                code="program.measures-itself",
             )
     plan = make_plan(specs, mode="count", scope="all")
     if any(point.kind in THREAD_KINDS for point in plan.points):
@@ -91,12 +97,14 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
             f"{function}={written}: samples and waits run programs of our own only",
             why="they are no place in code",
             fix=f"without --program: %%ktrace {written}; waits begin and end at raw_tracepoint:sched_switch",
+            code="program.no-samples",
         )
     if len({point.kind == "tracepoint" for point in plan.points}) > 1:
         raise ProbeError(
             f"{function} is bound to tracepoints and to functions: {written}",
             why="the first see a tracepoint's record, the others registers",
             fix="one function for each",
+            code="program.mixed-places",
         )
     notes = [*plan.notes, *(f"{skip.function} left out: {skip.why}" for skip in plan.skipped)]
     return Place(function, written, points=plan.points), notes
@@ -142,6 +150,7 @@ def attach_place(linker: Linker, place: Place, file: str) -> None:
             f"{file}: {place.function} can be attached nowhere",
             why="; ".join(f"{skip.function}: {skip.why}" for skip in refused[:3]),
             fix=f"choose another place: {place.function}=SPEC",
+            code="probe.nothing-attached",
         )
 
 
@@ -154,4 +163,5 @@ def no_raw_tracepoint(place: Place) -> ProbeError:
         why="raw tracepoints bear the events' names without their category; of system calls there are only sys_enter "
         "and sys_exit",
         fix=suggestion(place.raw_tracepoint, names) or "ls /sys/kernel/tracing/events",
+        code="probe.no-raw-tracepoint",
     )

@@ -129,6 +129,7 @@ def _unknown(why: str) -> MachineError:
         "the frames of this Python cannot be found in memory",
         why=f"{why} ({platform.python_implementation()} {platform.python_version()})",
         fix="use CPython 3.11 or newer with the GIL; everything else works without Python frames",
+        code="stacks.unknown-python",
     )
 
 

@@ -132,7 +132,11 @@ def _strings() -> _Strings:
     width_at = [bit for bit in range(30) if all(state >> bit & 7 == width for state, width, _ in rows)]
     ascii_at = [bit for bit in range(32) if all(state >> bit & 1 == ascii_ for state, _, ascii_ in rows)]
     if not width_at or not ascii_at:
-        raise MachineError("the names of Python functions cannot be read", why="texts are not kept as is known here")
+        raise MachineError(
+            "the names of Python functions cannot be read",
+            why="texts are not kept as is known here",
+            code="stacks.unknown-python",
+        )
     starts = {(width, ascii_): sys.getsizeof(text) - (len(text) + 1) * width for text, width, ascii_ in examples}
     return _Strings(width_at[0], ascii_at[0], starts)
 

@@ -70,6 +70,7 @@ def kernel_pid(pid: int) -> int:
         f"--scope {pid} cannot be used in this container",
         why="the container has its own process ids, and the kernel's programs see the host's",
         fix="use --scope self or --scope all, or start the container with the host's ids (docker run --pid=host)",
+        code="scope.container",
     )
 
 
@@ -94,7 +95,9 @@ def tree(root: int, leave_out: Iterable[int] = ()) -> set[int]:
     """
     parents = _parents()
     if root not in parents:
-        raise ProbeError(f"there is no process {root}", fix="give the id of a running process: --scope PID")
+        raise ProbeError(
+            f"there is no process {root}", fix="give the id of a running process: --scope PID", code="scope.no-process"
+        )
     children: defaultdict[int, list[int]] = defaultdict(list)
     for pid, parent in parents.items():
         children[parent].append(pid)

@@ -204,6 +204,7 @@ def _task_member(name: str) -> int:
             "waits cannot be measured on this kernel",
             why=f"{error.what}: {error.why}",
             fix="use a kernel built with CONFIG_DEBUG_INFO_BTF; profile:hz:99 with --scope all works without",
+            code="kernel.no-waits",
         ) from None
 
 

@@ -33,6 +33,7 @@ def with_stacks(plan: Plan, asked: Asked) -> Plan:
             "stacks belong to events, and --mode count records none",
             why="the kernel counts hits without keeping anything of each",
             fix="leave out --stacks, or use --mode auto",
+            code="stacks.need-events",
         )
     if asked in (True, AUTO):
         return _all(plan)
@@ -56,7 +57,11 @@ def _kinds(words: Iterable[str]) -> tuple[StackKind, ...]:
     named = [word.strip() for word in words]
     unknown = [word for word in named if word not in KINDS]
     if unknown:
-        raise ProbeError(f"there are no {unknown[0]!r} stacks", fix=f"--stacks={','.join(KINDS)}, or some of these")
+        raise ProbeError(
+            f"there are no {unknown[0]!r} stacks",
+            fix=f"--stacks={','.join(KINDS)}, or some of these",
+            code="stacks.unknown-kind",
+        )
     return tuple(kind for kind in KINDS if kind in named)
 
 

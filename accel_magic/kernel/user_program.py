@@ -81,6 +81,7 @@ class UserProgram:
                 why=error.why,
                 fix="the last lines of the verifier's log above name the instruction and the rule it breaks; most "
                 "often a pointer from a map or a context is used without the check for NULL or for its bounds",
+                code=error.code,
             ) from None
         except OSError as error:
             raise attach_error(error) from None
@@ -158,7 +159,12 @@ def read_source(path: Path) -> str:
         why = "it is not text (UTF-8)"
     except OSError as error:
         why = error.strerror or str(error)
-    raise ProgramError(f"the program {path} cannot be read", why=why, fix="--program names a C file, e.g. count.bpf.c")
+    raise ProgramError(
+        f"the program {path} cannot be read",
+        why=why,
+        fix="--program names a C file, e.g. count.bpf.c",
+        code="program.unreadable",
+    )
 
 
 def _without_comments(text: str) -> str:
@@ -172,12 +178,14 @@ def _check_maps(maps: Sequence[ProgramMap], file: str, code: str) -> None:
                 f"{file}: {map_.name} is a BPF_PERF_OUTPUT",
                 why="its buffers, one per CPU, lose the order of events and cost a wake-up each",
                 fix=f"BPF_RINGBUF_OUTPUT({map_.name}, 64); and {map_.name}.ringbuf_output(&data, sizeof(data), 0)",
+                code="program.perf-output",
             )
         if map_.type in (map_reading.PERF_EVENT_ARRAY, map_reading.PROG_ARRAY, map_reading.CGROUP_ARRAY):
             raise ProgramError(
                 f"{file}: nothing fills the map {map_.name}",
                 why="tail calls, perf counters and cgroup tests need a program of yours in user space",
                 fix="count and measure in hashes, arrays and histograms; or run it with BCC's own Python",
+                code="program.unsupported-map",
             )
 
 
@@ -189,12 +197,14 @@ def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]])
                 f"{file} has no function {name}",
                 why=f"it has {', '.join(functions)}" if functions else "it has no function at all",
                 fix=near or "a static function, or one that BCC inlined, cannot be attached",
+                code="program.no-function",
             )
     if not functions:
         raise ProbeError(
             f"{file} has nothing to attach",
             why="it defines no function, or only static ones",
             fix="e.g. TRACEPOINT_PROBE(syscalls, sys_enter_openat) { ... }",
+            code="program.nothing-to-attach",
         )
     places: list[Place] = []
     notes: list[str] = []
@@ -234,10 +244,12 @@ def _unattached(file: str, function: str) -> ProbeError:
                 f"{file}: {function} cannot be attached",
                 why=f"programs named {prefix} (fentry, LSM, iterators) are not supported",
                 fix=f"write it for {instead} and bind it: FUNCTION=SPEC",
+                code="program.unsupported-kind",
             )
     return ProbeError(
         f"{file}: {function} is attached nowhere",
         why="its name does not tell its place (as TRACEPOINT_PROBE, RAW_TRACEPOINT_PROBE, kprobe__, kretprobe__ and "
         "syscall__ do) and no FUNCTION=SPEC binds it",
         fix=f"add {function}=SPEC, e.g. {function}=uprobe:libc:malloc; make it static inline if it is a helper",
+        code="program.unbound-function",
     )

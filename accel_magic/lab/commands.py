@@ -109,7 +109,9 @@ def _settings(options: argparse.Namespace) -> Settings:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise ProbeError(f"--driver-option {text} has no value", fix="write --driver-option NAME=VALUE")
+        raise ProbeError(
+            f"--driver-option {text} has no value", fix="write --driver-option NAME=VALUE", code="option.no-value"
+        )
     return name, value
 
 
@@ -134,7 +136,9 @@ def _say(text: str) -> None:
 
 def _command(options: argparse.Namespace) -> list[str]:
     if not options.command:
-        raise ProbeError("there is no command to run", fix="write it after --, as in: lab run -- uname -a")
+        raise ProbeError(
+            "there is no command to run", fix="write it after --, as in: lab run -- uname -a", code="command.none-given"
+        )
     return list(options.command)
 
 
@@ -197,7 +201,7 @@ def _interrupts_go_to(process: GuestProcess) -> Iterator[None]:
 
 def _shell(options: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ProbeError("a shell needs a terminal", fix="use: lab run -- COMMAND")
+        raise ProbeError("a shell needs a terminal", fix="use: lab run -- COMMAND", code="command.needs-terminal")
     size = shutil.get_terminal_size()
     shell = os.environ.get("SHELL", "/bin/sh")
     with _booted(options) as lab:

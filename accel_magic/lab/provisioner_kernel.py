@@ -138,6 +138,7 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
                 "the lab's Python kernel does not start",
                 why=output.last_line() or kernel.refusal or ended,
                 fix=f"see the logs in {lab.logs}",
+                code="lab.kernel-not-started",
             )
     return kernel
 

@@ -67,6 +67,7 @@ class Settings:
                     f"the driver's option {name}={value} cannot be given",
                     why="it takes a name and a value of letters, digits and . / , + - _",
                     fix="modinfo intel_vpu lists the options",
+                    code="lab.bad-driver-option",
                 )
         return " ".join(f"{name}={value}" for name, value in options.items())
 
@@ -91,5 +92,6 @@ def accelerator(asked: Accelerator, root: Path = Path("/")) -> Literal["kvm", "t
             if flags is None
             else "/dev/kvm is not there or may not be opened",
             fix="leave it out (emulation is used then), or: sudo usermod -aG kvm $USER",
+            code="lab.no-kvm",
         )
     return "kvm" if usable and wish != "tcg" else "tcg"

@@ -75,7 +75,7 @@ class Lab:
 
         """
         if self._keeper is not None:
-            raise TraceStateError("this lab has been started before", fix="make another Lab")
+            raise TraceStateError("this lab has been started before", fix="make another Lab", code="lab.started-before")
         built = image.find(self.settings.kernel)
         chosen = accelerator(self.settings.accelerator)
         self.logs = runs.new_folder()
@@ -141,14 +141,16 @@ class Lab:
                 return listener.accept()[0]
             except TimeoutError:
                 if self._keeper_ended(0) or time.monotonic() > until:
-                    raise self._failure("QEMU does not start") from None
+                    raise self._failure("QEMU does not start", code="lab.not-started") from None
 
     def _wait_until_ready(self) -> None:
         connection = self._alive()
         if not connection.ready.wait(self.settings.boot_timeout_s):
-            raise self._failure(f"the guest does not answer after {self.settings.boot_timeout_s:g} s")
+            raise self._failure(
+                f"the guest does not answer after {self.settings.boot_timeout_s:g} s", code="lab.no-answer"
+            )
         if connection.gone.is_set():
-            raise self._failure("the guest ended while it was starting")
+            raise self._failure("the guest ended while it was starting", code="lab.guest-gone")
 
     def popen(
         self,
@@ -181,7 +183,7 @@ class Lab:
                 on_output=on_output,
             )
         except GuestGoneError:
-            raise self._failure("the lab has ended") from None
+            raise self._failure("the lab has ended", code="lab.guest-gone") from None
 
     def run(
         self,
@@ -223,10 +225,13 @@ class Lab:
         except TimeoutError as error:
             process.send_signal(9)
             raise MachineError(
-                f"{shlex.join(command)} has been ended", why=str(error), fix="give it more time: timeout=…"
+                f"{shlex.join(command)} has been ended",
+                why=str(error),
+                fix="give it more time: timeout=…",
+                code="lab.command-timeout",
             ) from None
         except GuestGoneError:
-            raise self._failure(f"the lab ended while {command[0]} was starting") from None
+            raise self._failure(f"the lab ended while {command[0]} was starting", code="lab.guest-gone") from None
         return Completed(tuple(command), status, b"".join(streams[1]), b"".join(streams[2]))
 
     def wait(self, process: GuestProcess, timeout: float | None = None) -> int:
@@ -244,9 +249,12 @@ class Lab:
                 f"{process.command[0]} cannot be run in the lab",
                 why=str(error),
                 fix="the guest sees this machine's programs: give one that is here",
+                code="command.cannot-run",
             ) from None
         except GuestGoneError:
-            raise self._failure(f"the lab ended while {process.command[0]} was running") from None
+            raise self._failure(
+                f"the lab ended while {process.command[0]} was running", code="lab.guest-gone"
+            ) from None
 
     def close(self) -> None:
         """Power off and end everything; the logs are kept. Does nothing the second time."""
@@ -283,7 +291,10 @@ class Lab:
             found: dict[str, Any] = json.loads((self.logs / "device.json").read_text())
         except OSError as error:
             raise MachineError(
-                "the emulated NPU has left no counts", why=str(error), fix="close the lab before asking"
+                "the emulated NPU has left no counts",
+                why=str(error),
+                fix="close the lab before asking",
+                code="npu.no-counts",
             ) from None
         return found
 
@@ -295,7 +306,9 @@ class Lab:
 
     def _alive(self) -> Connection:
         if self._connection is None:
-            raise TraceStateError("the lab is not running", fix="use it in a with block, or call start()")
+            raise TraceStateError(
+                "the lab is not running", fix="use it in a with block, or call start()", code="lab.not-running"
+            )
         return self._connection
 
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
@@ -323,7 +336,7 @@ class Lab:
             self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
         return True
 
-    def _failure(self, what: str) -> MachineError:
+    def _failure(self, what: str, *, code: str) -> MachineError:
         """Make an error of what is known about the end."""
         if not self._keeper_ended(_CLOSE_S):
             self._let_go()
@@ -335,7 +348,7 @@ class Lab:
             why = f"the emulated NPU ended: {_last_line(self.logs, 'host.log', 'device.log')}"
         else:
             why = _last_line(self.logs, "host.log", "console.log")
-        return MachineError(what, why=why, fix=f"see the logs in {self.logs}")
+        return MachineError(what, why=why, fix=f"see the logs in {self.logs}", code=code)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -355,13 +368,17 @@ def _folders(given: Sequence[Path]) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise MachineError(
-                f"{folder} cannot be shared with the lab", why="it is not a folder", fix="make it, or give another"
+                f"{folder} cannot be shared with the lab",
+                why="it is not a folder",
+                fix="make it, or give another",
+                code="lab.no-folder",
             )
         if folder in THE_GUESTS_OWN:
             raise MachineError(
                 f"{folder} cannot be shared with the lab",
                 why="the guest has its own",
                 fix="share a folder inside it, or another",
+                code="lab.folder-of-guest",
             )
     return folders
 

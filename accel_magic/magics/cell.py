@@ -60,6 +60,7 @@ def compile_cell(shell: Any, head: str, cell: str) -> Cell:
             "a traced cell cannot use await at top level",
             why="the notebook's event loop is busy running the magic itself",
             fix="trace inside the cell instead: `with accel_magic.trace(...) as t: await ...`, then `t.result`",
+            code="line.top-level-await",
         )
     return Cell(body_code, last_code)
 

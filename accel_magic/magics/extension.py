@@ -54,6 +54,7 @@ def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
             str(error),
             why=f"it was set with %config {name} or in the profile's configuration",
             fix=f"the {name} defaults of this session have been dropped: run %load_ext accel_magic again",
+            code="option.bad-default",
         ) from None
 
 

@@ -102,5 +102,5 @@ def parse(line: str) -> FlameLine:
         given["probes"] = probes
     common = options.common_of("%%flame", values, (given,))
     if "device" in given and not given.get("gpu") and common.replay is None:
-        raise ProbeError("--device belongs to --gpu", fix="add --gpu")
+        raise ProbeError("--device belongs to --gpu", fix="add --gpu", code="option.device-without-gpu")
     return FlameLine(given=given, common=common)

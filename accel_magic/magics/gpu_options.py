@@ -88,5 +88,6 @@ def parse(line: str) -> GpuLine:
             "%%gputrace: no tool or program given",
             why=f"the tools are {', '.join(TOOLS)}",
             fix="e.g. %%gputrace threadhist",
+            code="gpu.no-program-given",
         )
     return GpuLine(programs=programs, given=given, common=common)

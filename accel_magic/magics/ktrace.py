@@ -83,7 +83,9 @@ class KTrace(TracedCells):
         from accel_magic import doctor
 
         if line.strip() not in ("", "--xe"):
-            raise ProbeError(f"%accel_doctor takes `--xe` or nothing: {line.strip()}", fix="%accel_doctor")
+            raise ProbeError(
+                f"%accel_doctor takes `--xe` or nothing: {line.strip()}", fix="%accel_doctor", code="option.unknown"
+            )
         return doctor.report(xe=bool(line.strip()))
 
 

@@ -46,7 +46,11 @@ def parse(text: str) -> tuple[Capture, ...]:
     seen: set[str] = set()
     for capture in captures:
         if capture.name in seen:
-            raise ProbeError(f"--args names the column {capture.name!r} twice", fix="give each column its own name")
+            raise ProbeError(
+                f"--args names the column {capture.name!r} twice",
+                fix="give each column its own name",
+                code="capture.name-twice",
+            )
         seen.add(capture.name)
     return captures
 
@@ -55,27 +59,39 @@ def _parse_one(part: str) -> Capture:
     name, equals, rest = (piece.strip() for piece in part.partition("="))
     source, colon, type_ = (piece.strip() for piece in rest.partition(":"))
     if not (equals and colon):
-        raise ProbeError(f"--args {part!r} is not a column", fix=f"write {_FORM}")
+        raise ProbeError(f"--args {part!r} is not a column", fix=f"write {_FORM}", code="capture.bad-syntax")
     if not _NAME.fullmatch(name):
         raise ProbeError(
             f"--args: {name!r} cannot be a column's name",
             why="a name is letters, digits and _, and starts with no digit",
             fix=f"write {_FORM}",
+            code="capture.bad-name",
         )
     if name in DEFAULT_COLUMNS:
-        raise ProbeError(f"--args: events have a column {name!r} already", fix=f"choose another name than {name!r}")
+        raise ProbeError(
+            f"--args: events have a column {name!r} already",
+            fix=f"choose another name than {name!r}",
+            code="capture.name-taken",
+        )
     source, offset = _memory(source)
     at_return = type_.endswith(_AT_RETURN)
     type_ = type_.removesuffix(_AT_RETURN).rstrip()
     if source not in SOURCES:
-        raise ProbeError(f"--args: there is no value called {source!r}", fix=f"use one of {', '.join(SOURCES)}")
+        raise ProbeError(
+            f"--args: there is no value called {source!r}",
+            fix=f"use one of {', '.join(SOURCES)}",
+            code="capture.no-source",
+        )
     if type_ not in TYPES:
-        raise ProbeError(f"--args: there is no type called {type_!r}", fix=f"use one of {', '.join(TYPES)}")
+        raise ProbeError(
+            f"--args: there is no type called {type_!r}", fix=f"use one of {', '.join(TYPES)}", code="capture.no-type"
+        )
     if at_return and source != "retval" and offset is None:
         raise ProbeError(
             f"--args {part!r}: an argument is known at entry",
             why="only what lies in memory can be another at return",
             fix=f"write {name}={source}[OFFSET]:{type_}{_AT_RETURN}, or leave out {_AT_RETURN}",
+            code="capture.not-at-return",
         )
     return Capture(name, source, type_, offset, at_return)
 
@@ -87,5 +103,10 @@ def _memory(source: str) -> tuple[str, int | None]:
         return source, None
     offset = int(found[2])
     if offset > _LARGEST_OFFSET:
-        raise ProbeError(f"--args: [{offset}] is too far", why="it is a distance in bytes", fix="give 65535 or less")
+        raise ProbeError(
+            f"--args: [{offset}] is too far",
+            why="it is a distance in bytes",
+            fix="give 65535 or less",
+            code="capture.bad-offset",
+        )
     return found[1], offset

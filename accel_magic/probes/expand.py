@@ -58,7 +58,9 @@ def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
         expansion = _user_functions(spec, pid)
     if not expansion.points:
         reasons = list(dict.fromkeys(f"{skipped.function}: {skipped.why}" for skipped in expansion.skipped))
-        raise ProbeError(f"{spec.text!r}: nothing that matches can be traced", why="; ".join(reasons[:3]))
+        raise ProbeError(
+            f"{spec.text!r}: nothing that matches can be traced", why="; ".join(reasons[:3]), code="probe.untraceable"
+        )
     return expansion
 
 
@@ -106,7 +108,9 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
     try:
         kernel_functions.check_supported(root)
     except MachineError as error:
-        raise MachineError(error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, "")) from None
+        raise MachineError(
+            error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, ""), code=error.code
+        ) from None
     known = kernel_functions.load(root)
     module = spec.target
     if module and module != kernel_functions.KERNEL and module not in known.modules:
@@ -115,7 +119,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
         module = kernel_functions.KERNEL
     found, skipped = known.match(module, spec.name)
     if not found and not skipped and spec.optional:  # a name of other kernels: nothing to look for any further
-        raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}")
+        raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}", code="probe.not-in-kernel")
     if not found and not skipped:
         table = kernel_functions.symbols(root)
         alias = kernel_functions.alias_of(known, module, spec.name, table)
@@ -125,6 +129,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
                 f"{spec.text!r}: the kernel has this function, but it cannot be traced",
                 why="the kernel bars probes from it, or calls to it bypass ftrace",
                 fix="trace one of its callers",
+                code="probe.untraceable",
             )
         if not found:
             names = [item.name for item in known.inside(module)]
@@ -143,12 +148,14 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
             f"{spec.text!r}: {module} is not a module of this kernel but built into it",
             why="its functions are among the kernel's own",
             fix=f"write {spec.kind}:{spec.name} with a name that only {module} uses",
+            code="probe.module-built-in",
         )
     near = suggestion(module, modules)
     return MachineError(
         f"{spec.text!r}: the kernel module {module} is not loaded",
         why="its functions appear when it is",
         fix=f"modprobe {module}" + (f"  ({near})" if near else "") + _IN_THE_LAB.get(module, ""),
+        code="probe.module-not-loaded",
     )
 
 
@@ -260,7 +267,11 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     path = libraries.resolve(spec.target, pid)
     known = usdt.probes(path)
     if not known:
-        raise ProbeError(f"{spec.text!r}: {path} has no USDT probes", fix="uprobe:LIBRARY:FUNCTION works without them")
+        raise ProbeError(
+            f"{spec.text!r}: {path} has no USDT probes",
+            fix="uprobe:LIBRARY:FUNCTION works without them",
+            code="probe.no-usdt",
+        )
     provider, name = matcher(spec.provider), matcher(spec.name)
     points = []
     notes: dict[str, None] = {}
@@ -295,4 +306,5 @@ def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = 
         f"{spec.text!r} matches nothing",
         why=f"none of the {len(names)} {among} is called {wanted or spec.name}",
         fix=suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
+        code="probe.no-match",
     )

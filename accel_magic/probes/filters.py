@@ -293,4 +293,4 @@ class _Translation:
 
 
 def _bad(text: str, why: str, fix: str = "") -> ProbeError:
-    return ProbeError(f"the filter {text!r} cannot be used", why=why, fix=fix or _EXAMPLE)
+    return ProbeError(f"the filter {text!r} cannot be used", why=why, fix=fix or _EXAMPLE, code="filter.invalid")

@@ -114,10 +114,13 @@ def parse_all(words: Sequence[str | ProbeSpec]) -> tuple[ProbeSpec, ...]:
     """
     specs = tuple(spec for word in words for spec in ((word,) if isinstance(word, ProbeSpec) else _parse_word(word)))
     if not specs:
-        raise ProbeError("no probe was given", fix=_EXAMPLES)
+        raise ProbeError("no probe was given", fix=_EXAMPLES, code="probe.none-given")
     if all(spec.exclude for spec in specs):
         raise ProbeError(
-            "every probe given is an exclusion", why="there is nothing to leave them out of", fix="add what to trace"
+            "every probe given is an exclusion",
+            why="there is nothing to leave them out of",
+            fix="add what to trace",
+            code="probe.only-exclusions",
         )
     return specs
 
@@ -136,7 +139,9 @@ def _parse_place(text: str, body: str) -> ProbeSpec:
         )
     if len(rest) > 1:
         hint = suggestion(head, FORMS)
-        raise _bad(text, f"there is no kind of probe called {head!r}", f"{hint} {_EXAMPLES}".strip())
+        raise _bad(
+            text, f"there is no kind of probe called {head!r}", f"{hint} {_EXAMPLES}".strip(), code="probe.unknown-kind"
+        )
     return _kernel(text, "kprobe", [head, *rest])
 
 
@@ -222,22 +227,24 @@ def _check_latency(spec: ProbeSpec, body: str) -> None:
     if spec.kind in ("kretprobe", "uretprobe"):
         entry = {"kretprobe": "kprobe", "uretprobe": "uprobe"}[spec.kind]
         fix = f"write {PREFIX_LATENCY}{entry}:{body.partition(':')[2]}: it takes the entry and finds the return itself"
-        raise _bad(spec.text, "latency runs from a function's entry to its return", fix)
+        raise _bad(spec.text, "latency runs from a function's entry to its return", fix, code="probe.no-duration")
     if spec.kind == "usdt":
         raise _bad(
             spec.text,
             "a USDT probe is one instruction: it has no return",
             f"measure the function around it: {PREFIX_LATENCY}{FORMS['uprobe']}",
+            code="probe.no-duration",
         )
     if spec.kind == "profile":
-        raise _bad(spec.text, "a sample is a moment: it has no duration", f"write {body}")
+        raise _bad(spec.text, "a sample is a moment: it has no duration", f"write {body}", code="probe.no-duration")
     if spec.kind == "offcpu":
-        raise _bad(spec.text, "the durations of waits are measured anyway", f"write {body}")
+        raise _bad(spec.text, "the durations of waits are measured anyway", f"write {body}", code="probe.no-duration")
     if spec.kind == "tracepoint" and not (spec.target == "syscalls" and spec.name.startswith(_SYSCALL_ENTRY)):
         raise _bad(
             spec.text,
             "of the tracepoints only system calls have a known end",
             f"write {PREFIX_LATENCY}tracepoint:syscalls:{_SYSCALL_ENTRY}NAME",
+            code="probe.no-duration",
         )
 
 
@@ -251,5 +258,5 @@ def _wrong_form(text: str, kind: Kind, why: str = "") -> ProbeError:
     return _bad(text, why or "it has the wrong number of parts", f"write {FORMS[kind]}{example}")
 
 
-def _bad(text: str, why: str, fix: str) -> ProbeError:
-    return ProbeError(f"{text!r} is not a probe", why=why, fix=fix)
+def _bad(text: str, why: str, fix: str, code: str = "probe.bad-syntax") -> ProbeError:
+    return ProbeError(f"{text!r} is not a probe", why=why, fix=fix, code=code)

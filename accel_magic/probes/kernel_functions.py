@@ -168,6 +168,7 @@ def check_supported(root: Path = _ROOT) -> None:
         "CONFIG_FPROBE",
         fix="use what works here: tracepoint:CATEGORY:EVENT (system calls, scheduler, drivers' own events), "
         "uprobe:LIBRARY:FUNCTION, usdt:LIBRARY:PROVIDER:NAME; or boot a kernel with CONFIG_KPROBES=y",
+        code="kernel.no-kprobes",
     )
 
 
@@ -249,6 +250,7 @@ def _symbols_without_blacklist(root: Path) -> list[tuple[str, str, str]]:
             "the kernel's functions cannot be listed",
             why=f"neither {_TRACEABLE} in tracefs nor /proc/kallsyms can be read",
             fix="mount -t tracefs tracefs /sys/kernel/tracing, and run as root; see %accel_doctor",
+            code="kernel.functions-unreadable",
         )
     banned = set(_BLACKLIST_LINE.findall(_read(root / "sys/kernel/debug/kprobes/blacklist")))
     return [symbol for symbol in symbols if symbol[1] not in banned]

@@ -59,6 +59,7 @@ def resolve(name: str, pid: int | None) -> Path:
                 "Import what loads it first, or give its path.",
             )
         ).strip(),
+        code="probe.no-library",
     )
 
 
@@ -83,9 +84,10 @@ def mapped_files(pid: int) -> list[Path]:
             f"the libraries of process {pid} cannot be listed",
             why="it belongs to another user",
             fix="run as that user or as root, or give the library's path",
+            code="scope.foreign-process",
         ) from error
     except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProbeError(f"there is no process {pid}", why=error.strerror or "") from error
+        raise ProbeError(f"there is no process {pid}", why=error.strerror or "", code="scope.no-process") from error
     paths = dict.fromkeys(_MAPPED.findall(text))
     return [_as_seen_here(path, pid) for path in paths if not path.endswith(_DELETED)]
 
@@ -131,10 +133,16 @@ def _from_path(name: str) -> Path:
         if folder.is_dir() and os.access(folder, os.R_OK):
             siblings = (entry.name for entry in folder.iterdir())
         raise ProbeError(
-            f"there is no file {name}", fix=suggestion(Path(name).name, siblings) or "give a path that exists"
+            f"there is no file {name}",
+            fix=suggestion(Path(name).name, siblings) or "give a path that exists",
+            code="probe.no-file",
         ) from error
     if not path.is_file():
-        raise ProbeError(f"{name} is not a file", fix="name the library itself, e.g. uprobe:/usr/lib/libfoo.so:foo_*")
+        raise ProbeError(
+            f"{name} is not a file",
+            fix="name the library itself, e.g. uprobe:/usr/lib/libfoo.so:foo_*",
+            code="probe.not-a-file",
+        )
     return path
 
 

@@ -115,9 +115,13 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
     if text == "self":
         return Scope("self", own)
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise ProbeError(f"--scope {text!r} is not known", fix="use self, all or the number of a process")
+        raise ProbeError(
+            f"--scope {text!r} is not known", fix="use self, all or the number of a process", code="scope.unknown"
+        )
     if not Path(f"/proc/{int(text)}").is_dir():
-        raise ProbeError(f"--scope {text}: there is no such process", fix="ps -e lists processes")
+        raise ProbeError(
+            f"--scope {text}: there is no such process", fix="ps -e lists processes", code="scope.no-process"
+        )
     return Scope("pid", int(text))
 
 
@@ -183,7 +187,9 @@ def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> P
         try:
             known[spec.target] = str(resolve(spec.target, pid))
         except ProbeError as error:
-            known[spec.target] = ProbeError(error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix))
+            known[spec.target] = ProbeError(
+                error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix), code=error.code
+            )
     found = known[spec.target]
     if isinstance(found, ProbeError):
         raise found
@@ -241,6 +247,7 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
             "nothing is left to trace",
             why="the exclusions take out everything that matched",
             fix="narrow what stands after `!`",
+            code="probe.all-excluded",
         )
     return points, notes
 
@@ -252,6 +259,7 @@ def _check_count(points: list[ProbePoint]) -> None:
             f"the probes match {len(points):,} places",
             why=f"at most {MOST_POINTS:,} can be traced at once",
             fix="narrow the globs, or leave out what is not needed with !SPEC",
+            code="probe.too-many",
         )
     if user > MOST_USER_POINTS:
         raise ProbeError(
@@ -259,6 +267,7 @@ def _check_count(points: list[ProbePoint]) -> None:
             why=f"each is a breakpoint that costs some microseconds whenever it is hit and is set one by one; at most "
             f"{MOST_USER_POINTS:,} are",
             fix="narrow the globs, or leave out what is not needed with !SPEC",
+            code="probe.too-many-user",
         )
 
 
@@ -269,6 +278,7 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
             raise ProbeError(
                 f"--args {column.name}: no probe here waits for a call to return",
                 fix="write latency: before the probe, or leave out @return",
+                code="capture.no-return",
             )
         if column.source not in sources:
             raise ProbeError(
@@ -278,17 +288,26 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
                 fix=f"use one of {', '.join(sorted(sources))}"
                 if sources
                 else "leave out --args: fields are recorded anyway",
+                code="capture.not-here",
             )
 
 
 def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
     if mode not in get_args(Mode):
-        raise ProbeError(f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}")
+        raise ProbeError(
+            f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}", code="option.unknown-value"
+        )
     if max_events is not None and max_events < 1:
-        raise ProbeError(f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count")
+        raise ProbeError(
+            f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count", code="option.max-events"
+        )
     if duration_s is not None and not 0 < duration_s < float("inf"):
-        raise ProbeError(f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0")
+        raise ProbeError(
+            f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0", code="option.duration"
+        )
     if not SMALLEST_BUFFER_MIB <= buffer_mib <= LARGEST_BUFFER_MIB:
         raise ProbeError(
-            f"--buffer {buffer_mib} cannot be made", fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB"
+            f"--buffer {buffer_mib} cannot be made",
+            fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB",
+            code="option.buffer",
         )

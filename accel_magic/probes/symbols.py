@@ -139,5 +139,8 @@ def _plainness(name: str) -> tuple[int, int, str]:
 def no_symbols(path: Path) -> ProbeError:
     """Make the error for a file without any function symbol."""
     return ProbeError(
-        f"{path} has no function symbols", why="it is stripped", fix="install the library's unstripped build"
+        f"{path} has no function symbols",
+        why="it is stripped",
+        fix="install the library's unstripped build",
+        code="probe.no-symbols",
     )

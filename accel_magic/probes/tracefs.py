@@ -70,11 +70,13 @@ def find(root: Path = _ROOT) -> Path:
             why="tracefs belongs to root",
             fix="run Jupyter as a user who may trace (root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH); "
             "%accel_doctor shows what is missing",
+            code="machine.tracefs-unreadable",
         )
     raise MachineError(
         "tracefs is not mounted",
         why="tracepoints and their fields are read from it",
         fix="mount -t tracefs tracefs /sys/kernel/tracing",
+        code="machine.no-tracefs",
     )
 
 
@@ -103,10 +105,15 @@ def read_format(tracefs: Path, category: str, event: str) -> Format:
         text = (tracefs / "events" / category / event / "format").read_text()
     except PermissionError as error:
         raise MachineError(
-            f"the fields of {category}:{event} cannot be read", why=str(error), fix="run as root; see %accel_doctor"
+            f"the fields of {category}:{event} cannot be read",
+            why=str(error),
+            fix="run as root; see %accel_doctor",
+            code="machine.tracefs-unreadable",
         ) from error
     except OSError as error:
-        raise ProbeError(f"there is no tracepoint {category}:{event}", why=str(error)) from error
+        raise ProbeError(
+            f"there is no tracepoint {category}:{event}", why=str(error), code="probe.no-tracepoint"
+        ) from error
     return parse_format(text, syscall=category == "syscalls")
 
 
@@ -124,7 +131,7 @@ def parse_format(text: str, *, syscall: bool = False) -> Format:
     """
     identity = _ID.search(text)
     if not identity:
-        raise ProbeError("a tracepoint's format has no ID", why=text[:80])
+        raise ProbeError("a tracepoint's format has no ID", why=text[:80], code="probe.bad-tracepoint-format")
     fields = []
     end = _COMMON_END
     for declaration, *numbers in _FIELD.findall(text):
@@ -167,4 +174,9 @@ def _folders(path: Path) -> list[str]:
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except PermissionError as error:
-        raise MachineError(f"{path} cannot be read", why=str(error), fix="run as root; see %accel_doctor") from error
+        raise MachineError(
+            f"{path} cannot be read",
+            why=str(error),
+            fix="run as root; see %accel_doctor",
+            code="machine.tracefs-unreadable",
+        ) from error

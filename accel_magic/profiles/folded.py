@@ -150,7 +150,10 @@ def read(path: Path) -> Profile:
         data = path.read_bytes()
     except OSError as error:
         raise RecordingError(
-            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
+            f"cannot read {path}",
+            why=error.strerror or str(error),
+            fix="check the path and its permissions",
+            code="recording.unreadable",
         ) from error
     return parse(data, str(path))
 
@@ -192,4 +195,5 @@ def _wrong(name: str, number: int, why: str) -> RecordingError:
         f"line {number} of {name} is no folded stack",
         why=why,
         fix="a line is FRAME;FRAME;... WEIGHT, the weight a whole number",
+        code="recording.damaged",
     )

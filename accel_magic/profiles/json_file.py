@@ -34,13 +34,17 @@ def load(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except OSError as error:
         raise RecordingError(
-            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
+            f"cannot read {path}",
+            why=error.strerror or str(error),
+            fix="check the path and its permissions",
+            code="recording.unreadable",
         ) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise RecordingError(
             f"{path} is damaged",
             why=str(error) or type(error).__name__,
             fix="copy or download the file again; it may have been cut short",
+            code="recording.damaged",
         ) from error
 
 
@@ -59,6 +63,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
             f"{path} is no {what}",
             why=str(error) or type(error).__name__,
             fix="write it again with the tool that it came from",
+            code="recording.unknown-format",
         ) from error
 
 

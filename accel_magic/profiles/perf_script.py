@@ -72,14 +72,24 @@ def read(path: Path) -> Profile:
                 _line(state, line.rstrip("\r\n"), number, path)
     except OSError as error:
         raise RecordingError(
-            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
+            f"cannot read {path}",
+            why=error.strerror or str(error),
+            fix="check the path and its permissions",
+            code="recording.unreadable",
         ) from error
     if not state.samples:
-        raise RecordingError(f"{path} holds no samples", why="no line is one of perf's", fix="perf script -i perf.data")
+        raise RecordingError(
+            f"{path} holds no samples",
+            why="no line is one of perf's",
+            fix="perf script -i perf.data",
+            code="recording.empty",
+        )
     try:
         return _profile(state)
     except OverflowError as error:
-        raise RecordingError(f"{path} cannot be added up", why=str(error), fix="record again with perf") from error
+        raise RecordingError(
+            f"{path} cannot be added up", why=str(error), fix="record again with perf", code="recording.overflow"
+        ) from error
 
 
 def _line(state: _Reading, line: str, number: int, path: Path) -> None:
@@ -93,6 +103,7 @@ def _line(state: _Reading, line: str, number: int, path: Path) -> None:
                 f"line {number} of {path} is a frame without a sample",
                 why="the beginning of the output is missing",
                 fix="open all of what perf script wrote",
+                code="recording.truncated",
             )
         state.samples[-1].frames.append(state.known[line])
     elif lost := _LOST.search(line):

@@ -61,6 +61,7 @@ def read(path: Path) -> Recording:
             f"the recording in {path} cannot be used",
             why=f"{type(error).__name__}: {error}",
             fix="record again",
+            code="recording.damaged",
         ) from error
 
 

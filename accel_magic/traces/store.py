@@ -61,6 +61,7 @@ def save(recording: Recording, path: str | Path) -> Path:
             f"cannot save this recording to {path}",
             why=str(error),
             fix="report it to accel_magic with the cell that was traced",
+            code="save.failed",
         ) from error
     growing = [column.stored for column in columns if column.name in _GROWING and column.dtype in ("int64", "uint64")]
     return container.write(

@@ -80,7 +80,9 @@ def test_a_wait_in_a_32_bit_call_names_no_64_bit_call(build, run):
 
 def test_without_type_information_the_result_names_the_calls_that_cannot_be_told_apart(run_both, hits_of, monkeypatch):
     def none(structure, member):
-        raise MachineError("the kernel's type information cannot be read", why="there is none here")
+        raise MachineError(
+            "the kernel's type information cannot be read", why="there is none here", code="kernel.no-btf"
+        )
 
     monkeypatch.setattr(btf, "member_offset", none)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from accel_magic import ProbeError, trace
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -146,7 +147,10 @@ def test_a_function_that_cannot_be_probed_is_reported_and_the_others_are_traced(
     assert hits_of(t.result) == {"locked": 0, "leaf": 200}
     assert [skip.function for skip in t.result.plan.skipped] == ["locked"]
     assert "LOCK" in t.result.plan.skipped[0].why
-    with pytest.raises(ProbeError, match="none of the matched places"), trace(f"latency:uprobe:{program}:locked"):
+    with (
+        raises("probe.nothing-attached", ProbeError, match="none of the matched places"),
+        trace(f"latency:uprobe:{program}:locked"),
+    ):
         pass
 
 

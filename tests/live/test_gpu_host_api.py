@@ -15,6 +15,7 @@ import accel_magic
 from accel_magic.errors import MachineError
 from accel_magic.gpu.host_api import trace as host_trace
 from accel_magic.probes import libraries
+from tests.support.errors import raises
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
 
@@ -242,10 +243,10 @@ def test_an_error_in_the_block_detaches_and_keeps_the_calls(driver, nothing_atta
 
 def test_a_trace_that_is_not_started_for_another_reason_leaves_nothing(driver, monkeypatch, nothing_attached):
     def refuse(*_, **__):
-        raise MachineError("no memory")
+        raise MachineError("no memory", code="cuda.out-of-memory")
 
     monkeypatch.setattr("accel_magic.gpu.trace.allocate_all", refuse)
-    with pytest.raises(MachineError, match="no memory"):
+    with raises("cuda.out-of-memory", MachineError, match="no memory"):
         traced(driver.run_all)
 
 

@@ -20,6 +20,7 @@ from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.host_programs.running import HostPrograms
 from accel_magic.kernel.linker import Linker
 from accel_magic.kernel.maps import possible_cpus
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -507,7 +508,7 @@ def test_fields_of_the_kernels_structs_are_where_this_kernel_has_them(source, li
 def test_a_field_that_this_kernel_has_not_is_named(source, library, nothing_attached):
     program = CORE.replace("READ", "bpf_probe_read_kernel(&am_size, 4, &other->am_nothing);")
     with (
-        pytest.raises(ProgramError, match=r"no task_struct\.am_nothing") as caught,
+        raises("gpu.no-kernel-field", ProgramError, match=r"no task_struct\.am_nothing") as caught,
         trace(source(program, GPU), f"am_on_work=uprobe:{library}:am_work"),
     ):
         pytest.fail("the block must not run")
@@ -762,7 +763,7 @@ def test_a_trace_that_fails_while_attaching_leaves_nothing(source, library, left
     from accel_magic.gpu.host_programs import running
 
     def fail(*_):
-        raise ProbeError("cannot", fix="at all")
+        raise ProbeError("cannot", fix="at all", code="probe.nothing-attached")
 
     monkeypatch.setattr(running, "attach_place", fail)
     error = refused(source(OWN, GPU), f"am_on_work=uprobe:{library}:am_work")

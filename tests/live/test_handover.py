@@ -15,6 +15,7 @@ from accel_magic.kernel import compiler
 from accel_magic.results.trace import TraceResult
 from accel_magic.session import LiveSession
 from accel_magic.traces import handover
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -83,10 +84,10 @@ def test_what_is_no_recording_is_refused(recorded):
     _, path = recorded
     for why, data in list(damaged(path)):
         path.write_bytes(data)
-        with pytest.raises(RecordingError, match="cannot be used") as caught:
+        with raises("recording.damaged", RecordingError, match="cannot be used") as caught:
             handover.read(path)
         assert why in caught.value.why
-    with pytest.raises(RecordingError, match="cannot be used"):
+    with raises("recording.damaged", RecordingError, match="cannot be used"):
         handover.read(path.with_name("nowhere"))
 
 
@@ -144,10 +145,10 @@ def test_a_compiler_elsewhere_that_is_not_there_is_a_typed_error(monkeypatch, le
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     monkeypatch.setenv(compiler.ELSEWHERE, address)
 
-    with pytest.raises(MachineError, match=f"{address} cannot be reached") as caught, trace(GETPPID):
+    with raises("compiler.unreachable", MachineError, match=f"{address} cannot be reached") as caught, trace(GETPPID):
         pass
     assert compiler.ELSEWHERE in caught.value.fix
     assert left_behind() == set()
     monkeypatch.setenv(compiler.ELSEWHERE, "nonsense")
-    with pytest.raises(MachineError, match="nonsense cannot be reached"), trace(GETPPID):
+    with raises("compiler.unreachable", MachineError, match="nonsense cannot be reached"), trace(GETPPID):
         pass

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -230,7 +231,7 @@ def test_perfs_own_data_is_refused_with_the_command_that_helps(tmp_path):
     if done.returncode:
         pytest.skip("perf cannot record here")
 
-    with pytest.raises(accel_magic.RecordingError) as error:
+    with raises("recording.binary-data", accel_magic.RecordingError) as error:
         accel_magic.open(data)
 
     assert f"perf script -i {data}" in error.value.fix

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic import TraceStateError, trace
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -61,7 +62,7 @@ def test_a_failure_while_attaching_leaves_nothing(build, left_behind, monkeypatc
 
     monkeypatch.setattr(syscalls, "link_uprobe_multi", refuse)
     monkeypatch.setattr(syscalls, "link_perf_event", refuse)
-    with pytest.raises(MachineError) as caught, trace(GETPPID, f"uprobe:{build('calls')}:leaf"):
+    with raises("machine.no-privilege", MachineError) as caught, trace(GETPPID, f"uprobe:{build('calls')}:leaf"):
         pytest.fail("the block must not run")
     monkeypatch.undo()
 
@@ -95,7 +96,7 @@ def test_an_interrupt_in_the_block_is_passed_on_and_the_result_is_kept(left_behi
 def test_a_second_trace_inside_the_first_is_refused_and_the_first_goes_on():
     with trace(GETPPID) as t:
         os.getppid()
-        with pytest.raises(TraceStateError) as caught, trace(GETPPID):
+        with raises("trace.already-running", TraceStateError) as caught, trace(GETPPID):
             pytest.fail("the block must not run")
         os.getppid()
 
@@ -105,9 +106,9 @@ def test_a_second_trace_inside_the_first_is_refused_and_the_first_goes_on():
 
 def test_asking_for_the_result_too_early_is_a_typed_error():
     t = trace(GETPPID)
-    with pytest.raises(TraceStateError, match="no result yet"):
+    with raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = t.result
-    with t, pytest.raises(TraceStateError, match="no result yet"):
+    with t, raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = t.result
     assert t.result.hits == 0
 

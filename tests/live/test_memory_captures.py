@@ -9,6 +9,7 @@ import pytest
 import accel_magic
 from accel_magic.probes import match
 from accel_magic.probes.plan import Plan
+from tests.support.errors import raises
 
 SOURCE = """
 #include <stdint.h>
@@ -119,7 +120,7 @@ def test_memory_that_is_not_there_reads_as_zero(library):
 
 
 def test_what_only_a_return_shows_needs_a_probe_that_waits_for_it(library):
-    with pytest.raises(accel_magic.ProbeError, match="waits for a call to return"):
+    with raises("capture.no-return", accel_magic.ProbeError):
         traced(library, "uprobe:{}:fill", args="handle=arg1[12]:u32@return")
 
 

@@ -17,6 +17,7 @@ import accel_magic
 from accel_magic import MachineError, ProbeError, ProgramError, TraceStateError, trace, trace_program
 from accel_magic.kernel import map_reading
 from accel_magic.kernel.maps import possible_cpus
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -347,23 +348,23 @@ def test_many_runs_leave_no_descriptor_open(source, build):
     for _ in range(5):
         with trace_program(program, binding):
             pass
-        with pytest.raises(ProbeError):
+        with raises("probe.no-match", ProbeError):
             trace_program(program, "am_on_leaf=uprobe:libc:no_such_function").__enter__()
     assert descriptors() == before
 
 
 def test_programs_and_traces_do_not_nest(source, build):
     program, binding = source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf"
-    with trace_program(program, binding), pytest.raises(TraceStateError, match="already running"), trace(GETPPID):
+    with trace_program(program, binding), raises("trace.already-running", TraceStateError), trace(GETPPID):
         pass
-    with trace(GETPPID), pytest.raises(TraceStateError, match="already running"), trace_program(program, binding):
+    with trace(GETPPID), raises("trace.already-running", TraceStateError), trace_program(program, binding):
         pass
     with trace_program(program, binding):  # both were given back
         pass
 
 
 def test_the_result_is_asked_for_after_the_block(source):
-    with pytest.raises(TraceStateError, match="no result yet"):
+    with raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = trace_program(source(LEAVES)).result
 
 
@@ -422,7 +423,10 @@ def test_a_wrong_program_gives_its_typed_error_and_leaves_nothing(source, text, 
 def test_what_is_wrong_is_named_with_the_file_whatever_characters_its_name_has(tmp_path, name):
     (tmp_path / name).write_text("int am_hit(void *ctx) {\n return what; }")
 
-    with pytest.raises(ProgramError) as raised, trace_program(tmp_path / name, f"am_hit={GETPPID}"):
+    with (
+        raises("program.does-not-compile", ProgramError) as raised,
+        trace_program(tmp_path / name, f"am_hit={GETPPID}"),
+    ):
         pass
 
     assert raised.value.code == "program.does-not-compile"
@@ -430,11 +434,11 @@ def test_what_is_wrong_is_named_with_the_file_whatever_characters_its_name_has(t
 
 
 def test_a_missing_file_and_one_that_is_no_text_are_told(tmp_path):
-    with pytest.raises(ProgramError, match="cannot be read") as raised, trace_program(tmp_path / "nothing.bpf.c"):
+    with raises("program.unreadable", ProgramError) as raised, trace_program(tmp_path / "nothing.bpf.c"):
         pass
     assert "No such file" in raised.value.why
     (tmp_path / "binary.bpf.c").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ProgramError, match="cannot be read"), trace_program(tmp_path / "binary.bpf.c"):
+    with raises("program.unreadable", ProgramError), trace_program(tmp_path / "binary.bpf.c"):
         pass
 
 
@@ -442,7 +446,7 @@ def test_kernel_functions_are_refused_where_the_kernel_cannot_probe_them(source)
     if Path("/sys/bus/event_source/devices/kprobe").exists():
         pytest.skip("this kernel has kprobes")
     with (
-        pytest.raises(MachineError, match="cannot probe its functions"),
+        raises("kernel.no-kprobes", MachineError),
         trace_program(source("int kprobe__vfs_read(void *ctx) { return 0; }")),
     ):
         pass

@@ -12,6 +12,7 @@ from accel_magic.kernel import features
 from accel_magic.kernel.source import generate
 from accel_magic.magics.line import HelpRequested
 from accel_magic.magics.options import parse
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -19,57 +20,63 @@ GETPPID = "t:syscalls:sys_enter_getppid"
 
 
 @pytest.mark.parametrize(
-    ("probes", "options", "error", "words"),
+    ("probes", "options", "code", "value"),
     [
-        ((), {}, ProbeError, "no probe"),
-        (("",), {}, ProbeError, ""),
-        (("nonsense",), {}, ProbeError, "nonsense"),
-        (("tracepoin:syscalls:sys_enter_read",), {}, ProbeError, "tracepoint"),
-        (("t:syscalls",), {}, ProbeError, ""),
-        (("t:syscals:sys_enter_read",), {}, ProbeError, "syscalls"),
-        (("t:syscalls:sys_enter_getppidd",), {}, ProbeError, "sys_enter_getppid"),
-        (("uprobe:libc:mallocc",), {}, ProbeError, "malloc"),
-        (("uprobe:libnowhere:f",), {}, ProbeError, "libnowhere"),
-        (("uprobe:/nowhere/lib.so:f",), {}, ProbeError, "/nowhere/lib.so"),
-        (("uprobe:/etc/passwd:f",), {}, ProbeError, "/etc/passwd"),
-        (("uprobe:/tmp:f",), {}, ProbeError, "not a file"),
-        (("usdt:libc:nobody:nothing",), {}, ProbeError, ""),
-        (("latency:uretprobe:libc:malloc",), {}, ProbeError, "latency"),
-        (("latency:t:sched:sched_switch",), {}, ProbeError, ""),
-        (("!t:syscalls:sys_enter_read",), {}, ProbeError, "exclusion"),
-        ((GETPPID, "!t:syscalls:*"), {}, ProbeError, "nothing is left"),
-        ((GETPPID,), {"filter": "no_such == 1"}, ProbeError, "no_such"),
-        ((GETPPID,), {"filter": "pid = 1"}, ProbeError, "=="),
-        ((GETPPID,), {"filter": "retval == 1"}, ProbeError, "retval"),
-        ((GETPPID,), {"filter": "__import__('os')"}, ProbeError, "Call"),
-        ((GETPPID,), {"filter": "pid == 1); return 0; //"}, ProbeError, ""),
-        (("uprobe:libc:malloc",), {"args": "size=arg0"}, ProbeError, "arg0"),
-        (("uprobe:libc:malloc",), {"args": "size=arg12:u64"}, ProbeError, "arg12"),
-        (("uprobe:libc:malloc",), {"args": "size=arg0:float"}, ProbeError, "float"),
-        (("uprobe:libc:malloc",), {"args": "pid=arg0:u64"}, ProbeError, "pid"),
-        (("uprobe:libc:malloc",), {"args": "a=arg0:u64,a=arg1:u64"}, ProbeError, "twice"),
-        (("uprobe:libc:malloc",), {"args": "r=retval:u64"}, ProbeError, "retval"),
-        ((GETPPID,), {"scope": "everybody"}, ProbeError, "everybody"),
-        ((GETPPID,), {"scope": 4194303}, ProbeError, "no such process"),
-        ((GETPPID,), {"scope": -1}, ProbeError, "-1"),
-        ((GETPPID,), {"mode": "fast"}, ProbeError, "fast"),
-        ((GETPPID,), {"max_events": 0}, ProbeError, "max-events"),
-        ((GETPPID,), {"duration": -1}, ProbeError, "duration"),
-        ((GETPPID,), {"duration": float("nan")}, ProbeError, "duration"),
-        ((GETPPID,), {"buffer": 0}, ProbeError, "buffer"),
-        ((GETPPID,), {"buffer": 1e9}, ProbeError, "buffer"),
-        ((GETPPID,), {"buffer": float("nan")}, ProbeError, "buffer"),
+        ((), {}, "probe.none-given", ""),
+        (("",), {}, "probe.bad-syntax", ""),
+        (("nonsense",), {}, "probe.bad-syntax", "nonsense"),
+        (("tracepoin:syscalls:sys_enter_read",), {}, "probe.unknown-kind", "tracepoint"),
+        (("t:syscalls",), {}, "probe.bad-syntax", ""),
+        (("t:syscals:sys_enter_read",), {}, "probe.no-match", "syscalls"),
+        (("t:syscalls:sys_enter_getppidd",), {}, "probe.no-match", "sys_enter_getppid"),
+        (("uprobe:libc:mallocc",), {}, "probe.no-match", "malloc"),
+        (("uprobe:libnowhere:f",), {}, "probe.no-library", "libnowhere"),
+        (("uprobe:/nowhere/lib.so:f",), {}, "probe.no-file", "/nowhere/lib.so"),
+        (("uprobe:/etc/passwd:f",), {}, "probe.not-elf", "/etc/passwd"),
+        (("uprobe:/tmp:f",), {}, "probe.not-a-file", ""),
+        (("latency:uretprobe:libc:malloc",), {}, "probe.no-duration", "latency"),
+        (("latency:t:sched:sched_switch",), {}, "probe.no-duration", ""),
+        (("!t:syscalls:sys_enter_read",), {}, "probe.only-exclusions", ""),
+        ((GETPPID, "!t:syscalls:*"), {}, "probe.all-excluded", ""),
+        ((GETPPID,), {"filter": "no_such == 1"}, "filter.invalid", "no_such"),
+        ((GETPPID,), {"filter": "pid = 1"}, "filter.invalid", "=="),
+        ((GETPPID,), {"filter": "retval == 1"}, "filter.invalid", "retval"),
+        ((GETPPID,), {"filter": "__import__('os')"}, "filter.invalid", "Call"),
+        ((GETPPID,), {"filter": "pid == 1); return 0; //"}, "filter.invalid", ""),
+        (("uprobe:libc:malloc",), {"args": "size=arg0"}, "capture.bad-syntax", "arg0"),
+        (("uprobe:libc:malloc",), {"args": "size=arg12:u64"}, "capture.no-source", "arg12"),
+        (("uprobe:libc:malloc",), {"args": "size=arg0:float"}, "capture.no-type", "float"),
+        (("uprobe:libc:malloc",), {"args": "pid=arg0:u64"}, "capture.name-taken", "pid"),
+        (("uprobe:libc:malloc",), {"args": "a=arg0:u64,a=arg1:u64"}, "capture.name-twice", ""),
+        (("uprobe:libc:malloc",), {"args": "r=retval:u64"}, "capture.not-here", "retval"),
+        ((GETPPID,), {"scope": "everybody"}, "scope.unknown", "everybody"),
+        ((GETPPID,), {"scope": 4194303}, "scope.no-process", ""),
+        ((GETPPID,), {"scope": -1}, "scope.unknown", "-1"),
+        ((GETPPID,), {"mode": "fast"}, "option.unknown-value", "fast"),
+        ((GETPPID,), {"max_events": 0}, "option.max-events", ""),
+        ((GETPPID,), {"duration": -1}, "option.duration", ""),
+        ((GETPPID,), {"duration": float("nan")}, "option.duration", ""),
+        ((GETPPID,), {"buffer": 0}, "option.buffer", ""),
+        ((GETPPID,), {"buffer": 1e9}, "option.buffer", ""),
+        ((GETPPID,), {"buffer": float("nan")}, "option.buffer", ""),
     ],
 )
-def test_bad_input_is_a_typed_error_with_a_fix_and_attaches_nothing(probes, options, error, words, monkeypatch):
+def test_bad_input_is_a_typed_error_with_a_fix_and_attaches_nothing(probes, options, code, value, monkeypatch):
     monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
-    with pytest.raises(AccelMagicError) as caught, trace(*probes, **options):
+    with raises(code, ProbeError) as caught, trace(*probes, **options):
         pytest.fail("the block must not run")
 
-    assert type(caught.value) is error
     assert caught.value.what
     assert caught.value.fix
-    assert words in str(caught.value)
+    assert value in str(caught.value)
+
+
+def test_a_usdt_probe_that_libc_does_not_have_is_refused():
+    with pytest.raises(ProbeError) as caught, trace("usdt:libc:nobody:nothing"):
+        pytest.fail("the block must not run")
+
+    assert caught.value.code in ("probe.no-usdt", "probe.no-match")  # some builds of libc have no USDT probes at all
+    assert caught.value.fix
 
 
 def test_an_unknown_option_of_the_python_call_is_refused_by_name():
@@ -81,7 +88,7 @@ def test_an_unknown_option_of_the_python_call_is_refused_by_name():
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read", "kretprobe:vfs_*", "latency:kprobe:vfs_read", "intel_vpu:ivpu_*"])
 def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypatch):
     monkeypatch.setattr("accel_magic.session.LiveSession.start", lambda _: pytest.fail("attached"))
-    with pytest.raises(MachineError) as caught, trace(probe):
+    with raises("kernel.no-kprobes", MachineError) as caught, trace(probe):
         pytest.fail("the block must not run")
 
     assert "CONFIG_KPROBES" in caught.value.why
@@ -188,7 +195,7 @@ def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):
             with pytest.raises(RecordingError) as caught:
                 use(bad)
             assert caught.value.fix
-    with pytest.raises(RecordingError):
+    with raises("recording.not-found", RecordingError):
         accel_magic.replay(tmp_path / "nowhere.parquet")
 
 
@@ -197,7 +204,7 @@ def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
 
     # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint's record is that long.
     code = bytes.fromhex("7910007f00000000") + bytes.fromhex("9500000000000000")
-    with pytest.raises(ProgramError) as caught:
+    with raises("program.verifier-refused", ProgramError) as caught:
         link.load(syscalls.PROG_TRACEPOINT, {"am_refused": code}, {}, name="am_refused")
 
     assert "am_refused" in caught.value.what
@@ -323,7 +330,7 @@ def test_every_filter_that_is_accepted_compiles_and_passes_the_verifier(expressi
 def test_the_shell_of_the_magic_never_runs_anything():
     before = subprocess.run(["ls", "/tmp"], capture_output=True, text=True, check=True).stdout
     for line in ("t:a:b; touch /tmp/am_pwned", "$(touch /tmp/am_pwned)", "`touch /tmp/am_pwned`"):
-        with pytest.raises(AccelMagicError):
+        with raises("probe.bad-syntax", AccelMagicError):
             Options().plan(parse(line).probes)
     assert "am_pwned" not in before
     assert "am_pwned" not in subprocess.run(["ls", "/tmp"], capture_output=True, text=True, check=True).stdout

@@ -12,6 +12,7 @@ import pytest
 from accel_magic import ProbeError, demangle, trace
 from accel_magic.kernel import compiler
 from accel_magic.traces import reader
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -164,7 +165,7 @@ def test_threads_started_inside_and_outside_count(build):
 
 
 def test_a_process_that_is_not_there_is_an_error():
-    with pytest.raises(ProbeError, match="no such process") as caught, trace(GETPPID, scope=4_194_303):
+    with raises("scope.no-process", ProbeError, match="no such process") as caught, trace(GETPPID, scope=4_194_303):
         pass
     assert caught.value.fix
 

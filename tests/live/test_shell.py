@@ -10,6 +10,7 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic import ProbeError, TraceStateError, load_ipython_extension
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 
@@ -232,7 +233,7 @@ def test_config_sets_defaults_which_the_line_overrules(shell, ipython):
 def test_a_wrong_default_is_refused_and_dropped(shell, ipython):
     shell("%config KTrace.mode = 'bogus'")
     assert "auto" in shell("%config KTrace.mode")[1]
-    with pytest.raises(ProbeError, match="any of") as caught:  # IPython itself remembers the wrong one
+    with raises("option.bad-default", ProbeError, match="any of") as caught:  # IPython itself remembers the wrong one
         load_ipython_extension(ipython)
     assert "%load_ext" in caught.value.fix
     load_ipython_extension(ipython)

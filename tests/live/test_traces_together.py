@@ -14,6 +14,7 @@ import pytest
 
 import accel_magic
 from accel_magic import MachineError, ProbeError, TraceStateError
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
@@ -199,12 +200,17 @@ def test_two_traces_of_one_kind_are_refused_and_the_outer_one_goes_on(launch):
     for make in (lambda: accel_magic.trace(GETPPID), gpu, accel_magic.flame):
         with make() as outer:
             calls(1)
-            with pytest.raises(TraceStateError) as caught, make():
+            with raises("trace.already-running", TraceStateError) as caught, make():
                 pytest.fail("the block must not run")
             launch(1)
         assert caught.value.code == "trace.already-running"
         assert outer.result is accel_magic.last
-    with accel_magic.trace(GETPPID) as t, gpu() as g, pytest.raises(TraceStateError), accel_magic.trace(GETPPID):
+    with (
+        accel_magic.trace(GETPPID) as t,
+        gpu() as g,
+        raises("trace.already-running", TraceStateError),
+        accel_magic.trace(GETPPID),
+    ):
         pytest.fail("the block must not run")
     assert (own(t.result), len(g.result.launches)) == (0, 0)
 
@@ -226,11 +232,11 @@ def test_an_error_in_the_inner_block_leaves_both_results_and_nothing_attached(la
 
 def test_an_inner_trace_that_cannot_begin_leaves_the_outer_one_running(launch, nothing_attached):
     with gpu() as g:
-        with pytest.raises(ProbeError), accel_magic.trace("tracepoint:syscalls:sys_enter_nothing"):
+        with raises("probe.no-match", ProbeError), accel_magic.trace("tracepoint:syscalls:sys_enter_nothing"):
             pytest.fail("the block must not run")
         launch(3)
     with accel_magic.trace(GETPPID) as t:
-        with pytest.raises(ProbeError), accel_magic.gputrace("no-such-tool", device="cpu"):
+        with raises("gpu.no-tool", ProbeError), accel_magic.gputrace("no-such-tool", device="cpu"):
             pytest.fail("the block must not run")
         calls(4)
 

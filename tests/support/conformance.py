@@ -43,12 +43,16 @@ def program_of(code: bytes, name: str = "program") -> Program:
     try:
         decoded = isa.decode(code)
     except ValueError as error:
-        raise ProgramError(f"this is no eBPF program: {error}", fix="give whole 8-byte instructions") from None
+        raise ProgramError(
+            f"this is no eBPF program: {error}", fix="give whole 8-byte instructions", code="conformance.not-ebpf"
+        ) from None
     targets = {slot + 1 + one.imm for slot, one in enumerate(decoded) if one is not None and _is_local_call(one)}
     outside = [target for target in targets if not 0 <= target < len(decoded) or decoded[target] is None]
     if outside:
         raise ProgramError(
-            f"a local call goes to slot {outside[0]}, which is no instruction", fix="let calls go to whole instructions"
+            f"a local call goes to slot {outside[0]}, which is no instruction",
+            fix="let calls go to whole instructions",
+            code="conformance.bad-call",
         )
     starts = sorted({0} | targets)
     places = {start: place for place, start in enumerate(starts)}
@@ -87,8 +91,14 @@ def code_of_elf(data: bytes) -> bytes:
             if section["sh_flags"] & _EXECUTABLE and section["sh_size"]:
                 return bytes(section.data())
     except ELFError as error:
-        raise ProgramError(f"this is no ELF object: {error}", fix="leave out --elf for plain bytecode") from None
-    raise ProgramError("this ELF object has no section with instructions", fix="give an object with a program")
+        raise ProgramError(
+            f"this is no ELF object: {error}", fix="leave out --elf for plain bytecode", code="conformance.not-elf"
+        ) from None
+    raise ProgramError(
+        "this ELF object has no section with instructions",
+        fix="give an object with a program",
+        code="conformance.no-program",
+    )
 
 
 def run(code: bytes, memory: bytes = b"") -> int:
@@ -135,7 +145,9 @@ def _bytes_of(text: str, what: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError as error:
-        raise ProgramError(f"the {what} is no list of hex bytes: {error}", fix='give bytes like "95 00 0f"') from None
+        raise ProgramError(
+            f"the {what} is no list of hex bytes: {error}", fix='give bytes like "95 00 0f"', code="conformance.not-hex"
+        ) from None
 
 
 def _list(program: Program) -> None:

@@ -67,7 +67,9 @@ class HostProgram:
         """Run it as an injected probe: `context.PARAMETERS` by name, 0 for those not given."""
         if self._probe is None:
             raise ProgramError(
-                f"{self.name} was compiled without its probe function", fix="compile it with probes=True"
+                f"{self.name} was compiled without its probe function",
+                fix="compile it with probes=True",
+                code="conformance.no-probe",
             )
         self._probe(*(parameters.get(name, 0) for name, _ in context.PARAMETERS))
 

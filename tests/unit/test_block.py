@@ -162,7 +162,10 @@ class TestWhenTheEndFails:
     full = RecordingError("cannot write t.parquet", why="no space left on device", fix="free some space", code="save.x")
 
     def test_the_users_own_error_goes_on_and_names_what_else_failed(self, done):
-        for fails in ({"finish: error": MachineError("the device is gone")}, {"write file": self.full}):
+        for fails in (
+            {"finish: error": MachineError("the device is gone", code="cuda.driver-error")},
+            {"write file": self.full},
+        ):
             with pytest.raises(ZeroDivisionError) as caught, Traced("file", fails) as trace:
                 1 / 0  # noqa: B018
             (note,) = caught.value.__notes__

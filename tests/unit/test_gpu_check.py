@@ -99,7 +99,9 @@ def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatc
     from benchmarks import run
 
     def chosen():
-        raise MachineError("no NVIDIA driver was found", why="libcuda.so.1 does not load", fix="install it")
+        raise MachineError(
+            "no NVIDIA driver was found", why="libcuda.so.1 does not load", fix="install it", code="cuda.no-driver"
+        )
 
     monkeypatch.setattr(gpus, "chosen", chosen)
 

@@ -76,7 +76,7 @@ def tools_script(folder):
 
 
 def refuse(*_):
-    raise MachineError("there is no C compiler")
+    raise MachineError("there is no C compiler", code="native.no-compiler")
 
 
 def test_another_package_of_this_name_on_the_search_path_does_not_run(tmp_path, monkeypatch):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Rule(BaseRule):
     """One thing to look for in the table of `tool`."""
 
+    AREA = "gpu"
+
     tool: str = field(kw_only=True)
 
 

@@ -34,6 +34,8 @@ class Rule(BaseRule):
 
     """
 
+    AREA = "npu"
+
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     needs: tuple[str, ...] = ()
     timed: bool = True

@@ -48,6 +48,7 @@ def throughput(trace: NpuTrace, freq: str = "100ms", jobs: pd.DataFrame | None =
             f"{freq!r} makes {count:,} intervals",
             why=f"the trace is {duration / _SECOND:.1f} s long",
             fix="take a longer interval",
+            code="rates.too-many-steps",
         )
     starts = np.arange(count) * step
     taken = frame[frame["status"] != REFUSED]
@@ -158,10 +159,18 @@ def _length(freq: str) -> int:
         step = to_offset(freq).nanos
     except ValueError as error:
         raise ProbeError(
-            f"{freq!r} is no length of an interval", why=str(error), fix="write it like '100ms' or '1s'"
+            f"{freq!r} is no length of an interval",
+            why=str(error),
+            fix="write it like '100ms' or '1s'",
+            code="rates.bad-step",
         ) from None
     if step <= 0:
-        raise ProbeError(f"{freq!r} is no length of an interval", why="it is not positive", fix="write it like '100ms'")
+        raise ProbeError(
+            f"{freq!r} is no length of an interval",
+            why="it is not positive",
+            fix="write it like '100ms'",
+            code="rates.bad-step",
+        )
     return int(step)
 
 

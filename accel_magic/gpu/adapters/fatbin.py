@@ -67,7 +67,9 @@ class Image:
         try:
             data: bytes = pa.decompress(self.content, self.size, codec=self.compression, asbytes=True)
         except (OSError, ValueError) as error:
-            raise ProgramError(f"The GPU code for sm_{self.arch} cannot be unpacked", why=str(error)) from error
+            raise ProgramError(
+                f"The GPU code for sm_{self.arch} cannot be unpacked", why=str(error), code="gpu.code-damaged"
+            ) from error
         return data
 
     def text(self) -> str:
@@ -80,7 +82,9 @@ class Image:
         try:
             return self.data().rstrip(b"\0").decode()
         except UnicodeDecodeError as error:
-            raise ProgramError(f"The PTX for sm_{self.arch} is damaged", why=str(error)) from error
+            raise ProgramError(
+                f"The PTX for sm_{self.arch} is damaged", why=str(error), code="gpu.code-damaged"
+            ) from error
 
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels in it."""
@@ -146,13 +150,16 @@ def read(path: str | Path) -> tuple[Fatbin, ...]:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise ProbeError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+        raise ProbeError(
+            f"{path} cannot be read", why=error.strerror or str(error), code="gpu.file-unreadable"
+        ) from error
     found = parse(data) if _is_container(data, 0) else tuple(_in_elf(Path(path), data))
     if not found:
         raise ProbeError(
             f"{path} has no GPU code in it",
             why=f"it has no section {' or '.join(SECTIONS)} with code in it",
             fix="name the library that has the kernels: ldd shows those that a program uses",
+            code="gpu.no-code-in-file",
         )
     return found
 
@@ -206,19 +213,23 @@ def _images(data: bytes) -> Iterator[Image]:
 
 def _plausible(what: str, size: int, least: int, most: int) -> None:
     if not least <= size <= most:
-        raise ProgramError("The GPU code in this file is damaged", why=f"{what} is said to have {size} bytes")
+        raise ProgramError(
+            "The GPU code in this file is damaged", why=f"{what} is said to have {size} bytes", code="gpu.code-damaged"
+        )
 
 
 def _whole(data: bytes, end: int) -> None:
     if end > len(data):
         raise ProgramError(
-            "The GPU code in this file is damaged", why=f"it should have {end} bytes or more, and has {len(data)}"
+            "The GPU code in this file is damaged",
+            why=f"it should have {end} bytes or more, and has {len(data)}",
+            code="gpu.code-damaged",
         )
 
 
 def _in_elf(path: Path, data: bytes) -> Iterator[Fatbin]:
     if not data.startswith(b"\x7fELF"):
-        raise ProbeError(f"{path} is neither an ELF binary nor a fatbin")
+        raise ProbeError(f"{path} is neither an ELF binary nor a fatbin", code="gpu.not-a-binary")
     with _damage_of(str(path)):
         file = _elf(data)
         contents = [section.data() for name in SECTIONS if (section := file.get_section_by_name(name)) is not None]
@@ -254,4 +265,6 @@ def _damage_of(what: str) -> Iterator[None]:
     try:
         yield
     except (ELFError, AttributeError, OverflowError, ValueError) as error:
-        raise ProgramError(f"{what} is damaged", why=f"as an ELF file it cannot be read: {error}") from error
+        raise ProgramError(
+            f"{what} is damaged", why=f"as an ELF file it cannot be read: {error}", code="gpu.code-damaged"
+        ) from error

@@ -72,7 +72,11 @@ class SimulatedArray:
         """The same memory in another shape."""
         part = self.array.reshape(*shape, order=order)
         if not np.shares_memory(part, self.array) and part.size:
-            raise ProbeError("This array cannot be reshaped without a copy", fix="reshape it before cuda.to_device")
+            raise ProbeError(
+                "This array cannot be reshaped without a copy",
+                fix="reshape it before cuda.to_device",
+                code="gpu.array-not-contiguous",
+            )
         return self._part(part)
 
     def ravel(self, order: Any = "C") -> SimulatedArray:
@@ -152,7 +156,11 @@ def _plain(array: Any) -> Any:
 
 def _empty(shape: Any, dtype: Any, strides: Any, order: Any) -> Array:
     if strides is not None:
-        raise ProbeError(f"The {CPU_DEVICE} takes no strides for a new array", fix="give its shape and order only")
+        raise ProbeError(
+            f"The {CPU_DEVICE} takes no strides for a new array",
+            fix="give its shape and order only",
+            code="gpu.unsupported-on-cpu",
+        )
     return np.empty(shape, dtype, order=order)
 
 

@@ -86,6 +86,7 @@ def _refusal(name: str) -> Callable[..., Any]:
             f"cuda.{name} does not work on the {CPU_DEVICE}",
             why="there is no CUDA driver below it",
             fix="use cuda.to_device, cuda.device_array or numpy arrays, and no streams, or run with --device cuda",
+            code="gpu.unsupported-on-cpu",
         )
 
     return refuse
@@ -188,6 +189,7 @@ class _Cell:
             raise ProbeError(
                 f"{dispatcher.__name__} takes no {len(given)} arguments",
                 why=f"it is declared for {', '.join(map(str, signatures))}",
+                code="gpu.wrong-argument-count",
             )
         return tuple(fitting[0])
 
@@ -232,6 +234,7 @@ class _Cell:
             raise ProbeError(
                 f"An argument of Numba's type {kind} cannot be passed to a kernel on the {CPU_DEVICE}",
                 fix="pass arrays, numbers and tuples of them",
+                code="gpu.bad-argument",
             )
 
 

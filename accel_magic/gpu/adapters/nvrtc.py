@@ -59,7 +59,10 @@ def compile(  # noqa: A001
         if library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given)):
             log = _text(library, program, library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog).strip()
             raise ProgramError(
-                "The CUDA program does not compile", why=log, fix="change the line that the message names"
+                "The CUDA program does not compile",
+                why=log,
+                fix="change the line that the message names",
+                code="gpu.kernel-does-not-compile",
             )
         return _text(library, program, library.nvrtcGetPTXSize, library.nvrtcGetPTX)
     finally:
@@ -77,7 +80,7 @@ def _text(library: Any, program: ctypes.c_void_p, size_of: Any, get: Any) -> str
 def _check(library: Any, result: int) -> None:
     if result:
         library.nvrtcGetErrorString.restype = ctypes.c_char_p
-        raise ProgramError(f"NVRTC fails: {library.nvrtcGetErrorString(result).decode()}")
+        raise ProgramError(f"NVRTC fails: {library.nvrtcGetErrorString(result).decode()}", code="gpu.nvrtc-failed")
 
 
 @cache
@@ -89,7 +92,10 @@ def _library() -> Any:
         except OSError:
             continue
     raise MachineError(
-        "NVRTC, NVIDIA's compiler for CUDA C, is not installed", why="no libnvrtc.so was found", fix=_FIX
+        "NVRTC, NVIDIA's compiler for CUDA C, is not installed",
+        why="no libnvrtc.so was found",
+        fix=_FIX,
+        code="gpu.no-nvrtc",
     )
 
 
@@ -159,13 +165,18 @@ class CpuKernel:
                 f"The module has no kernel {name!r}" if name else "Which of the module's kernels is meant?",
                 why=f"it has {', '.join(found) or 'none'}",
                 fix='name one of them; extern "C" keeps a function\'s name as it is written',
+                code="gpu.no-kernel",
             )
         object.__setattr__(self, "name", name)
 
     def __getitem__(self, launch: Any) -> Callable[..., None]:
         """Take (grid, block) or (grid, block, bytes of dynamic shared memory)."""
         if not isinstance(launch, tuple) or len(launch) not in (2, 3):
-            raise ProbeError(f"{self.name}[...] takes a grid and a block", fix=f"{self.name}[blocks, threads](...)")
+            raise ProbeError(
+                f"{self.name}[...] takes a grid and a block",
+                fix=f"{self.name}[blocks, threads](...)",
+                code="gpu.bad-launch-shape",
+            )
         grid, block, shared = (*launch, 0)[:3]
 
         def call(*arguments: Any) -> None:
@@ -179,7 +190,9 @@ class CpuKernel:
         runner = _CELLS[-1] if _CELLS else _untraced()
         parameters = entries(self.ptx)[self.name]
         if len(arguments) != len(parameters):
-            raise ProbeError(f"{self.name} takes {len(parameters)} arguments, not {len(arguments)}")
+            raise ProbeError(
+                f"{self.name} takes {len(parameters)} arguments, not {len(arguments)}", code="gpu.wrong-argument-count"
+            )
         arrays = [host_array(value) for value in arguments]
         with copied(runner.device, [array for array in arrays if array is not None]) as addresses:
             left = iter(addresses)
@@ -205,6 +218,7 @@ def _packed(value: Any, array: Array | None, addresses: Iterator[int], parameter
     raise ProbeError(
         f"Argument {place} is {type(value).__name__}, and the kernel wants {parameter.size} bytes",
         fix="pass numpy arrays for pointers, numbers, numpy scalars, and bytes for structs",
+        code="gpu.bad-argument",
     )
 
 
@@ -213,6 +227,7 @@ def _sized(content: bytes, parameter: Parameter, what: str) -> bytes:
         raise ProbeError(
             f"{what} is {len(content)} bytes, and the kernel wants {parameter.size}",
             fix="use a numpy type of that size: np.float32(x), np.int64(n)",
+            code="gpu.bad-argument",
         )
     return content
 

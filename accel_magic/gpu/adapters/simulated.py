@@ -101,7 +101,11 @@ def host_array(value: object) -> Array | None:
     """
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
-            raise ProbeError("An array of Python objects cannot be copied to a GPU", fix="use a numeric dtype")
+            raise ProbeError(
+                "An array of Python objects cannot be copied to a GPU",
+                fix="use a numeric dtype",
+                code="gpu.bad-argument",
+            )
         return value
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
@@ -110,6 +114,7 @@ def host_array(value: object) -> Array | None:
         raise ProbeError(
             f"A tensor on {value.device} cannot be passed to the {CPU_DEVICE}",
             fix="pass tensor.cpu(), or run the cell with --device cuda",
+            code="gpu.array-on-other-device",
         )
     flat = value.detach()
     try:
@@ -176,6 +181,7 @@ def _copy_back(device: Device, region: _Region) -> None:
             "A kernel wrote to an array that may only be read",
             why="numpy's flag `writeable` is off, so that the result cannot be copied back",
             fix="pass a copy: array.copy()",
+            code="gpu.array-read-only",
         )
 
 
@@ -219,7 +225,10 @@ def three(numbers: object) -> tuple[int, int, int]:
         sizes = []
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise ProbeError(
-            f"{numbers!r} is no grid or block", why="each is one to three whole numbers from 1 on", fix="(blocks, 1, 1)"
+            f"{numbers!r} is no grid or block",
+            why="each is one to three whole numbers from 1 on",
+            fix="(blocks, 1, 1)",
+            code="gpu.bad-launch-shape",
         )
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z

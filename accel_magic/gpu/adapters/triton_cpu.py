@@ -88,7 +88,9 @@ class Tensor:
     def zero_(self) -> None:
         """Set all elements to zero on the device: what the autotuner's `reset_to_zero` calls."""
         if not self.array.flags.c_contiguous:
-            raise ProbeError("Only a contiguous array can be reset to zero", fix="pass array.copy()")
+            raise ProbeError(
+                "Only a contiguous array can be reset to zero", fix="pass array.copy()", code="gpu.array-not-contiguous"
+            )
         self.device_memory.view(self.address, self.array.nbytes)[:] = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -156,7 +158,9 @@ class _Driver:
 
     def set_current_device(self, number: int) -> None:
         if number != _NUMBER:
-            raise ProbeError(f"There is no device {number} in this cell: kernels run on the {CPU_DEVICE}")
+            raise ProbeError(
+                f"There is no device {number} in this cell: kernels run on the {CPU_DEVICE}", code="gpu.no-such-device"
+            )
 
     def get_current_stream(self, _number: int) -> int:
         return 0
@@ -205,6 +209,7 @@ class _Launcher:
                 f"{function.name} asks for clusters of {clusters} blocks",
                 why=f"the {CPU_DEVICE} is like compute capability 8.0, which has no clusters",
                 fix="launch it with num_ctas=1",
+                code="gpu.unsupported-on-cpu",
             )
         values = [
             _packed(kind, value, parameter)
@@ -246,6 +251,7 @@ def _packed(kind: str, value: Any, parameter: Parameter) -> bytes:
             "A tensor descriptor cannot be passed to a kernel here",
             why=f"the {CPU_DEVICE} has no tensor memory accelerator",
             fix="pass the array, and make the descriptor inside the kernel, or index it with pointers",
+            code="gpu.unsupported-on-cpu",
         )
     if kind.startswith("*"):
         return int(value.data_ptr() if value is not None else 0).to_bytes(8, "little")

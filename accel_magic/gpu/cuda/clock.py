@@ -101,6 +101,7 @@ class ClockKernel:
                 "the GPU's clock cannot be compared with the host's",
                 why=f"the GPU has not answered within {PATIENCE_NS / 1e9:g} s; other kernels may occupy it",
                 fix="wait for them before the cell (torch.cuda.synchronize() or its like), or use --gpu N",
+                code="cuda.no-answer",
             )
         self._driver.call("cuStreamSynchronize", self._stream)
         return exchanges

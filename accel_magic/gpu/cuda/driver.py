@@ -216,6 +216,7 @@ def _functions(name: str) -> Mapping[str, Any]:
             "no NVIDIA driver was found",
             why=f"{name} does not load: {error}",
             fix="install NVIDIA's driver (in a container: start it with --gpus all), or use --device cpu",
+            code="cuda.no-driver",
         ) from None
     found = {function: getattr(library, function, None) for function in _PROTOTYPES}
     for function, entry in found.items():
@@ -225,4 +226,9 @@ def _functions(name: str) -> Mapping[str, Any]:
 
 
 def _too_old(why: str) -> MachineError:
-    return MachineError("the NVIDIA driver is too old", why=why, fix="install a newer one, or use --device cpu")
+    return MachineError(
+        "the NVIDIA driver is too old",
+        why=why,
+        fix="install a newer one, or use --device cpu",
+        code="cuda.driver-too-old",
+    )

@@ -58,6 +58,7 @@ def found(driver: Driver | None = None) -> tuple[Gpu, ...]:
             "the NVIDIA driver finds no GPU",
             why="cuDeviceGetCount says 0",
             fix="see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
+            code="cuda.no-gpu",
         )
     return tuple(_described(driver, number) for number in range(count))
 
@@ -79,7 +80,12 @@ def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
         number = driver.number("cuCtxGetDevice") if driver.handle("cuCtxGetCurrent") else 0
     if not 0 <= number < len(gpus):
         listed = ", ".join(f"{gpu.number} ({gpu.model})" for gpu in gpus)
-        raise MachineError(f"there is no GPU {number}", why=f"the driver finds {listed}", fix="choose one: --gpu N")
+        raise MachineError(
+            f"there is no GPU {number}",
+            why=f"the driver finds {listed}",
+            fix="choose one: --gpu N",
+            code="gpu.no-such-device",
+        )
     gpu = gpus[number]
     capability = tuple(_attribute(driver, number, one) for one in (cuda.CAPABILITY_MAJOR, cuda.CAPABILITY_MINOR))
     if capability < _OLDEST:
@@ -87,12 +93,14 @@ def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
             f"{gpu.model} is too old to be traced",
             why=f"it is of compute capability {capability[0]}.{capability[1]}; programs need {_OLDEST[0]}.{_OLDEST[1]}",
             fix="use a newer GPU, or --device cpu",
+            code="cuda.gpu-too-old",
         )
     if not _attribute(driver, number, cuda.CAN_MAP_HOST_MEMORY):
         raise MachineError(
             f"{gpu.model} does not reach the host's memory",
             why="rings of records lie there (CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0)",
             fix="use another GPU, or --device cpu",
+            code="cuda.no-host-memory",
         )
     return gpu
 

@@ -171,6 +171,7 @@ class CudaMemory:
                 f"the host has no room for {size:,} bytes of maps that the GPU reaches",
                 why=error.why,
                 fix="free memory, lower the rings' max_entries, or trace fewer threads: --threads N",
+                code="cuda.out-of-host-memory",
             ) from None
         return self._mapped(whole, size)
 
@@ -195,6 +196,7 @@ class CudaMemory:
             f"{self.gpu.model} has no room for {size:,} bytes of maps",
             why=f"{free.value:,} of its {total.value:,} bytes are free",
             fix="free what is not used (torch.cuda.empty_cache() or its like), or trace fewer threads: --threads N",
+            code="cuda.out-of-memory",
         )
 
     def share(self, descriptor: int, size: int) -> int:
@@ -211,6 +213,7 @@ class CudaMemory:
                 "a map of the kernel's cannot be shared with the GPU",
                 why=f"mmap: {error}",
                 fix="declare it with __uint(map_flags, BPF_F_MMAPABLE)",
+                code="gpu.map.not-shareable",
             ) from None
         whole = np.frombuffer(mapping, np.uint8)  # keeps the mapping
         with self._current():
@@ -221,6 +224,7 @@ class CudaMemory:
                     "the NVIDIA driver does not take the memory of a map of the kernel's",
                     why=error.why,
                     fix="give the GPU's programs and those of the CPU a map each",
+                    code="gpu.map.not-shareable",
                 ) from None
             return self._mapped(whole, size)
 
@@ -249,7 +253,9 @@ class CudaMemory:
         for base, block in tuple(self._blocks.items()):
             if base <= address and address + size <= base + block.size:
                 return None if block.host is None else block.host[address - base : address - base + size]
-        raise MachineError(f"{size} bytes at {address:#x} are not this trace's", fix="please report this")
+        raise MachineError(
+            f"{size} bytes at {address:#x} are not this trace's", fix="please report this", code="cuda.foreign-address"
+        )
 
     def free(self, address: int) -> None:
         """Give memory back, or stop sharing it; what kernels that nobody waited for may still use is left."""

@@ -79,7 +79,9 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
         found.append(resolve(LIBRARY, os.getpid()))
     except ProbeError as error:
         if not found:
-            raise MachineError(f"there is no {LIBRARY} here", why=error.why, fix=INSTALL[LIBRARY]) from None
+            raise MachineError(
+                f"there is no {LIBRARY} here", why=error.why, fix=INSTALL[LIBRARY], code="cuda.no-driver"
+            ) from None
     return tuple(dict.fromkeys(found))
 
 

@@ -42,7 +42,12 @@ def bytecode(program: Program, descriptors: Mapping[str, int]) -> bytes:
     code: list[Instruction | None] = []
     for start, function in zip(starts, program.functions, strict=True):
         if function.missing:
-            raise _error(program, function.missing[0], "keep to helpers, maps and variables of the same file")
+            raise _error(
+                program,
+                function.missing[0],
+                "keep to helpers, maps and variables of the same file",
+                code="gpu.unresolved-reference",
+            )
         fields = dict(function.kernel_fields)
         for slot, instruction in enumerate(function.code):
             if instruction is None:
@@ -97,8 +102,11 @@ def _need_helper(program: Program, instruction: Instruction, line: SourceLine | 
             program,
             f"it calls {HELPERS[instruction.imm].name}{where}, which only a GPU has",
             "call it in a program for the GPU, and pass what it gives through a shared array",
+            code="gpu.helper-of-gpu",
         )
 
 
-def _error(program: Program, why: str, fix: str) -> ProgramError:
-    return ProgramError(f"{program.name} ({program.section}) cannot be loaded into the kernel", why=why, fix=fix)
+def _error(program: Program, why: str, fix: str, *, code: str) -> ProgramError:
+    return ProgramError(
+        f"{program.name} ({program.section}) cannot be loaded into the kernel", why=why, fix=fix, code=code
+    )

@@ -84,6 +84,7 @@ class KernelMaps:
                 f"the kernel refuses the map {spec.name} (type {spec.type}, {spec.max_entries:,} entries)",
                 why=os.strerror(error.errno or 0),
                 fix="check its type, flags and sizes: see the kernel's Documentation/bpf/maps.rst",
+                code="gpu.map.refused-by-kernel",
             ) from None
 
     @property

@@ -77,6 +77,7 @@ class KernelTypes:
                 f"what a program asks of {field} is not answered",
                 why=f"it is relocation {field.asked} of BTF: of bit fields, or of types by their numbers",
                 fix="read the field with bpf_probe_read_kernel and a struct of your own",
+                code="gpu.unsupported-relocation",
             )
         try:
             return self._answered(field, asked)
@@ -87,6 +88,7 @@ class KernelTypes:
                 f"this kernel has no {field}",
                 why=str(error),
                 fix="test with bpf_core_field_exists() or bpf_core_type_exists() before reading it",
+                code="gpu.no-kernel-field",
             ) from None
 
     def _answered(self, field: KernelField, asked: Asked) -> int:
@@ -209,6 +211,7 @@ def kernel_types() -> KernelTypes:
             "the kernel's type information cannot be read",
             why=f"{BTF}: {error}",
             fix="use a kernel built with CONFIG_DEBUG_INFO_BTF",
+            code="kernel.no-btf",
         ) from None
 
 

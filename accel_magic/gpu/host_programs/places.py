@@ -82,12 +82,14 @@ def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[Sour
                 f"{name}={specs[0]}: {name} runs inside kernels",
                 why=f'its section says where: SEC("{on_gpu[name]}")',
                 fix="bind programs for the CPU only; --kernel says which kernels are meant",
+                code="gpu.binding-of-gpu-program",
             )
         close = near(name, names, 1)
         raise ProbeError(
             f"there is no program {name} for the CPU",
             why=f"there are {', '.join(names)}" if names else "none of the programs is for the CPU",
             fix=f"did you mean {close[0]}?" if close else f"name a function of yours: FUNCTION={_EXAMPLE}",
+            code="gpu.no-cpu-program",
         )
 
 
@@ -126,8 +128,11 @@ def _need_fit(program: Program, kind: str, spec: str) -> None:
             why=f"the program reads {what.get(kind, 'the registers of a function call')}, and finds "
             f"{what.get(wanted, 'the registers of a function call')} there",
             fix="bind it to a place of its own kind",
+            code="gpu.binding-does-not-fit",
         )
 
 
 def _error(program: Program, why: str, fix: str) -> ProbeError:
-    return ProbeError(f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix)
+    return ProbeError(
+        f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix, code="gpu.bad-section"
+    )

@@ -107,7 +107,12 @@ class HostPrograms:
 
     def _need_one(self) -> None:
         if self._needed and not self._loaded:
-            raise ProbeError("none of the programs can be attached", why="\n".join(self.notes), fix="see above")
+            raise ProbeError(
+                "none of the programs can be attached",
+                why="\n".join(self.notes),
+                fix="see above",
+                code="gpu.nothing-attached",
+            )
 
     def _load(self, source: Source) -> None:
         if (missing := unavailable()) is not None:
@@ -269,7 +274,7 @@ def _other_meaning(program: Program) -> str:
 def _refused(source: Source, program: Program, error: ProgramError) -> ProgramError:
     line = line_of(program, error.why)
     where = f"{line.file}:{line.line}: `{line.text.strip()}`\n" if line else ""
-    return ProgramError(f"{source.name}: {error.what}", why=f"{where}{error.why}", fix=_CHECK)
+    return ProgramError(f"{source.name}: {error.what}", why=f"{where}{error.why}", fix=_CHECK, code=error.code)
 
 
 def _prints(program: Program) -> bool:

@@ -68,7 +68,10 @@ def split(maps: Sequence[MapSpec], gpu: Sequence[Program], cpu: Sequence[Program
         if problems:
             why, fix = problems[0]
             refused[program.name] = ProgramError(
-                f"{program.name} ({program.section}) cannot run on the CPU", why=why, fix=fix
+                f"{program.name} ({program.section}) cannot run on the CPU",
+                why=why,
+                fix=fix,
+                code="gpu.map.not-shareable",
             )
     on_cpu = used([program for program in cpu if program.name not in refused])
     of_refused = used([program for program in cpu if program.name in refused]) - on_cpu - on_gpu

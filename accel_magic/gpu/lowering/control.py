@@ -80,6 +80,7 @@ def _call_helper(out: Emitter, number: int) -> None:
             f"{out.where} calls helper {number}, which programs on a GPU do not have",
             why="the kernel's helpers work on the kernel's own state",
             fix="use the helpers of accel_gpu.h",
+            code="gpu.unsupported-helper",
         )
     given = len(helper.arguments)
     values = [out.read(register) if register <= given else "0" for register in ARGUMENTS]
@@ -94,6 +95,7 @@ def _call_local(out: Emitter, place: int) -> None:
             f"{out.where} calls function {place}, "
             f"but the program can call only its functions 1 to {len(functions) - 1}",
             fix="load the object again: its calls do not fit its functions",
+            code="gpu.object-damaged",
         )
     values = ", ".join(f"i64 {out.read(register)}" for register in ARGUMENTS)
     _returned(out, out.value(f"call i64 {function_name(out.around.program.name, place)}({values})"))
@@ -114,6 +116,7 @@ def _call_register(out: Emitter, instruction: Instruction) -> None:
             f"{out.where} calls through r{instruction.dst}, whose value is not known here",
             why="there are no calls through pointers on a GPU",
             fix="call the function by its name",
+            code="gpu.unsupported-call",
         )
     _call_helper(out, origin.offset)
 

@@ -132,4 +132,5 @@ class Emitter:
             f"opcode 0x{instruction.opcode:02x}, offset {instruction.offset}, immediate {instruction.imm}",
             why="programs are translated from what RFC 9669 defines, without the legacy packet instructions",
             fix="compile with clang -target bpf -mcpu=v4 or lower",
+            code="gpu.unsupported-instruction",
         )

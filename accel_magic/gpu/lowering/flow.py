@@ -57,6 +57,7 @@ def instruction_at(function: Function, slot: int) -> Instruction:
             f"{function.name}: control reaches slot {slot}, which is {where}",
             why=f"the function has {len(function.code)} slots",
             fix="end every path with `exit`, and let jumps go to whole instructions",
+            code="gpu.bad-control-flow",
         )
     return instruction
 
@@ -90,6 +91,7 @@ def _check_registers(function: Function, slot: int, instruction: Instruction) ->
             f"{function.name}: slot {slot} uses r{max(instruction.dst, instruction.src)} as no program can",
             why="there are the registers r0 to r10, and r10, the frame's end, is only read",
             fix="compile with clang -target bpf",
+            code="gpu.bad-register",
         )
 
 

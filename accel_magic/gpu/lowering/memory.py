@@ -90,6 +90,7 @@ def _referred(out: Emitter, instruction: Instruction) -> int:
         raise ProgramError(
             f"{out.where} refers to the map `{reference.map}`, which the object does not have",
             fix="declare it in the `.maps` section",
+            code="gpu.map.undeclared",
         )
     match reference:
         case MapReference():

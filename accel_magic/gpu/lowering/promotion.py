@@ -138,6 +138,7 @@ def promotions(function: Function, flow: Flow, loads: frozenset[int]) -> Promoti
                 f"{function.name}: the update that begins at slot {load} cannot be made one atomic operation",
                 why="between its load and its store there is more than one operation on the value",
                 fix="write it with __sync_fetch_and_add or its like",
+                code="gpu.not-atomic",
             )
         updates.append(update)
     return Promotions(tuple(updates))

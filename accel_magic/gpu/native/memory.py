@@ -92,6 +92,7 @@ class ChildMemory:
                 f"the process has no room for {len(mapped):,} bytes of maps",
                 why=f"its driver says error {answer.b}",
                 fix="trace fewer threads: --threads N",
+                code="cuda.out-of-memory",
             )
         self._blocks[answer.a] = _Block(mapped, Kept(answer.c))
         return answer.a

@@ -56,6 +56,7 @@ def unreadable(line: int, what: str, shown: str) -> ProgramError:
         f"PTX line {line} cannot be read: {what}",
         why=" ".join(shown.split())[:200],
         fix="check the PTX with ptxas; if ptxas accepts it, please report it with this line",
+        code="gpu.ptx.unreadable",
     )
 
 

@@ -88,6 +88,7 @@ def _not_as_agreed(probe: ProbeCode, why: str) -> ProgramError:
         f"the compiled program {probe.name} cannot be put into kernels",
         why=why,
         fix="please report this with the program",
+        code="gpu.ptx.not-insertable",
     )
 
 

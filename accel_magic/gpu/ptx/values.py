@@ -94,7 +94,9 @@ class _Maker:
         """Bits of a register; 0 if the name is none."""
         found = self._names.find(name.text)
         if found is None:
-            raise ProgramError(f"{name.text} is not declared", why=f"{name.text} is not declared")
+            raise ProgramError(
+                f"{name.text} is not declared", why=f"{name.text} is not declared", code="gpu.ptx.undeclared"
+            )
         bits = re.fullmatch(r"[busf](16|32|64)", found[1])
         return int(bits[1]) if found[0] == "reg" and bits else 0
 

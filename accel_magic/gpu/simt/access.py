@@ -119,6 +119,7 @@ def _misaligned(state: State, access: Access, addresses: Array) -> None:
         address=int(addresses[first]),
         why=f"the address must be a multiple of {access.size}",
         fix="Align the pointer, or use a narrower type.",
+        code="gpu.fault.misaligned",
     )
 
 
@@ -184,6 +185,7 @@ def _refuse(reach: _Reach, space: str, place: int, why: str) -> None:
         address=int(reach.addresses[place]),
         why=why,
         fix=_FIX,
+        code="gpu.fault.out-of-bounds",
     )
 
 

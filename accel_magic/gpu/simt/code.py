@@ -141,6 +141,7 @@ class Code:
             f"PTX line {self.instruction.line}.",
             why=why,
             fix=fix,
+            code="gpu.ptx.unsupported",
         )
 
     def read(self, operand: Operand, kind: Type) -> Reader:

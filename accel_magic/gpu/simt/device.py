@@ -271,13 +271,19 @@ def _kernel(module: Module, name: str) -> Function:
             f"The module has no kernel {name!r}.",
             why=f"It has {', '.join(sorted(module.kernels)) or 'none'}.",
             fix="Use one of these names.",
+            code="gpu.no-kernel",
         )
     return found
 
 
 def _possible(condition: bool, what: str, why: str) -> None:
     if not condition:
-        raise ProbeError(f"CPU device (simulated): it cannot launch {what}.", why=f"There, {why}.", fix="Launch less.")
+        raise ProbeError(
+            f"CPU device (simulated): it cannot launch {what}.",
+            why=f"There, {why}.",
+            fix="Launch less.",
+            code="gpu.bad-launch-shape",
+        )
 
 
 def _three(sizes: Sequence[int] | int) -> tuple[int, int, int]:
@@ -311,6 +317,7 @@ def _parameters(function: Function, arguments: Sequence[int | float | np.generic
             f"{function.name} was given {len(arguments)} arguments.",
             why=f"It has {len(function.parameters)} parameters.",
             fix="Pass one argument for each parameter.",
+            code="gpu.wrong-argument-count",
         )
     data = np.zeros(-(-function.parameter_bytes // 16) * 16 + 16, np.uint8)
     for number, (slot, argument) in enumerate(zip(function.parameters, arguments, strict=True)):
@@ -320,6 +327,7 @@ def _parameters(function: Function, arguments: Sequence[int | float | np.generic
                 f"Argument {number} of {function.name} does not fit its parameter.",
                 why=f"The parameter has {slot.size} bytes (.{slot.type.name}), the argument is {argument!r}"[:300],
                 fix="Pass a number of the parameter's type, or its bytes.",
+                code="gpu.bad-argument",
             )
         data[slot.offset : slot.offset + slot.size] = np.frombuffer(raw, np.uint8)
     return data
@@ -375,4 +383,5 @@ def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:
         address=violation.address,
         block=block,
         thread=thread,
+        code=violation.code,
     )

@@ -38,6 +38,7 @@ class DeviceFault(AccelMagicError):  # noqa: N818 - a fault is what a kernel doe
         site: The instruction.
         why: More about the reason.
         fix: What to change.
+        code: As in `AccelMagicError`.
         address: Offending address, None where there is none.
         block: (x, y, z) of the first offending thread's block.
         thread: (x, y, z) of the first offending thread.
@@ -52,6 +53,7 @@ class DeviceFault(AccelMagicError):  # noqa: N818 - a fault is what a kernel doe
         site: Site | None,
         why: str = "",
         fix: str = "",
+        code: str,
         address: int | None = None,
         block: tuple[int, int, int] | None = None,
         thread: tuple[int, int, int] | None = None,
@@ -63,7 +65,9 @@ class DeviceFault(AccelMagicError):  # noqa: N818 - a fault is what a kernel doe
             where.append(f"block {block}, thread {thread}")
         if address is not None:
             where.append(f"address {address:#x}")
-        super().__init__(f"CPU device (simulated): {what}", why="; ".join([why, *where] if why else where), fix=fix)
+        super().__init__(
+            f"CPU device (simulated): {what}", why="; ".join([why, *where] if why else where), fix=fix, code=code
+        )
         self.kernel = kernel
         self.site = site
         self.address = address
@@ -79,6 +83,7 @@ class Violation(Exception):  # noqa: N818 - never leaves this package: a launch 
         lane: Place of the lane among the lanes of the running batch; None when no one lane is to blame.
         address: Offending address.
         site: The instruction.
+        code: The fault's.
 
     """
 
@@ -87,6 +92,7 @@ class Violation(Exception):  # noqa: N818 - never leaves this package: a launch 
         what: str,
         *,
         site: Site | None,
+        code: str,
         lane: int | None = None,
         address: int | None = None,
         why: str = "",
@@ -95,6 +101,7 @@ class Violation(Exception):  # noqa: N818 - never leaves this package: a launch 
         super().__init__(what)
         self.what = what
         self.site = site
+        self.code = code
         self.lane = lane
         self.address = address
         self.why = why

@@ -149,6 +149,7 @@ class Heap:
                     why=f"Mapping them fails: {error.strerror}.",
                     fix="Share a file that is as large, and open to read and to write: a BPF array needs "
                     "BPF_F_MMAPABLE.",
+                    code="gpu.map.not-shareable",
                 ) from None
             self._add(new)
             return new.address
@@ -167,6 +168,7 @@ class Heap:
                     f"{address:#x} is not the address of an allocation of the CPU device.",
                     why="It was never allocated, or it was freed before.",
                     fix="Free each address that allocate() returned once.",
+                    code="gpu.bad-address",
                 )
             self._used = [used for used in self._used if used is not gone]
             self._freed = [*self._freed, gone]
@@ -188,6 +190,7 @@ class Heap:
                 f"The CPU device has no room for {wanted.size} bytes.",
                 why=f"Its memory is {self._size} bytes, and {self.allocated} are allocated.",
                 fix="Free what is not used, or make the device with more memory_bytes.",
+                code="gpu.out-of-memory",
             )
         return Allocation(at, wanted.size, wanted.constant, wanted.shared)
 
@@ -226,6 +229,7 @@ class Heap:
                 f"{size} bytes at {address:#x} are not within one allocation of the CPU device.",
                 why=self.explain(address, size),
                 fix="Use an address that allocate() returned, and at most its size.",
+                code="gpu.bad-address",
             )
         return self.region.data[address - GLOBAL : address - GLOBAL + size]
 
@@ -291,6 +295,7 @@ def _sensible(size: int, align: int) -> None:
             f"Cannot allocate {size} bytes aligned to {align} on the CPU device.",
             why="A size is at least 0 and an alignment is a power of two.",
             fix="Pass other numbers.",
+            code="gpu.bad-allocation",
         )
 
 

@@ -59,6 +59,7 @@ def load(source: str, heap: Heap) -> Module:
             "CPU device (simulated): it runs PTX with 64-bit addresses only.",
             why=f"The module has .address_size {parsed.address_size}.",
             fix="Compile for 64 bits.",
+            code="gpu.ptx.unsupported",
         )
     return _Loader(parsed, heap).load()
 
@@ -123,6 +124,7 @@ class _Loader:
                 f"CPU device (simulated): it cannot initialise {one.name}, PTX line {item.line}.",
                 why=str(error),
                 fix="Initialise it with numbers or addresses.",
+                code="gpu.ptx.unsupported",
             ) from None
         if data is not None and one.name in self._variables:
             self._heap.view(self._variables[one.name].offset, len(data))[:] = data
@@ -162,7 +164,9 @@ class _Loader:
             reader.read(raw.body, scope)
         except UnknownFormError as error:
             raise ProgramError(
-                f"CPU device (simulated): it cannot run {raw.name}, PTX line {raw.line}.", why=str(error)
+                f"CPU device (simulated): it cannot run {raw.name}, PTX line {raw.line}.",
+                why=str(error),
+                code="gpu.ptx.unsupported",
             ) from None
         function.frame = align(reader.frame, FRAME_ALIGN)
         function.registers = reader.numbers
@@ -328,6 +332,7 @@ def _refuse(function: str, placed: Placed, why: str) -> NoReturn:
         f"PTX line {placed.instruction.line}.",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Compile the kernel for sm_80, or without this instruction.",
+        code="gpu.ptx.unsupported",
     ) from None
 
 

@@ -146,12 +146,13 @@ class Runner:
 
     def _stopped(self, segment: Segment) -> Violation:
         if self._limit < 0:
-            return Violation("it was stopped: nobody waits for it any more", site=None)
+            return Violation("it was stopped: nobody waits for it any more", site=None, code="gpu.fault.abandoned")
         return Violation(
             f"it was stopped after {self._limit} instructions: it looks like an endless loop",
             site=segment.first or segment.last,
             lane=int(self._state.lanes()[0]),
             fix="Look at the loop's condition, or make the device with a larger instruction_limit.",
+            code="gpu.fault.endless-loop",
         )
 
     def _gather(self, key: int, gate: Gate) -> bool:
@@ -230,6 +231,7 @@ def deadlock(segments: list[Segment], state: State) -> Violation:
         lane=first,
         why="; ".join(lines),
         fix="Let all threads of a block come to the same barriers, and all lanes of a mask to its .sync instruction.",
+        code="gpu.fault.deadlock",
     )
 
 

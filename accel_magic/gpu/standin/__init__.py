@@ -70,7 +70,11 @@ def driver(
 
     """
     if not _one.acquire(blocking=False):
-        raise TraceStateError("the stand-in for CUDA's driver is in use in this process", fix="use the one there is")
+        raise TraceStateError(
+            "the stand-in for CUDA's driver is in use in this process",
+            fix="use the one there is",
+            code="standin.in-use",
+        )
     try:
         with _driver(device, observer, options) as server:
             yield server
@@ -91,6 +95,7 @@ def _driver(device: Device | None, observer: Observer | None, options: Options |
             "the stand-in for CUDA's driver cannot be used in this process",
             why=f"another {build.NAME} is loaded already",
             fix="use a process of its own",
+            code="standin.other-library",
         )
     before = os.environ.get(protocol.VARIABLE)
     with Server(device, observer, options=options) as server:
@@ -99,7 +104,9 @@ def _driver(device: Device | None, observer: Observer | None, options: Options |
             # Here, where the interpreter is free to answer: some frameworks call cuInit while they hold it.
             result = library.cuInit(0)
             if result:
-                raise MachineError(f"the stand-in for CUDA's driver does not start: error {result}")
+                raise MachineError(
+                    f"the stand-in for CUDA's driver does not start: error {result}", code="standin.not-started"
+                )
             yield server
         finally:
             library.accel_standin_reset()

@@ -27,7 +27,7 @@ class Handles(dict[int, _Thing]):
     """Things by the numbers that a process knows them by; all look-ups raise UnknownHandleError."""
 
     def __missing__(self, number: int) -> _Thing:
-        raise UnknownHandleError(f"{number:#x} is nothing that this process has")
+        raise UnknownHandleError(f"{number:#x} is nothing that this process has", code="standin.unknown-handle")
 
     def take(self, number: int) -> _Thing:
         """Take one out."""
@@ -95,7 +95,7 @@ class Client:
     def require_alive(self) -> None:
         """Give nothing more to a process that has ended. Raises UnknownHandleError."""
         if self.gone:
-            raise UnknownHandleError("the process has ended")
+            raise UnknownHandleError("the process has ended", code="standin.process-ended")
 
     @property
     def allocated(self) -> int:

@@ -76,4 +76,5 @@ def _no_ptx(arch: str) -> NoPtxError:
         "this GPU code cannot be run here",
         why=f"it is machine code{f' for {arch}' if arch else ''} without the PTX that it was made from",
         fix=_FIX,
+        code="standin.no-ptx",
     )

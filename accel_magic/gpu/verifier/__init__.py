@@ -65,6 +65,7 @@ def refusal(program: Program, findings: Sequence[Finding]) -> ProgramError:
         f"the program {program.name} is refused at {first.where}:{text}",
         why=f"{first.message} [{first.rule}]{more}",
         fix=first.fix,
+        code=first.code,
     )
 
 

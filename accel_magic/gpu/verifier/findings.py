@@ -82,6 +82,11 @@ class Finding:
     fix: str
 
     @property
+    def code(self) -> str:
+        """E.g. `gpu.verifier.out-of-bounds`: the code of the error that refuses the program because of it."""
+        return f"gpu.verifier.{self.rule}"
+
+    @property
     def where(self) -> str:
         """`file.c:12`, or the function and the slot where the line is not known."""
         if self.line is None:

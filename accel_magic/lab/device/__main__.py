@@ -69,6 +69,7 @@ def listen(path: str) -> socket.socket:
             f"cannot listen on {path}",
             why=error.strerror or str(error),
             fix="choose a path of at most 100 characters in a folder that you may write, in use by nobody",
+            code="lab.no-socket",
         ) from None
     finally:
         os.umask(mask)
@@ -148,6 +149,7 @@ def run(parsed: argparse.Namespace) -> None:
                     f"cannot write the log {parsed.log}",
                     why=error.strerror or str(error),
                     fix="choose another file for --log",
+                    code="lab.no-log",
                 ) from None
         events = Log(stream, verbose=bool(parsed.log))
         stop, wake = socket.socketpair()

@@ -94,6 +94,7 @@ class Faults:
                     why="faults are hang-job=N, lose-job=N, duplicate-job=N, slow-job=N:MICROSECONDS, no-boot=BOOTS "
                     "(0: all), slow-boot=MICROSECONDS, lose-ipc=N and duplicate-ipc=N (every Nth reply)",
                     fix="for instance --fault hang-job=3 --fault no-boot=1",
+                    code="npu.unknown-fault",
                 )
             if name in JOB_FAULTS:
                 faults._jobs[int(first)] = JobFault(JOB_FAULTS[name], int(second or 0))

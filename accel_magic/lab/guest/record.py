@@ -46,6 +46,7 @@ def _run(command: list[str]) -> int:
             f"{command[0]} cannot be run in the lab",
             why=str(error),
             fix="the guest sees the host's programs: give one that is there",
+            code="command.cannot-run",
         ) from None
 
 

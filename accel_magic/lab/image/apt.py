@@ -244,17 +244,21 @@ class Apt:
         why = "\n       ".join(dict.fromkeys(lines)) or f"apt says nothing more ({self._mirror.archive})"
         if _FULL.search(why):
             return store.no_space(why)
-        fix = "try again later, or fetch the packages elsewhere: python -m accel_magic lab build --help"
+        code, fix = (
+            "lab.apt-failed",
+            "try again later, or fetch the packages elsewhere: python -m accel_magic lab build --help",
+        )
         if _UNREACHABLE.search(why):
+            code = "lab.mirror-unreachable"
             fix = (
                 "connect this machine to the network (apt's proxy settings are used), or fetch the packages on another "
                 "one (python -m accel_magic lab build --urls) and build with --debs FOLDER"
             )
         elif _UNSIGNED.search(why):
-            fix = "apt install --only-upgrade debian-archive-keyring"
+            code, fix = "lab.packages-unsigned", "apt install --only-upgrade debian-archive-keyring"
         elif _DAMAGED.search(why):
-            fix = "build again; if it stays, the mirror or a proxy on the way is at fault"
-        return MachineError(what, why=why, fix=fix)
+            code, fix = "lab.package-damaged", "build again; if it stays, the mirror or a proxy on the way is at fault"
+        return MachineError(what, why=why, fix=fix, code=code)
 
 
 def _is_whole(file: Path, package: Package) -> bool:
@@ -274,6 +278,7 @@ def require_apt() -> None:
             "the lab's packages cannot be fetched here",
             why=f"this machine has no {' and no '.join(lacking)}: it is not a Debian or Ubuntu",
             fix="fetch the packages by hand and build with --debs FOLDER",
+            code="lab.no-apt",
         )
 
 

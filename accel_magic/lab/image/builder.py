@@ -170,12 +170,15 @@ def _check(kernels: Sequence[str]) -> None:
 
     for kernel in kernels:
         if kernel not in KERNELS:
-            raise MachineError(f"the lab has no kernel {kernel}", fix=f"choose one of {', '.join(KERNELS)}")
+            raise MachineError(
+                f"the lab has no kernel {kernel}", fix=f"choose one of {', '.join(KERNELS)}", code="lab.unknown-kernel"
+            )
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise MachineError(
             "the lab does not run on this machine",
             why=f"it needs Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
             fix="use a recording: accel_magic.replay() works anywhere",
+            code="lab.platform",
         )
 
 
@@ -210,6 +213,7 @@ def _guest_init() -> bytes:
             "the lab is not completely installed",
             why=f"there is no {GUEST_INIT}",
             fix="pip install --force-reinstall accel-magic",
+            code="lab.incomplete-install",
         ) from error
 
 
@@ -285,7 +289,9 @@ def _unpack_busybox(debs: Sequence[Deb], part: Path, progress: Callable[[int], N
         return part / "busybox" if path in {"usr/bin/busybox", "bin/busybox"} else None
 
     if not any(extract(deb.file, choose, progress)[0] for deb in debs):
-        raise MachineError("the package busybox-static has no busybox", fix="use Debian's package")
+        raise MachineError(
+            "the package busybox-static has no busybox", fix="use Debian's package", code="lab.package-lacks-file"
+        )
     return {"packages": _versions(debs)}
 
 
@@ -301,7 +307,9 @@ def _unpack_level_zero(debs: Sequence[Deb], part: Path, progress: Callable[[int]
         return part / LOADER if path.rpartition("/")[2].startswith(f"{LOADER}.") else None
 
     if not any(extract(deb.file, choose, progress)[0] for deb in debs):
-        raise MachineError(f"the package libze1 has no {LOADER}", fix="use Debian's package")
+        raise MachineError(
+            f"the package libze1 has no {LOADER}", fix="use Debian's package", code="lab.package-lacks-file"
+        )
     return {"packages": _versions(debs)}
 
 

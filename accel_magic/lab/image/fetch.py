@@ -62,7 +62,7 @@ def from_mirror(groups: Sequence[str], report: Report) -> dict[str, Fetched]:
     try:
         require_apt()
     except MachineError as error:
-        raise MachineError(error.what, why=error.why, fix=by_hand(groups)) from error
+        raise MachineError(error.what, why=error.why, fix=by_hand(groups), code=error.code) from error
     suites = dict.fromkeys(map(pins.suite, groups))
     return {
         group: fetched
@@ -114,6 +114,7 @@ def _choose(apt: Apt, group: str) -> tuple[list[Package], tuple[str, ...]]:
             f"the mirror has none of the packages for {group}",
             why=f"it has neither {wanted[0].name} {wanted[0].version} nor another one of the series",
             fix=by_hand([group]),
+            code="lab.no-package",
         )
     return chosen, _differences(wanted, chosen)
 
@@ -168,7 +169,7 @@ def from_folder(groups: Sequence[str], folder: Path) -> dict[str, Fetched]:
 
     """
     if not folder.is_dir():
-        raise MachineError(f"there is no folder {folder}", fix=by_hand(groups))
+        raise MachineError(f"there is no folder {folder}", fix=by_hand(groups), code="lab.no-folder")
     files = [_identify(file) for file in sorted(folder.glob("*.deb"))]
     found = {pin: _pick(pin, files) for group in groups for pin in pins.group(group)}
     lacking = [pin for pin, deb in found.items() if deb is None]
@@ -177,6 +178,7 @@ def from_folder(groups: Sequence[str], folder: Path) -> dict[str, Fetched]:
             f"{folder} lacks packages of the lab",
             why=f"there is no {_some([pin.name for pin in lacking])}",
             fix=by_hand(groups, lacking),
+            code="lab.no-package",
         )
     result = {}
     for group in groups:
@@ -224,6 +226,7 @@ def _check(pin: Pin, deb: Deb) -> str:
             f"the package {deb.file} is damaged, or not Debian's",
             why=f"its SHA256 is {found}, that of {pin.name} {pin.version} is {pin.sha256}",
             fix=by_hand([pin.group], [pin]),
+            code="lab.package-differs",
         )
     return ""
 
@@ -236,6 +239,7 @@ def _same_release(chosen: Sequence[tuple[Pin, Deb]], folder: Path) -> None:
             f"the kernel packages in {folder} do not belong together",
             why=f"they are of {', '.join(sorted(set(names)))}",
             fix=by_hand([chosen[0][0].group]),
+            code="lab.mixed-kernels",
         )
 
 

@@ -75,6 +75,7 @@ def _release(paths: Sequence[str], debs: Sequence[Deb]) -> str:
         "the kernel's packages have no kernel",
         why=f"there is no vmlinuz in {', '.join(deb.file.name for deb in debs)}",
         fix="python -m accel_magic lab clean, then build again",
+        code="lab.package-lacks-file",
     )
 
 

@@ -75,6 +75,7 @@ def _targets() -> str:
             "apt cannot read this machine's package sources",
             why=done.stderr.strip(),
             fix="mend what `apt-get indextargets` complains about",
+            code="lab.apt-sources",
         )
     return done.stdout
 
@@ -123,4 +124,5 @@ def _keyring() -> Path:
         "Debian's packages cannot be verified here",
         why=f"there is no {_KEYRINGS[0]}",
         fix="apt install debian-archive-keyring",
+        code="lab.no-keyring",
     )

@@ -38,6 +38,7 @@ def read(file: Path) -> bytes:
             f"the kernel module {file.name} is damaged",
             why=str(error),
             fix="python -m accel_magic lab clean, then build again",
+            code="lab.package-damaged",
         ) from error
 
 
@@ -52,7 +53,10 @@ def information(image: bytes, name: str) -> dict[str, list[str]]:
         section = ELFFile(io.BytesIO(image)).get_section_by_name(".modinfo")
     except ELFError as error:
         raise MachineError(
-            f"{name} is not a kernel module", why=str(error), fix="python -m accel_magic lab clean, then build again"
+            f"{name} is not a kernel module",
+            why=str(error),
+            fix="python -m accel_magic lab clean, then build again",
+            code="lab.package-damaged",
         ) from error
     fields: dict[str, list[str]] = {}
     for item in section.data().split(b"\0") if section else ():
@@ -86,6 +90,7 @@ def load_order(wanted: Iterable[str], files: Mapping[str, Path], builtin: frozen
                 f"the kernel's packages have no module {name}",
                 why=f"{needed_by} needs it, and it is not built into the kernel",
                 fix="report this with the output of: python -m accel_magic lab status --json",
+                code="lab.no-module",
             )
         for needed in dependencies(read(files[name]), name):
             visit(needed, name)

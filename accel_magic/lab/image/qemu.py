@@ -138,7 +138,10 @@ def _output(command: Sequence[str]) -> str:
 
 def _unusable(command: Sequence[str], why: str) -> MachineError:
     return MachineError(
-        f"QEMU does not work here: {command[0]}", why=why, fix="python -m accel_magic lab clean, then build again"
+        f"QEMU does not work here: {command[0]}",
+        why=why,
+        fix="python -m accel_magic lab clean, then build again",
+        code="lab.qemu-unusable",
     )
 
 
@@ -216,6 +219,7 @@ def _needed(part: Path) -> set[Path]:
                 f"QEMU's packages lack {file.name}",
                 why=f"{user} needs it",
                 fix="add the package that has it, in Debian trixie, to the folder of --debs",
+                code="lab.package-lacks-file",
             )
         while file not in needed:
             needed.add(file)
@@ -239,5 +243,8 @@ def _libraries(file: Path) -> list[str]:
             return [str(tag.needed) for tag in tags]  # type: ignore[attr-defined]
     except ELFError as error:
         raise MachineError(
-            f"{file.name} in QEMU's packages is damaged", why=str(error), fix="clean the lab and build again"
+            f"{file.name} in QEMU's packages is damaged",
+            why=str(error),
+            fix="clean the lab and build again",
+            code="lab.package-damaged",
         ) from error

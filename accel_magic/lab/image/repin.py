@@ -54,7 +54,9 @@ def _all(apt: Apt) -> list[tuple[str, Package]]:
     lacking = {*pins.KERNELS, "busybox"} - {group for group, _ in chosen}
     if lacking:
         raise MachineError(
-            f"the mirror has nothing for {', '.join(sorted(lacking))}", fix="take the series out of pins.KERNELS"
+            f"the mirror has nothing for {', '.join(sorted(lacking))}",
+            fix="take the series out of pins.KERNELS",
+            code="lab.no-package",
         )
     return chosen
 

@@ -78,6 +78,7 @@ def _members(raw: BinaryIO, deb: Path, progress: Callable[[int], None] | None) -
             f"{deb.name} cannot be unpacked",
             why=f"its content is packed with {packing}, which this Python does not read",
             fix="use the packages of Debian, which are packed with xz",
+            code="lab.packing",
         )
     mode: Any = f"r|{packing}"
     with tarfile.open(fileobj=cast("Any", slice_), mode=mode, bufsize=_READ) as archive:
@@ -130,4 +131,6 @@ def _write(member: _Member, target: Path) -> None:
 
 
 def _damaged(deb: Path, why: str) -> MachineError:
-    return MachineError(f"the package {deb} is damaged", why=why, fix="delete the file and build again")
+    return MachineError(
+        f"the package {deb} is damaged", why=why, fix="delete the file and build again", code="lab.package-damaged"
+    )

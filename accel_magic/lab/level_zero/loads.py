@@ -192,14 +192,17 @@ def _program() -> Sequence[str]:
 def _failure(status: int, complaint: str) -> Exception:
     why = (complaint.strip() or "it printed nothing").splitlines()[0].removeprefix("ze_load: ")
     if status == _BAD_OPTION:
-        return ProbeError(f"ze_load does not take this: {why}", fix="help(ze_load) lists what it takes")
+        return ProbeError(
+            f"ze_load does not take this: {why}", fix="help(ze_load) lists what it takes", code="load.bad-option"
+        )
     if status == _NO_USE:
         return MachineError(
             "there is no NPU for Level Zero here",
             why=why,
             fix="in the lab: python -m accel_magic lab build --level-zero; on an NPU: install Intel's NPU driver",
+            code="npu.not-found",
         )
-    return MachineError("ze_load ended without an answer", why=f"status {status}: {why}")
+    return MachineError("ze_load ended without an answer", why=f"status {status}: {why}", code="load.no-answer")
 
 
 def _results(kinds: dict[str, int]) -> str:

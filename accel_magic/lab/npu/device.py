@@ -48,7 +48,9 @@ class IoctlError(MachineError):
 
     def __init__(self, call: uapi.Call, error: int) -> None:
         why, fix = _WHY.get((call, error)) or _WHY_ANY.get(error, ("", ""))
-        super().__init__(f"{call.name} failed: {os.strerror(error)} ({errno_name(error)})", why=why, fix=fix)
+        super().__init__(
+            f"{call.name} failed: {os.strerror(error)} ({errno_name(error)})", why=why, fix=fix, code="npu.call-failed"
+        )
         self.name = call.name
         self.errno = error
 
@@ -173,7 +175,10 @@ class Device:
         if error or name.value.decode(errors="replace") != uapi.DRIVER:
             found = repr(name.value.decode(errors="replace")) if not error else f"no DRM driver ({errno_name(error)})"
             raise MachineError(
-                f"{self.path} is not driven by {uapi.DRIVER}", why=f"it belongs to {found}", fix=IN_THE_LAB
+                f"{self.path} is not driven by {uapi.DRIVER}",
+                why=f"it belongs to {found}",
+                fix=IN_THE_LAB,
+                code="npu.other-driver",
             )
 
     def _param(self, param: int, index: int) -> int | None:
@@ -272,23 +277,26 @@ def priority_number(name: str) -> Priority:
         return Priority[name.upper()]
     except KeyError:
         names = ", ".join(priority.name.lower() for priority in Priority)
-        raise ProbeError(f"there is no priority {name!r}", fix=f"one of {names}") from None
+        raise ProbeError(f"there is no priority {name!r}", fix=f"one of {names}", code="npu.unknown-priority") from None
 
 
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise MachineError("there is no NPU here", why=f"{path} does not exist", fix=IN_THE_LAB) from None
+        raise MachineError(
+            "there is no NPU here", why=f"{path} does not exist", fix=IN_THE_LAB, code="npu.not-found"
+        ) from None
     except PermissionError:
         raise MachineError(
             f"{path} cannot be opened",
             why="it needs permission to read and write the device",
             fix="run as root, or as a member of the group that owns the device (often `render`)",
+            code="npu.no-permission",
         ) from None
     except OSError as error:
         raise MachineError(
-            f"{path} cannot be opened", why=f"{error.strerror} ({errno_name(error.errno or 0)})"
+            f"{path} cannot be opened", why=f"{error.strerror} ({errno_name(error.errno or 0)})", code="npu.cannot-open"
         ) from None
 
 
@@ -296,4 +304,4 @@ def _map(device: Device, size: int, offset: int) -> mmap.mmap:
     try:
         return mmap.mmap(device.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
     except OSError as error:
-        raise MachineError("a buffer cannot be mapped", why=str(error)) from None
+        raise MachineError("a buffer cannot be mapped", why=str(error), code="npu.buffer-not-mapped") from None

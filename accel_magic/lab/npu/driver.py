@@ -52,9 +52,15 @@ def unload_driver() -> None:
             "the driver cannot be unloaded",
             why=f"it is in use: {NODE} is open, or its functions are being traced",
             fix="close every Device and Buffer first, and do it outside of a traced cell",
+            code="npu.driver-in-use",
         )
     if error:
-        raise MachineError("the driver cannot be unloaded", why=os.strerror(error), fix="look at the log: dmesg")
+        raise MachineError(
+            "the driver cannot be unloaded",
+            why=os.strerror(error),
+            fix="look at the log: dmesg",
+            code="npu.driver-not-unloaded",
+        )
 
 
 def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
@@ -68,9 +74,16 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
     finally:
         os.close(module)
     if error == errno.EEXIST:
-        raise MachineError("the driver is loaded already", fix="unload_driver() first, or reload_driver()")
+        raise MachineError(
+            "the driver is loaded already", fix="unload_driver() first, or reload_driver()", code="npu.driver-loaded"
+        )
     if error:
-        raise MachineError("the driver cannot be loaded", why=os.strerror(error), fix="look at the log: dmesg")
+        raise MachineError(
+            "the driver cannot be loaded",
+            why=os.strerror(error),
+            fix="look at the log: dmesg",
+            code="npu.driver-not-loaded",
+        )
     deadline = time.monotonic() + timeout
     while not Path(NODE).exists():
         if time.monotonic() > deadline:
@@ -78,15 +91,23 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
                 "the driver was loaded, but the device did not come up",
                 why=f"no {NODE} after {timeout:g} s",
                 fix="look at the kernel's log (dmesg); if a fault was requested: reload_driver(fault='none')",
+                code="npu.device-not-up",
             )
         time.sleep(0.02)
 
 
 def _check() -> None:
     if not MODULE.exists():
-        raise MachineError("the driver can be reloaded in the lab only", why=f"{MODULE} does not exist", fix=IN_THE_LAB)
+        raise MachineError(
+            "the driver can be reloaded in the lab only",
+            why=f"{MODULE} does not exist",
+            fix=IN_THE_LAB,
+            code="npu.lab-only",
+        )
     if os.geteuid():
-        raise MachineError("the driver cannot be reloaded", why="that is root's", fix="run as root")
+        raise MachineError(
+            "the driver cannot be reloaded", why="that is root's", fix="run as root", code="npu.no-permission"
+        )
 
 
 def _system_call(number: int, *arguments: object) -> int:

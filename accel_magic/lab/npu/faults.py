@@ -39,9 +39,13 @@ def job_fault(name: str, argument: int = 0) -> bytes:
 
     """
     if name not in JOB_FAULTS:
-        raise ProbeError(f"a job has no fault {name!r}", fix=f"one of {', '.join(JOB_FAULTS)}")
+        raise ProbeError(
+            f"a job has no fault {name!r}", fix=f"one of {', '.join(JOB_FAULTS)}", code="npu.unknown-fault"
+        )
     if not 0 <= argument < 1 << 64:
-        raise ProbeError(f"a fault's argument cannot be {argument}", fix="a whole number, 0 or more")
+        raise ProbeError(
+            f"a fault's argument cannot be {argument}", fix="a whole number, 0 or more", code="npu.bad-fault-argument"
+        )
     return struct.pack("<IIQ", FAULT_MAGIC, JOB_FAULTS.index(name), argument) if name != "none" else bytes(16)
 
 
@@ -61,9 +65,15 @@ def request_fault(name: str, argument: int = 0) -> None:
 
     """
     if name not in DEVICE_FAULTS:
-        raise ProbeError(f"the device has no fault {name!r}", fix=f"one of {', '.join(DEVICE_FAULTS)}")
+        raise ProbeError(
+            f"the device has no fault {name!r}", fix=f"one of {', '.join(DEVICE_FAULTS)}", code="npu.unknown-fault"
+        )
     if not 0 <= argument < 1 << 32:
-        raise ProbeError(f"a fault's argument cannot be {argument}", fix="a whole number from 0 to 4294967295")
+        raise ProbeError(
+            f"a fault's argument cannot be {argument}",
+            fix="a whole number from 0 to 4294967295",
+            code="npu.bad-fault-argument",
+        )
     path, offset, _ = _find()
     try:
         config = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -93,7 +103,10 @@ def _find() -> tuple[Path, int, tuple[int, int]]:
     found = [folder for folder in sorted(_DEVICES.glob("*")) if _is_npu(folder)]
     if not found:
         raise MachineError(
-            "there is no NPU here", why=f"no PCI device {_VENDOR[2:]}:{_DEVICE[2:]}", fix=f"use the lab: {_IN_THE_LAB}"
+            "there is no NPU here",
+            why=f"no PCI device {_VENDOR[2:]}:{_DEVICE[2:]}",
+            fix=f"use the lab: {_IN_THE_LAB}",
+            code="npu.not-found",
         )
     for folder in found:
         path = folder / "config"
@@ -111,6 +124,7 @@ def _find() -> tuple[Path, int, tuple[int, int]]:
         "this NPU does not misbehave on request",
         why="it is not the lab's: its config space lacks the capability for it",
         fix=f"use the lab: {_IN_THE_LAB}",
+        code="npu.lab-only",
     )
 
 
@@ -136,4 +150,4 @@ def _capability(config: bytes) -> int | None:
 
 def _not_root(path: Path, error: OSError | None = None) -> MachineError:
     why = f"{path} {'cannot be opened: ' + str(error.strerror) if error else 'shows its first 64 bytes only'}"
-    return MachineError("the device's config space is root's", why=why, fix="run as root")
+    return MachineError("the device's config space is root's", why=why, fix="run as root", code="npu.no-permission")

@@ -264,7 +264,7 @@ def _run_in_children(options: Options) -> Load:
         why = (complaint.strip() or f"status {helper.returncode}").splitlines()[-1]
         raise MachineError("the load's processes ended without an answer", why=why, code="load.no-answer") from None
     if "error" in answer:
-        raise MachineError(answer["error"]["what"], why=answer["error"]["why"], fix=answer["error"]["fix"])
+        raise MachineError(**answer["error"])
     return Load.from_json(printed)
 
 

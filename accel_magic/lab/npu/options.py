@@ -73,15 +73,27 @@ class Options:
             ("at", 0, MOST_JOBS),
         ):
             if not least <= getattr(self, name) <= most:
-                raise ProbeError(f"{name} cannot be {getattr(self, name)}", fix=f"from {least} to {most}")
+                raise ProbeError(
+                    f"{name} cannot be {getattr(self, name)}", fix=f"from {least} to {most}", code="load.bad-option"
+                )
         for name, names in (("submit", SUBMITS), ("priority", PRIORITIES), ("fault", JOB_FAULTS)):
             if getattr(self, name) not in names:
-                raise ProbeError(f"{name} cannot be {getattr(self, name)!r}", fix=f"one of {', '.join(names)}")
+                raise ProbeError(
+                    f"{name} cannot be {getattr(self, name)!r}",
+                    fix=f"one of {', '.join(names)}",
+                    code="load.bad-option",
+                )
         if self.workers > MOST_WORKERS:
-            raise ProbeError(f"{self.workers} workers are too many", fix=f"at most {MOST_WORKERS}")
+            raise ProbeError(
+                f"{self.workers} workers are too many", fix=f"at most {MOST_WORKERS}", code="load.too-many-workers"
+            )
         asked = (self.every > 0) + (self.at > 0)
         if asked != (self.fault != "none"):
-            raise ProbeError("a fault goes with one of `every` and `at`", fix="e.g. fault='hang', at=3")
+            raise ProbeError(
+                "a fault goes with one of `every` and `at`",
+                fix="e.g. fault='hang', at=3",
+                code="load.fault-without-job",
+            )
 
     @property
     def workers(self) -> int:
@@ -98,7 +110,9 @@ def parse_fault(text: str | None) -> tuple[str, int]:
     name, equals, argument = (text or "none").partition("=")
     slow = name == "slow"
     if name not in JOB_FAULTS or slow != bool(equals) or (slow and not argument.isdecimal()):
-        raise ProbeError(f"a job has no fault {text!r}", fix="slow=MICROSECONDS, hang, lose or duplicate")
+        raise ProbeError(
+            f"a job has no fault {text!r}", fix="slow=MICROSECONDS, hang, lose or duplicate", code="npu.unknown-fault"
+        )
     return name, int(argument) if slow else 0
 
 

@@ -130,12 +130,15 @@ def _run(program: Program, command: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise MachineError(f"{program.name} cannot be compiled", why=f"{command[0]}: {error.strerror}") from None
+        raise MachineError(
+            f"{program.name} cannot be compiled", why=f"{command[0]}: {error.strerror}", code="native.not-compiled"
+        ) from None
     if done.returncode:
         raise MachineError(
             f"{program.name} cannot be compiled",
             why=f"{command[0]}: {(done.stderr.strip() or 'no message').splitlines()[-1]}",
             fix=_COMPILER_FIX,
+            code="native.not-compiled",
         )
 
 
@@ -147,5 +150,6 @@ def _compiler(program: Program, wanted: str | None) -> str:
             f"{program.name} cannot be compiled",
             why=f"no C compiler: {wanted or ', '.join(_COMPILERS)}",
             fix="; ".join(filter(None, (_COMPILER_FIX, program.without))),
+            code="native.no-compiler",
         )
     return found

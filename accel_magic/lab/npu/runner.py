@@ -284,9 +284,10 @@ def _fill(buffer: Buffer, options: Options, *, asks: bool) -> None:
 def _report(process: _Process, error: MachineError) -> None:
     what = error.what
     if isinstance(error, IoctlError) and error.name == "CMDQ_CREATE" and error.why:
-        error = MachineError(what, why=error.why, fix="submit='auto' or 'submit'; --submit auto")
-    text = json.dumps({"what": error.what, "why": error.why, "fix": error.fix})
-    process.problem = text.encode() if len(text) < 1024 else json.dumps({"what": what[:300]}).encode()
+        error = MachineError(what, why=error.why, fix="submit='auto' or 'submit'; --submit auto", code=error.code)
+    text = json.dumps({"what": error.what, "why": error.why, "fix": error.fix, "code": error.code})
+    short = json.dumps({"what": what[:300], "code": error.code})
+    process.problem = (text if len(text) < 1024 else short).encode()
 
 
 def _summary(options: Options, tally: _Tally, stop: Stop, *, killed: int, duration_ns: int) -> Load:
@@ -328,7 +329,7 @@ def main(arguments: list[str]) -> int:
     try:
         print(run(Options(**json.loads(arguments[0]))).to_json())
     except MachineError as error:
-        print(json.dumps({"error": {"what": error.what, "why": error.why, "fix": error.fix}}))
+        print(json.dumps({"error": {"what": error.what, "why": error.why, "fix": error.fix, "code": error.code}}))
     return 0
 
 

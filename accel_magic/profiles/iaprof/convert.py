@@ -179,6 +179,7 @@ def from_profile(profile: Profile) -> IaprofProfile:
             "there is nothing to write in iaprof's format",
             why="no sample of this profile is on an accelerator, and the format holds nothing else",
             fix="write folded stacks or speedscope's JSON",
+            code="save.no-accelerator",
         )
     ticks = np.where(chosen.time_ns == NO_TIME, 0, chosen.time_ns) // INTERVAL_NS
     by_interval: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))

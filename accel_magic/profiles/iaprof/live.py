@@ -94,6 +94,7 @@ class IaprofRun:
                 "iaprof cannot record here",
                 why="; ".join(f"{one.name}: {one.detail}" for one in missing) or "the program iaprof is not found",
                 fix="; ".join(one.fix for one in missing if one.fix),
+                code="iaprof.unusable",
             )
         return found
 
@@ -106,7 +107,7 @@ class IaprofRun:
 
         """
         if self._keeper is not None:
-            raise TraceStateError("iaprof is running already", fix="stop it first")
+            raise TraceStateError("iaprof is running already", fix="stop it first", code="iaprof.running")
         command = [
             str(self.prepare()),
             f"--interval={self._interval_ms}",
@@ -121,7 +122,10 @@ class IaprofRun:
         except OSError as error:
             self.abort()
             raise MachineError(
-                "iaprof cannot be started", why=str(error), fix=f"make room in {tempfile.gettempdir()}"
+                "iaprof cannot be started",
+                why=str(error),
+                fix=f"make room in {tempfile.gettempdir()}",
+                code="iaprof.not-started",
             ) from error
         except BaseException:
             self.abort()
@@ -146,7 +150,7 @@ class IaprofRun:
 
         """
         if self._keeper is None:
-            raise TraceStateError("iaprof is not running", fix="start it first")
+            raise TraceStateError("iaprof is not running", fix="start it first", code="iaprof.not-running")
         try:
             ended_before = self._keeper.poll() is not None
             end_ns = self._halt_ns or time.monotonic_ns()
@@ -201,9 +205,9 @@ class IaprofRun:
         output = self._place("profile.txt")
         while not (output.exists() and output.stat().st_size):
             if self._keeper is None or self._keeper.poll() is not None:
-                raise self._failed("iaprof ended before it recorded anything")
+                raise self._failed("iaprof ended before it recorded anything", code="iaprof.ended")
             if time.monotonic() > until:
-                raise self._failed(f"iaprof wrote nothing within {patience:.0f} s")
+                raise self._failed(f"iaprof wrote nothing within {patience:.0f} s", code="iaprof.no-answer")
             time.sleep(_POLL_S)
 
     def _end(self) -> dict[str, object]:
@@ -222,7 +226,7 @@ class IaprofRun:
     def _read(self, answer: dict[str, object], *, ended_before: bool) -> IaprofProfile:
         output, messages = self._place("profile.txt"), self._messages()
         if not output.exists() or not output.stat().st_size:
-            raise self._failed("iaprof recorded nothing")
+            raise self._failed("iaprof recorded nothing", code="iaprof.nothing-recorded")
         profile = read(output, "skip")  # damage is counted: what was sampled cannot be sampled again
         notes, lost = profile.notes, []
         if ended_before:
@@ -240,8 +244,10 @@ class IaprofRun:
             lost=tuple(one for one in lost if one.count),
         )
 
-    def _failed(self, what: str) -> MachineError:
-        return MachineError(what, why=_last(self._messages()), fix="run `sudo iaprof` in a terminal to see all it says")
+    def _failed(self, what: str, *, code: str) -> MachineError:
+        return MachineError(
+            what, why=_last(self._messages()), fix="run `sudo iaprof` in a terminal to see all it says", code=code
+        )
 
     def _messages(self) -> str:
         path = self._place("messages.txt")
@@ -249,7 +255,7 @@ class IaprofRun:
 
     def _place(self, name: str) -> Path:
         if self._scratch is None:
-            raise TraceStateError("iaprof is not running", fix="start it first")
+            raise TraceStateError("iaprof is not running", fix="start it first", code="iaprof.not-running")
         return self._scratch.path / name
 
 

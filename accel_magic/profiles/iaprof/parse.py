@@ -66,7 +66,10 @@ def read(source: str | Path | BinaryIO | TextIO, errors: Errors = "strict") -> I
             return _Parser(str(path), errors).run(file)
     except OSError as error:
         raise RecordingError(
-            f"cannot read {path}", why=error.strerror or str(error), fix="check the path and its permissions"
+            f"cannot read {path}",
+            why=error.strerror or str(error),
+            fix="check the path and its permissions",
+            code="recording.unreadable",
         ) from error
 
 
@@ -101,7 +104,9 @@ class _Parser:
         for block in self._blocks(file):
             self._block(block)
         if not self._line:
-            raise RecordingError(f"{self._name} is empty", why="no iaprof profile has no line at all", fix=_FIX)
+            raise RecordingError(
+                f"{self._name} is empty", why="no iaprof profile has no line at all", fix=_FIX, code="recording.empty"
+            )
         notes = []
         if self._inexact:
             what = "text has" if self._inexact == 1 else "texts have"
@@ -122,7 +127,10 @@ class _Parser:
             if len(rest) > _LONGEST_LINE:
                 number = self._line + 1
                 raise RecordingError(
-                    f"line {number} of {self._name} has no end", why="over 16 MiB: this is no iaprof profile", fix=_FIX
+                    f"line {number} of {self._name} has no end",
+                    why="over 16 MiB: this is no iaprof profile",
+                    fix=_FIX,
+                    code="recording.line-too-long",
                 )
         if rest:
             self._line += 1
@@ -270,10 +278,13 @@ class _Parser:
                     f"line {self._line + row + 1} of {self._name} cannot be added up",
                     why="the sum of all samples is over 2^63 - 1",
                     fix="record again: no profile has that many samples",
+                    code="recording.overflow",
                 )
 
     def _damaged(self, number: int, damage: Damage) -> None:
         if self._strict:
             why = f"{damage.reason}: {damage.detail}" if damage.detail else damage.reason
-            raise RecordingError(f"line {number} of {self._name} is damaged", why=why, fix=_FIX)
+            raise RecordingError(
+                f"line {number} of {self._name} is damaged", why=why, fix=_FIX, code="recording.damaged"
+            )
         self._dropped[damage.reason] = self._dropped.get(damage.reason, 0) + 1

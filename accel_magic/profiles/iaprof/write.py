@@ -82,6 +82,7 @@ class _Texts:
                 "the profile cannot be written in iaprof's format",
                 why=f"{text[:60]!r} has a tab or the end of a line in it",
                 fix="replace them, or save the profile as Parquet",
+                code="save.bad-text",
             )
         id_ = self._ids[text] = str(len(self._ids))
         return (f"string\t{id_}\t{text}",), id_

@@ -38,12 +38,14 @@ def build(found: Found, path: Path) -> Recording:
             f"{path} holds no events and no counts",
             why=f"it looks like {found.format}, but nothing in it could be counted",
             fix="; ".join(found.notes) or "record again; see docs/import.md for what is understood",
+            code="recording.empty",
         )
     if len(names) > _MOST_POINTS:
         raise RecordingError(
             f"{path} has {len(names):,} different probes or keys",
             why=f"a recording has {_MOST_POINTS:,} at most",
             fix="let the tool count by fewer keys",
+            code="recording.too-many-probes",
         )
     places = {name: place for place, name in enumerate(names)}
     timed = found.hits is not None and found.hits.time_ns is not None

@@ -50,6 +50,7 @@ def extract(blocks: Iterable[pa.BinaryArray], pattern: str) -> tuple[pa.Table, p
                     f"this file has over {MOST_EVENTS:,} events",
                     why="they would not fit the memory",
                     fix=f"open a part of it (head -n {MOST_EVENTS}), or let the tool count instead of print",
+                    code="recording.too-many-events",
                 )
     empty = _match(pa.array([], _COLUMN), pattern)
     return (

@@ -12,6 +12,7 @@ from accel_magic.profiles.model import Frame, Kind, Lost, State
 from accel_magic.results.trace import TraceResult
 from accel_magic.traces import stacks
 from accel_magic.traces.recording import Column, Events
+from tests.support.errors import raises
 
 MAIN = Frame("main", Kind.PYTHON, "/home/me/cell.py", 10)
 WORK = Frame("work", Kind.PYTHON, "/home/me/cell.py", 3)
@@ -79,7 +80,7 @@ def test_functions_are_grouped_apart_and_can_be_chosen(result):
     ]
     assert result.by_stack("sys_enter_cl*")["hits"].tolist() == [2]
     assert result.by_stack("sys_enter_read")["p50_ns"].tolist() == [200, 7]
-    with pytest.raises(ProbeError, match="sys_enter_red was not traced") as caught:
+    with raises("result.no-function", ProbeError, match="sys_enter_red was not traced") as caught:
         result.by_stack("sys_enter_red")
     assert "sys_enter_read" in caught.value.fix
 
@@ -97,7 +98,7 @@ def test_a_trace_without_stacks_says_how_to_get_them(make_recording):
     assert combine(result.recording) is None
     assert result.stacks_lost == 0
     for ask in (lambda: result.stacks, result.by_stack, result.profile):
-        with pytest.raises(ResultError) as caught:
+        with raises("result.no-stacks", ResultError) as caught:
             ask()
         assert caught.value.code == "result.no-stacks"
         assert "--stacks" in caught.value.fix
@@ -124,7 +125,7 @@ def test_the_profile_of_durations_has_measured_events_alone(result):
     profile = result.profile("duration").profile
     assert profile.unit == "ns"
     assert profile.total == 100 + 300 + 7 + 200 + 50
-    with pytest.raises(ProbeError, match="no weight 'time'"):
+    with raises("profile.no-weight", ProbeError, match="no weight 'time'"):
         result.profile("time")
 
 
@@ -132,7 +133,7 @@ def test_durations_that_nobody_measured_are_an_error(make_recording):
     keys = {name: Column(np.zeros(1, np.uint64)) for name in stacks.COLUMNS}
     result = TraceResult(make_recording([CLOSE], [(1, 0)], columns=keys, stacks=TABLE))
     assert result.profile().total == 1
-    with pytest.raises(ResultError) as caught:
+    with raises("result.not-measured", ResultError) as caught:
         result.profile("duration")
     assert caught.value.code == "result.not-measured"
 

@@ -12,6 +12,7 @@ from accel_magic.analysis.npu.threads import answers, latest
 from accel_magic.analysis.npu.throughput import concurrency, deepest, in_flight, throughput
 from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.errors import ProbeError
+from tests.support.errors import raises
 
 A, B, FILE = 0xFFFF_8881_0000_1000, 0xFFFF_8881_0000_2000, 0xFFFF_8881_0000_F000
 FENCES = ("dma_fence_init", "dma_fence_signaled", "dma_fence_wait_start", "dma_fence_wait_end", "dma_fence_destroy")
@@ -548,14 +549,14 @@ def test_jobs_whose_end_nothing_would_show_are_never_in_flight(story):
 
 @pytest.mark.parametrize("freq", ["soon", "-1s", "0s", "", "5", "1ME"])
 def test_an_interval_that_is_none_is_an_error_with_a_fix(story, freq):
-    with pytest.raises(ProbeError, match="no length of an interval") as caught:
+    with raises("rates.bad-step", ProbeError, match="no length of an interval") as caught:
         throughput(story().trace(), freq)
 
     assert "100ms" in caught.value.fix
 
 
 def test_too_many_intervals_are_an_error(story):
-    with pytest.raises(ProbeError, match="intervals"):
+    with raises("rates.too-many-steps", ProbeError, match="intervals"):
         throughput(story().trace(duration_ns=3_600 * 10**9), "1ns")
 
 

@@ -12,6 +12,7 @@ from accel_magic.analysis.stalls import MEANINGS, StallTables, by_instruction, b
 from accel_magic.errors import ResultError
 from accel_magic.profiles.iaprof import REASONS, read
 from accel_magic.results.iaprof import IaprofResult
+from tests.support.errors import raises
 
 STACK = "main;launch"
 
@@ -180,7 +181,7 @@ def test_the_figure_of_utilisation_draws_both_metrics_over_time_and_thins_long_o
 
 @pytest.mark.parametrize(("kind", "given"), [("stalls", profile(metrics=[(1, 1)])), ("utilisation", profile(ROWS[0]))])
 def test_a_figure_of_nothing_says_why(kind, given):
-    with pytest.raises(ResultError) as error:
+    with raises("result.empty-figure", ResultError) as error:
         IaprofResult(given).figure(kind)
     assert error.value.code == "result.empty-figure"
 

@@ -25,10 +25,10 @@ def test_errors_show_what_why_fix_and_code_and_mistakes_of_the_user_have_a_statu
 
 def test_parts_that_an_error_does_not_have_are_left_out(capsys):
     def fail():
-        raise MachineError("it is wrong")
+        raise MachineError("it is wrong", code="machine.wrong")
 
     assert guarded(fail) == 1
-    assert capsys.readouterr().err == "it is wrong\n"
+    assert capsys.readouterr().err == "it is wrong\n  code: machine.wrong\n"
 
 
 def test_an_interrupt_ends_a_command_without_a_traceback(capsys):

@@ -45,7 +45,9 @@ def test_every_line_of_the_promised_table_is_there(monkeypatch):
 
 
 def test_a_blocker_is_reported_with_its_reason_and_fix(monkeypatch):
-    error = MachineError("tracefs is not mounted", why="tracepoints live there", fix="mount it")
+    error = MachineError(
+        "tracefs is not mounted", why="tracepoints live there", fix="mount it", code="machine.no-tracefs"
+    )
     monkeypatch.setattr(features, "tracefs_error", lambda: error)
 
     line = named("tracefs", kernel.requirements())

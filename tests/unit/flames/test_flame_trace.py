@@ -16,6 +16,7 @@ from accel_magic.probes.plan import Plan
 from accel_magic.profiles.iaprof import live, read
 from accel_magic.profiles.model import State
 from accel_magic.results.flame import SampledResult
+from tests.support.errors import raises
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def no_privilege(monkeypatch):
     """A machine where the kernel may not be traced."""
 
     def refuse():
-        raise MachineError("tracing needs root", why="no CAP_BPF", fix="sudo")
+        raise MachineError("tracing needs root", why="no CAP_BPF", fix="sudo", code="machine.no-privilege")
 
     monkeypatch.setattr(features, "require_tracing", refuse)
 
@@ -120,13 +121,13 @@ def test_waits_are_left_out_unless_asked_for(no_privilege):
 
 def test_what_only_bpf_can_do_is_not_done_by_half(no_privilege):
     for asked in (accel_magic.flame(sampler="bpf"), accel_magic.flame("uprobe:libc:malloc")):
-        with pytest.raises(MachineError, match="tracing needs root"):
+        with raises("machine.no-privilege", MachineError, match="tracing needs root"):
             asked.prepare()
 
 
 def test_where_attaching_fails_for_the_machine_a_thread_samples(monkeypatch):
     def refuse(*_):
-        raise MachineError("BCC is missing", fix="apt install python3-bpfcc")
+        raise MachineError("BCC is missing", fix="apt install python3-bpfcc", code="bcc.not-installed")
 
     monkeypatch.setattr(features, "require_tracing", lambda: None)
     monkeypatch.setattr(FlameOptions, "plan", lambda _: Plan(()))
@@ -136,7 +137,7 @@ def test_where_attaching_fails_for_the_machine_a_thread_samples(monkeypatch):
 
     assert type(t.result) is SampledResult
     assert any("BCC is missing" in note for note in t.result.profile.notes)
-    with pytest.raises(MachineError, match="BCC is missing"):
+    with raises("bcc.not-installed", MachineError, match="BCC is missing"):
         accel_magic.flame(sampler="bpf").__enter__()
 
 
@@ -156,7 +157,9 @@ class Iaprof:
         return call
 
 
-@pytest.mark.parametrize("error", [None, MachineError("iaprof recorded nothing", why="no GPU")])
+@pytest.mark.parametrize(
+    "error", [None, MachineError("iaprof recorded nothing", why="no GPU", code="iaprof.nothing-recorded")]
+)
 def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else(no_privilege, monkeypatch, error):
     iaprof = Iaprof(error)
     monkeypatch.setattr(live, "IaprofRun", lambda **_: iaprof)
@@ -194,7 +197,7 @@ def test_iaprof_is_run_with_what_was_asked_for_or_its_own_defaults(no_privilege,
 def test_what_iaprof_lacks_is_told_before_anything_is_attached(no_privilege):
     if not live.unmet(live.requirements()):
         pytest.skip("iaprof can record here")
-    with pytest.raises(MachineError, match="iaprof"):
+    with raises("iaprof.unusable", MachineError):
         accel_magic.flame(xe=True).prepare()
 
 
@@ -208,7 +211,7 @@ def test_the_block_may_raise_and_the_next_trace_begins(no_privilege):
 
 
 def test_traces_do_not_nest(no_privilege):
-    with accel_magic.flame(), pytest.raises(TraceStateError, match="already running"):
+    with accel_magic.flame(), raises("trace.already-running", TraceStateError):
         accel_magic.flame().__enter__()
 
 
@@ -223,5 +226,5 @@ def test_as_a_decorator_each_call_has_its_result(no_privilege):
 
 
 def test_a_result_is_asked_for_after_the_block():
-    with pytest.raises(TraceStateError, match="no result yet"):
+    with raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = traces.FlameTrace(FlameOptions()).result

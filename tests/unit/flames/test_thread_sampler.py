@@ -10,6 +10,7 @@ from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.flames import thread_sampler
 from accel_magic.flames.thread_sampler import ThreadSampler
 from accel_magic.profiles.model import Kind, State
+from tests.support.errors import raises
 
 
 def burn(seconds):
@@ -119,7 +120,7 @@ def test_it_says_what_it_cost_and_what_it_cannot_tell():
 
 @pytest.mark.parametrize("rate", [0, -1, 0.5, 1001])
 def test_rates_out_of_range_are_refused(rate):
-    with pytest.raises(ProbeError, match="out of range"):
+    with raises("flame.bad-rate", ProbeError, match="out of range"):
         ThreadSampler(rate)
 
 

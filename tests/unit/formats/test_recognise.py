@@ -16,6 +16,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.formats.recognise import FORMATS, recognise
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.trace import TraceResult
+from tests.support.errors import raises
 
 BPFTRACE = b"kprobe:m:f\n"
 FTRACE = b"  a-1   [000] .....  1.000001: sched_x: a=1\n"
@@ -213,7 +214,7 @@ def test_missing_files_folders_and_pipes_are_refused_by_name(tmp_path):
 
 
 def test_a_profile_is_not_played_back(written):
-    with pytest.raises(RecordingError) as error:
+    with raises("recording.not-a-trace", RecordingError) as error:
         accel_magic.replay(written(b"main;a 3\n"))
 
     assert error.value.code == "recording.not-a-trace"

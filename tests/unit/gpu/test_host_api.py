@@ -212,7 +212,7 @@ def refused(monkeypatch):
     """A machine with a driver, on which the kernel cannot be traced."""
 
     def refuse():
-        raise MachineError("tracing needs root", why="you are nobody")
+        raise MachineError("tracing needs root", why="you are nobody", code="machine.no-privilege")
 
     monkeypatch.setattr(host_trace, "libraries", lambda **_: ("/lib/libcuda.so.1",))
     monkeypatch.setattr(host_trace.features, "require_tracing", refuse)
@@ -246,7 +246,7 @@ def test_a_gpu_trace_that_has_to_record_calls_and_cannot_is_refused_and_lets_the
 
 def test_without_a_driver_the_reason_is_told(monkeypatch):
     def missing(*_):
-        raise ProbeError("there is no library called 'libcuda.so.1'", why="nobody knows it")
+        raise ProbeError("there is no library called 'libcuda.so.1'", why="nobody knows it", code="probe.no-library")
 
     monkeypatch.setattr("accel_magic.probes.libraries.resolve", missing)
     monkeypatch.setattr("accel_magic.probes.libraries.mapped_files", lambda _: [])

@@ -410,7 +410,11 @@ KERNEL = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing
 def test_a_machine_that_cannot_run_the_others_runs_the_gpus_programs(tmp_path, monkeypatch):
     path = tmp_path / "mine.bpf.c"
     path.write_text(HEAD + PROGRAM + END)
-    monkeypatch.setattr(running, "unavailable", lambda: MachineError("not here", why="since not", fix="elsewhere"))
+    monkeypatch.setattr(
+        running,
+        "unavailable",
+        lambda: MachineError("not here", why="since not", fix="elsewhere", code="machine.no-privilege"),
+    )
 
     with accel_magic.gputrace(str(path), device="cpu", threads=64) as t:
         nvrtc.CpuKernel(KERNEL, "nothing")[1, 64]()

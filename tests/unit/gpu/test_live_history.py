@@ -287,7 +287,7 @@ def test_a_device_that_does_not_answer_ends_the_readings_and_is_told(loop, progr
 
     def read(self, address, size):
         if begun.is_set() and threading.current_thread().name == "accel_magic gpu maps":
-            raise MachineError("the device fell off its bus")
+            raise MachineError("the device fell off its bus", code="cuda.driver-error")
         return there(self, address, size)
 
     monkeypatch.setattr(SimulatedMemory, "read", read)
@@ -303,7 +303,7 @@ def test_a_launch_that_breaks_the_device_is_told_by_its_framework_not_by_the_rea
     from accel_magic.gpu.devices import SimulatedMemory
 
     def finish(self, stream):
-        raise MachineError("the device fell off its bus")
+        raise MachineError("the device fell off its bus", code="cuda.driver-error")
 
     with accel_magic.gputrace(program, device="cpu", threads=8, by_launch=True) as trace:
         loop(1, 1)
@@ -323,7 +323,7 @@ def test_a_reading_that_fails_in_the_middle_counts_for_no_map(loop, program, mon
 
     def read(self, number):
         if failing and self.source.object.maps[number].name == ".data":
-            raise MachineError("the device fell off its bus")
+            raise MachineError("the device fell off its bus", code="cuda.driver-error")
         return there(self, number)
 
     monkeypatch.setattr(Shared, "read", read)

@@ -275,7 +275,7 @@ def test_a_device_that_is_gone_is_told_and_the_cell_goes_on(loop, program, monke
 
     def view(self, address, size):
         if begun.is_set() and threading.current_thread().name == "accel_magic gpu maps":
-            raise MachineError("the device fell off its bus")
+            raise MachineError("the device fell off its bus", code="cuda.driver-error")
         return there(self, address, size)
 
     monkeypatch.setattr(devices.SimulatedMemory, "view", view)
@@ -290,7 +290,7 @@ def test_a_device_that_is_gone_is_told_and_the_cell_goes_on(loop, program, monke
 
 def test_what_was_taken_out_is_kept_when_the_device_is_gone_at_the_end(loop, program, monkeypatch):
     def gone():
-        raise MachineError("the device fell off its bus")
+        raise MachineError("the device fell off its bus", code="cuda.driver-error")
 
     with accel_magic.gputrace(program(RECORDS), device="cpu", threads=64) as trace:
         loop(64, 1)

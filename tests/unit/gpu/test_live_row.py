@@ -102,7 +102,7 @@ def test_a_device_that_is_gone_ends_the_row_and_nothing_else(monkeypatch):
 
     def gone():
         asked.append(True)
-        raise MachineError("the device fell off its bus")
+        raise MachineError("the device fell off its bus", code="cuda.driver-error")
 
     feed = Feed(gone, shown_.append)
     feed.start()

@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import btf
+from tests.support.errors import raises
 
 INT, STRUCT = 1, 4
 
@@ -58,19 +59,19 @@ def test_a_name_that_begins_or_ends_alike_is_another(write):
 def test_what_is_not_there_is_a_typed_error(write, structure, member):
     path = write(type_information({"task": [("pid", 8)]}))
 
-    with pytest.raises(MachineError) as caught:
+    with raises("kernel.no-member", MachineError) as caught:
         btf.member_offset(structure, member, path)
     assert caught.value.fix
 
 
 @pytest.mark.parametrize("data", [b"", b"\x9f\xeb", b"not type information at all.....", type_information({}, magic=1)])
 def test_damaged_type_information_is_a_typed_error(write, data):
-    with pytest.raises(MachineError) as caught:
+    with raises("kernel.no-btf", MachineError) as caught:
         btf.member_offset("task", "pid", write(data))
     assert caught.value.fix
 
 
 def test_no_type_information_is_a_typed_error(tmp_path):
-    with pytest.raises(MachineError, match="type information") as caught:
+    with raises("kernel.no-btf", MachineError) as caught:
         btf.member_offset("task", "pid", tmp_path / "nowhere")
     assert "CONFIG_DEBUG_INFO_BTF" in caught.value.fix

@@ -8,6 +8,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.kernel import linker as linkers
 from accel_magic.kernel.linker import Linker
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_without_a_clock_nothing_is_said_of_cpus(machine, linker):
 
 
 def test_a_rate_above_what_the_machine_allows_is_refused_with_the_setting_to_raise(machine, linker):
-    with pytest.raises(MachineError, match="does not sample 9999 times a second") as caught:
+    with raises("machine.sample-rate", MachineError, match="does not sample 9999 times a second") as caught:
         linker.clock("p", 9999, 0)
 
     assert "sysctl kernel.perf_event_max_sample_rate=100000" in caught.value.fix

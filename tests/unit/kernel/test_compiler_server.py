@@ -20,6 +20,7 @@ from accel_magic.kernel.source import generate
 from accel_magic.lab import command_line
 from accel_magic.lab.settings import Settings
 from accel_magic.probes.plan import Plan, ProbePoint
+from tests.support.errors import raises
 
 SERVER = Path(compiler.__file__).with_name("bcc_server.py")
 WITH_LIMITS = """
@@ -347,11 +348,11 @@ def test_a_header_beside_the_notebook_changes_no_text_of_ours(fresh, tmp_path, m
 
 
 def test_what_the_server_refuses_is_a_typed_error(fresh):
-    with pytest.raises(ProgramError) as caught:
+    with raises("compiler.foreign-text", ProgramError) as caught:
         compiler.compile_own("BPF_HASH(seen);")
     assert caught.value.code == "compiler.foreign-text"
 
-    with pytest.raises(ProgramError) as caught:
+    with raises("compiler.own-program", ProgramError) as caught:
         compiler.compile_own(text(AM_FILTER="am_nothing"))
     assert caught.value.code == "compiler.own-program"
     assert "am_nothing" in caught.value.why
@@ -378,7 +379,7 @@ def test_a_kernel_that_cannot_confine_the_compiler_is_a_typed_error(fresh, monke
         compiler.channel, "start_process", lambda command, *rest, what: start([*before, *command], *rest, what=what)
     )
 
-    with pytest.raises(MachineError) as caught:
+    with raises("compiler.no-sandbox", MachineError) as caught:
         compiler.compile_own(text())
 
     assert caught.value.code == "compiler.no-sandbox"
@@ -392,7 +393,7 @@ def test_a_compiler_that_is_silent_is_a_typed_error(fresh, monkeypatch):
     silent = ["/bin/sh", "-c", "exec sleep 60"]
     monkeypatch.setattr(compiler.channel, "start_process", lambda *_, what: start(silent, what=what))
 
-    with pytest.raises(MachineError) as caught:
+    with raises("compiler.no-answer", MachineError) as caught:
         compiler.compile_own(text())
 
     assert caught.value.code == "compiler.no-answer"
@@ -406,7 +407,7 @@ def test_a_compiler_that_dies_is_a_typed_error_with_its_last_words(fresh, monkey
         compiler.channel, "start_process", lambda command, *_, what: start([command[0], "-c", words], what=what)
     )
 
-    with pytest.raises(MachineError) as caught:
+    with raises("compiler.ended", MachineError) as caught:
         compiler.compile_own(text())
 
     assert caught.value.code == "compiler.ended"

@@ -258,7 +258,7 @@ def test_tracefs_that_cannot_be_read_names_the_capability(able):
 
 
 def test_missing_bcc_is_passed_on_as_it_is(able):
-    missing = MachineError("BCC is not installed", why="w", fix="f")
+    missing = MachineError("BCC is not installed", why="w", fix="f", code="bcc.not-installed")
 
     def find():
         raise missing

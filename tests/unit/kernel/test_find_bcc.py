@@ -7,6 +7,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.kernel import find_bcc as module
 from accel_magic.kernel.find_bcc import find_bcc, foreign_bcc, install_command
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_a_lattice_library_in_the_distributions_folder_is_not_taken_for_bcc(root
     put_lattice_library(root / "usr/lib/python3/dist-packages/bcc")
     put_library(root)
 
-    with pytest.raises(MachineError, match="BCC is not installed"):
+    with raises("bcc.not-installed", MachineError, match="BCC is not installed"):
         find_bcc()
 
 
@@ -108,12 +109,12 @@ def test_a_package_with_a_part_missing_or_different_is_not_taken_for_bcc(root, p
     put_library(root)
     put_package(folder)
     (folder / part).unlink()
-    with pytest.raises(MachineError):
+    with raises("bcc.not-installed", MachineError):
         find_bcc()
 
     if part != "table.py":  # whose text does not matter
         (folder / part).write_text("x = 1\n")
-        with pytest.raises(MachineError):
+        with raises("bcc.not-installed", MachineError):
             find_bcc()
 
 
@@ -130,7 +131,7 @@ def test_the_lattice_library_from_pypi_is_named_with_its_version_and_place(root,
     assert foreign is not None
     assert (foreign.version, foreign.path) == ("bcc 0.1.10", site / "bcc")
     assert "bcc" not in sys.modules  # looked at, not imported
-    with pytest.raises(MachineError) as raised:
+    with raises("bcc.not-installed", MachineError) as raised:
         find_bcc()
     assert "bcc 0.1.10" in raised.value.why
 
@@ -152,7 +153,7 @@ def test_a_users_own_bcc_py_is_named_by_its_file(root, tmp_path, monkeypatch):
 def test_a_package_without_its_shared_library_is_reported_as_such(root):
     put_package(root / "usr/lib/python3/dist-packages/bcc")
 
-    with pytest.raises(MachineError, match="libbcc") as raised:
+    with raises("bcc.not-installed", MachineError, match="libbcc") as raised:
         find_bcc()
 
     assert "dist-packages/bcc" in raised.value.why
@@ -166,7 +167,7 @@ def test_a_library_outside_the_usual_folders_counts(root, monkeypatch):
 
 
 def test_bcc_installed_after_a_failure_is_found_without_a_restart(root):
-    with pytest.raises(MachineError):
+    with raises("bcc.not-installed", MachineError):
         find_bcc()
 
     put_package(root / "usr/lib/python3/dist-packages/bcc")
@@ -190,7 +191,7 @@ def test_bcc_installed_after_a_failure_is_found_without_a_restart(root):
 def test_the_fix_is_the_distributions_own_command(root, release, command):
     put(root / "etc/os-release", release)
 
-    with pytest.raises(MachineError) as raised:
+    with raises("bcc.not-installed", MachineError) as raised:
         find_bcc()
 
     assert raised.value.fix == command

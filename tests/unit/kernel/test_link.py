@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import ProgramError
 from accel_magic.kernel import link, syscalls
+from tests.support.errors import raises
 
 
 def instruction(code, registers=0, offset=0, immediate=0):
@@ -58,7 +59,7 @@ def test_a_refused_program_is_a_typed_error_with_the_verdict(monkeypatch):
         raise syscalls.VerifierError(13, "0: R1=ctx()\ninvalid access to packet\nprocessed 1 insns")
 
     monkeypatch.setattr(syscalls, "prog_load", refuse)
-    with pytest.raises(ProgramError) as caught:
+    with raises("program.verifier-refused", ProgramError) as caught:
         link.load(2, {"am_plain_0": EXIT}, {}, name="am_plain_0")
 
     assert "am_plain_0" in caught.value.what

@@ -11,6 +11,7 @@ from accel_magic.errors import MachineError
 from accel_magic.kernel import btf, own_memory, python_calibration, python_layout, python_subjects, scope
 from accel_magic.kernel.python_layout import layout
 from accel_magic.kernel.python_subjects import thread_state
+from tests.support.errors import raises
 
 HEADER = Path(__file__).parents[3] / "bpf" / "kernel" / "python.h"
 # By offsetof() in C, from CPython's own internal headers: hops to the newest frame and the way outward from where it
@@ -105,7 +106,7 @@ def test_the_header_gets_every_constant_that_it_uses(monkeypatch):
 )
 def test_where_frames_cannot_be_found_the_error_says_why(monkeypatch, change, why):
     monkeypatch.setattr(*change)
-    with pytest.raises(MachineError, match=why):
+    with raises("stacks.unknown-python", MachineError, match=why):
         layout.__wrapped__()
 
 

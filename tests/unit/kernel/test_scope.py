@@ -10,6 +10,7 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel import scope
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_process_whose_name_looks_like_fields_is_read_rightly():
 
 
 def test_a_process_that_is_not_there_is_a_typed_error():
-    with pytest.raises(ProbeError, match="4194303") as caught:
+    with raises("scope.no-process", ProbeError, match="4194303") as caught:
         scope.tree(4_194_303)
     assert caught.value.fix
 
@@ -59,7 +60,7 @@ def test_a_process_that_is_not_there_is_a_typed_error():
 def test_in_a_container_another_process_cannot_be_named(monkeypatch):
     monkeypatch.setattr(scope, "in_initial_namespace", lambda: False)
 
-    with pytest.raises(MachineError) as caught:
+    with raises("scope.container", MachineError) as caught:
         scope.kernel_pid(os.getpid() + 1)
     assert "--scope self" in caught.value.fix
 

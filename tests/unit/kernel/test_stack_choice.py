@@ -7,6 +7,7 @@ from accel_magic.kernel import python_layout
 from accel_magic.kernel.stack_choice import with_stacks
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.views.dry_run import DryRun
+from tests.support.errors import raises
 
 
 def plan(mode="auto", scope="self", pid=0):
@@ -16,7 +17,9 @@ def plan(mode="auto", scope="self", pid=0):
 @pytest.fixture
 def unknown_python(monkeypatch):
     def layout():
-        raise MachineError("the frames of this Python cannot be found", why="it is a strange one")
+        raise MachineError(
+            "the frames of this Python cannot be found", why="it is a strange one", code="stacks.unknown-python"
+        )
 
     monkeypatch.setattr(python_layout, "layout", layout)
 
@@ -45,23 +48,23 @@ def test_a_python_that_cannot_be_walked_is_a_note_unless_it_was_named(unknown_py
     taken = with_stacks(plan(), True)
     assert taken.stacks == ("kernel", "user")
     assert taken.notes == ("no Python stacks: the frames of this Python cannot be found: it is a strange one",)
-    with pytest.raises(MachineError, match="cannot be found"):
+    with raises("stacks.unknown-python", MachineError, match="cannot be found"):
         with_stacks(plan(), "python")
 
 
 @pytest.mark.parametrize("elsewhere", [plan(scope="pid", pid=1), plan(scope="self", pid=1)])
 def test_another_processs_python_is_not_walked(known_python, elsewhere):
     assert with_stacks(elsewhere, True).stacks == ("kernel", "user")
-    with pytest.raises(MachineError) as caught:
+    with raises("stacks.python-elsewhere", MachineError) as caught:
         with_stacks(elsewhere, ("python",))
     assert caught.value.code == "stacks.python-elsewhere"
 
 
 def test_unknown_kinds_and_plans_without_events_are_refused():
-    with pytest.raises(ProbeError, match="no 'native' stacks") as caught:
+    with raises("stacks.unknown-kind", ProbeError, match="no 'native' stacks") as caught:
         with_stacks(plan(), "kernel,native")
     assert "kernel,user,python" in caught.value.fix
-    with pytest.raises(ProbeError, match="--mode count records none"):
+    with raises("stacks.need-events", ProbeError):
         with_stacks(plan("count"), True)
 
 

@@ -53,7 +53,7 @@ def test_build_all_builds_every_kernel(monkeypatch):
 
 def test_what_goes_wrong_is_printed_with_its_fix_and_the_status_is_1(monkeypatch, capsys):
     def fail(*_, **__):
-        raise MachineError("no network", why="it is off", fix="switch it on")
+        raise MachineError("no network", why="it is off", fix="switch it on", code="lab.apt-failed")
 
     monkeypatch.setattr(image, "build_all", fail)
     assert run("build") == 1

@@ -18,6 +18,7 @@ from accel_magic.lab.level_zero import loads, parts
 from accel_magic.lab.npu.program import compile_program
 from accel_magic.lab.settings import Settings
 from accel_magic.lab.vm import Lab
+from tests.support.errors import raises
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -172,12 +173,12 @@ def test_a_lab_without_it_says_in_the_guest_how_to_get_it_and_is_otherwise_as_be
 @needs_compiler
 @no_npu
 def test_outside_the_lab_the_machines_own_is_asked_and_inside_the_labs(cache, no_lab, built, monkeypatch):
-    with pytest.raises(MachineError, match="there is no NPU for Level Zero here") as error:
+    with raises("npu.not-found", MachineError, match="there is no NPU for Level Zero here") as error:
         npu.ze_load(1)
     assert "lab build --level-zero" in error.value.fix
 
     monkeypatch.setenv("ACCEL_MAGIC_LAB", "7.2")
-    with pytest.raises(MachineError, match="has no zeFence"):  # this loader is an empty library
+    with raises("npu.not-found", MachineError, match="has no zeFence"):  # this loader is an empty library
         npu.ze_load(1)
 
 
@@ -187,7 +188,7 @@ def test_outside_the_lab_the_machines_own_is_asked_and_inside_the_labs(cache, no
     [{"jobs": 0}, {"in_flight": 0}, {"wait": "never"}, {"memory": "gpu"}, {"fault": "hang"}, {"fault": "x", "at": 1}],
 )
 def test_options_that_cannot_be_are_refused(cache, no_lab, wrong):
-    with pytest.raises(ProbeError):
+    with raises("load.bad-option", ProbeError):
         npu.ze_load(**wrong)
 
 

@@ -12,6 +12,7 @@ import pytest
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import npu
 from accel_magic.lab.npu import driver, faults
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_an_npu_without_the_capability_is_left_alone(pci):
     config[0x74] ^= 1  # another vendor's capability
     pci.write_bytes(config)
 
-    with pytest.raises(MachineError, match="not the lab's"):
+    with raises("npu.lab-only", MachineError, match="not the lab's"):
         npu.request_fault("no-boot")
     assert pci.read_bytes() == bytes(config)
 
@@ -66,14 +67,14 @@ def test_a_broken_list_of_capabilities_comes_to_an_end(pci, following):
     config[0x41] = following
     pci.write_bytes(config)
 
-    with pytest.raises(MachineError):
+    with raises("npu.lab-only", MachineError):
         npu.request_fault("no-boot")
 
 
 def test_who_sees_only_the_first_bytes_is_told_to_be_root(pci):
     pci.write_bytes(pci.read_bytes()[:64])
 
-    with pytest.raises(MachineError, match="run as root"):
+    with raises("npu.no-permission", MachineError):
         npu.request_fault("no-boot")
 
 
@@ -140,7 +141,7 @@ def test_what_the_kernel_refuses_is_told(modules, answers, told, last):
 def test_a_device_that_does_not_come_up_is_told_after_the_timeout(modules):
     Path(driver.NODE).unlink()
 
-    with pytest.raises(MachineError, match="did not come up"):
+    with raises("npu.device-not-up", MachineError):
         npu.load_driver(timeout=0.1)
 
 
@@ -157,5 +158,5 @@ def test_a_jobs_fault_is_sixteen_bytes():
     assert npu.job_fault("slow", 200_000) == b"AMLF" + bytes([1, 0, 0, 0]) + struct.pack("<Q", 200_000)
     assert npu.job_fault("hang") == b"AMLF" + bytes([2, 0, 0, 0]) + bytes(8)
     assert npu.job_fault("none") == bytes(16)
-    with pytest.raises(ProbeError):
+    with raises("npu.unknown-fault", ProbeError):
         npu.job_fault("no-boot")

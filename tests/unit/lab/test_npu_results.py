@@ -11,6 +11,7 @@ from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import npu
 from accel_magic.lab.npu import program, runner, uapi
 from accel_magic.lab.npu.options import Options, parse_fault
+from tests.support.errors import raises
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -84,7 +85,7 @@ def test_options_that_cannot_be_are_refused(wrong):
 
 @pytest.mark.parametrize("text", ["slow", "slow=", "slow=1.5", "slow=-1", "hang=3", "boom"])
 def test_faults_that_cannot_be_are_refused(text):
-    with pytest.raises(ProbeError, match="no fault"):
+    with raises("npu.unknown-fault", ProbeError, match="no fault"):
         parse_fault(text)
 
 
@@ -113,12 +114,12 @@ def test_other_sources_are_another_program(tmp_path, monkeypatch):
 
 
 def test_no_compiler_and_a_failing_one_are_told_apart(tmp_path, monkeypatch):
-    with pytest.raises(MachineError, match="no C compiler"):
+    with raises("native.no-compiler", MachineError):
         npu.compile_load(tmp_path, compiler="no-such-compiler")
     failing = tmp_path / "cc"
     failing.write_text("#!/bin/sh\necho first >&2\necho 'ld: cannot find -lc' >&2\nexit 1\n")
     failing.chmod(0o755)
 
-    with pytest.raises(MachineError, match="cannot find -lc"):
+    with raises("native.not-compiled", MachineError, match="cannot find -lc"):
         npu.compile_load(tmp_path / "built", compiler=str(failing))
     assert list((tmp_path / "built").iterdir()) == []

@@ -19,6 +19,7 @@ from accel_magic.lab.guest.ipython_kernel import LISTENING
 from accel_magic.lab.image import Progress
 from accel_magic.lab.provisioner_kernel import GuestKernel, Launch
 from accel_magic.lab.settings import Settings
+from tests.support.errors import raises
 
 SPECS = Path(provisioner.__file__).parent / "kernelspecs"
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
@@ -219,11 +220,11 @@ def test_every_step_is_logged_a_long_one_in_tenths(labs, monkeypatch, tmp_path, 
 
 def test_an_image_that_cannot_be_built_is_the_error_of_the_start(labs, monkeypatch, tmp_path):
     def build(kernel, *, report):
-        raise MachineError("no packages", why="no network", fix="go online")
+        raise MachineError("no packages", why="no network", fix="go online", code="lab.apt-failed")
 
     monkeypatch.setattr(image, "build", build)
 
-    with pytest.raises(MachineError, match="no packages\n  why: no network\n  fix: go online"):
+    with raises("lab.apt-failed", MachineError, match="no packages\n  why: no network\n  fix: go online"):
         started(manager(), cwd=str(tmp_path))
     assert labs.started == []
 
@@ -231,7 +232,7 @@ def test_an_image_that_cannot_be_built_is_the_error_of_the_start(labs, monkeypat
 def test_a_kernel_that_ends_before_it_listens_is_an_error_with_its_last_words_and_the_lab_is_closed(labs, tmp_path):
     labs.says = b"Traceback\nModuleNotFoundError: ipykernel\n\n"
 
-    with pytest.raises(MachineError, match="does not start") as caught:
+    with raises("lab.kernel-not-started", MachineError) as caught:
         started(manager(), cwd=str(tmp_path))
 
     assert caught.value.why == "ModuleNotFoundError: ipykernel"
@@ -259,7 +260,7 @@ def test_a_kernel_that_cannot_be_run_at_all_is_an_error_that_says_why(labs, monk
     monkeypatch.setattr(Process, "wait", lambda self, timeout=None: (_ for _ in ()).throw(FileNotFoundError("no such")))
     labs.says = b""
 
-    with pytest.raises(MachineError, match="does not start") as caught:
+    with raises("lab.kernel-not-started", MachineError) as caught:
         started(manager(), cwd=str(tmp_path))
 
     assert caught.value.why == "no such"

@@ -8,6 +8,7 @@ import pytest
 from accel_magic import errors
 from accel_magic.lab import tracing
 from accel_magic.lab.connection import Completed
+from tests.support.errors import raises
 
 
 class Guest:
@@ -26,7 +27,7 @@ class Guest:
 def test_an_error_in_the_guest_is_the_same_error_here(tmp_path):
     told = {"error": "ProbeError", "what": "a", "why": "b", "fix": "c", "code": "probe.no-match"}
 
-    with pytest.raises(errors.ProbeError) as caught:
+    with raises("probe.no-match", errors.ProbeError) as caught:
         tracing.trace(Guest(tmp_path, told), "kprobe:f", command=["true"])
 
     assert (str(caught.value), caught.value.code) == ("a\n  why: b\n  fix: c", "probe.no-match")
@@ -34,5 +35,5 @@ def test_an_error_in_the_guest_is_the_same_error_here(tmp_path):
 
 @pytest.mark.parametrize("kind", ["annotations", "no such name", "__name__", 1, None])
 def test_what_is_none_of_our_errors_is_an_error_of_the_machine(tmp_path, kind):
-    with pytest.raises(errors.MachineError):
+    with raises("", errors.MachineError):
         tracing.trace(Guest(tmp_path, {"error": kind, "what": 5}), "kprobe:f", command=["true"])

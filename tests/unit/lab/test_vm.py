@@ -8,6 +8,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab import vm
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -23,10 +24,10 @@ def folder(tmp_path, monkeypatch):
 def test_a_lab_that_does_not_start_leaves_no_folder(folder, monkeypatch):
     def fails(_lab, _image, _accelerator, made):
         (made.path / "initramfs").touch()
-        raise MachineError("QEMU does not start")
+        raise MachineError("QEMU does not start", code="lab.not-started")
 
     monkeypatch.setattr(vm.Lab, "_spawn", fails)
-    with pytest.raises(MachineError, match="QEMU does not start"):
+    with raises("lab.not-started", MachineError):
         vm.Lab().start()
 
     assert list(folder.iterdir()) == []

@@ -7,6 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import accel_magic
 from accel_magic.errors import ProbeError
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def shell():
 def test_the_magic_shows_the_line_and_runs_nothing(shell, line, cell, shown):
     shell.user_ns["work"] = lambda: pytest.fail("the cell ran")
 
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError) as error:
         shell.run_cell_magic("ktrace", line, cell)
 
     assert error.value.code == "probe.bpftrace-code"
@@ -41,7 +42,7 @@ def test_the_magic_shows_the_line_and_runs_nothing(shell, line, cell, shown):
 
 
 def test_python_text_below_a_probe_is_not_looked_at(shell):
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.no-match", ProbeError) as error:
         shell.run_cell_magic("ktrace", "tracepoint:no_such:event", "code = 'kprobe:f { @ = count(); }'\n")
 
     assert error.value.code != "probe.bpftrace-code"
@@ -49,7 +50,7 @@ def test_python_text_below_a_probe_is_not_looked_at(shell):
 
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read { @ = count(); }", "kfunc:vfs_read", "interval:s:1", "a.bt"])
 def test_the_python_interface_shows_it_too(probe):
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError) as error:
         accel_magic.trace(probe).prepare()
 
     assert error.value.code == "probe.bpftrace-code"

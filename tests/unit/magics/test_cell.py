@@ -8,6 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from accel_magic.errors import TraceStateError
 from accel_magic.magics.cell import compile_cell
+from tests.support.errors import raises
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_a_syntax_error_has_the_notebooks_line(shell):
     ],
 )
 def test_await_at_top_level_is_refused_with_a_way_out(shell, cell):
-    with pytest.raises(TraceStateError, match="await") as caught:
+    with raises("line.top-level-await", TraceStateError) as caught:
         compile_cell(shell, "%%ktrace\n", cell)
 
     assert "accel_magic.trace" in caught.value.fix

@@ -6,6 +6,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.magics.line import HelpRequested
 from accel_magic.magics.options import OPTION_NAMES, parse
 from accel_magic.options import Common
+from tests.support.errors import raises
 
 
 def test_probes_and_options_may_stand_in_any_order():
@@ -80,7 +81,7 @@ def test_a_mistake_is_a_probe_error_with_a_fix(line):
 
 
 def test_an_unknown_option_is_named():
-    with pytest.raises(ProbeError, match="--colour"):
+    with raises("option.unknown", ProbeError, match="--colour"):
         parse("t:a:b --colour red")
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from accel_magic.errors import ProbeError
 from accel_magic.probes.grammar import parse, parse_all
 from accel_magic.probes.plan import ProbeSpec
+from tests.support.errors import raises
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,19 @@ def test_latency_and_exclusion_keep_the_text_as_written():
     )
 
 
+OTHER_REASONS = {
+    "uprbe:libc:malloc": "probe.unknown-kind",
+    "latency:kretprobe:vfs_read": "probe.no-duration",
+    "latency:ur:libc:malloc": "probe.no-duration",
+    "latency:usdt:libc:libc:setjmp": "probe.no-duration",
+    "latency:tracepoint:sched:sched_switch": "probe.no-duration",
+    "latency:tracepoint:syscalls:*": "probe.no-duration",
+    "latency:profile:hz:99": "probe.no-duration",
+    "latency:offcpu": "probe.no-duration",
+}
+"""Codes of texts that have the form of a probe and still are none."""
+
+
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
@@ -90,7 +104,7 @@ def test_latency_and_exclusion_keep_the_text_as_written():
     ],
 )
 def test_text_that_is_no_probe_is_refused_with_the_right_form(text, fix):
-    with pytest.raises(ProbeError, match="is not a probe") as caught:
+    with raises(OTHER_REASONS.get(text, "probe.bad-syntax"), ProbeError) as caught:
         parse(text)
     assert fix in caught.value.fix
     assert caught.value.why
@@ -100,9 +114,9 @@ def test_several_probes_are_parsed_in_order():
     assert [spec.name for spec in parse_all(["kprobe:a", "!kprobe:b"])] == ["a", "b"]
 
 
-@pytest.mark.parametrize("words", [[], ["!kprobe:a"]])
-def test_nothing_to_trace_is_refused(words):
-    with pytest.raises(ProbeError):
+@pytest.mark.parametrize(("words", "code"), [([], "probe.none-given"), (["!kprobe:a"], "probe.only-exclusions")])
+def test_nothing_to_trace_is_refused(words, code):
+    with raises(code, ProbeError):
         parse_all(words)
 
 

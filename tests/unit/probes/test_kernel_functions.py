@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.probes import kernel_functions
+from tests.support.errors import raises
 
 TRACEABLE = """\
 vfs_read
@@ -132,7 +133,7 @@ def test_a_module_that_comes_later_is_seen(kernel_root):
 
 
 def test_a_kernel_whose_functions_cannot_be_listed_is_reported(kernel_root):
-    with pytest.raises(MachineError, match="cannot be listed"):
+    with raises("kernel.functions-unreadable", MachineError):
         kernel_functions.load(kernel_root(kallsyms=None))
 
 
@@ -141,7 +142,7 @@ def test_a_kernel_with_either_kind_of_kprobes_passes(kernel_root):
     (kernel_root(kprobes=False) / "sys/bus/event_source/devices/kprobe/type").unlink()
     (kernel_root(kprobes=False) / "sys/bus/event_source/devices/kprobe").rmdir()
     kernel_functions.check_supported(kernel_root(kprobes=False, kallsyms="00 T register_fprobe_ips\n"))
-    with pytest.raises(MachineError, match="cannot probe its functions") as caught:
+    with raises("kernel.no-kprobes", MachineError) as caught:
         kernel_functions.check_supported(kernel_root(kprobes=False, kallsyms="00 T bpf_kprobe_multi_link_attach\n"))
     assert "CONFIG_KPROBES" in caught.value.why
     assert "tracepoint:" in caught.value.fix

@@ -11,6 +11,7 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import libraries
+from tests.support.errors import raises
 
 ME = os.getpid()
 
@@ -77,7 +78,7 @@ def test_where_the_loader_looks_first_is_looked_first(compiled, tmp_path, monkey
 
     assert {libraries.resolve(name, None) for name in ("z", "libz", "libz.so.1")} == {library}
     assert before != library
-    with pytest.raises(ProbeError):
+    with raises("probe.no-library", ProbeError):
         libraries.resolve("libcurl.so.txt", None)
 
 
@@ -107,22 +108,27 @@ def test_libraries_of_another_process_are_found():
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
-    [("libcc", "libc"), ("libstdc+", "libstdc++"), ("/usr/bin/pythn3", "python3"), ("/nosuch/lib.so", "")],
+    ("name", "near", "code"),
+    [
+        ("libcc", "libc", "probe.no-library"),
+        ("libstdc+", "libstdc++", "probe.no-library"),
+        ("/usr/bin/pythn3", "python3", "probe.no-file"),
+        ("/nosuch/lib.so", "", "probe.no-file"),
+    ],
 )
-def test_unknown_names_suggest_near_ones(name, near):
-    with pytest.raises(ProbeError, match="there is no") as caught:
+def test_unknown_names_suggest_near_ones(name, near, code):
+    with raises(code, ProbeError) as caught:
         libraries.resolve(name, ME)
     assert near in caught.value.fix
 
 
 def test_a_folder_is_no_library(tmp_path):
-    with pytest.raises(ProbeError, match="is not a file"):
+    with raises("probe.not-a-file", ProbeError):
         libraries.resolve(str(tmp_path), None)
 
 
 def test_a_process_that_is_gone_is_named():
-    with pytest.raises(ProbeError, match="no process 4194305"):
+    with raises("scope.no-process", ProbeError, match="no process 4194305"):
         libraries.resolve("libc", 4194305)
 
 
@@ -131,5 +137,5 @@ def test_a_foreign_process_is_a_matter_of_privilege(monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)
-    with pytest.raises(MachineError, match="cannot be listed"):
+    with raises("scope.foreign-process", MachineError):
         libraries.resolve("libc", 1)

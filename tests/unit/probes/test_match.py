@@ -12,6 +12,7 @@ from accel_magic.probes import match
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.match import make_plan
 from accel_magic.probes.plan import Plan, Scope
+from tests.support.errors import raises
 
 FORMAT = """\
 name: {name}
@@ -89,7 +90,7 @@ def test_exclusions_take_out_entries_and_returns_wherever_they_stand(root):
 
 
 def test_an_exclusion_of_everything_is_refused(root):
-    with pytest.raises(ProbeError, match="nothing is left"):
+    with raises("probe.all-excluded", ProbeError):
         make_plan(["intel_vpu:ivpu_*", "!kprobe:*"], root=root)
 
 
@@ -153,9 +154,15 @@ def test_a_scope_that_is_asked_for_holds_everywhere(root, text, scope):
     assert {point.scope for point in plan.points} == {scope}
 
 
-@pytest.mark.parametrize("scope", ["everyone", "-1", "0", "²", "4194305"])
-def test_unknown_scopes_are_refused(root, scope):
-    with pytest.raises(ProbeError, match="--scope"):
+@pytest.mark.parametrize(
+    ("scope", "code"),
+    [
+        *((scope, "scope.unknown") for scope in ("everyone", "-1", "0", "²")),
+        ("4194305", "scope.no-process"),
+    ],
+)
+def test_unknown_scopes_are_refused(root, scope, code):
+    with raises(code, ProbeError, match=scope):
         make_plan(["k:vfs_read"], scope=scope, root=root)
 
 
@@ -179,7 +186,7 @@ def test_resolvers_are_skipped_where_calls_are_measured_and_noted_where_not(libr
     plan = make_plan([f"latency:uprobe:{library}:*[te][ad]"])
     assert "beta" in functions(plan)
     assert [(item.function, "IFUNC" in item.why) for item in plan.skipped] == [("picked", True)]
-    with pytest.raises(ProbeError, match="nothing that matches") as caught:
+    with raises("probe.untraceable", ProbeError, match="nothing that matches") as caught:
         make_plan([f"latency:uprobe:{library}:picked"])
     assert "IFUNC" in caught.value.why
     assert "picked" in make_plan([f"uprobe:{library}:picked"]).notes[0]
@@ -208,7 +215,7 @@ def test_filters_are_translated_for_each_point(root):
     )
     assert plan.filter == "fd == 3 and pid > 1"
     assert ["AM_FIELD(u64, 16)" in point.filter.entry for point in plan.points] == [True, True]
-    with pytest.raises(ProbeError, match="cannot be used") as caught:
+    with raises("filter.invalid", ProbeError) as caught:
         make_plan(["t:syscalls:sys_enter_read", "k:vfs_read"], filter="fd == 3", root=root)
     assert "vfs_read" in caught.value.why
 
@@ -237,17 +244,17 @@ def test_filters_of_samples_and_waits_know_what_these_have(root):
     assert "AM_WAIT_STATE" in wait.filter.exit
     assert wait.filter.saved == ()
     for name in ("duration", "arg0", "retval", "state"):
-        with pytest.raises(ProbeError, match=f"profile has no '{name}'") as caught:
+        with raises("filter.invalid", ProbeError, match=f"profile has no '{name}'") as caught:
             make_plan(both, filter=f"{name} == 1", root=root)
         assert caught.value.fix == "it has pid, tid, cpu, comm"
-    with pytest.raises(ProbeError, match="no probe here has arg0"):
+    with raises("capture.not-here", ProbeError, match="no probe here has arg0"):
         make_plan(both, args="x=arg0:u64", root=root)
 
 
 def test_captures_need_a_probe_that_has_them(root):
     assert make_plan(["k:vfs_read"], args="size=arg2:u64", root=root).points[0].captures[0].source == "arg2"
     for spec, column in [("k:vfs_read", "r=retval:s64"), ("kr:vfs_read", "x=arg0:u64"), ("t:sched:*", "x=arg0:u64")]:
-        with pytest.raises(ProbeError, match="no probe here has"):
+        with raises("capture.not-here", ProbeError):
             make_plan([spec], args=column, root=root)
 
 
@@ -277,10 +284,10 @@ def test_what_matches_nothing_says_why_and_what_is_near(root, library, spec, err
 
 def test_without_an_npu_the_lab_is_offered(kernel_root):
     root = kernel_root(modules="", kallsyms="00 T a\n")
-    with pytest.raises(MachineError, match="intel_vpu is not loaded") as caught:
+    with raises("probe.module-not-loaded", MachineError, match="intel_vpu is not loaded") as caught:
         make_plan(["intel_vpu:ivpu_*"], root=root)
     assert caught.value.fix.startswith("modprobe intel_vpu; without an NPU: the Jupyter kernel 'Python 3 (NPU lab)'")
-    with pytest.raises(MachineError, match="xe is not loaded") as caught:
+    with raises("probe.module-not-loaded", MachineError, match="xe is not loaded") as caught:
         make_plan(["xe:xe_*"], root=root)
     assert "NPU" not in caught.value.fix
 
@@ -288,38 +295,38 @@ def test_without_an_npu_the_lab_is_offered(kernel_root):
 def test_a_kernel_without_kprobes_says_what_works(root):
     (root / "sys/bus/event_source/devices/kprobe/type").unlink()
     (root / "sys/bus/event_source/devices/kprobe").rmdir()
-    with pytest.raises(MachineError, match="cannot probe its functions"):
+    with raises("kernel.no-kprobes", MachineError):
         make_plan(["k:vfs_read"], root=root)
     assert make_plan(["t:sched:sched_switch"], root=root).points
 
 
 def test_too_many_places_are_refused(kernel_root, root, compiled, monkeypatch):
     monkeypatch.setattr(match, "MOST_POINTS", 3)
-    with pytest.raises(ProbeError, match="4 places") as caught:
+    with raises("probe.too-many", ProbeError, match="4 places") as caught:
         make_plan(["intel_vpu:ivpu_*"], root=root)
     assert "!SPEC" in caught.value.fix
     many = "".join(f"int f{number}(int x) {{ return x * {number}; }}" for number in range(2001))
     library = compiled(many, "libmany.so", "-shared", "-fPIC")
     monkeypatch.setattr(match, "MOST_POINTS", 10_000)
-    with pytest.raises(ProbeError, match="2,001 places in programs") as caught:
+    with raises("probe.too-many-user", ProbeError, match="2,001 places in programs") as caught:
         make_plan([f"uprobe:{library}:f[0-9]*"])
     assert "microseconds" in caught.value.why
     assert len(make_plan([f"uprobe:{library}:f[0-9]*", f"!uprobe:{library}:f7"]).points) == 2000
 
 
 @pytest.mark.parametrize(
-    "option",
+    ("option", "code"),
     [
-        {"mode": "trace"},
-        {"max_events": 0},
-        {"duration_s": 0},
-        {"duration_s": float("nan")},
-        {"buffer_mib": 0},
-        {"buffer_mib": 1 << 20},
+        ({"mode": "trace"}, "option.unknown-value"),
+        ({"max_events": 0}, "option.max-events"),
+        ({"duration_s": 0}, "option.duration"),
+        ({"duration_s": float("nan")}, "option.duration"),
+        ({"buffer_mib": 0}, "option.buffer"),
+        ({"buffer_mib": 1 << 20}, "option.buffer"),
     ],
 )
-def test_limits_that_make_no_sense_are_refused(root, option):
-    with pytest.raises(ProbeError, match="--"):
+def test_limits_that_make_no_sense_are_refused(root, option, code):
+    with raises(code, ProbeError):
         make_plan(["k:vfs_read"], root=root, **option)
 
 
@@ -349,8 +356,8 @@ def test_a_usdt_probe_has_a_point_at_each_of_its_places(compiled):
     assert len({point.offset for point in plan.points}) == 3
     assert "arg1" in plan.notes[0]
     assert functions(make_plan([f"usdt:{library}:*:*", f"!usdt:{library}:shop:sale"])) == ["shop:open"]
-    with pytest.raises(ProbeError, match="matches nothing") as caught:
+    with raises("probe.no-match", ProbeError) as caught:
         make_plan([f"usdt:{library}:shop:sael"])
     assert "shop:sale" in caught.value.fix
-    with pytest.raises(AccelMagicError, match="cannot be used"):
+    with raises("filter.invalid", AccelMagicError):
         make_plan([f"usdt:{library}:shop:sale"], filter="arg1 == 2")

@@ -10,6 +10,7 @@ from accel_magic.probes import completion, presets
 from accel_magic.probes.match import make_plan
 from accel_magic.probes.plan import Capture
 from accel_magic.probes.presets.table import PresetProbe
+from tests.support.errors import raises
 
 TABLE = (
     PresetProbe("npu:files", "latency:kprobe:intel_vpu:ivpu_ioctl", "size=arg1[0]:u64,id=arg1[8]:u32@return", "size"),
@@ -67,7 +68,7 @@ def test_the_preset_brings_its_own_columns_and_what_is_added_up(root):
 
 def test_a_part_can_be_left_out(root):
     assert made(make_plan(["npu", "!npu:files"], root=root)) == [("npu:jobs", "ivpu_fw_check_api.constprop.0", False)]
-    with pytest.raises(ProbeError, match="nothing is left"):
+    with raises("probe.all-excluded", ProbeError):
         make_plan(["npu", "!npu"], root=root)
 
 
@@ -84,27 +85,27 @@ def test_a_preset_without_its_device_is_left_out_where_other_probes_stand_beside
         (note,) = plan.notes
         assert note.startswith("npu is left out: ")
         assert "intel_vpu is not loaded" in note
-    with pytest.raises(MachineError, match="intel_vpu is not loaded"):
+    with raises("probe.module-not-loaded", MachineError, match="intel_vpu is not loaded"):
         make_plan(["npu"], root=root)
-    with pytest.raises(MachineError, match="intel_vpu is not loaded"):
+    with raises("probe.module-not-loaded", MachineError, match="intel_vpu is not loaded"):
         make_plan(["kprobe:intel_vpu:ivpu_open", "kprobe:vfs_read", "npu"], root=root)
 
 
 def test_where_nothing_of_it_exists_the_reason_is_raised(root):
-    with pytest.raises(ProbeError, match="libze_nowhere"):
+    with raises("probe.no-library", ProbeError, match="libze_nowhere"):
         make_plan(["npu:api"], root=root)
 
 
 def test_a_library_that_is_not_there_is_told_with_what_brings_it(root, monkeypatch):
     monkeypatch.setitem(presets.INSTALL, "libze_nowhere", "apt install libze-nowhere")
 
-    with pytest.raises(ProbeError) as refused:
+    with raises("probe.no-library", ProbeError) as refused:
         make_plan(["npu:api"], root=root)
     assert refused.value.fix == "apt install libze-nowhere"
 
 
 def test_a_driver_that_is_not_loaded_is_an_error(kernel_root):
-    with pytest.raises(MachineError, match="intel_vpu is not loaded") as refused:
+    with raises("probe.module-not-loaded", MachineError, match="intel_vpu is not loaded") as refused:
         make_plan(["npu"], root=kernel_root(modules="drm 1 0 - Live 0x0\n", kallsyms="ffffffff81000020 T vfs_read\n"))
     assert "NPU lab" in refused.value.fix
 

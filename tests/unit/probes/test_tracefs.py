@@ -8,6 +8,7 @@ import pytest
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import tracefs
 from accel_magic.probes.plan import Field
+from tests.support.errors import raises
 
 COMMON = """\
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
@@ -114,12 +115,12 @@ def test_system_call_arguments_are_read_as_what_they_are():
 
 
 def test_text_without_an_id_is_refused():
-    with pytest.raises(ProbeError, match="no ID"):
+    with raises("probe.bad-tracepoint-format", ProbeError):
         tracefs.parse_format("nonsense")
 
 
 def test_a_missing_tracefs_is_reported_with_the_mount_command(tmp_path):
-    with pytest.raises(MachineError) as caught:
+    with raises("machine.no-tracefs", MachineError) as caught:
         tracefs.find(tmp_path)
     assert caught.value.fix == "mount -t tracefs tracefs /sys/kernel/tracing"
 
@@ -141,7 +142,7 @@ def test_an_unreadable_tracefs_is_a_matter_of_privilege(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(MachineError, match="not readable"):
+    with raises("machine.tracefs-unreadable", MachineError, match="not readable"):
         tracefs.find(tmp_path)
 
 
@@ -153,7 +154,7 @@ def mounted_or_skip():
 
 
 def test_an_unknown_event_is_refused():
-    with pytest.raises(ProbeError, match="no tracepoint sched:nosuch"):
+    with raises("probe.no-tracepoint", ProbeError, match="no tracepoint sched:nosuch"):
         tracefs.read_format(mounted_or_skip(), "sched", "nosuch")
 
 

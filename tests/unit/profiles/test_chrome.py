@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.profiles import chrome, folded
 from accel_magic.profiles.model import Frame, Kind, State
+from tests.support.errors import raises
 
 MS = 1_000_000
 
@@ -101,7 +102,7 @@ def test_slices_of_a_track_nest_in_any_profile(any_profile, tmp_path, build):
 
 
 def test_samples_without_times_cannot_be_drawn_over_time(build, tmp_path):
-    with pytest.raises(ResultError) as error:
+    with raises("result.no-times", ResultError) as error:
         chrome.write(build([((Frame("f"),), 1)], origin="folded stacks"), tmp_path / "p.json")
 
     assert error.value.code == "result.no-times"
@@ -206,7 +207,7 @@ LOOP = {"1": {"name": "a", "parent": 2}, "2": {"name": "b", "parent": 1}}
     ],
 )
 def test_what_contradicts_the_format_is_named_with_its_place(tmp_path, content, place):
-    with pytest.raises(RecordingError, match="is no CPU profile") as error:
+    with raises("recording.unknown-format", RecordingError, match="is no CPU profile") as error:
         read(tmp_path, content)
 
     assert place in error.value.why

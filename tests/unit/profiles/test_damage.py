@@ -12,6 +12,7 @@ import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded
 from accel_magic.results.profile import ProfileResult
+from tests.support.errors import raises
 
 PERF = """\
 python3  123/456 [001]  5.000001:     250000 cpu-clock:u:
@@ -133,7 +134,7 @@ def test_numbers_that_no_column_holds_are_named(tmp_path, name, content, where):
     path = tmp_path / name
     path.write_text(json.dumps(content))
 
-    with pytest.raises(RecordingError) as error:
+    with raises("recording.unknown-format", RecordingError) as error:
         accel_magic.open(path)
     assert where in error.value.why
 

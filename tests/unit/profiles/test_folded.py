@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded
 from accel_magic.profiles.model import Frame, Kind
+from tests.support.errors import raises
 
 SAMPLE = Path(__file__).parents[4] / "shared/data/sample_iaprof.folded"
 
@@ -135,7 +136,7 @@ def test_a_written_file_opens_again(tmp_path, build):
     ],
 )
 def test_a_line_that_is_none_is_named(data, line, why):
-    with pytest.raises(RecordingError, match=f"line {line} of x") as error:
+    with raises("recording.damaged", RecordingError, match=f"line {line} of x") as error:
         folded.parse(data, "x")
 
     assert why in error.value.why
@@ -149,5 +150,5 @@ def test_blank_lines_ends_of_windows_and_foreign_bytes_do_no_harm():
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(RecordingError, match="cannot read"):
+    with raises("recording.unreadable", RecordingError):
         folded.read(tmp_path / "none")

@@ -7,6 +7,7 @@ import pytest
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded, perf_script
 from accel_magic.profiles.model import Frame, Kind
+from tests.support.errors import raises
 
 MIXED = """\
 # ========
@@ -114,10 +115,10 @@ def test_samples_without_times_are_read_too(read):
 
 
 def test_a_stack_before_the_first_sample_is_named(read):
-    with pytest.raises(RecordingError, match=r"line 2 of .* is a frame without a sample"):
+    with raises("recording.truncated", RecordingError, match=r"line 2 of .* is a frame without a sample"):
         read("\n\t 10 f (/x)\n")
 
 
 def test_a_text_without_samples_is_none(read):
-    with pytest.raises(RecordingError, match="holds no samples"):
+    with raises("recording.empty", RecordingError, match="holds no samples"):
         read("hello\n")

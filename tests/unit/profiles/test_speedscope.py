@@ -9,6 +9,7 @@ from hypothesis import given
 from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded, speedscope
 from accel_magic.profiles.model import Frame, Kind, State
+from tests.support.errors import raises
 
 SECOND = 1_000_000_000
 
@@ -151,7 +152,7 @@ def test_files_and_lines_tell_python(tmp_path):
     ],
 )
 def test_what_contradicts_the_format_is_named_with_its_place(tmp_path, profiles, place):
-    with pytest.raises(RecordingError, match="is no profile of speedscope") as error:
+    with raises("recording.unknown-format", RecordingError, match="is no profile of speedscope") as error:
         speedscope.read(file_of(tmp_path, *profiles))
 
     assert place in error.value.why
@@ -162,7 +163,7 @@ def test_what_is_no_json_says_where(tmp_path, text):
     path = tmp_path / "p.json"
     path.write_text(text)
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         speedscope.read(path)
 
 

@@ -19,6 +19,7 @@ from accel_magic.profiles.store import Stored
 from accel_magic.results.profile import ProfileResult
 from accel_magic.traces import container
 from accel_magic.traces.packing import pack_numbers
+from tests.support.errors import raises
 
 
 def same(ours, theirs):
@@ -119,7 +120,7 @@ def test_what_contradicts_itself_is_refused(cell, tmp_path, changes):
     path = store.save(Stored(cell), tmp_path / "p.parquet")
     rewritten(path, **changes)
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         store.load(path)
 
 
@@ -129,7 +130,7 @@ def test_stacks_that_would_loop_are_refused(cell, tmp_path):
     path = store.save(Stored(replace(cell, parents=np.full_like(parents, -1))), tmp_path / "p.parquet")
     rewritten(path, parents=pack_numbers(parents))
 
-    with pytest.raises(RecordingError) as error:
+    with raises("recording.damaged", RecordingError) as error:
         store.load(path)
 
     assert "parent comes after" in error.value.why
@@ -141,7 +142,7 @@ def test_a_changed_description_is_noticed(cell, tmp_path):
     assert data.count(b"%%flame at 100 Hz") == 1
     path.write_bytes(data.replace(b"%%flame at 100 Hz", b"%%flame at 900 Hz"))
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         store.load(path)
 
 
@@ -153,7 +154,7 @@ def test_changed_samples_are_noticed(cell, tmp_path, column):
     data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
     path.write_bytes(data)
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         store.load(path)
 
 
@@ -162,7 +163,7 @@ def test_samples_with_other_columns_are_refused(cell, tmp_path, change):
     path = store.save(Stored(cell), tmp_path / "p.parquet")
     pq.write_table(change(pq.read_table(path)), path)
 
-    with pytest.raises(RecordingError) as error:
+    with raises("recording.damaged", RecordingError) as error:
         store.load(path)
 
     assert "there is no column" in error.value.why
@@ -176,7 +177,7 @@ def test_a_state_that_does_not_exist_is_refused(cell, tmp_path, state):
     column = pa.array(names, pa.string()).dictionary_encode().cast(table.schema.field("state").type)
     pq.write_table(table.set_column(table.column_names.index("state"), "state", column), path)
 
-    with pytest.raises(RecordingError, match="is damaged") as error:
+    with raises("recording.damaged", RecordingError, match="is damaged") as error:
         store.load(path)
 
     assert "state" in error.value.why
@@ -190,7 +191,7 @@ def test_a_file_that_was_cut_short_is_damaged(cell, tmp_path):
     path = store.save(Stored(cell), tmp_path / "p.parquet")
     path.write_bytes(path.read_bytes()[:-20])
 
-    with pytest.raises(RecordingError):
+    with raises("recording.damaged", RecordingError):
         accel_magic.open(path)
 
 
@@ -198,7 +199,7 @@ def test_a_later_version_asks_for_an_upgrade(cell, tmp_path):
     path = store.save(Stored(cell), tmp_path / "p.parquet")
     rewritten(path, version=store.VERSION + 1)
 
-    with pytest.raises(RecordingError, match="newer accel_magic") as error:
+    with raises("recording.newer", RecordingError) as error:
         accel_magic.open(path)
 
     assert "upgrade" in error.value.fix
@@ -209,12 +210,12 @@ def test_another_parquet_file_is_no_profile(tmp_path, cell):
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
 
     assert not store.is_profile(path)
-    with pytest.raises(RecordingError, match="is not a profile"):
+    with raises("recording.unknown-format", RecordingError, match="is not a profile"):
         store.load(path)
-    with pytest.raises(RecordingError, match="there is no profile"):
+    with raises("recording.not-found", RecordingError, match="there is no profile"):
         store.load(tmp_path / "none")
 
 
 def test_a_place_that_cannot_be_written_to_says_so(cell, tmp_path):
-    with pytest.raises(RecordingError, match="cannot write"):
+    with raises("save.no-folder", RecordingError):
         store.save(Stored(cell), tmp_path / "no" / "p.parquet")

@@ -12,6 +12,7 @@ from accel_magic.analysis.gpu.perfetto import BLOCKS_PID, KERNELS_PID
 from accel_magic.errors import ResultError
 from accel_magic.gpu.recording import API
 from accel_magic.results.gpu import GpuResult
+from tests.support.errors import raises
 from tests.unit.results.conftest import TOOLS, traced_gpu
 
 
@@ -148,7 +149,7 @@ def test_bytes_and_names_of_host_calls_are_in_the_file_whatever_they_hold(gpu, t
 def test_a_trace_of_nothing_has_nothing_to_export(gpu, tmp_path):
     empty = GpuResult(replace(gpu.recording, launches=gpu.launches.iloc[:0], sources=(), maps=()))
 
-    with pytest.raises(ResultError) as error:
+    with raises("result.no-events", ResultError) as error:
         empty.to_perfetto(tmp_path / "t.json")
 
     assert error.value.code == "result.no-events"

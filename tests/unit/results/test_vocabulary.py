@@ -14,6 +14,7 @@ from accel_magic.analysis.waits import WAITS
 from accel_magic.errors import ResultError
 from accel_magic.results.base import WORDS, Result
 from accel_magic.results.trace import TraceResult
+from tests.support.errors import raises
 from tests.unit.results.conftest import program
 
 FILES = ("to_parquet", "to_perfetto", "to_html")
@@ -127,7 +128,7 @@ def test_waits_and_stacks_have_the_same_columns_wherever_they_appear(results):
 def test_results_of_different_kinds_cannot_be_compared(results, gpu):
     pairs = [("trace", "flame"), ("flame", "trace"), ("program", "trace"), ("iaprof", "npu")]
     for ours, theirs in [(results[a], results[b]) for a, b in pairs] + [(gpu, results["trace"]), (gpu, 7)]:
-        with pytest.raises(ResultError) as error:
+        with raises("result.different-kinds", ResultError) as error:
             ours.compare(theirs)
         assert error.value.code == "result.different-kinds"
 
@@ -139,7 +140,7 @@ def test_profiles_of_different_makers_can_be_compared(results):
 def test_figures_are_named_and_the_first_is_the_default(results, gpu):
     for result in (*results.values(), gpu):
         for kind in ("pie", "Hits"):
-            with pytest.raises(ResultError) as error:
+            with raises("result.no-figure", ResultError) as error:
                 result.figure(kind)
             assert error.value.code == "result.no-figure"
     assert gpu.figures == (*gpu.recording.sources, "timeline")
@@ -165,7 +166,7 @@ def test_records_of_all_rings_are_one_frame_and_numbers_stay_exact():
     assert result.events["sum"].iloc[0] == large
     assert result.events["sum"].isna().tolist() == [False, True]
     assert {name: len(frame) for name, frame in result.rings.items()} == {"calls": 1, "ends": 1}
-    with pytest.raises(ResultError) as error:
+    with raises("result.no-losses", ResultError) as error:
         result.losses  # noqa: B018
     assert error.value.code == "result.no-losses"
 

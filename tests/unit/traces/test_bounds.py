@@ -15,6 +15,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.gpu import store as gpu_store
 from accel_magic.profiles import store as profile_store
 from accel_magic.traces import bounds, container, packing, pages, store
+from tests.support.errors import raises
 from tests.support.profiles import phases
 
 MIB = 1 << 20
@@ -75,7 +76,7 @@ def test_events_beyond_the_limit_are_refused_when_the_file_is_opened(saved, tmp_
 
     assert error.code == "recording.too-large"
     assert LIMIT in error.fix
-    with pytest.raises(RecordingError):
+    with raises("recording.too-large", RecordingError):
         store.load(bomb)  # before any event is asked for
 
 
@@ -92,7 +93,7 @@ def test_the_user_can_allow_more_and_less(saved, tmp_path, monkeypatch):
 @pytest.mark.parametrize("value", ["0", "-1", "2G", "1.5"])
 def test_a_limit_that_is_no_size_is_refused(saved, monkeypatch, value):
     monkeypatch.setenv(LIMIT, value)
-    with pytest.raises(RecordingError) as raised:
+    with raises("recording.bad-limit", RecordingError) as raised:
         store.load(saved)
     assert raised.value.code == "recording.bad-limit"
 

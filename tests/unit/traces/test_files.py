@@ -11,6 +11,7 @@ import pytest
 
 from accel_magic.errors import RecordingError
 from accel_magic.traces import files
+from tests.support.errors import raises
 
 STRANGER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
@@ -55,7 +56,7 @@ def test_a_link_that_somebody_planted_in_everybodys_folder_is_refused(everybodys
     everybodys.chmod(sticky | 0o777)
     planted = link(everybodys / "result.parquet", secret, STRANGER)
     for attempt in (files.destination, files.check):
-        with pytest.raises(RecordingError) as caught:
+        with raises("save.planted-link", RecordingError) as caught:
             attempt(planted)
         assert caught.value.code == "save.planted-link"
         assert caught.value.fix
@@ -71,7 +72,7 @@ def test_so_is_a_planted_link_on_the_way_to_the_file_and_one_that_another_link_l
     own = link(tmp_path / "own", "everybodys/../everybodys/planted")
     dangling = link(everybodys / "dangling", tmp_path / "new", STRANGER)
     for path in (everybodys / "folder" / "x.parquet", own, dangling, dangling / ".." / "x.parquet"):
-        with pytest.raises(RecordingError) as caught:
+        with raises("save.planted-link", RecordingError) as caught:
             files.destination(path)
         assert caught.value.code == "save.planted-link"
 
@@ -84,7 +85,7 @@ def test_a_file_of_somebody_elses_in_everybodys_folder_is_not_replaced(everybody
     planted.write_text("theirs")
     planted.chmod(0o666)
     os.chown(planted, STRANGER, STRANGER)
-    with pytest.raises(RecordingError) as caught:
+    with raises("save.foreign-file", RecordingError) as caught:
         files.destination(planted)
 
     assert caught.value.code == "save.foreign-file"
@@ -119,7 +120,7 @@ def test_links_of_a_folders_owner_and_in_folders_that_only_their_owner_writes_to
 def test_links_that_lead_in_a_circle_are_an_error(tmp_path):
     link(tmp_path / "a", "b")
     link(tmp_path / "b", "a")
-    with pytest.raises(RecordingError) as caught:
+    with raises("save.bad-path", RecordingError) as caught:
         files.destination(tmp_path / "a")
     assert caught.value.code == "save.bad-path"
 
@@ -195,7 +196,7 @@ def small(tmp_path):
 def test_a_full_disk_leaves_no_part_and_the_old_file_as_it_was(small):
     path = small / "result.parquet"
     path.write_text("old")
-    with pytest.raises(RecordingError) as caught:
+    with raises("save.failed", RecordingError) as caught:
         save(path, bytes(1 << 20))
 
     assert caught.value.code == "save.failed"

@@ -16,6 +16,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan
 from accel_magic.results.trace import TraceResult
 from accel_magic.traces.recording import Column, Events, Histograms, Replayed, Samples
+from tests.support.errors import raises
 
 
 def exported(recording, tmp_path):
@@ -255,10 +256,10 @@ def test_a_million_events_take_seconds_and_little_memory(traced, tmp_path):
 
 def test_an_export_that_fails_leaves_nothing(traced, tmp_path):
     def fail():
-        raise RecordingError("events are gone", why="because", fix="none")
+        raise RecordingError("events are gone", why="because", fix="none", code="recording.damaged")
 
-    with pytest.raises(RecordingError, match="events are gone"):
+    with raises("recording.damaged", RecordingError, match="events are gone"):
         TraceResult(replace(traced, load_events=fail)).to_perfetto(tmp_path / "t.json")
-    with pytest.raises(RecordingError, match="it is a folder"):
+    with raises("save.not-a-file", RecordingError, match="it is a folder"):
         TraceResult(traced).to_perfetto(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.traces.rates import point_labels, rates
+from tests.support.errors import raises
 
 MS = 1_000_000
 
@@ -82,14 +83,14 @@ def test_all_hits_are_accounted_for_whatever_the_step(make_recording, steps):
 
 @pytest.mark.parametrize("freq", ["", "fast", "0s", "-1ms", "1ME", None, 5])
 def test_what_is_no_width_of_time_is_refused(make_recording, freq):
-    with pytest.raises(ProbeError, match="no width of time") as error:
+    with raises("rates.bad-step", ProbeError, match="no width of time") as error:
         rates(make_recording(), freq)
 
     assert "10ms" in error.value.fix
 
 
 def test_a_step_too_small_for_memory_is_refused(make_recording):
-    with pytest.raises(ProbeError, match="1,000,000,000 rows") as error:
+    with raises("rates.too-many-steps", ProbeError, match="1,000,000,000 rows") as error:
         rates(make_recording(), "1ns")
 
     assert "longer step" in error.value.fix

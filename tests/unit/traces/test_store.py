@@ -26,6 +26,7 @@ from accel_magic.opening import open_result
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.traces import container, layout, packing, store
 from accel_magic.traces.recording import Column, Events, Histograms, Recording, Replayed, Samples
+from tests.support.errors import raises
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool"]
 text = st.text(st.characters(exclude_categories=("Cs",)) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
@@ -299,7 +300,7 @@ def test_loading_reads_no_events(traced, tmp_path):
     path.write_bytes(content)
     recording = store.load(path)
     assert recording.hits.tolist() == traced.hits.tolist()
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         _ = recording.events
 
 
@@ -347,7 +348,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(traced, tmp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RecordingError, match="No space left on device"):
+    with raises("save.failed", RecordingError, match="No space left on device"):
         store.save(replace(traced, outcome="ok"), path)
     assert path.read_bytes() == before
     assert names(tmp_path) == ["t.parquet"]
@@ -414,9 +415,9 @@ def test_places_that_cannot_be_written_are_refused(traced, tmp_path, place, why)
 
 def test_a_device_is_never_replaced_by_a_file(traced, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(RecordingError, match="not a regular file"):
+    with raises("save.not-a-file", RecordingError, match="not a regular file"):
         store.save(traced, tmp_path / "pipe")
-    with pytest.raises(RecordingError, match="not a regular file"):
+    with raises("recording.not-a-file", RecordingError):
         store.load(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -431,14 +432,14 @@ def test_a_device_is_never_replaced_by_a_file(traced, tmp_path):
     ],
 )
 def test_a_recording_that_contradicts_itself_is_not_saved(traced, tmp_path, change, why):
-    with pytest.raises(RecordingError, match=why):
+    with raises("save.failed", RecordingError, match=why):
         store.save(replace(traced, **change), tmp_path / "t.parquet")
     assert names(tmp_path) == []
 
 
 def test_events_of_points_outside_the_plan_are_not_saved(traced, tmp_path):
     events = Events({**traced.events.columns, "point": Column(np.array([0, 1, 2, 3], np.uint16))})
-    with pytest.raises(RecordingError, match="probe point 3 of 3"):
+    with raises("save.failed", RecordingError, match="probe point 3 of 3"):
         store.save(replace(traced, load_events=lambda: events), tmp_path / "t.parquet")
 
 
@@ -446,7 +447,7 @@ def test_events_of_points_outside_the_plan_are_not_saved(traced, tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(RecordingError, match="there is no recording at") as refused:
+    with raises("recording.not-found", RecordingError, match="there is no recording at") as refused:
         store.load(tmp_path / "none.parquet")
     assert "none.parquet" in refused.value.what
     assert refused.value.why
@@ -454,13 +455,13 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_folder_is_no_recording(tmp_path):
-    with pytest.raises(RecordingError, match="is a folder"):
+    with raises("recording.folder", RecordingError):
         store.load(tmp_path)
 
 
 def test_a_path_through_a_file_is_refused(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
-    with pytest.raises(RecordingError, match="cannot read"):
+    with raises("recording.unreadable", RecordingError):
         store.load(path / "inside.parquet")
 
 
@@ -490,7 +491,7 @@ def test_what_is_no_parquet_file_is_refused(tmp_path, content):
 
 def test_somebody_elses_parquet_file_is_refused(tmp_path):
     pd.DataFrame({"time_ns": [1], "probe": ["x"]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(RecordingError, match="a Parquet file of something else"):
+    with raises("recording.unknown-format", RecordingError, match="a Parquet file of something else"):
         store.load(tmp_path / "t.parquet")
 
 
@@ -500,7 +501,7 @@ def test_a_newer_version_asks_for_an_upgrade(traced, tmp_path):
     def newer(described, _table):
         described.update(version=layout.VERSION + 1, surprise="?", body={"unknown": 1})
 
-    with pytest.raises(RecordingError, match="newer accel_magic") as refused:
+    with raises("recording.newer", RecordingError) as refused:
         store.load(rewritten(path, tmp_path / "new.parquet", newer))
     assert f"version is {layout.VERSION + 1}" in refused.value.why
     assert "--upgrade" in refused.value.fix
@@ -641,7 +642,7 @@ FORGERIES = {
 def test_a_file_that_contradicts_itself_is_refused(traced, tmp_path, forgery):
     path = store.save(traced, tmp_path / "t.parquet")
     forged = rewritten(path, tmp_path / "forged.parquet", FORGERIES[forgery])
-    with pytest.raises(RecordingError, match="is damaged") as refused:
+    with raises("recording.damaged", RecordingError, match="is damaged") as refused:
         _ = store.load(forged).events
     assert refused.value.why
     assert refused.value.fix
@@ -657,7 +658,7 @@ def test_a_description_with_another_checksum_is_refused(traced, tmp_path):
     described = table.schema.metadata[b"accel_magic"].replace(b'"missed":4', b'"missed":5')
     metadata = {**table.schema.metadata, b"accel_magic": described}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "t.parquet")
-    with pytest.raises(RecordingError, match="checksum"):
+    with raises("recording.damaged", RecordingError, match="checksum"):
         store.load(tmp_path / "t.parquet")
 
 
@@ -665,7 +666,7 @@ def test_a_few_kilobytes_that_unpack_to_a_lot_are_refused_without_unpacking_them
     path = store.save(traced, tmp_path / "t.parquet")
     bomb = rewritten(path, tmp_path / "bomb.parquet", _set("samples", to=[1, packing.pack(bytes(100_000_000))]))
     tracemalloc.start()
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         store.load(bomb)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

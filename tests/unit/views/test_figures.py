@@ -8,6 +8,7 @@ from accel_magic.errors import ResultError
 from accel_magic.results.trace import TraceResult
 from accel_magic.views import figures, plotting
 from accel_magic.views.plotting import PALETTE
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def sources(plot):
 
 
 def test_an_unknown_kind_is_refused_with_the_kinds_there_are(result):
-    with pytest.raises(ResultError) as error:
+    with raises("result.no-figure", ResultError) as error:
         result.figure("pie")
 
     assert error.value.code == "result.no-figure"
@@ -42,14 +43,14 @@ def test_every_figure_is_transparent_responsive_and_without_a_logo(result, kind)
 def test_a_figure_of_nothing_is_refused(make_recording, kind):
     result = TraceResult(make_recording(["latency:kprobe:m:f"]))
 
-    with pytest.raises(ResultError) as error:
+    with raises("result.empty-figure", ResultError) as error:
         result.figure(kind)
 
     assert error.value.code == "result.empty-figure"
 
 
 def test_latency_without_a_latency_probe_says_how_to_get_one(make_recording):
-    with pytest.raises(ResultError) as error:
+    with raises("result.empty-figure", ResultError) as error:
         TraceResult(make_recording(events=[(1, 0)])).figure("latency")
 
     assert "latency:SPEC" in error.value.fix

@@ -14,6 +14,7 @@ EVIL = "<script>alert('x')</script>"
 def finding(severity="warning", **fields):
     told = {
         "id": "jobs-slow",
+        "code": "npu.jobs-slow",
         "severity": severity,
         "title": "2 of 1,500 jobs took long",
         "evidence": {"slow": 2, "jobs": 1500, "longest_ns": 200e6, "longest_ratio": 133.333, "slow_share": 0.125},
@@ -173,4 +174,5 @@ def test_findings_are_a_sequence_and_a_table():
     assert table.index.tolist() == ["a", "b"]
     assert table["start_ns"].isna().tolist() == [True, False]
     assert table.loc["b", "evidence"]["jobs"] == 1500
+    assert table["code"].tolist() == ["npu.jobs-slow"] * len(table)
     assert Findings().table.columns.tolist() == table.columns.tolist()

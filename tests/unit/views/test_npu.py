@@ -12,7 +12,9 @@ from accel_magic.views import npu_brief
 from accel_magic.views.npu import families_table, html, phases_table, summary
 from accel_magic.views.npu_brief import brief, sentences
 
-FINDING = Finding("job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<meaning>", "advice", np.nan, "", "source")
+FINDING = Finding(
+    "job-hung", "npu.job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<meaning>", "advice", np.nan, "", "source"
+)
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 import re
 from dataclasses import replace
 
-import pytest
-
 from accel_magic.errors import RecordingError
 from accel_magic.results.profile import ProfileResult
 from accel_magic.views import bokehjs
+from tests.support.errors import raises
 from tests.support.profiles import phases
 
 MACHINE = {"kernel": "7.0", "cpu": "Some <CPU>", "cpus": "4", "host": "secret-name", "device": "none"}
@@ -44,6 +43,6 @@ def test_making_a_page_leaves_the_notebooks_outputs_as_they_were(tmp_path, monke
 
     assert bokehjs.scripts()  # the next output of the notebook carries BokehJS: the file has its own
     assert "data-accel-magic-figure=" not in result._repr_mimebundle_()["text/html"]  # no notebook here
-    with pytest.raises(RecordingError, match="cannot write"):
+    with raises("save.no-folder", RecordingError):
         result.to_html(tmp_path / "nowhere" / "f.html")
     assert [path.name for path in tmp_path.iterdir()] == ["f.html"]

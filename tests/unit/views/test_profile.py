@@ -12,6 +12,7 @@ from accel_magic.profiles.model import Frame, Kind, Lost, ProfileBuilder, State
 from accel_magic.results.profile import ProfileResult
 from accel_magic.views import profile as page
 from accel_magic.views.tables import Table
+from tests.support.errors import raises
 
 MS = 1_000_000
 EVIL = "<script>alert('x')</script>"
@@ -205,10 +206,10 @@ def test_different_units_compare_by_shares_only_and_have_no_graph(result, monkey
 
     assert "one counts ns, the other samples: only shares can be compared" in repr(comparison)
     assert "data-accel-magic-figure=" not in comparison._repr_mimebundle_()["text/html"]
-    with pytest.raises(ResultError) as error:
+    with raises("result.different-units", ResultError) as error:
         comparison.figure()
     assert error.value.code == "result.different-units"
-    with pytest.raises(ResultError) as error:
+    with raises("result.empty-figure", ResultError) as error:
         result.compare(made([])).figure()
     assert error.value.code == "result.empty-figure"
 

@@ -103,6 +103,7 @@ def _number(state: State, code: Code, read: Reader) -> Array:
             site=code.site,
             lane=int(state.lanes()[first]),
             fix="Use 0 to 15.",
+            code="gpu.fault.bad-barrier",
         )
     return numbers
 

@@ -145,6 +145,7 @@ class _Entry:
             lane=int(lanes[first]),
             why=f"a thread has {state.shape.local} bytes of local memory here",
             fix="End the recursion earlier, or make the device with more stack_bytes.",
+            code="gpu.fault.stack-overflow",
         )
 
 
@@ -191,6 +192,7 @@ def _enter(code: Code, entries: dict[int, _Entry], pick: Reader | None) -> End:
                     site=code.site,
                     lane=int(chosen[0]),
                     address=int(target) + CODE,
+                    code="gpu.fault.bad-call",
                 )
             state.selection = chosen
             state.key[chosen] = entry.enter(state, key)

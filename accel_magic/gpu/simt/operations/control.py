@@ -79,6 +79,7 @@ def _brx(code: Code, modifiers: Modifiers) -> End:
                 f"branch to entry {chosen[first]} of a list of {len(targets)}",
                 site=site,
                 lane=int(state.lanes()[first]),
+                code="gpu.fault.bad-branch",
             )
         state.key[state.selection] = (key & ~PC_MASK) | targets[chosen]
         return -1
@@ -110,6 +111,7 @@ def _trap(code: Code, _modifiers: Modifiers) -> End:
             lane=int(state.lanes()[0]),
             why="a check in it failed, or code was reached that should not be",
             fix="Look at what leads to this line of the kernel.",
+            code="gpu.fault.trap",
         )
 
     return end

@@ -132,6 +132,7 @@ def _assert_fail(code: Code, _results: list[Variable], arguments: list[Variable]
             lane=lane,
             why=f"{memory.text(file)}:{line}, in {memory.text(function)}",
             fix="Look at what the kernel was given.",
+            code="gpu.fault.assertion",
         )
 
     return step

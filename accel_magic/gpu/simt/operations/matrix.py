@@ -54,6 +54,7 @@ def whole_warps(state: State, site: Site) -> Array:
             site=site,
             lane=int(lanes[0]),
             fix="Use blocks of whole warps.",
+            code="gpu.fault.incomplete-warp",
         )
     return lanes.reshape(-1, WARP)
 

@@ -87,6 +87,7 @@ def change(state: State, code: Code, space: str, addresses: Array, **amounts: Ar
             lane=int(lanes[first[wrong]]),
             address=int(addresses[first[wrong]]),
             fix="Initialise it with as many threads as arrive in each phase.",
+            code="gpu.fault.barrier-overrun",
         )
     access.store(state, Access(space, 8, 1, True, code.site), addresses[first], [np.array(after, np.uint64)])
     state.selection = whole
@@ -262,6 +263,7 @@ def _require_pieces(state: State, code: Code, sizes: Array, to: Array, from_: Ar
             lane=int(state.lanes()[first]),
             address=int(to[first]),
             fix="Give addresses and sizes that are multiples of 16 bytes.",
+            code="gpu.fault.bad-bulk-copy",
         )
 
 

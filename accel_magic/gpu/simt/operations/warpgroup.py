@@ -204,6 +204,7 @@ def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) 
                 site=code.site,
                 lane=int(lanes[0]),
                 fix="Use blocks of 128 threads or a multiple of that.",
+                code="gpu.fault.incomplete-warp-group",
             )
         return matrix.read(state, lanes, state.spread(read(state)).reshape(-1, WARP)[:, 0], _ROWS * (warps % 4))
 

@@ -132,7 +132,7 @@ class TestChoosing:
     @pytest.fixture
     def without(self, monkeypatch):
         def load():
-            raise cuda.NoDriverError("no NVIDIA driver was found")
+            raise cuda.NoDriverError("no NVIDIA driver was found", code="cuda.no-driver")
 
         monkeypatch.setattr(cuda, "load", load)
 

@@ -278,7 +278,7 @@ def test_a_compiler_without_headers_is_named_with_the_packages(monkeypatch, tmp_
 
 def test_without_a_compiler_the_trace_goes_on_and_says_so(lab, monkeypatch, tmp_path):
     def none():
-        raise MachineError("no clang", fix="apt install clang")
+        raise MachineError("no clang", fix="apt install clang", code="clang.not-found")
 
     monkeypatch.setattr(build, "_compiler", none)
     with lab.cell() as cell:

@@ -14,6 +14,7 @@ import pytest
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions
 from accel_magic.probes import symbols
+from tests.support.errors import raises
 
 
 def names_at(known, addresses):
@@ -217,7 +218,7 @@ def test_names_that_overlap_do_not_fill_the_memory_of_who_lists_them(elf_file, f
     table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
     path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * 2000, 0))
     monkeypatch.setattr(symbols, "_MOST_TEXT", 100_000)
-    with pytest.raises(ProbeError) as caught:
+    with raises("probe.not-elf", ProbeError) as caught:
         symbols.functions(path)
     assert caught.value.code == "probe.not-elf"
 

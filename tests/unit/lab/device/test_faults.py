@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.lab.device.faults import Faults, JobFault
+from tests.support.errors import raises
 
 
 def test_faults_of_jobs_and_of_the_device_may_be_combined():
@@ -34,7 +35,7 @@ def test_a_request_by_capability_replaces_those_of_the_command_line():
      "no-boot=1:1", "lose-ipc=4.5", "hang-job=" + "9" * 40],
 )  # fmt: skip
 def test_what_cannot_be_understood_says_what_can(text):
-    with pytest.raises(ProbeError, match="not a fault of the emulated NPU") as caught:
+    with raises("npu.unknown-fault", ProbeError, match="not a fault of the emulated NPU") as caught:
         Faults.parse([text])
     assert "slow-job=N:MICROSECONDS" in caught.value.why
     assert "--fault hang-job=3" in caught.value.fix

@@ -15,6 +15,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import apt, mirror
 from accel_magic.lab.image.progress import silent
+from tests.support.errors import raises
 
 SYSTEM = ("/etc/apt", "/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg/status", "/var/log/apt")
 
@@ -83,7 +84,7 @@ def test_the_proxy_of_the_systems_configuration_is_used(archive, cache, debs, ma
     Path(os.environ["APT_CONFIG"]).write_text(f'Acquire::http::Proxy "{archive.address}";\n')
     served = mirror.Mirror("http://mirror.invalid/debian", "http://mirror.invalid/debian-security", archive.keyring)
     cache.mkdir(parents=True)
-    with pytest.raises(MachineError):
+    with raises("lab.apt-failed", MachineError):
         apt.Apt(served, silent).update()  # our server is no proxy; what counts is that it was asked
     assert any(path.startswith("http://mirror.invalid/debian/dists/trixie/") for path in archive.asked)
 
@@ -94,7 +95,7 @@ def test_a_package_that_was_changed_on_the_mirror_is_refused(private, archive, d
     private.update()
     served = next((archive.folder / "debian/pool/main").iterdir())
     served.write_bytes(bytes(len(deb.read_bytes())))
-    with pytest.raises(MachineError, match="could not be fetched"):
+    with raises("lab.package-damaged", MachineError, match="could not be fetched"):
         private.download(private.available(["busybox-static"])["busybox-static"], tmp_path / "got")
     assert list((tmp_path / "got").iterdir()) == []
 
@@ -130,7 +131,7 @@ def test_unsigned_lists_are_refused_whatever_the_systems_configuration_says(
         archive.publish(deb, suite=suite, sign=False)
 
     private = apt.Apt(archive.mirror(), silent)
-    with contextlib.nullcontext() if before == "signed" else pytest.raises(MachineError):
+    with contextlib.nullcontext() if before == "signed" else raises("lab.packages-unsigned", MachineError):
         private.update()
         private.download(private.available(["busybox-static"])["busybox-static"], tmp_path / "got")
 
@@ -150,7 +151,7 @@ def test_lists_that_the_keys_do_not_vouch_for_are_refused(private, archive, make
         other = tmp_path / "other.gpg"
         shutil.copy("/usr/share/keyrings/debian-archive-keyring.gpg", other)
         private = apt.Apt(mirror.Mirror(archive.mirror().archive, archive.mirror().security, other), silent)
-    with pytest.raises(MachineError) as error:
+    with raises("lab.packages-unsigned", MachineError) as error:
         private.update()
         private.download(private.available(["busybox-static"])["busybox-static"], tmp_path / "got")
     assert "debian-archive-keyring" in error.value.fix
@@ -160,7 +161,7 @@ def test_lists_that_the_keys_do_not_vouch_for_are_refused(private, archive, make
 def test_a_mirror_that_cannot_be_reached_is_told_with_a_way_around(archive, cache):
     cache.mkdir(parents=True)
     nobody = mirror.Mirror("http://127.0.0.1:9/debian", "http://127.0.0.1:9/debian-security", archive.keyring)
-    with pytest.raises(MachineError) as error:
+    with raises("lab.mirror-unreachable", MachineError) as error:
         apt.Apt(nobody, silent).update()
     assert "127.0.0.1:9" in error.value.why
     assert "network" in error.value.fix
@@ -279,7 +280,7 @@ def test_progress_is_told_in_bytes_and_ends_complete(archive, cache, debs, make,
 
 def test_a_machine_without_apt_is_told_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-apt", MachineError) as error:
         apt.require_apt()
     assert "no apt-get" in error.value.why
     assert "--debs FOLDER" in error.value.fix

@@ -13,6 +13,7 @@ from accel_magic.errors import MachineError
 from accel_magic.lab import image
 from accel_magic.lab.image import builder, fetch, store
 from accel_magic.lab.image.progress import silent
+from tests.support.errors import raises
 
 
 def names_in(file):
@@ -47,7 +48,7 @@ def test_an_image_is_built_from_a_folder_of_packages(supplied, cache, make):
 def test_a_kernel_that_was_replaced_is_not_booted(supplied):
     image.build("6.12", debs=supplied).vmlinuz.write_bytes(b"planted")
 
-    with pytest.raises(MachineError) as caught:
+    with raises("lab.part-changed", MachineError) as caught:
         image.find("6.12")
 
     assert caught.value.code == "lab.part-changed"
@@ -119,7 +120,7 @@ def test_a_changed_init_renews_the_initramfs_and_nothing_else(supplied, monkeypa
 def test_changed_pins_ask_for_a_build_which_replaces_the_old_part(supplied, debs, make, table, cache):
     first = image.build("6.12", debs=supplied)
     table(("6.12", make.kernel(debs, "6.12.8+deb13-amd64", "6.12.8-1")), ("busybox", make.busybox(debs)))
-    with pytest.raises(MachineError):
+    with raises("lab.not-built", MachineError):
         image.find("6.12")
     assert image.build("6.12", debs=debs).release == "6.12.8+deb13-amd64"
     assert not first.vmlinuz.exists()
@@ -127,21 +128,21 @@ def test_changed_pins_ask_for_a_build_which_replaces_the_old_part(supplied, debs
 
 
 def test_an_image_that_is_not_built_is_an_error_with_the_command_that_builds_it(supplied):
-    with pytest.raises(MachineError) as error:
+    with raises("lab.not-built", MachineError) as error:
         image.find("6.12")
     assert error.value.fix == "python -m accel_magic lab build --kernel 6.12"
     assert image.built() == []
 
 
 def test_an_unknown_kernel_is_an_error_with_the_known_ones():
-    with pytest.raises(MachineError) as error:
+    with raises("lab.unknown-kernel", MachineError) as error:
         image.build("5.4")
     assert error.value.fix == "choose one of 6.12, 6.18, 7.2"
 
 
 def test_another_architecture_is_told_at_once(monkeypatch, supplied):
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(MachineError) as error:
+    with raises("lab.platform", MachineError) as error:
         image.build("6.12", debs=supplied)
     assert "linux on aarch64" in error.value.why
 
@@ -159,7 +160,7 @@ def test_notes_on_replaced_packages_are_reported_and_stay_with_the_image(supplie
 def test_a_kernel_without_the_driver_is_an_error_and_leaves_no_part(debs, make, table, own_qemu, cache):
     modules = {"overlay": "", "virtio_net": "", "virtio_rng": "", "9p": "", "9pnet_virtio": ""}
     table(("6.12", make.kernel(debs, modules=modules)), ("busybox", make.busybox(debs)))
-    with pytest.raises(MachineError, match="no module intel_vpu"):
+    with raises("lab.no-module", MachineError, match="no module intel_vpu"):
         image.build("6.12", debs=debs)
     assert not list((cache / "parts").glob("kernel*"))
     assert list((cache / "tmp").iterdir()) == []
@@ -170,7 +171,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_done(supplied, monkeypatch,
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copyfileobj", full)
-    with pytest.raises(MachineError) as error:
+    with raises("cache.no-space", MachineError) as error:
         image.build("6.12", debs=supplied)
     assert "no space is left" in error.value.what
     assert "ACCEL_MAGIC_CACHE" in error.value.fix
@@ -180,7 +181,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_done(supplied, monkeypatch,
 def test_a_cache_that_cannot_be_made_is_told(supplied, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "file"))
-    with pytest.raises(MachineError, match="cannot be written") as error:
+    with raises("cache.not-writable", MachineError, match="cannot be written") as error:
         image.build("6.12", debs=supplied)
     assert "ACCEL_MAGIC_CACHE" in error.value.fix
 
@@ -306,6 +307,6 @@ def test_a_damaged_manifest_counts_as_no_part(supplied, cache):
     image.build("6.12", debs=supplied)
     manifest = next(cache.glob("parts/kernel*/part.json"))
     manifest.write_text(json.dumps(json.loads(manifest.read_text()))[:20])
-    with pytest.raises(MachineError):
+    with raises("lab.not-built", MachineError):
         image.find("6.12")
     assert image.build("6.12", debs=supplied).vmlinuz.is_file()

@@ -3,6 +3,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import fetch
 from accel_magic.lab.image.progress import silent
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_a_qemu_that_is_gone_is_replaced_by_the_one_of_backports_with_what_it_ne
 def test_a_series_that_the_mirror_has_not_at_all_is_an_error_with_the_files_to_fetch(ready, table, debs, make):
     table(("6.12", make.kernel(debs)))
     ready.publish(make.busybox(debs))
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-package", MachineError) as error:
         fetch.from_mirror(["6.12"], silent)
     assert "linux-image-6.12.7+deb13-amd64 6.12.7-1" in error.value.why
     assert (
@@ -77,7 +78,7 @@ def test_a_series_that_the_mirror_has_not_at_all_is_an_error_with_the_files_to_f
 def test_without_apt_the_error_lists_every_file(table, debs, make, monkeypatch, tmp_path):
     table(("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-apt", MachineError) as error:
         fetch.from_mirror(["6.12", "busybox"], silent)
     assert "not a Debian or Ubuntu" in error.value.why
     assert "/linux-image-6.12.7+deb13-amd64_6.12.7-1_amd64.deb" in error.value.fix
@@ -89,7 +90,7 @@ def test_a_disk_that_is_too_small_is_noticed_before_anything_is_fetched(ready, t
     table(("busybox", deb))
     ready.publish(deb)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 100})())
-    with pytest.raises(MachineError, match="no space is left"):
+    with raises("cache.no-space", MachineError):
         fetch.from_mirror(["busybox"], silent)
     assert not [path for path in ready.asked if path.endswith(".deb")]
 
@@ -108,7 +109,7 @@ def test_a_supplied_package_with_another_checksum_is_refused(table, debs, make):
     deb = make.busybox(debs)
     table(("busybox", deb))
     deb.write_bytes(deb.read_bytes() + b"x")
-    with pytest.raises(MachineError, match="is damaged, or not Debian's") as error:
+    with raises("lab.package-differs", MachineError) as error:
         fetch.from_folder(["busybox"], debs)
     assert "busybox-static_1.37.0-6_amd64.deb" in error.value.fix
 
@@ -128,7 +129,7 @@ def test_a_kernel_of_another_series_does_not_stand_for_one(table, debs, make):
     table(("6.12", pinned))
     pinned.unlink()
     make.kernel(debs, "6.18.2+deb13-amd64", "6.18.2-1")
-    with pytest.raises(MachineError, match="lacks packages"):
+    with raises("lab.no-package", MachineError, match="lacks packages"):
         fetch.from_folder(["6.12"], debs)
 
 
@@ -140,7 +141,7 @@ def test_packages_of_two_kernels_are_not_mixed(table, debs, make):
     table(("7.2", binary), ("7.2", modules))
     modules.unlink()
     part("modules", "7.2.2+deb13-amd64")
-    with pytest.raises(MachineError) as error:
+    with raises("lab.mixed-kernels", MachineError) as error:
         fetch.from_folder(["7.2"], debs)
     assert "7.2.1+deb13-amd64, 7.2.2+deb13-amd64" in error.value.why
 
@@ -149,7 +150,7 @@ def test_a_folder_that_lacks_packages_is_told_which(table, debs, make):
     kernel, busybox = make.kernel(debs), make.busybox(debs)
     table(("6.12", kernel), ("busybox", busybox))
     kernel.unlink()
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-package", MachineError) as error:
         fetch.from_folder(["6.12", "busybox"], debs)
     assert error.value.why == "there is no linux-image-6.12.7+deb13-amd64"
     assert "these 1 files" in error.value.fix
@@ -157,5 +158,5 @@ def test_a_folder_that_lacks_packages_is_told_which(table, debs, make):
 
 def test_a_folder_that_is_not_there_is_an_error(table, debs, make, tmp_path):
     table(("busybox", make.busybox(debs)))
-    with pytest.raises(MachineError, match="there is no folder"):
+    with raises("lab.no-folder", MachineError, match="there is no folder"):
         fetch.from_folder(["busybox"], tmp_path / "none")

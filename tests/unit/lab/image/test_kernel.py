@@ -3,6 +3,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import kernel
 from accel_magic.lab.image.fetch import Deb
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_a_kernel_in_one_package_or_in_three_gives_the_same_part(unpacked, make)
 
 def test_packages_without_a_kernel_are_an_error(unpacked, make):
     files = {path: content for path, content in make.kernel_files().items() if "vmlinuz" not in path}
-    with pytest.raises(MachineError, match="have no kernel"):
+    with raises("lab.package-lacks-file", MachineError, match="have no kernel"):
         unpacked({"linux-image": files})
 
 

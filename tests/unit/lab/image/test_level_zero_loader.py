@@ -5,6 +5,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
 from accel_magic.lab.image import fetch, pins, store
+from tests.support.errors import raises
 
 LIBRARY = "usr/lib/x86_64-linux-gnu"
 
@@ -31,7 +32,7 @@ def test_a_loader_that_was_replaced_is_not_given_to_anybody(package, debs):
     loader = image.build_level_zero(debs=debs)
     loader.write_bytes(b"planted")
 
-    with pytest.raises(MachineError) as caught:
+    with raises("lab.part-changed", MachineError) as caught:
         image.find_level_zero()
 
     assert caught.value.code == "lab.part-changed"
@@ -78,7 +79,7 @@ def test_building_a_kernel_neither_needs_it_nor_removes_it(package, debs, make, 
     table(("level-zero", package), ("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
     package.rename(debs.parent / package.name)
     image.build("6.12", debs=debs)
-    with pytest.raises(MachineError):
+    with raises("lab.no-level-zero", MachineError):
         image.find_level_zero()
     (debs.parent / package.name).rename(package)
 
@@ -92,11 +93,11 @@ def test_building_a_kernel_neither_needs_it_nor_removes_it(package, debs, make, 
 
 
 def test_without_it_the_error_has_the_command_that_builds_it(package, tmp_path):
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-level-zero", MachineError) as error:
         image.find_level_zero()
     assert error.value.fix.startswith("python -m accel_magic lab build --level-zero")
 
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-folder", MachineError) as error:
         image.build_level_zero(debs=tmp_path / "none")
     assert "lab build --level-zero --debs FOLDER" in error.value.fix
     assert "libze1_1.8.12-1_amd64.deb" in error.value.fix
@@ -104,7 +105,7 @@ def test_without_it_the_error_has_the_command_that_builds_it(package, tmp_path):
 
 def test_a_package_without_the_loader_is_refused(debs, make, table):
     table(("level-zero", make.deb(debs, "libze1", "1.8.12-1", {f"{LIBRARY}/libother.so.1": b"x"})))
-    with pytest.raises(MachineError, match=r"has no libze_loader\.so\.1"):
+    with raises("lab.package-lacks-file", MachineError, match=r"has no libze_loader\.so\.1"):
         image.build_level_zero(debs=debs)
-    with pytest.raises(MachineError):
+    with raises("lab.no-level-zero", MachineError):
         image.find_level_zero()

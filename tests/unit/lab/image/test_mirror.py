@@ -4,6 +4,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import mirror
+from tests.support.errors import raises
 
 UNKNOWN = "$(ORIGIN)"
 DEBIAN = [
@@ -86,13 +87,13 @@ def test_the_suites_are_those_of_the_pins_whatever_the_machine_runs(apt_says):
 
 def test_a_machine_without_debians_keys_is_told_what_to_install(apt_says, monkeypatch):
     monkeypatch.setattr(mirror, "_KEYRINGS", ("/nowhere/keys.gpg",))
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-keyring", MachineError) as error:
         apt_says(*DEBIAN)
     assert error.value.fix == "apt install debian-archive-keyring"
 
 
 def test_sources_that_apt_cannot_read_are_an_error(apt_says):
-    with pytest.raises(MachineError, match="cannot read this machine's package sources"):
+    with raises("lab.apt-sources", MachineError):
         apt_says(status=100)
 
 

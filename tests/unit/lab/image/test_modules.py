@@ -4,6 +4,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import modules
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_modules_that_need_each_other_end(files):
 
 
 def test_a_module_that_lacks_is_named_with_the_one_that_needs_it(files):
-    with pytest.raises(MachineError) as error:
+    with raises("lab.no-module", MachineError) as error:
         modules.load_order(["a"], files({"a": "gone"}), frozenset())
     assert "no module gone" in error.value.what
     assert error.value.why.startswith("a needs it")
@@ -60,5 +61,5 @@ def test_only_the_firmware_of_the_generation_is_told(make):
 def test_a_damaged_file_is_an_error_with_its_name(tmp_path, content):
     file = tmp_path / "intel_vpu.ko.xz"
     file.write_bytes(content)
-    with pytest.raises(MachineError, match=r"intel_vpu"):
+    with raises("lab.package-damaged", MachineError, match=r"intel_vpu"):
         modules.load_order(["intel_vpu"], {"intel_vpu": file}, frozenset())

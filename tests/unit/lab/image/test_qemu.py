@@ -8,6 +8,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import qemu
 from accel_magic.lab.image.fetch import Deb
+from tests.support.errors import raises
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
@@ -119,13 +120,13 @@ def test_only_what_is_needed_is_kept(packages, tmp_path):
 
 
 def test_a_library_that_is_in_no_package_is_named(packages, tmp_path):
-    with pytest.raises(MachineError) as error:
+    with raises("lab.package-lacks-file", MachineError) as error:
         unpacked([package for package in packages if package.name != "libs"], tmp_path)
     assert error.value.what.startswith("QEMU's packages lack l")
 
 
 def test_a_qemu_that_lacks_the_device_is_not_accepted(own_qemu):
     own_qemu("11.0.0", "no such device")
-    with pytest.raises(MachineError) as error:
+    with raises("lab.qemu-unusable", MachineError) as error:
         qemu.check(["qemu-system-x86_64"])
     assert "without vfio-user-pci" in error.value.why

@@ -5,6 +5,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import store
+from tests.support.errors import raises
 
 
 def test_the_size_of_a_folder_is_that_of_its_files_and_links_count_for_themselves(tmp_path):
@@ -76,7 +77,7 @@ def test_a_part_that_has_changed_is_refused(part, change):
     store.part("some-part")  # what was seen once is looked at again
     change(part)
 
-    with pytest.raises(MachineError) as caught:
+    with raises("lab.part-changed", MachineError) as caught:
         store.part("some-part")
     assert caught.value.code == "lab.part-changed"
 
@@ -85,7 +86,7 @@ def test_a_part_that_has_changed_is_refused(part, change):
 def test_a_part_that_others_can_write_to_is_refused(part, place):
     (part / place).chmod(0o777)
 
-    with pytest.raises(MachineError) as caught:
+    with raises("cache.untrusted", MachineError) as caught:
         store.part("some-part")
     assert caught.value.code == "cache.untrusted"
 

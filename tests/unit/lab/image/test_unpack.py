@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.image import unpack
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_a_package_that_ends_early_is_damaged(tmp_path, make, target, keep):
     deb = make.deb(tmp_path, "p", "1", {"a": os.urandom(300_000)})
     data = deb.read_bytes()
     deb.write_bytes(data[: keep if isinstance(keep, int) else int(len(data) * keep)])
-    with pytest.raises(MachineError, match="is damaged") as error:
+    with raises("lab.package-damaged", MachineError, match="is damaged") as error:
         unpack.extract(deb, lambda _: target)
     assert str(deb) in error.value.what
 
@@ -73,7 +74,7 @@ def test_a_package_with_changed_bytes_is_damaged(tmp_path, make, target):
     data = bytearray(deb.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 64] = bytes(64)
     deb.write_bytes(data)
-    with pytest.raises(MachineError, match="is damaged"):
+    with raises("lab.package-damaged", MachineError, match="is damaged"):
         unpack.extract(deb, lambda _: target)
 
 
@@ -81,14 +82,14 @@ def test_a_package_with_changed_bytes_is_damaged(tmp_path, make, target):
 def test_a_members_size_that_cannot_be_is_damage(tmp_path, size):
     file = tmp_path / "p.deb"
     file.write_bytes(ar(("control.tar.xz", b"abcd")).replace(f"{4:<10}".encode(), f"{size:<10}"[:10].encode()))
-    with pytest.raises(MachineError, match="is damaged"):
+    with raises("lab.package-damaged", MachineError, match="is damaged"):
         unpack.extract(file, lambda _: None)
 
 
 def test_a_packing_that_python_cannot_read_is_named(tmp_path):
     file = tmp_path / "p.deb"
     file.write_bytes(ar(("debian-binary", b"2.0\n"), ("data.tar.zst", b"abcd")))
-    with pytest.raises(MachineError) as error:
+    with raises("lab.packing", MachineError) as error:
         unpack.extract(file, lambda _: None)
     assert "zst" in error.value.why
 

@@ -10,6 +10,7 @@ from accel_magic.probes import bpftrace, captures, grammar
 from accel_magic.probes.bpftrace.advice import advise
 from accel_magic.probes.filters import compile_filter
 from accel_magic.probes.plan import Field, ProbePoint
+from tests.support.errors import raises
 
 EXPECTED = {
     # The lessons of bpftrace's tutorial of one-liners, with other names and numbers.
@@ -127,7 +128,7 @@ EXPECTED = {
 
 def fix_of(text):
     """The fix of the error for a script, as lines."""
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check(text)
     assert error.value.code == "probe.bpftrace-code"
     return [line.strip() for line in error.value.fix.splitlines()]
@@ -230,7 +231,7 @@ def test_a_script_file_is_read(tmp_path):
 
 
 def test_a_script_file_that_is_not_there_is_named():
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check("missing_script.bt")
 
     assert error.value.code == "probe.bpftrace-code"
@@ -240,14 +241,14 @@ def test_a_script_file_that_is_not_there_is_named():
 def test_the_cell_goes_on_with_what_the_line_leaves_open():
     cell = "kprobe:f {\n    @[tid] = nsecs;\n}\nkprobe:g { @ = count(); }'\n"
 
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check("-e '", cell)
 
     assert error.value.fix.startswith("%%ktrace kprobe:f kprobe:g ")
 
 
 def test_a_cell_of_code_below_an_empty_line_is_seen():
-    with pytest.raises(ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check("", "BEGIN { }\nkprobe:f { @ = count(); }\n")
 
     assert error.value.fix.startswith("%%ktrace kprobe:f --mode count")

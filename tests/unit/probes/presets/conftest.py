@@ -43,7 +43,7 @@ def machine(kernel_root, functions, monkeypatch):
     """
 
     def no_library(name, _pid):
-        raise ProbeError(f"there is no {name}", why="nobody knows it")
+        raise ProbeError(f"there is no {name}", why="nobody knows it", code="probe.no-library")
 
     def build(built_in=()):
         monkeypatch.setattr(libraries, "resolve", no_library)

@@ -11,6 +11,7 @@ from accel_magic.probes.match import make_plan
 from accel_magic.probes.presets.level_zero import CALLS
 from accel_magic.probes.presets.npu import PROBES
 from accel_magic.probes.presets.npu_families import FAMILIES, family_of
+from tests.support.errors import raises
 
 PARTS = ("npu:files", "npu:memory", "npu:ipc", "npu:jobs", "npu:power", "npu:boot", "npu:api")
 SILENT = (
@@ -164,5 +165,5 @@ def test_drm_may_be_built_in(machine):
 
 
 def test_the_api_alone_needs_no_driver_but_the_loader(machine):
-    with pytest.raises(ProbeError, match="libze_loader"):
+    with raises("probe.no-library", ProbeError, match="libze_loader"):
         make_plan(["npu:api"], root=machine())

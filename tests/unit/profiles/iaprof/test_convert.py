@@ -11,6 +11,7 @@ from accel_magic.profiles.iaprof import REASONS, from_profile, read, write
 from accel_magic.profiles.iaprof.cut import between
 from accel_magic.profiles.model import NO_TIME, Frame, Kind, ProfileBuilder, State
 from accel_magic.results.iaprof import IaprofResult, open_profile
+from tests.support.errors import raises
 
 SECOND = 1_000_000_000
 
@@ -82,7 +83,7 @@ def test_a_profile_of_the_cpu_alone_cannot_be_written_so():
     builder = ProfileBuilder()
     builder.add(stacked(builder, Frame("main", Kind.NATIVE)), 5)
 
-    with pytest.raises(RecordingError, match="nothing to write"):
+    with raises("save.no-accelerator", RecordingError):
         from_profile(builder.build())
 
 
@@ -115,7 +116,7 @@ def test_open_gives_the_result_and_the_result_writes_all_it_has(sample, folded_s
     assert accel_magic.open(result.to_parquet(tmp_path / "a.parquet")).total == 332
 
     path.write_text(sample.replace("\t120\t", "\t-120\t"))
-    with pytest.raises(RecordingError, match="line 13 "):
+    with raises("recording.damaged", RecordingError, match="line 13 "):
         accel_magic.open(path)
     skipped = open_profile(path, errors="skip")
     assert (skipped.total, skipped.lost) == (332 - 130, 1)

@@ -17,6 +17,7 @@ from accel_magic.profiles.iaprof import live, requirements
 from accel_magic.profiles.iaprof.live import IaprofRun
 from accel_magic.profiles.iaprof.requirements import Requirement
 from accel_magic.results.iaprof import IaprofResult
+from tests.support.errors import raises
 
 STAND_IN = """\
 #!{python}
@@ -136,7 +137,7 @@ def test_an_error_in_the_block_is_raised_and_what_was_recorded_is_kept(stand_in)
 def test_iaprof_that_refuses_says_why(stand_in, monkeypatch, tmp_path):
     monkeypatch.setenv("STAND_IN", "refuses")
 
-    with pytest.raises(MachineError) as raised:
+    with raises("iaprof.ended", MachineError) as raised:
         run().start()
 
     assert raised.value.what == "iaprof ended before it recorded anything"
@@ -147,7 +148,7 @@ def test_iaprof_that_refuses_says_why(stand_in, monkeypatch, tmp_path):
 def test_iaprof_that_cannot_be_executed_says_why(stand_in, tmp_path):
     (tmp_path / "iaprof").write_text("#!/no/such/interpreter\n")
 
-    with pytest.raises(MachineError, match="before it recorded") as raised:
+    with raises("iaprof.ended", MachineError) as raised:
         run().start()
     assert "No such file" in raised.value.why
 
@@ -159,7 +160,7 @@ def test_iaprof_that_writes_nothing_is_given_up(stand_in, monkeypatch):
     script = Path(os.environ[requirements.VARIABLE])
     script.write_text(script.read_text().replace('print("string\\t1\\tpython3")', ""))
 
-    with pytest.raises(MachineError, match="wrote nothing"):
+    with raises("iaprof.no-answer", MachineError):
         run().start()
     assert not alive(stand_in()[0])
 
@@ -237,9 +238,9 @@ def test_iaprof_ends_with_its_keeper(stand_in, tmp_path):
     assert list(tmp_path.glob("accel_magic-iaprof-*/profile.txt"))  # what was recorded is still this process's
     iaprof.abort()
     assert list(tmp_path.glob("accel_magic-iaprof-*")) == []
-    with pytest.raises(TraceStateError):
+    with raises("iaprof.not-running", TraceStateError):
         iaprof.stop()
-    with pytest.raises(TraceStateError):
+    with raises("trace.no-result", TraceStateError):
         _ = iaprof.profile
 
 
@@ -251,7 +252,7 @@ def test_what_is_missing_is_all_named_before_anything_starts(stand_in):
         Requirement("runtime", met=None, detail="unknown", fix="import it"),
     )
 
-    with pytest.raises(MachineError) as raised:
+    with raises("iaprof.unusable", MachineError) as raised:
         IaprofRun(checks=lambda: checks).start()
 
     assert raised.value.what == "iaprof cannot record here"

@@ -11,6 +11,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.profiles import folded
 from accel_magic.profiles.iaprof import REASONS, Kernel, parse, read, write
 from accel_magic.profiles.model import Kind, State
+from tests.support.errors import raises
 
 LARGEST = 2**63 - 1
 ZEROS = "\t".join("0" * 10)
@@ -150,7 +151,7 @@ def test_a_metric_that_an_interval_lacks_is_not_available():
 def test_damage_of_every_kind_is_named_with_its_line(lines, number, why):
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
-    with pytest.raises(RecordingError) as raised:
+    with raises("recording.damaged", RecordingError) as raised:
         of_text(data)
 
     assert raised.value.what == f"line {number} of this stream is damaged"
@@ -163,15 +164,15 @@ def test_the_first_damaged_line_is_named_whatever_kinds_of_lines_are_damaged():
     early_stall = [*HEAD, STALL, STALL.replace("\t1\t", "\tx\t"), STALL, "kernel\t0x1", "nothing"]
 
     for lines, number in ((late_stall, 5), (early_stall, 6)):
-        with pytest.raises(RecordingError, match=f"^line {number} "):
+        with raises("recording.damaged", RecordingError, match=f"^line {number} "):
             of_lines(*lines)
 
 
 def test_a_file_that_ends_within_a_line_is_damaged_and_an_empty_one_is_no_profile():
-    with pytest.raises(RecordingError, match="line 5 ") as raised:
+    with raises("recording.damaged", RecordingError, match="line 5 ") as raised:
         of_text("\n".join([*HEAD, STALL]))
     assert "ends in the middle" in raised.value.why
-    with pytest.raises(RecordingError, match="empty"):
+    with raises("recording.empty", RecordingError, match="empty"):
         of_text("")
 
 
@@ -180,7 +181,7 @@ def test_counts_are_exact_up_to_the_largest_sum_and_refused_beyond():
     assert kept.total == LARGEST == kept.profile().total
     assert folded_of(kept.profile()) == {"py;7;-;_[G];_[G];send_[g];active_[g];0x40_[g]": LARGEST}
 
-    with pytest.raises(RecordingError, match="line 6 ") as raised:
+    with raises("recording.overflow", RecordingError, match="line 6 ") as raised:
         of_lines(*HEAD, STALL.replace("\t1\t", f"\t{LARGEST}\t"), STALL)
     assert "2^63 - 1" in raised.value.why
 
@@ -286,13 +287,13 @@ def test_what_the_format_has_no_form_for_is_refused_when_writing(sample, tmp_pat
     profile = of_text(sample)
     for text in ("two\nlines", "two\tfields", "end\r"):
         changed = replace(profile, kernels=(profile.kernels[0]._replace(symbol=text), profile.kernels[1]))
-        with pytest.raises(RecordingError, match="cannot be written"):
+        with raises("save.bad-text", RecordingError):
             write(changed, tmp_path / "profile.txt")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path):
-    with pytest.raises(RecordingError, match="cannot read"):
+    with raises("recording.unreadable", RecordingError):
         read(tmp_path / "missing")
     with pytest.raises(ValueError, match="errors"):
         read(tmp_path / "missing", "ignore")

@@ -18,6 +18,7 @@ from accel_magic.profiles.iaprof import Kernel, read, stored
 from accel_magic.profiles.model import Lost
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.traces import container, packing
+from tests.support.errors import raises
 
 LINES = (
     "string\t1\tpython3", "string\t2\tmain;py::run:/m.py;zeLaunch", "string\t3\tgemm \u00fc.cpp", "string\t4\tsend",
@@ -159,7 +160,7 @@ def test_a_file_that_contradicts_itself_is_damaged(result, tmp_path, change):
     change(description["iaprof"])
     container.write(table, path, store.KIND, json.dumps(description).encode())
 
-    with pytest.raises(RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError, match="is damaged"):
         accel_magic.open(path)
 
 

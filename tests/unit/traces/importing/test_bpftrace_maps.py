@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.support.errors import raises
+
 BAR = "|@@@@      |"
 
 
@@ -161,5 +163,5 @@ def test_a_map_larger_than_a_recording_is_refused(imported):
 
     text = "".join(f"@[{key}]: 1\n" for key in range((1 << 16) + 1))
 
-    with pytest.raises(RecordingError, match="65,537 different probes or keys"):
+    with raises("recording.too-many-probes", RecordingError, match="65,537 different probes or keys"):
         imported(text)

@@ -7,6 +7,7 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import RecordingError
+from tests.support.errors import raises
 
 BPFTRACE = "kprobe:m:f\n"
 FTRACE = "  a-1   [000] .....  1.000001: sched_x: a=1\n"
@@ -17,7 +18,7 @@ def test_an_output_with_headers_only_is_refused(tmp_path):
     path = tmp_path / "file"
     path.write_text("Attaching 3 probes...\n\n@start[3]: 5\n")
 
-    with pytest.raises(RecordingError, match="holds no events and no counts"):
+    with raises("recording.empty", RecordingError, match="holds no events and no counts"):
         accel_magic.open(path)
 
 

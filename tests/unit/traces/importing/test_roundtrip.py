@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import accel_magic
-from accel_magic.errors import ProbeError, RecordingError
+from accel_magic.errors import RecordingError, ResultError
 from accel_magic.traces.recording import Imported
+from tests.support.errors import raises
 
 NAMES = [
     "bpftrace.txt",
@@ -66,9 +67,8 @@ def test_what_needs_times_refuses_and_says_why(sample, tmp_path, name):
     result = accel_magic.open(sample(name))
 
     for ask in (result.rates, lambda: result.figure("rate"), lambda: result.to_perfetto(tmp_path / "trace.json")):
-        with pytest.raises(ProbeError) as error:
+        with raises("result.no-times", ResultError) as error:
             ask()
-        assert "has no times" in error.value.why
         assert "docs/import.md" in error.value.fix
     assert not list(tmp_path.iterdir())
     assert result.figure("hits") is not None
@@ -131,7 +131,7 @@ def test_an_import_with_times_is_played_back_with_both_banners(sample):
 
 
 def test_an_import_without_times_has_no_pace_to_play_at(sample):
-    with pytest.raises(RecordingError) as error:
+    with raises("recording.not-playable", RecordingError) as error:
         accel_magic.replay(sample("bpftrace_untimed.txt"))
 
     assert "no pace to play at" in error.value.why
@@ -148,7 +148,7 @@ def test_the_magic_plays_imports_that_have_times(sample, name):
         shell.run_line_magic("load_ext", "accel_magic")
         line = f"--replay {sample(name)} --speed 100 -o played --no-live"
         if name == "bpftrace_untimed.txt":
-            with pytest.raises(RecordingError, match="cannot be played back"):
+            with raises("recording.not-playable", RecordingError):
                 shell.run_line_magic("ktrace", line)
         else:
             shell.run_line_magic("ktrace", line)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
+from tests.support.errors import raises
 
 RECORDED_RUN = Path(__file__).parents[5] / "shared" / "data" / "trace_res.txt"
 BAR = "|@@@@      |"
@@ -128,14 +129,14 @@ def test_units_that_are_none_are_refused(tmp_path, units):
     path = tmp_path / "file.txt"
     path.write_text("17254 kprobe:m:f\n")
 
-    with pytest.raises(accel_magic.ProbeError) as error:
+    with raises("import.bad-units", accel_magic.ProbeError) as error:
         accel_magic.open(path, units=units)
 
     assert error.value.code == "import.bad-units"
 
 
 def test_units_are_refused_where_they_mean_nothing(sample, tmp_path):
-    with pytest.raises(accel_magic.ProbeError) as error:
+    with raises("import.units-unused", accel_magic.ProbeError) as error:
         accel_magic.open(sample("events.txt"), units="ms")
 
     assert error.value.code == "import.units-unused"
@@ -251,7 +252,7 @@ def test_a_log_with_tags_is_not_taken_for_bpftrace(tmp_path):
     path = tmp_path / "app.log"
     path.write_text("[INFO] started\n[WARN] slow\n" * 20)
 
-    with pytest.raises(accel_magic.RecordingError) as error:
+    with raises("recording.unknown-format", accel_magic.RecordingError) as error:
         accel_magic.open(path)
 
     assert error.value.code == "recording.unknown-format"

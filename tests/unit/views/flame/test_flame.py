@@ -16,6 +16,7 @@ from accel_magic.errors import ProbeError, ResultError
 from accel_magic.profiles.model import Kind, Profile, ProfileBuilder, Samples
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.flame import BOX, ROW, ROWS
+from tests.support.errors import raises
 from tests.support.profiles import frames, phases
 
 THREE = ((0, 1, "main;load"), (1, 2, "main;compute;gemm[n]"))
@@ -118,7 +119,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(options, what):
 
 
 def test_a_profile_without_weight_is_refused():
-    with pytest.raises(ResultError) as error:
+    with raises("result.empty-figure", ResultError) as error:
         flame(ProfileBuilder().build())
     assert error.value.code == "result.empty-figure"
 

@@ -16,6 +16,7 @@ from accel_magic.errors import ResultError
 from accel_magic.profiles.model import NO_TIME, ProfileBuilder, State
 from accel_magic.views.flame.cells import MOST_COLUMNS, grid_of, sums
 from accel_magic.views.flame.heatmap import SHADES, cells_of, heatmap
+from tests.support.errors import raises
 from tests.support.profiles import phases
 
 SECOND = 1_000_000_000
@@ -210,7 +211,7 @@ def test_the_banners_of_a_profile_stand_above_its_heatmap():
 
 def test_a_profile_without_times_says_so():
     profile = replace(at_times([NO_TIME]), origin="folded stacks")
-    with pytest.raises(ResultError) as error:
+    with raises("result.no-times", ResultError) as error:
         drawn(profile)
     assert error.value.code == "result.no-times"
     assert "folded stacks" in error.value.why

@@ -1,0 +1,183 @@
+"""Every error has a code, every code has the same form, and docs/errors.md lists them all."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import accel_magic
+from accel_magic import errors
+from accel_magic.analysis import stall_findings
+from accel_magic.analysis.gpu import rules as gpu_rules
+from accel_magic.analysis.npu import rules as npu_rules
+from accel_magic.errors import AccelMagicError
+from accel_magic.gpu.verifier import budget, simt
+from accel_magic.gpu.verifier import findings as verifier
+from accel_magic.results import flame, gpu, iaprof, profile, program, trace
+
+PACKAGE = Path(accel_magic.__file__).parent
+SHOWN = re.compile(r"^\| `([^`]+)` \| .+ \|$", re.MULTILINE)
+FORM = re.compile(r"[a-z]+(\.[a-z0-9-]+)+")
+
+
+def modules():
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+MODULES = modules()
+
+
+def name_of(node):
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def error_classes():
+    """Names of AccelMagicError and of all classes below it."""
+    bases = {
+        node.name: {name_of(base) for base in node.bases}
+        for tree in MODULES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = {"AccelMagicError"}
+    while more := {name for name, above in bases.items() if above & found} - found:
+        found |= more
+    return found
+
+
+def values(node):
+    """Codes that an expression may give; a formatted one with `{}` for what is filled in."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    if isinstance(node, ast.JoinedStr):
+        return {"".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)}
+    return {value for child in ast.iter_child_nodes(node) for value in values(child) if "." in value}
+
+
+def assigned(target, value):
+    """Targets and values of an assignment, one by one."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
+
+
+def stated(node):
+    """Expressions for codes right in this node."""
+    if isinstance(node, ast.Call) and not name_of(node.func).startswith("CustomJS"):
+        yield from (keyword.value for keyword in node.keywords if keyword.arg == "code")
+        if name_of(node.func) == "Refused":
+            yield node.args[0]
+    elif isinstance(node, ast.FunctionDef):
+        both = node.args
+        named = [*both.posonlyargs, *both.args]
+        defaults = [*zip(named[len(named) - len(both.defaults) :], both.defaults, strict=True)]
+        defaults += [*zip(both.kwonlyargs, both.kw_defaults, strict=True)]
+        yield from (value for argument, value in defaults if argument.arg == "code" and value is not None)
+    elif isinstance(node, ast.Dict):
+        yield from (
+            value
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and key.value == "code" and not isinstance(value, ast.Attribute)
+        )
+    elif isinstance(node, ast.Assign):
+        yield from (
+            value
+            for target in node.targets
+            for name, value in assigned(target, node.value)
+            if name_of(name) == "code" and isinstance(value, ast.Constant) and "." in str(value.value)
+        )
+
+
+def codes():
+    """Find every code in the sources."""
+    return {
+        value
+        for tree in MODULES.values()
+        for node in ast.walk(tree)
+        for expression in stated(node)
+        for value in values(expression)
+    }
+
+
+FILLED_IN = {
+    "flame.{}": {"interval", "eu-stall-subsample"},
+    "result.no-{}": {
+        word.replace("_", "-")
+        for module in (flame, gpu, iaprof, profile, program, trace)
+        for kind in vars(module).values()
+        for word in getattr(kind, "LACKS", ())
+    },
+}
+"""What takes the place of the braces."""
+OF_FINDINGS = "{}.{}"
+
+
+def all_codes():
+    templates = {code for code in codes() if "{}" in code and code != OF_FINDINGS}
+    assert templates == set(FILLED_IN), "a code with something filled in: add what that can be to FILLED_IN"
+    filled = {code.replace("{}", word) for code in templates for word in FILLED_IN[code]}
+    rules = {*verifier.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
+    return codes() - templates - {OF_FINDINGS} | filled | {f"gpu.verifier.{rule}" for rule in rules}
+
+
+def test_an_error_needs_a_code():
+    with pytest.raises(TypeError, match="code"):
+        AccelMagicError("it is wrong")
+
+    assert errors.ProbeError("it is wrong", code="probe.wrong").code == "probe.wrong"
+
+
+def test_every_error_of_the_package_is_made_with_a_code():
+    kinds = error_classes()
+    own_code = {"IoctlError", "DriverError"}
+    without = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and name_of(node.func) in kinds - own_code
+        and not {"code", None} & {keyword.arg for keyword in node.keywords}
+    ]
+
+    assert kinds > own_code
+    assert len(kinds) >= 12
+    assert without == []
+
+
+def test_codes_are_an_area_and_a_reason():
+    found = all_codes()
+
+    assert len(found) > 200
+    assert [code for code in sorted(found) if not FORM.fullmatch(code)] == []
+
+
+def test_findings_and_errors_share_no_code():
+    rules = (*npu_rules.RULES, *gpu_rules.RULES.values(), *stall_findings.RULES)
+    found = [rule.finding({}, Anything()).code for rule in rules]
+
+    assert len(found) == len(set(found)) > 40
+    assert [code for code in found if not FORM.fullmatch(code)] == []
+    assert set(found) & all_codes() == set()
+
+
+class Anything(dict):
+    """Something for each name in braces."""
+
+    def __missing__(self, key):
+        return Written()
+
+
+class Written:
+    def __format__(self, _):
+        return "something"
+
+
+def test_the_documentation_lists_exactly_the_codes_there_are():
+    text = (PACKAGE.parent / "docs" / "errors.md").read_text(encoding="utf-8")
+    listed = Counter(SHOWN.findall(text))
+
+    assert [code for code, times in listed.items() if times > 1] == []
+    assert sorted(all_codes() - set(listed)) == []
+    assert sorted(set(listed) - all_codes()) == []
