@@ -66,13 +66,11 @@ def build_level_zero():
 
 @dataclass(frozen=True)
 class Output:
-    """What a traced command left: its exit status and what it printed; and how long attaching and detaching took."""
+    """What a traced command left: its exit status and what it printed."""
 
     status: int
     stdout: str
     stderr: str
-    start_s: float
-    stop_s: float
 
     @property
     def json(self):
