@@ -29,7 +29,7 @@ def children_of(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def ended(pids, seconds=5.0):
+def ended(pids, seconds=60.0):
     end = time.monotonic() + seconds
     while any(map(running, pids)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -318,7 +318,7 @@ print(*first[1], *last[1], len(open("/proc/self/maps").readlines()) - first_maps
 
 def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were(build, python, left_behind):
     traces = 1000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 400
-    printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=120)
+    printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=280)
 
     descriptors, memory, threads, descriptors_after, memory_after, threads_after, maps = map(int, printed.split())
     assert descriptors_after == descriptors
@@ -365,7 +365,7 @@ def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path
         for kind in kinds:
             kind()
 
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while held() and time.monotonic() < end:  # it answers before it lets go
         time.sleep(0.01)
     assert held() == []
@@ -401,6 +401,6 @@ def test_two_processes_trace_at_once_and_each_counts_its_own():
         for process in processes:
             process.stdin.write("\n")
             process.stdin.flush()
-    answers = [process.communicate(timeout=30)[0].split() for process in processes]
+    answers = [process.communicate(timeout=120)[0].split() for process in processes]
 
     assert answers == [["30", "30", "1", "True"], ["500", "500", "1", "True"]]

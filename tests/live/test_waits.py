@@ -163,7 +163,7 @@ def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_a
         gone = threading.Thread(target=brief)
         gone.start()
         gone.join()
-        while "S" != Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()[0]:
+        while Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()[0] != "S":
             time.sleep(0.01)
         time.sleep(0.05)
     asleep.set()

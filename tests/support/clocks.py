@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 _OF_THE_MACHINE = slice(6, 9)
@@ -13,6 +14,12 @@ def machine_ns() -> float:
     """Processor time that interrupts and other machines on the same host have taken since the boot, ns."""
     first, *_ = Path("/proc/stat").read_text().splitlines()
     return sum(map(int, first.split()[_OF_THE_MACHINE])) * 1e9 / os.sysconf("SC_CLK_TCK")
+
+
+def switches() -> int:
+    """How often the calling thread has been taken off a processor, of its own accord or not."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_nvcsw + usage.ru_nivcsw
 
 
 def sampling_error_ns(hz: float, switches: int, machine_before_ns: float) -> float:
@@ -29,7 +36,7 @@ def sampling_error_ns(hz: float, switches: int, machine_before_ns: float) -> flo
         The bound, ns.
 
     """
-    tick_ns = 1e9 / os.sysconf("SC_CLK_TCK")
-    return (
-        (switches + 1) * 1e9 / hz + machine_ns() - machine_before_ns + 3 * tick_ns * (machine_ns() > machine_before_ns)
-    )
+    taken_ns = machine_ns() - machine_before_ns
+    if taken_ns:
+        taken_ns += 3e9 / os.sysconf("SC_CLK_TCK")  # each column counts whole ticks
+    return (switches + 1) * 1e9 / hz + taken_ns
