@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -132,10 +133,13 @@ def _held():
         try:
             if int(process.name) not in tree and mark not in (process / "environ").read_bytes():
                 continue
-            texts = [entry.read_text() for entry in (process / "fdinfo").iterdir()]
+            entries = list((process / "fdinfo").iterdir())
         except OSError:
             continue  # it ended meanwhile
-        held |= {({"prog": "program"}.get(kind, kind), int(id_)) for text in texts for kind, id_ in _HELD.findall(text)}
+        for entry in entries:
+            with contextlib.suppress(OSError):  # closed meanwhile, as the folder's own is
+                found = _HELD.findall(entry.read_text())
+                held |= {({"prog": "program"}.get(kind, kind), int(id_)) for kind, id_ in found}
     return held
 
 
