@@ -345,18 +345,23 @@ class Lab:
         if told.get("ended") == "deadline":
             return f"its deadline of {self.settings.deadline_s:g} s has passed{self._end_of_console()}"
         if told.get("ended") == "device":
-            return f"the emulated NPU ended: {_last_line(self.logs, 'host.log', 'device.log')}"
+            last = _last_line(self.logs, "host.log", "device.log")
+            return f"the emulated NPU ended: {last or 'it left no message'}"
         if panic := next((line for line in self.console().splitlines() if _PANIC in line), ""):
             return panic.partition("] ")[2].strip()
-        if told.get("ended") == "killed":
+        if told.get("ended") == "asked":
+            how = "the guest no longer answered"
+        elif told.get("ended") == "killed":
             how = "the process that keeps QEMU was killed"
         elif (status := told.get("status")) is not None and status < 0:
             how = f"QEMU was ended by {signal.Signals(-status).name}"
         else:
             how = f"QEMU ended with status {status}"
         if (killed := _killed_for_memory() - self._killed_for_memory) > 0:
-            how += f"; meanwhile this machine ran out of memory and its kernel killed {killed} processes"
-        return f"{how}; its last message: {_last_line(self.logs, 'host.log')}{self._end_of_console()}"
+            how += f"; meanwhile this machine ran out of memory and its kernel killed processes ({killed})"
+        if last := _last_line(self.logs, "host.log"):
+            how += f": {last}"
+        return f"{how}{self._end_of_console()}"
 
     def _end_of_console(self) -> str:
         """The last lines of the guest's console, below a heading."""
@@ -425,7 +430,7 @@ def _killed_for_memory() -> int:
 
 
 def _last_line(logs: Path | None, *names: str) -> str:
-    """Return the last line that says something in the first of the files that has one."""
+    """Return the last line that says something in the first of the files that has one; '' if none has."""
     for name in names:
         try:
             text = (logs / name).read_text(errors="replace") if logs is not None else ""
@@ -434,4 +439,4 @@ def _last_line(logs: Path | None, *names: str) -> str:
         lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
         if lines:
             return lines[-1]
-    return "none"
+    return ""

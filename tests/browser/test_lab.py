@@ -167,6 +167,7 @@ def test_results_are_readable_on_the_dark_theme(dark_lab, browse):
     notebook.run(0)
     notebook.start(1)
     notebook.output(1).locator(ROW).wait_for()
+    notebook.output(1).locator(f"{ROW} b").first.wait_for()
     live = contrast(notebook, f"{ROW} b")
     notebook.screenshot("dark-live-row")
     notebook.ended(1)

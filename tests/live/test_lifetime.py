@@ -150,7 +150,7 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_probes(left_behind):
     with trace(GETPPID, "uprobe:libc:atoi", "t:sched:sched_process_exec"):
         child = os.fork()
         if not child:
-            time.sleep(30)
+            time.sleep(250)
             os._exit(0)
     try:
         held = left_behind("program", "link")
