@@ -20,7 +20,19 @@ _PIECE = 1 << 16
 
 
 class GuestGoneError(Exception):
-    """The guest has ended, or never was."""
+    """The guest has ended, or never was; `str` gives the reason.
+
+    Args:
+        reason: Finds the reason. It waits for the end of QEMU, so it is called only when somebody reads the text.
+
+    """
+
+    def __init__(self, reason: Callable[[], str] = str) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def __str__(self) -> str:
+        return self._reason()
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,7 @@ class GuestProcess:
         if self._failure:
             raise FileNotFoundError(self._failure)
         if self._status is None:
-            raise GuestGoneError
+            raise GuestGoneError(self._connection.reason)
         return self._status
 
     def write(self, data: bytes) -> None:
@@ -105,11 +117,13 @@ class Connection:
 
     Args:
         stream: Connected to the guest's port; taken over.
+        reason: Finds out why the guest has gone; for the text of `GuestGoneError`.
 
     """
 
-    def __init__(self, stream: socket.socket) -> None:
+    def __init__(self, stream: socket.socket, reason: Callable[[], str] = str) -> None:
         self._stream = stream
+        self.reason = reason
         self._processes: dict[int, GuestProcess] = {}
         self._numbers = itertools.count(1)
         self._sending = threading.Lock()
@@ -146,7 +160,7 @@ class Connection:
         request = {"argv": list(command), "cwd": cwd, "env": env, "terminal": terminal}
         with self._known:
             if self.gone.is_set():
-                raise GuestGoneError
+                raise GuestGoneError(self.reason)
             number = next(self._numbers)
             process = self._processes[number] = GuestProcess(self, number, command, on_output)
         self.send(Kind.START, number, json.dumps(request).encode())
@@ -158,7 +172,7 @@ class Connection:
             with self._sending:
                 self._stream.sendall(pack(kind, process, payload))
         except OSError:
-            raise GuestGoneError from None
+            raise GuestGoneError(self.reason) from None
 
     def close(self) -> None:
         """Ask the guest to power off and close the stream."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -32,6 +35,7 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _AGENT = Path(__file__).parent / "guest" / "agent.py"
 _CLOSE_S = 5.0
 _PANIC = "] Kernel panic"
+_LAST_LINES = 8
 THE_GUESTS_OWN = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 """Folders that cannot be shared."""
 _POLL_S = 0.02
@@ -59,6 +63,8 @@ class Lab:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._ended: dict[str, Any] | None = None
+        self._ending = threading.Lock()
+        self._killed_for_memory = 0
         self._level_zero: LevelZero | None = None
         self._scratch: scratch.Scratch | None = None
 
@@ -118,6 +124,7 @@ class Lab:
                 "deadline_s": self.settings.deadline_s,
             }
             self._report(f"starting {built.release} on QEMU {built.qemu_version} ({chosen.upper()})")
+            self._killed_for_memory = _killed_for_memory()
             self._keeper = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_KEEPER)],
                 stdin=subprocess.PIPE,
@@ -128,7 +135,7 @@ class Lab:
             assert self._keeper.stdin is not None  # noqa: S101 - a pipe
             self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
             self._keeper.stdin.flush()
-            self._connection = Connection(self._accept(listener))
+            self._connection = Connection(self._accept(listener), self._reason)
         self._report("the kernel boots and loads intel_vpu")
         self._wait_until_ready()
         self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s in the guest")
@@ -146,11 +153,10 @@ class Lab:
     def _wait_until_ready(self) -> None:
         connection = self._alive()
         if not connection.ready.wait(self.settings.boot_timeout_s):
-            raise self._failure(
-                f"the guest does not answer after {self.settings.boot_timeout_s:g} s", code="lab.no-answer"
-            )
+            what = f"the guest does not answer after {self.settings.boot_timeout_s:g} s"
+            raise self._failure(what, code="lab.not-started")
         if connection.gone.is_set():
-            raise self._failure("the guest ended while it was starting", code="lab.guest-gone")
+            raise self._failure("the guest ended while it was starting", code="lab.not-started")
 
     def popen(
         self,
@@ -330,25 +336,50 @@ class Lab:
             self._keeper.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
-        if self._ended is None:
-            with self._keeper.stdout as output:
-                text = output.read()
-            self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
+        with self._ending:  # several threads may ask why the guest has gone
+            if self._ended is None:
+                with self._keeper.stdout as output:
+                    text = output.read()
+                self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
         return True
 
-    def _failure(self, what: str, *, code: str) -> MachineError:
+    def _failure(self, what: str, code: str = "lab.guest-gone") -> MachineError:
         """Make an error of what is known about the end."""
+        return MachineError(what, why=self._reason(), fix=f"see the logs in {self.logs}", code=code)
+
+    def _reason(self) -> str:
+        """Why the guest has gone: what ended it, how QEMU ended, and the last lines of the guest's console."""
         if not self._keeper_ended(_CLOSE_S):
             self._let_go()
             self._keeper_ended(_CLOSE_S)
-        ended = (self._ended or {}).get("ended")
-        if ended == "deadline":
-            why = f"its deadline of {self.settings.deadline_s:g} s has passed"
-        elif ended == "device":
-            why = f"the emulated NPU ended: {_last_line(self.logs, 'host.log', 'device.log')}"
+        told = self._ended or {}
+        if told.get("ended") == "deadline":
+            return f"its deadline of {self.settings.deadline_s:g} s has passed{self._end_of_console()}"
+        if told.get("ended") == "device":
+            last = _last_line(self.logs, "host.log", "device.log")
+            return f"the emulated NPU ended: {last or 'it left no message'}"
+        if panic := next((line for line in self.console().splitlines() if _PANIC in line), ""):
+            return panic.partition("] ")[2].strip()
+        if told.get("ended") == "asked":
+            how = "the guest no longer answered"
+        elif told.get("ended") == "killed":
+            how = "the process that keeps QEMU was killed"
+        elif (status := told.get("status")) is not None and status < 0:
+            how = f"QEMU was ended by {signal.Signals(-status).name}"
         else:
-            why = _last_line(self.logs, "host.log", "console.log")
-        return MachineError(what, why=why, fix=f"see the logs in {self.logs}", code=code)
+            how = f"QEMU ended with status {status}"
+        if (killed := _killed_for_memory() - self._killed_for_memory) > 0:
+            how += f"; meanwhile this machine ran out of memory and its kernel killed processes ({killed})"
+        if last := _last_line(self.logs, "host.log"):
+            how += f": {last}"
+        return f"{how}{self._end_of_console()}"
+
+    def _end_of_console(self) -> str:
+        """The last lines of the guest's console, below a heading."""
+        lines = [line.rstrip() for line in self.console().splitlines() if line.strip()][-_LAST_LINES:]
+        if not lines:
+            return "; the guest's console is empty"
+        return "\n    ".join(("; the guest's console ends with:", *lines))
 
     def __enter__(self) -> Self:
         return self.start()
@@ -404,15 +435,23 @@ def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
         initramfs.write(output, [initramfs.file("lab.conf", configuration.encode())])
 
 
+def _killed_for_memory() -> int:
+    """How many processes the kernel has killed since its boot because memory ran out, its control groups' included."""
+    try:
+        found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
 def _last_line(logs: Path | None, *names: str) -> str:
-    """Return the kernel's panic, or the last line that says something in the first of the files that has one."""
+    """Return the last line that says something in the first of the files that has one; '' if none has."""
     for name in names:
         try:
             text = (logs / name).read_text(errors="replace") if logs is not None else ""
         except OSError:
             continue
         lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
-        panics = [line.partition("] ")[2] for line in lines if _PANIC in line]
         if lines:
-            return panics[0] if panics else lines[-1]
-    return "it left no message"
+            return lines[-1]
+    return ""

@@ -208,12 +208,12 @@ class Notebook:
         self.cell(number).locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
 
-    def run(self, number, timeout_s=30):
+    def run(self, number, timeout_s=120):
         """Run a cell to its end."""
         self.start(number)
         self.ended(number, timeout_s)
 
-    def ended(self, number, timeout_s=30):
+    def ended(self, number, timeout_s=120):
         prompt = self.cell(number).locator(".jp-InputPrompt")
         self.page.wait_for_function(
             r"prompt => /\[\d+\]/.test(prompt.textContent)", arg=prompt.element_handle(), timeout=timeout_s * 1000
@@ -224,7 +224,7 @@ class Notebook:
 
     def save(self):
         self.page.keyboard.press("Control+s")
-        self.page.locator(".jp-DirtyIndicator, .jp-mod-dirty").first.wait_for(state="detached", timeout=20_000)
+        self.page.locator(".jp-DirtyIndicator, .jp-mod-dirty").first.wait_for(state="detached", timeout=60_000)
 
     def screenshot(self, name, locator=None):
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ IMAGES = f"""() => {{
 
 def ready(page):
     """Wait until it is drawn and its place can be told."""
-    page.get_by_text("drag: select a time range").wait_for(timeout=20_000)
+    page.get_by_text("drag: select a time range").wait_for(timeout=60_000)
     page.wait_for_function(f"Bokeh.index.roots.length > 0 && {VIEW} !== undefined")
 
 

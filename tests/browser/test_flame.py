@@ -56,7 +56,7 @@ LABELS = {frame.name: f"{frame.name} (model.py:{frame.line})" for frame in phase
 @contextmanager
 def opened(browser, model, folder, name):
     with saved_page.opened(browser, saved_page.page_of(model), folder, name) as page:
-        page.get_by_role("application", name="Flame graph").wait_for(timeout=20_000)
+        page.get_by_role("application", name="Flame graph").wait_for(timeout=60_000)
         yield page
 
 

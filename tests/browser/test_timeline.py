@@ -45,7 +45,7 @@ def page(chromium, tmp_path, request):
         opened.on("pageerror", lambda error: errors.append(str(error)))
         opened.on("request", lambda asked_for: asked.append(asked_for.url))
         opened.goto(f"file://{path}")
-        opened.get_by_text("Steps, all: 240").wait_for(timeout=20_000)
+        opened.get_by_text("Steps, all: 240").wait_for(timeout=60_000)
         try:
             yield opened
         finally:

@@ -86,11 +86,11 @@ def traced(guest, command):
 
 def told(findings, fault):
     """The evidence of the fault's cause, which is told first, and no other cause beside it."""
-    worse = [finding for finding in findings if finding.severity != "note"]
+    # A busy machine makes the kernel miss hits.
+    worse = [finding for finding in findings if finding.severity != "note" and finding.id != "hits-missed"]
     assert worse, findings
     assert worse[0].id == CAUSES[fault], findings
-    # A busy machine makes the kernel miss hits.
-    assert {finding.id for finding in worse[1:]} <= CONSEQUENCES.get(fault, set()) | {"hits-missed"}, findings
+    assert {finding.id for finding in worse[1:]} <= CONSEQUENCES.get(fault, set()), findings
     return worse[0].evidence
 
 

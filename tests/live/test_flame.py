@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -20,11 +21,11 @@ from accel_magic.gpu import standin
 from accel_magic.gpu.simt import Device
 from accel_magic.profiles.model import Kind, State
 from accel_magic.results.flame import FlameResult
+from tests.support.clocks import machine_ns, sampling_error_ns, switches
 
 pytestmark = pytest.mark.live
 
-POINTS = 0.03
-"""Shares may be wrong by so much."""
+HZ = 1999
 
 
 def spin(seconds):
@@ -62,60 +63,74 @@ def shares(profile, state, name_of):
 
 
 def test_known_shares_of_processor_time_sleep_and_a_traced_call_come_out():
-    measured = {}
-    with accel_magic.flame("tracepoint:syscalls:sys_enter_getrandom", rate=999, off_cpu=True) as t:
+    measured_ns, away, before_ns = {}, {}, machine_ns()
+    with accel_magic.flame("tracepoint:syscalls:sys_enter_getrandom", rate=HZ, off_cpu=True) as t:
         for work, seconds in ((spin, 0.5), (add_up, 0.3), (fill, 0.2)):
-            before = time.thread_time()
+            before, switched = time.thread_time_ns(), switches()
             work(seconds)
-            measured[work.__name__] = time.thread_time() - before
-        naps = time.monotonic()
+            measured_ns[work.__name__] = time.thread_time_ns() - before
+            away[work.__name__] = switches() - switched
+        naps = time.monotonic_ns()
         nap(0.25)
-        naps = time.monotonic() - naps
+        naps = time.monotonic_ns() - naps
     profile = t.result.profile
+    total_ns = profile.samples.weight[profile.samples.state == State.CPU].sum()
+
+    def sampled(name):
+        return pytest.approx(measured_ns[name], abs=sampling_error_ns(HZ, away[name], before_ns))
 
     def function(frames):
-        return next((frame.name for frame in frames if frame.name in measured), "")
+        return next((frame.name for frame in frames if frame.name in measured_ns), "")
 
     on_cpu = shares(profile, State.CPU, function)
-    for name, seconds in measured.items():
-        assert on_cpu[name] == pytest.approx(seconds / sum(measured.values()), abs=POINTS), name
+    for name in measured_ns:
+        assert on_cpu[name] * total_ns == sampled(name), name
     inside = shares(
         profile, State.CPU, lambda frames: any(f == ("getrandom", Kind.DRIVER, "syscalls", 0) for f in frames)
     )
-    assert inside[True] == pytest.approx(on_cpu["fill"], abs=POINTS)
+    assert inside[True] * total_ns == sampled("fill")
     slept = [row for row in t.result.waits.itertuples() if row.reason == "sleep"]
-    assert sum(row.total_ns for row in slept) == pytest.approx(naps * 1e9, rel=POINTS)
+    assert 0.245e9 <= sum(row.total_ns for row in slept) <= naps
     assert all("nap" in row.where for row in slept)
     (calls,) = t.result.spans.itertuples()
-    assert calls.cpu_ns == pytest.approx(measured["fill"] * 1e9, abs=POINTS * 1e9)
+    assert calls.cpu_ns == sampled("fill")
 
 
 def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
-    took = {}
+    slept_ns, away, ran_ns_of = {}, {}, {}
 
     def work():
-        began = time.monotonic()
         spin(0.4)
+        asleep = time.monotonic_ns()
         time.sleep(0.2)
-        took[threading.get_native_id()] = time.monotonic() - began
+        own = threading.get_native_id()
+        slept_ns[own] = time.monotonic_ns() - asleep
+        away[own] = switches()
+        ran_ns_of[own] = int(Path("/proc/thread-self/schedstat").read_text().split()[0])
 
     workers = [threading.Thread(target=work, name=f"worker {number}") for number in range(2)]
-    with accel_magic.flame(rate=1999, off_cpu=True) as t:
+    before_ns = machine_ns()
+    with accel_magic.flame(rate=HZ, off_cpu=True) as t:
+        lives_ns = time.monotonic_ns()
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
+        lives_ns = time.monotonic_ns() - lives_ns
 
     rows = t.result.threads.set_index("tid")
     untimed = [lost for lost in t.result.profile.lost if "timed" in lost.why]
     for worker in workers:
         row = rows.loc[worker.native_id]
+        ran_ns = ran_ns_of[worker.native_id]
+        error_ns = sampling_error_ns(HZ, away[worker.native_id] + 2, before_ns)
         assert row["name"] == worker.name
-        assert row["cpu_ns"] == pytest.approx(0.4e9, rel=0.1)  # among busy others a matter of chance
-        assert row["wall_ns"] <= took[worker.native_id] * 1e9 * 1.05
+        assert row["cpu_ns"] == pytest.approx(ran_ns, abs=error_ns)
+        assert row["wall_ns"] <= lives_ns + error_ns
+        assert row["sleep_ns"] <= slept_ns[worker.native_id]
         if not untimed:
-            assert row["wall_ns"] >= took[worker.native_id] * 1e9 * 0.95
-        assert row["sleep_ns"] == pytest.approx(0.2e9, rel=0.1)
+            assert row["sleep_ns"] >= 0.195e9
+            assert row["wall_ns"] >= row["cpu_ns"] + row["sleep_ns"]
     # Everything has a stack, and nothing is there twice.
     profile = t.result.profile
     ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()
@@ -159,13 +174,16 @@ def test_the_graph_begins_with_the_cell_and_names_its_lines(ipython):
 
 
 def test_an_error_in_the_cell_leaves_the_partial_result_and_nothing_attached(ipython, nothing_attached):
+    before_ns, used_ns, away = machine_ns(), time.thread_time_ns(), switches()
     with capture_output(display=False) as captured:
         done = ipython.run_cell(CELL.format(options="-o g", last="1 / 0"))
+    used_ns, away = time.thread_time_ns() - used_ns, switches() - away
 
     assert isinstance(done.error_in_exec, ZeroDivisionError)
     result = ipython.user_ns["g"]
     assert result.recording.outcome == "error"
-    assert result.total == pytest.approx(150e6, rel=0.1)
+    error_ns = sampling_error_ns(999, away, before_ns)
+    assert 150e6 - error_ns <= result.total <= used_ns + error_ns
     assert "the profiled code raised" in captured.stdout
 
 
@@ -225,8 +243,8 @@ def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
 
 NOTEBOOK = """%%flame --off-cpu --threads -o f
 import time
-end = time.monotonic() + 1.5
-while time.monotonic() < end:
+end = time.thread_time() + 1.5
+while time.thread_time() < end:
     sum(range(1000))
 print("end", flush=True)"""
 ASKED = """for frames in f.stacks["frames"]:
@@ -244,7 +262,7 @@ def test_in_a_notebook_a_row_shows_samples_and_its_own_threads_are_left_out(note
         if kind == "comm_msg" and "value" in content["data"].get("state", {})
     ]
     during = [text for when, text in rows if when < ended]
-    assert len(during) >= 4
+    assert len(during) >= 2
     counted = [int(re.search(r"(\d+)\s+samples", text)[1]) for text in during]
     assert counted == sorted(counted)
     assert counted[-1] > 10
@@ -265,8 +283,9 @@ def test_an_interrupt_keeps_what_was_sampled_and_detaches(nothing_attached):
     trace = accel_magic.flame(rate=499)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), trace:
+        spin(0.2)
         timer.start()
-        spin(20)
+        spin(250)
 
     assert trace.result.recording.outcome == "interrupted"
     assert trace.result.total > 50e6
@@ -275,7 +294,7 @@ def test_an_interrupt_keeps_what_was_sampled_and_detaches(nothing_attached):
 KILLED = """import accel_magic, time
 with accel_magic.flame(off_cpu=True):
     print("running", flush=True)
-    time.sleep(60)
+    time.sleep(250)
 """
 
 

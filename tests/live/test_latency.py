@@ -147,7 +147,7 @@ def test_a_call_begun_before_the_trace_is_not_taken_for_one_of_it(build):
     with subprocess.Popen([program, "1", "2", "300000"], stdout=subprocess.PIPE) as process:
         time.sleep(0.05)
         with trace(probe, scope=process.pid) as t:
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
     # The first nap (0.3 s) had begun; only the second (0.6 s) is a whole call.
     latency = t.result.latency.iloc[0]

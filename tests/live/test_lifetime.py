@@ -30,7 +30,7 @@ def children_of(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def ended(pids, seconds=5.0):
+def ended(pids, seconds=60.0):
     end = time.monotonic() + seconds
     while any(map(running, pids)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -151,7 +151,7 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_probes(left_behind):
     with trace(GETPPID, "uprobe:libc:atoi", "t:sched:sched_process_exec"):
         child = os.fork()
         if not child:
-            time.sleep(30)
+            time.sleep(250)
             os._exit(0)
     try:
         held = left_behind("program", "link")
@@ -167,16 +167,18 @@ def fork_in_c():
     libc = ctypes.PyDLL(None)  # nothing of Python may run in the child
     child = libc.fork()
     if not child:
-        libc.sleep(60)
+        libc.sleep(250)
         libc._exit(0)
     return child
 
 
 @pytest.mark.parametrize("kind", ["trace", "program"])
 def test_a_child_that_a_c_library_forks_keeps_the_probes_until_it_ends_and_the_result_says_so(
-    build, left_behind, tmp_path, kind
+    build, in_kernel, left_behind, tmp_path, kind
 ):
     import accel_magic
+
+    before = in_kernel()
 
     program = tmp_path / "count.bpf.c"
     program.write_text(
@@ -200,7 +202,7 @@ def test_a_child_that_a_c_library_forks_keeps_the_probes_until_it_ends_and_the_r
         assert not any("stay attached" in note for note in notes)
         if kind == "trace":
             assert (t.result.hits, again.result.hits) == (1, 1)
-            assert left_behind("link")  # which the test has to see
+            assert {"link", "program"} <= {kind for kind, _ in in_kernel() - before}  # which the test has to see
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -319,7 +321,7 @@ print(*first[1], *last[1], len(open("/proc/self/maps").readlines()) - first_maps
 
 def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were(build, python, left_behind):
     traces = 1000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 400
-    printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=120)
+    printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=280)
 
     descriptors, memory, threads, descriptors_after, memory_after, threads_after, maps = map(int, printed.split())
     assert descriptors_after == descriptors
@@ -366,7 +368,7 @@ def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path
         for kind in kinds:
             kind()
 
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while held() and time.monotonic() < end:  # it answers before it lets go
         time.sleep(0.01)
     assert held() == []
@@ -402,6 +404,6 @@ def test_two_processes_trace_at_once_and_each_counts_its_own():
         for process in processes:
             process.stdin.write("\n")
             process.stdin.flush()
-    answers = [process.communicate(timeout=30)[0].split() for process in processes]
+    answers = [process.communicate(timeout=120)[0].split() for process in processes]
 
     assert answers == [["30", "30", "1", "True"], ["500", "500", "1", "True"]]

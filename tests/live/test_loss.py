@@ -77,13 +77,18 @@ def test_events_take_no_more_than_a_part_of_the_free_memory_and_the_result_says_
     free = 8 << 20
     monkeypatch.setattr(free_memory, "available_bytes", lambda: free)
     buffer = 0.125  # what is read of the ring at once may come on top
+    program = build("calls")
 
+    told = 0
     with trace(GETPPID, mode=mode, buffer=buffer) as t:
-        told = run(build("calls"), 2, 200_000)
+        recording = t._session._attached.control["recording"]
+        while recording[0]:  # so few at once that all fit into the ring
+            told += run(program, 2, 500)["getppid"]
+        told += run(program, 2, 500)["getppid"]
 
     result = t.result
     size = sum(len(ring) for ring in result.recording.load_events.rings)
-    assert result.hits == told["getppid"] == 400_000
+    assert result.hits == told
     assert free / 3 <= size <= free / 3 + 2 * buffer * (1 << 20)
     assert result.recording.limit_reached
     assert len(result.events) == result.recorded > 20_000
@@ -101,21 +106,23 @@ def test_a_limit_that_is_not_reached_keeps_everything():
 
 
 def test_duration_ends_the_tracing_and_not_the_code():
-    done = 0
-    with trace(GETPPID, duration=0.3) as t:
-        end = time.monotonic() + 0.9
-        while time.monotonic() < end:
+    asked_s, done = 0.3, 0
+    began = time.monotonic()
+    with trace(GETPPID, duration=asked_s) as t:
+        enabled = t._session._attached.control["enabled"]
+        while enabled[0] and time.monotonic() < began + 60:
             os.getppid()
             done += 1
             time.sleep(0.001)
+        ended = time.monotonic()
+        for _ in range(100):
+            os.getppid()
 
     result = t.result
-    assert result.duration_s == pytest.approx(0.3, abs=0.03)
-    assert 0 < result.hits < done * 0.6
     assert result.hits == len(result.events)
-    assert result.events["time_ns"].max() <= (0.3 + 0.03) * 1e9
-    # 1 ms and a bit for each turn: evenly spread hits end where the tracing did.
-    assert result.hits == pytest.approx(done / 3, rel=0.25)
+    assert done - 1 <= result.hits <= done  # the last may have come too late
+    assert 0 < result.duration_s <= ended - began
+    assert asked_s <= ended - began
 
 
 def test_only_hits_within_the_block_count():

@@ -169,7 +169,7 @@ t.prepare()
 t.attach(seen.extend)
 t.go()
 os.getppid()
-end = time.monotonic() + 20
+end = time.monotonic() + 60
 while not seen and time.monotonic() < end:
     time.sleep(0.01)
 result = t.stop()

@@ -24,7 +24,7 @@ def test_bpftrace_counts_the_same(build, run, hits_of):
         with trace("t:syscalls:sys_enter_getppid", f"uprobe:{program}:leaf", filter="comm == 'calls'") as t:
             told = run(program, 2, 3000)
         other.send_signal(2)
-        counted = dict(re.findall(r"@(\w+): (\d+)", other.communicate(timeout=30)[0]))
+        counted = dict(re.findall(r"@(\w+): (\d+)", other.communicate(timeout=120)[0]))
 
     ours = hits_of(t.result)
     assert (int(counted["calls"]), int(counted["leaves"])) == (6000, 6000)

@@ -14,21 +14,17 @@ from accel_magic.kernel import compiler
 from accel_magic.kernel import waits as wait_map
 from accel_magic.kernel.syscall_numbers import NUMBERS
 from accel_magic.traces import reader
+from tests.support.clocks import machine_ns, sampling_error_ns
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 
-LATE_NS = 8e6
-"""How much later than its time a thread of a busy machine may go on."""
+ASLEEP = "syscall == 230 and state != 0"
+"""In clock_nanosleep, and not because others have the processor."""
 
 
 def of_thread(result, tid):
     events = result.events
     return events[(events["tid"] == tid) & (events["function"] == "wait")]
-
-
-def not_seen_ns(result):
-    """What waits may have taken whose end the kernel did not tell: see the first test."""
-    return 10e6 * int(result.recording.unpaired.sum())
 
 
 def switches_at(tid):
@@ -59,7 +55,7 @@ def test_every_switch_of_a_thread_is_a_wait_or_one_whose_end_the_kernel_hid():
     inside = waits["time_ns"].between(start - recording.start_ns, end - recording.start_ns).sum()
     assert after - before >= 300
     # A kernel that shows no switch away from some process of its host's does not show who goes on after it.
-    assert 0 <= after - before - inside <= recording.unpaired[0] <= 0.1 * recording.hits[0]
+    assert 0 <= after - before - inside <= recording.unpaired[0] < recording.hits[0] / 2
 
 
 def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, run, tmp_path):
@@ -69,6 +65,7 @@ def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, ru
         told = run(program, tmp_path / "lock")
 
     waits = of_thread(t.result, told["pid"]).query("comm == 'waits'")  # not what it was before exec
+    besides_ns = told["ran"] + told["delayed"]  # a part of it lies between the program's clock and the wait
     assert (waits["pid"] == told["pid"]).all()
     longest = waits.sort_values("duration_ns").groupby(["wait", "syscall"], observed=True)["duration_ns"].max()
     for reason, call, name in (
@@ -78,41 +75,45 @@ def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, ru
         ("waiting for a child", "wait4", "child"),
         ("lock", "fcntl", "file_lock"),
     ):
-        assert told[name] - LATE_NS < longest[reason, NUMBERS[call]] <= told[name]
+        assert told[name] - besides_ns < longest[reason, NUMBERS[call]] <= told[name]
     sleeps = waits[waits["wait"] == "sleep"]["duration_ns"]
     assert len(sleeps) == 3
-    assert told["sleep"] - LATE_NS < sleeps.sum() <= told["sleep"]
+    assert told["sleep"] - besides_ns < sleeps.sum() <= told["sleep"]
     if "fault" in told:
         faults = waits[waits["wait"] == "page fault"]
-        assert told["fault"] - LATE_NS < faults["duration_ns"].max() <= told["fault"]
+        assert told["fault"] - besides_ns < faults["duration_ns"].max() <= told["fault"]
         assert faults.loc[faults["duration_ns"].idxmax(), "syscall"] == -1
     assert set(t.result.waits["reason"]) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
 
 
 def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build, run):
     program = build("busy")
+    before_ns = machine_ns()
 
     with trace("profile:hz:1999", "offcpu") as t:
         told = run(program, 2, 300, 0)
 
     events = t.result.events
-    for tid, cpu_ns, start_ns, end_ns in zip(
-        *(told[name] for name in ("tid", "cpu_ns", "start_ns", "end_ns")), strict=True
-    ):
+    names = ("tid", "cpu_ns", "start_ns", "end_ns", "switches", "delay_ns")
+    for tid, cpu_ns, start_ns, end_ns, switches, delay_ns in zip(*(told[name] for name in names), strict=True):
         begin, end = (at - t.result.recording.start_ns for at in (start_ns, end_ns))
         own = events[(events["tid"] == tid) & events["time_ns"].between(begin, end)]
         on_cpu = (own["function"] == "1999 Hz").sum() * 1e9 / 1999
+        assert on_cpu == pytest.approx(cpu_ns, abs=sampling_error_ns(1999, switches, before_ns))
         waited = own[own["function"] == "wait"]
-        assert on_cpu == pytest.approx(cpu_ns, rel=0.03)
-        unseen = not_seen_ns(t.result)
-        assert on_cpu + waited["duration_ns"].sum() == pytest.approx(end - begin, rel=0.03, abs=unseen)
-        for_processor = waited[waited["wait"] == "waiting for a processor"]["duration_ns"].sum()
-        assert for_processor == pytest.approx(end - begin - cpu_ns, rel=0.03, abs=0.02 * (end - begin) + unseen)
         assert set(waited["state"]) == {0}
+        assert set(waited["wait"]) == {"waiting for a processor"}
+        # Waits whose end the kernel hid are missing; of a thread's last one, none that begins later shows that.
+        hidden = switches - len(waited)
+        assert 0 <= hidden <= t.result.recording.unpaired[1] + 1
+        measured_ns = waited["duration_ns"].sum()
+        assert measured_ns <= delay_ns * 1.01 + 1e6
+        if not hidden:
+            assert measured_ns >= delay_ns * 0.99 - 1e6
 
 
 def test_threads_that_want_the_interpreter_wait_for_the_gil_also_in_a_saved_recording(tmp_path):
-    told = {}
+    told, before_ns = {}, machine_ns()
 
     def work(name):
         cpu, start = time.thread_time_ns(), time.monotonic_ns()
@@ -135,9 +136,12 @@ def test_threads_that_want_the_interpreter_wait_for_the_gil_also_in_a_saved_reco
         assert of_thread(replayed, tid)["wait"].tolist() == waits["wait"].tolist()
         inside = waits[waits["time_ns"].between(start - recording.start_ns, end - recording.start_ns)]
         of_reason = inside.groupby("wait", observed=True)["duration_ns"].sum()
-        assert of_reason["the GIL"] > 0.1 * (end - start)
-        expected = pytest.approx(end - start - cpu_ns, rel=0.03, abs=5e6 + not_seen_ns(t.result))
-        assert of_reason["the GIL"] + of_reason.get("waiting for a processor", 0) == expected
+        waited_ns = of_reason["the GIL"] + of_reason.get("waiting for a processor", 0)
+        assert of_reason["the GIL"] > 0
+        assert waited_ns <= (end - start - cpu_ns) * 1.01 + 1e6
+        if not recording.unpaired.sum():
+            taken_ns = machine_ns() - before_ns
+            assert waited_ns >= (end - start - cpu_ns) * 0.97 - 5e6 - taken_ns
 
 
 def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_are_forgotten():
@@ -145,12 +149,13 @@ def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_a
     ids = {}
 
     def sleeper():
-        ids["sleeper"] = threading.get_native_id()
+        ids["sleeper"], ids["since"] = threading.get_native_id(), time.monotonic_ns()
         asleep.wait()
 
     def brief():
-        ids["brief"] = threading.get_native_id()
+        ids["brief"], start = threading.get_native_id(), time.monotonic_ns()
         quick.wait(0.02)
+        ids["took"] = time.monotonic_ns() - start
 
     with trace("offcpu:us:100") as t:
         thread = threading.Thread(target=sleeper, daemon=True)
@@ -158,16 +163,18 @@ def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_a
         gone = threading.Thread(target=brief)
         gone.start()
         gone.join()
+        while Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(0.01)
         time.sleep(0.05)
     asleep.set()
     thread.join()
 
     last = of_thread(t.result, ids["sleeper"]).iloc[-1]
     assert last["time_ns"] + last["duration_ns"] == t.result.recording.duration_ns
-    assert last["duration_ns"] > 50e6
+    assert last["time_ns"] >= ids["since"] - t.result.recording.start_ns
     assert last["wait"] == "lock"
     assert t.result.latency["unfinished"].tolist() == [1]
-    assert of_thread(t.result, ids["brief"])["duration_ns"].max() == pytest.approx(20e6, abs=LATE_NS)
+    assert 0 < of_thread(t.result, ids["brief"])["duration_ns"].max() <= ids["took"]
     assert t.result.recorded == len(t.result.events)
 
 
@@ -187,17 +194,17 @@ def test_of_everybodys_waits_the_tracers_own_are_none_and_kernel_threads_are_in_
 def test_short_waits_are_measured_and_counted_but_no_events(build, run):
     program = build("naps")
 
-    with trace("offcpu:us:6000", filter="comm == 'naps' and syscall == 230") as t:
-        told = run(program, 2, 40, 4000)["nap"]
+    with trace("offcpu:us:6000", filter=f"comm == 'naps' and {ASLEEP}") as t:
+        told = run(program, 2, 41, 4000)["nap"]
 
     durations = np.array(told)
     latency = t.result.latency.iloc[0]
     unpaired = t.result.recording.unpaired[0]
-    assert t.result.hits == latency["count"] + unpaired == 80
-    assert latency["unfinished"] == 0
+    assert t.result.hits == latency["count"] + unpaired + latency["unfinished"] == 82
+    assert latency["unfinished"] <= 2  # ends that the kernel hid, of the threads' last naps
     total = latency["mean_ns"] * latency["count"]
-    assert durations.sum() - unpaired * durations.max() - 80e6 < total <= durations.sum() + 8e6
-    # Naps of 4, 8, 12 and 16 ms, and those of 4 ms that a busy machine made longer.
+    # Naps of 4, 8, 12 and 16 ms in turn, at least; how much longer depends on what else runs.
+    assert 0.9 * 800e6 - unpaired * 16e6 < total <= durations.sum()
     assert 60 - unpaired <= len(t.result.events) <= (durations > 6e6).sum()
     assert t.result.events["duration_ns"].min() >= 6e6
     assert (t.result.events["syscall"] == NUMBERS["clock_nanosleep"]).all()
@@ -206,9 +213,10 @@ def test_short_waits_are_measured_and_counted_but_no_events(build, run):
 def test_a_filter_on_the_duration_decides_what_counts_at_all(build, run):
     program = build("naps")
 
-    with trace("offcpu", filter="duration > 6000000 and comm == 'naps' and syscall == 230", mode="count") as t:
-        told = run(program, 1, 40, 4000)["nap"]
+    with trace("offcpu", filter=f"duration > 6000000 and comm == 'naps' and {ASLEEP}", mode="count") as t:
+        told = run(program, 1, 41, 4000)["nap"]
 
+    # Of naps of 4, 8, 12 and 16 ms in turn 30 are long. The kernel may hide the end of one; the next nap shows that.
     assert 30 - t.result.recording.unpaired[0] <= t.result.hits <= (np.array(told) > 6e6).sum()
     assert t.result.latency["count"].tolist() == [t.result.hits]
     assert (t.result.recorded, t.result.latency["unfinished"].item()) == (0, 0)

@@ -1,14 +1,16 @@
 /* Threads that compute: busy THREADS MILLISECONDS [CPU]. Each stops when it has had so much of a processor's time, by
- * its own clock; all on one CPU where that is given. Prints of each its id, its CPU time and when it began and ended. */
+ * its own clock; all on one CPU where that is given. Prints of each thread its id, its CPU time, when it began and ended,
+ * and what the kernel's scheduler counted meanwhile: switches away from it, and how long it waited for a processor. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-static long wanted, report[16][4];
+static long wanted, report[16][6];
 
 static long now(clockid_t clock)
 {
@@ -18,16 +20,44 @@ static long now(clockid_t clock)
 	return time.tv_sec * 1000000000L + time.tv_nsec;
 }
 
+static long switches(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+static long delay(void)
+{
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+	long waited = -1;
+
+	if (!file || fscanf(file, "%*d %ld", &waited) != 1)
+		waited = -1;
+	if (file)
+		fclose(file);
+	return waited;
+}
+
 static void *work(void *row)
 {
-	long *own = report[(long)row];
+	long *own = report[(long)row], away, waited;
 
 	own[0] = gettid();
-	own[2] = now(CLOCK_MONOTONIC);
+	do { /* all three are of the same stretch on a processor */
+		away = switches();
+		waited = delay();
+		own[2] = now(CLOCK_MONOTONIC);
+	} while (switches() != away);
 	while ((own[1] = now(CLOCK_THREAD_CPUTIME_ID)) < wanted)
 		for (volatile int i = 0; i < 20000; i++)
 			;
-	own[3] = now(CLOCK_MONOTONIC);
+	do {
+		own[4] = switches() - away;
+		own[3] = now(CLOCK_MONOTONIC);
+		own[5] = delay() - waited;
+	} while (switches() - away != own[4]);
 	return 0;
 }
 
@@ -49,6 +79,7 @@ int main(int count, char **values)
 	for (int i = 0; i < threads; i++)
 		pthread_join(ids[i], 0);
 	for (int i = 0; i < threads; i++)
-		printf("tid %ld\ncpu_ns %ld\nstart_ns %ld\nend_ns %ld\n", report[i][0], report[i][1], report[i][2], report[i][3]);
+		printf("tid %ld\ncpu_ns %ld\nstart_ns %ld\nend_ns %ld\nswitches %ld\ndelay_ns %ld\n", report[i][0], report[i][1],
+		       report[i][2], report[i][3], report[i][4], report[i][5]);
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* One wait of each kind, one after the other, in the main thread. Prints its own clock's nanoseconds around each. */
+/* One wait of each kind, one after the other, in the main thread. Prints its own clock's nanoseconds around each; and
+ * what the main thread ran and waited for a processor in all, as the kernel's scheduler counted it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +81,8 @@ int main(int count, char **values)
 	int file = open(count > 1 ? values[1] : "/dev/null", O_RDWR | O_CREAT, 0600);
 	struct pollfd nothing = { -1, POLLIN, 0 };
 	pthread_t thread;
-	long start;
+	long start, ran, delayed;
+	FILE *schedstat;
 	pid_t child;
 
 	pthread_barrier_init(&barrier, 0, 2);
@@ -141,6 +143,9 @@ int main(int count, char **values)
 		printf("fault %ld\n", now() - start);
 		pthread_join(thread, 0);
 	}
-	printf("pid %d\n", getpid());
+	schedstat = fopen("/proc/thread-self/schedstat", "r");
+	if (!schedstat || fscanf(schedstat, "%ld %ld", &ran, &delayed) != 2)
+		return 1;
+	printf("pid %d\nran %ld\ndelayed %ld\n", getpid(), ran, delayed);
 	return 0;
 }
