@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import accel_magic
-from accel_magic.errors import ProbeError, RecordingError
+from accel_magic.errors import RecordingError, ResultError
 from accel_magic.traces.recording import Imported
 
 NAMES = [
@@ -66,9 +66,9 @@ def test_what_needs_times_refuses_and_says_why(sample, tmp_path, name):
     result = accel_magic.open(sample(name))
 
     for ask in (result.rates, lambda: result.figure("rate"), lambda: result.to_perfetto(tmp_path / "trace.json")):
-        with pytest.raises(ProbeError) as error:
+        with pytest.raises(ResultError) as error:
             ask()
-        assert "has no times" in error.value.why
+        assert error.value.code == "result.no-times"
         assert "docs/import.md" in error.value.fix
     assert not list(tmp_path.iterdir())
     assert result.figure("hits") is not None
