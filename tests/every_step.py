@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dis
+import gc
 import signal
 import sys
 from functools import cache
+from pathlib import Path
 
-PACKAGE = "/accel_magic/"
+import accel_magic
+
+PACKAGE = f"{Path(accel_magic.__file__).parent}/"
 
 
 def interrupt_at(step, files, run, number=signal.SIGINT):
@@ -70,7 +74,7 @@ def lines_run(run):
         return within
 
     before = sys.gettrace()
-    sys.settrace(lambda frame, *_: within if PACKAGE in frame.f_code.co_filename else None)
+    sys.settrace(lambda frame, *_: within if frame.f_code.co_filename.startswith(PACKAGE) else None)
     try:
         run()
     finally:
@@ -95,11 +99,13 @@ def _traced(files, take, run):
 
     def call():
         before = sys.gettrace()
+        gc.disable()  # what is raised in a callback of the collector is lost
         sys.settrace(entered)
         try:
             return run()
         finally:
             sys.settrace(before)
+            gc.enable()
 
     return call
 
