@@ -122,8 +122,8 @@ def launches(loop):
 
 
 def one_launch(loop):
-    loop(64, 800)
-    return 64 * 800
+    loop(64, 400)
+    return 64 * 400
 
 
 def check_records(result, name, written, thread_order):
