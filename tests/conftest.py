@@ -37,6 +37,13 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.fixture
+def only_new_garbage():
+    """Let `gc.collect` look only at what the test makes: after thousands of tests the rest takes seconds each time."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_unconfigure():
     """Let what was left alone be collected at the end."""
     gc.unfreeze()

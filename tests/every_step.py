@@ -1,11 +1,17 @@
-"""Raises a signal at each step of a piece of code: at every line, call and return of chosen files, one per run."""
+"""Steps of Python: raises a signal at each line, call and return of chosen files, and counts the lines that run."""
 
 from __future__ import annotations
 
 import dis
+import gc
 import signal
 import sys
 from functools import cache
+from pathlib import Path
+
+import accel_magic
+
+PACKAGE = f"{Path(accel_magic.__file__).parent}/"
 
 
 def interrupt_at(step, files, run, number=signal.SIGINT):
@@ -55,6 +61,33 @@ def steps_that_raise(files, run):
     return found
 
 
+def lines_run(run):
+    """Call `run` and count the lines of the package that Python executes: a measure of work that no machine decides.
+
+    What C code does for a line is not counted, so that the count grows with the data only if Python loops over them.
+    """
+    count = 0
+
+    def within(_, event, __):
+        nonlocal count
+        count += event == "line"
+        return within
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: within if frame.f_code.co_filename.startswith(PACKAGE) else None)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def lines_per_row(run, few, many):
+    """Lines that Python executes for each of the rows that `run(many)` handles more than `run(few)`."""
+    run(few)  # what happens once only
+    return (lines_run(lambda: run(many)) - lines_run(lambda: run(few))) / (many - few)
+
+
 def _traced(files, take, run):
     def within(frame, event, _):
         if event != "line" or frame.f_lasti not in _exits(frame.f_code):
@@ -66,11 +99,13 @@ def _traced(files, take, run):
 
     def call():
         before = sys.gettrace()
+        gc.disable()  # what is raised in a callback of the collector is lost
         sys.settrace(entered)
         try:
             return run()
         finally:
             sys.settrace(before)
+            gc.enable()
 
     return call
 

@@ -154,9 +154,9 @@ class Lab:
         connection = self._alive()
         if not connection.ready.wait(self.settings.boot_timeout_s):
             what = f"the guest does not answer after {self.settings.boot_timeout_s:g} s"
-            raise self._failure(what, code="lab.not-started")
+            raise self._failure(what, code="lab.no-answer")
         if connection.gone.is_set():
-            raise self._failure("the guest ended while it was starting", code="lab.not-started")
+            raise self._failure("the guest ended while it was starting", code="lab.guest-gone")
 
     def popen(
         self,

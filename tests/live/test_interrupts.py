@@ -55,7 +55,7 @@ def shell():
 
 
 @pytest.fixture
-def interrupted(left_behind):
+def interrupted(left_behind, only_new_garbage):
     """Interrupt `use()` at its steps, each in a run of its own, and check what is left.
 
     `use` adds to the list it is given once the traced code has begun. But in a thorough run a part of the steps has to

@@ -262,6 +262,7 @@ def test_a_forked_child_that_leaves_the_block_ends_nothing(done):
     os.close(write)
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 class TestInterrupts:
     """At whatever step an interrupt comes, nothing stays attached, and a block that was entered has a result."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -52,16 +51,11 @@ def test_the_distribution_is_the_one_in_os_release():
     assert f'"{machine.describe()["os"]}"' in Path("/etc/os-release").read_text()
 
 
-def test_describing_takes_less_than_five_milliseconds():
-    machine.describe()
-    fastest = min(_timed(machine.describe) for _ in range(5))
-    assert fastest < 0.005
+def test_describing_starts_no_program(monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a program is started"))
+    monkeypatch.setattr(os, "system", lambda _: pytest.fail("a program is started"))
 
-
-def _timed(call):
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    assert machine.describe()["kernel"] == platform.release()
 
 
 def test_changing_a_description_does_not_change_the_next_one():

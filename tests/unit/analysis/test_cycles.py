@@ -1,5 +1,4 @@
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -7,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.analysis.cycles import find
+from tests.every_step import lines_per_row
 
 
 def found(text, groups=None, **options):
@@ -95,9 +95,7 @@ def test_it_agrees_on_loops_after_each_other(loops):
 
 
 @pytest.mark.parametrize("kinds", [2, 100])
-def test_a_million_calls_take_less_than_a_second(kinds):
-    codes = np.random.default_rng(1).integers(0, kinds, 1_000_000).astype(np.int32)
+def test_calls_do_not_take_python_each(kinds):
+    codes = np.random.default_rng(1).integers(0, kinds, 200_000).astype(np.int32)
 
-    start = time.process_time()
-    find(codes)
-    assert time.process_time() - start < 1
+    assert lines_per_row(lambda calls: find(codes[:calls]), 10_000, 200_000) < 0.2

@@ -1,7 +1,6 @@
 """Diagnosis: stories in which one thing is wrong give that finding with its numbers; the same without it give none."""
 
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +18,7 @@ from accel_magic.analysis.npu.polls import polls
 from accel_magic.analysis.npu.rules import RULES
 from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.results.trace import TraceResult
+from tests.every_step import lines_run
 
 A = 0xFFFF_8881_0000_1000
 US, MS, S = 1000, 1_000_000, 1_000_000_000
@@ -723,8 +723,8 @@ def test_a_result_diagnoses_itself(make_recording):
     assert findings.recording is result.recording
 
 
-def test_a_million_events_are_diagnosed_in_well_under_a_second():
-    jobs_count = 100_000
+def test_a_hundred_thousand_events_are_diagnosed_without_python_for_each():
+    jobs_count = 10_000
     at = np.arange(jobs_count, dtype=np.int64) * MS
     steps = [  # (function, after ns, lasts, tid)
         ("ivpu_cmdq_submit_ioctl", 0, 100, 11), ("dma_fence_init", 10, np.nan, 11), ("ivpu_bo_bind", 20, 10, 11),
@@ -749,12 +749,12 @@ def test_a_million_events_are_diagnosed_in_well_under_a_second():
     counts = pd.concat([counts, pd.Series(0, index=sorted(EVERYTHING - set(counts.index)), dtype="int64")])
     npu = Npu(NpuTrace(frame, counts, jobs_count * MS))
 
-    began = time.perf_counter()
-    findings = diagnose(npu)
+    findings = []
+    lines = lines_run(lambda: findings.append(diagnose(npu)))
 
-    assert time.perf_counter() - began < 2.5  # 0.4 s on two quiet processors
+    assert lines < len(frame) / 5
     assert len(npu.jobs) == jobs_count
-    assert found(findings) == {}
+    assert found(findings[0]) == {}
 
 
 def test_the_recorded_run_is_noted_for_its_boot_and_its_one_poll(recorded_run):

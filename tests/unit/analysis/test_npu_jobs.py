@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from accel_magic.analysis.npu.threads import answers, latest
 from accel_magic.analysis.npu.throughput import concurrency, deepest, in_flight, throughput
 from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.errors import ProbeError
+from tests.every_step import lines_run
 from tests.support.errors import raises
 
 A, B, FILE = 0xFFFF_8881_0000_1000, 0xFFFF_8881_0000_2000, 0xFFFF_8881_0000_F000
@@ -560,7 +559,7 @@ def test_too_many_intervals_are_an_error(story):
         throughput(story().trace(duration_ns=3_600 * 10**9), "1ns")
 
 
-def test_a_million_events_take_well_under_a_second_of_each(story):
+def test_a_hundred_thousand_events_are_joined_without_python_for_each(story):
     s = story()
     for number in range(100):
         at, tid, bo = 1000 * (number + 1), 11 + number % 7, A + 0x1000 * number
@@ -570,20 +569,18 @@ def test_a_million_events_take_well_under_a_second_of_each(story):
         s.done(at + 500, number + 1, job_id=256 + number, ctx_id=2)
         s.close(at + 700, number + 1, bo, tid=tid)
     once = s.trace()
-    times = -(-1_000_000 // len(once.events))
+    times = -(-100_000 // len(once.events))
     events = pd.concat([once.events] * times, ignore_index=True)
     lap = np.repeat(np.arange(times), len(once.events))
     events["time_ns"] += lap * once.duration_ns
     events["context"] += (lap * 100).astype(np.uint32)
     trace = NpuTrace(events, once.counts * times, once.duration_ns * times)
 
-    begin = time.perf_counter()
+    lines = lines_run(lambda: throughput(trace, "1ms", jobs(trace))) + lines_run(lambda: buffers(trace))
     frame, objects = jobs(trace), buffers(trace)
-    throughput(trace, "1ms", frame)
-    took = time.perf_counter() - begin
 
     assert len(frame) == len(objects) == 100 * times
     assert (frame["status"] == "ok").all()
     assert (frame["latency_ns"] == 400).all()
     assert (objects["lifetime_ns"] == 705).all()
-    assert took < 3.0  # 0.5 s on an idle machine
+    assert lines < len(events) / 10

@@ -10,6 +10,7 @@ import pytest
 
 from accel_magic.doctor import devices, npu
 from accel_magic.kernel import features
+from accel_magic.probes import libraries as known_libraries
 
 PCI_IDS = """\
 # a comment
@@ -183,6 +184,8 @@ def libraries(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     monkeypatch.delenv("ZE_ENABLE_ALT_DRIVERS", raising=False)
+    # A loader that this process has mapped, e.g. one that another test compiled, is found before that folder's.
+    monkeypatch.setattr(known_libraries, "mapped_files", lambda _pid: [])
 
     def install(name, file):
         (folder / file).write_bytes(b"\x7fELF")

@@ -145,7 +145,7 @@ def test_a_parquet_file_of_something_else_is_unknown(tmp_path):
     [
         (b"", "recording.empty", ""),
         (b"\n\n  \n", "recording.empty", ""),
-        (gzip.compress(BPFTRACE), "recording.compressed", "gunzip"),
+        (gzip.compress(BPFTRACE, mtime=0), "recording.compressed", "gunzip"),
         (lzma.compress(BPFTRACE), "recording.compressed", "unxz"),
         (bz2.compress(BPFTRACE), "recording.compressed", "bunzip2"),
         (b"PK\x03\x04rest", "recording.compressed", "unzip"),
@@ -180,7 +180,7 @@ def test_an_unknown_format_lists_all_that_was_tried(written):
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("p.pb.gz", gzip.compress(b"\x0a\x04\x08\x01")), ("p.pprof", b"\x0a\x04x")]
+    ("name", "content"), [("p.pb.gz", gzip.compress(b"\x0a\x04\x08\x01", mtime=0)), ("p.pprof", b"\x0a\x04x")]
 )
 def test_profiles_of_pprof_are_an_unknown_format_that_is_named(written, name, content):
     error = refusal(written(content, name))

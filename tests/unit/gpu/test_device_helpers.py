@@ -371,7 +371,10 @@ MAPS_ON_DEVICE = (
 PLACED = Placement(tuple(0x7F0000000000 + (place << 20) for place in range(6)), 4096, 0x7E0000000000, 0x7E0000001000)
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+BETWEEN = [pytest.param(arch, marks=pytest.mark.thorough) for arch in ("sm_80", "sm_86", "sm_89", "sm_100")]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", *BETWEEN, "sm_90", "sm_120"])
 def test_the_helpers_assemble_for_every_generation(arch):
     ptx = ptx_of_kernels(MAPS_ON_DEVICE, PLACED, arch)
     assert not re.search(r"^\s*(call|\.extern)", ptx, re.MULTILINE), "parts are inlined and nothing is missing"

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -44,6 +45,7 @@ def each(gpu, values, dtype):
     return gpu.put(values) + values.itemsize * np.arange(len(values), dtype=np.uint64)
 
 
+@cache
 def alike(count):
     """Keys of which pairs share what a slot keeps of their hash."""
     keys, found = {}, []
@@ -55,8 +57,13 @@ def alike(count):
     return found
 
 
-@pytest.mark.parametrize("keys", [[7] * 128, [thread % 40 for thread in range(128)], alike(32) * 4])
-def test_of_all_threads_that_create_a_key_exactly_one_succeeds(gpu, keys):
+@pytest.mark.parametrize(
+    "keys_of",
+    [lambda: [7] * 128, lambda: [thread % 40 for thread in range(128)], lambda: alike(32) * 4],
+    ids=["one", "forty", "with equal hashes"],
+)
+def test_of_all_threads_that_create_a_key_exactly_one_succeeds(gpu, keys_of):
+    keys = keys_of()
     results = gpu.call(2, HASH, each(gpu, keys, np.uint32), each(gpu, range(128), np.uint64), 1, grid=2, block=64)
     created = Counter(np.array(keys)[results == 0].tolist())
     assert created == dict.fromkeys(keys, 1)

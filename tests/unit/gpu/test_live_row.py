@@ -65,7 +65,7 @@ def last_sample(trace, run):
         run()
         trace.maps_now()  # takes out what the rings hold
         wanted.append(True)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not samples and time.monotonic() < until:
             time.sleep(0.01)
     finally:

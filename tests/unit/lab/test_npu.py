@@ -110,7 +110,7 @@ def fake(programs, tmp_path):
 both = pytest.mark.parametrize("which", ["c", "python"])
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from accel_magic.probes import symbols
 from accel_magic.probes.completion import MOST_ANSWERS, complete
-from accel_magic.probes.tracefs import MachineError, find
 
 
 @pytest.fixture
@@ -73,15 +71,9 @@ def test_nothing_is_offered_where_nothing_can_be_read(tmp_path):
     assert complete("k:a", root=tmp_path) == []
 
 
-def test_completion_on_this_machine_is_quick_the_second_time():
-    try:
-        find()
-    except MachineError as error:
-        pytest.skip(error.what)
-    words = ["uprobe:libc:", "tracepoint:syscalls:sys_enter_", "kprobe:vfs_"]
-    for word in words:
-        complete(word)
-    start = time.perf_counter()
-    for word in words:
-        complete(word)
-    assert time.perf_counter() - start < 0.5
+def test_symbols_are_read_once_for_many_completions(monkeypatch):
+    first = complete("uprobe:libc:")
+    monkeypatch.setattr(symbols, "functions", lambda path: pytest.fail(f"{path} is read again"))
+
+    assert len(first) == MOST_ANSWERS
+    assert complete("uprobe:libc:") == first

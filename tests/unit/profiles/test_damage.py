@@ -2,7 +2,6 @@
 
 import copy
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -156,11 +155,11 @@ def chain(count):
 
 
 HOSTILE = {
-    "a log of one line": ("a.txt", b"a " + b"1 : " * 30_000),
-    "a log of a few lines": ("a.txt", b"a " + b"1 : " * 30_000 + b"\n x\n"),
-    "numbers above a frame": ("a.txt", b"a " + b"1 " * 125_000 + b"\n\t10 f (/a)\n"),
-    "a line of blanks": ("perf.txt", PERF.encode() + b"a" + b" " * 50_000 + b"x\n"),
-    "a frame of parentheses": ("a.folded", b"a;" + b" (" * 50_000 + b":5 3\n"),
+    "a log of one line": ("a.txt", b"a " + b"1 : " * 300_000),
+    "a log of a few lines": ("a.txt", b"a " + b"1 : " * 300_000 + b"\n x\n"),
+    "numbers above a frame": ("a.txt", b"a " + b"1 " * 1_000_000 + b"\n\t10 f (/a)\n"),
+    "a line of blanks": ("perf.txt", PERF.encode() + b"a" + b" " * 500_000 + b"x\n"),
+    "a frame of parentheses": ("a.folded", b"a;" + b" (" * 500_000 + b":5 3\n"),
     "a deep stack": ("a.folded", b";".join(b"f%d" % number for number in range(20_000)) + b" 3\n"),
     "a deep recursion": ("a.folded", b"f;" * 50_000 + b"f 3\n"),
     "frames that call each other": (
@@ -170,12 +169,10 @@ HOSTILE = {
 }
 
 
+@pytest.mark.timeout(240)  # those that try every way take hours, or all memory
 @pytest.mark.parametrize(("name", "content"), HOSTILE.values(), ids=HOSTILE)
 def test_what_some_bytes_cost_grows_with_their_number_and_no_faster(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
-    begin = time.process_time()
 
     shown(path)
-
-    assert time.process_time() - begin < 4  # those that tried every way took minutes, or all memory

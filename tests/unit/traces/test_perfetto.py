@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
@@ -229,7 +228,7 @@ def test_events_without_names_and_samples_are_valid(traced, tmp_path):
     assert [entry["ph"] for entry in exported(recording, tmp_path)["traceEvents"]] == ["i", "i"]
 
 
-def test_a_million_events_take_seconds_and_little_memory(traced, tmp_path):
+def test_a_million_events_take_little_memory(traced, tmp_path):
     rows = 1_000_000
     generator = np.random.default_rng(3)
     recording = with_rows(
@@ -242,12 +241,9 @@ def test_a_million_events_take_seconds_and_little_memory(traced, tmp_path):
     pool = pa.default_memory_pool()
     arrow_before = pool.max_memory()
     tracemalloc.start()
-    start = time.perf_counter()
     path = TraceResult(recording).to_perfetto(tmp_path / "t.json")
-    took = time.perf_counter() - start
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert took < 20
     assert peak + pool.max_memory() - arrow_before < 100e6
     assert path.stat().st_size > 100e6
     with path.open("rb") as file:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from accel_magic.gpu.adapters import attached
 
 numba = pytest.importorskip("numba", reason="Numba is not installed")
 cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
-if not hasattr(cuda, "dispatcher"):
+if importlib.util.find_spec("numba.cuda.core") is None:
     pytest.skip("the package numba-cuda is not installed", allow_module_level=True)
 pytestmark = pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
 

@@ -93,15 +93,12 @@ def test_a_kernel_whose_questions_end_early_does_not_go_on_waiting_for_them(driv
         raise ZeroDivisionError
 
     memory = CudaMemory.open(driver=driver)
-    monkeypatch.setattr(clocks, "_LIMIT_NS", 20_000_000_000)
+    monkeypatch.setattr(clocks, "_LIMIT_NS", 3_600 * 10**9)  # longer than a test may take
     monkeypatch.setattr(clocks.ClockKernel, "_ask", broken)
     with pytest.raises(ZeroDivisionError):
         memory.clock()
-    began = time.monotonic()
 
     memory.wait()
-
-    assert time.monotonic() - began < 10
 
 
 def test_a_failed_gpu_is_told_from_a_busy_one(books, memory):

@@ -155,7 +155,7 @@ def test_the_live_row_says_what_the_kernels_run_on(user):
     trace.prepare()
     trace.attach(seen.extend)
     trace.go()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not seen and time.monotonic() < until:
         time.sleep(0.02)
     trace.stop()
@@ -189,13 +189,13 @@ class TestClock:
         assert accel_magic.open(tmp_path / "t.parquet").recording.clock == recording.clock
 
 
-def test_sixty_traces_leave_nothing_behind(user, server):
+def test_many_traces_leave_nothing_behind(user, server):
     with traced("kernelcount"):
         pass
     gc.collect()
     before = held(server)
 
-    for _ in range(60):
+    for _ in range(12):
         with traced("kernelcount"):
             pass
 
@@ -346,7 +346,7 @@ def test_a_killed_process_leaves_nothing_on_the_device(server):
         assert len(server._clients) == 2
         child.kill()
 
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while len(server._clients) > 1 and time.monotonic() < until:
         time.sleep(0.02)
     assert len(server._clients) == 1

@@ -17,7 +17,7 @@ from tests.unit.gpu.native.conftest import PTX
 from tests.unit.gpu.native.test_native_counts import ADDED, LAUNCHES, SUM, THREADS
 
 
-def until(condition, seconds=10):
+def until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

@@ -20,6 +20,7 @@ from accel_magic.errors import MachineError
 from accel_magic.gpu import local_socket, standin
 from accel_magic.gpu.standin import build
 
+pytestmark = pytest.mark.thorough  # it is a double for tests; those that use it show most of the same
 HERE = Path(__file__).parent
 FATBIN = HERE.parent / "adapters" / "samples" / "two_kernels_speed.fatbin"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from accel_magic.errors import ProgramError
@@ -158,7 +156,8 @@ def test_many_independent_conditions_are_followed_without_following_every_combin
     assert rules(*code, move(0), EXIT) == []
 
 
-def test_a_program_of_500_instructions_takes_less_than_a_tenth_of_a_second_of_this_processor():
+def test_a_program_of_500_instructions_with_35_branches_takes_few_steps(monkeypatch):
+    monkeypatch.setattr("accel_magic.gpu.verifier.explore.MOST_STEPS", 2000)  # paths that meet again are counted once
     code = [*LOOKUP]
     for part in range(35):
         code += [
@@ -180,13 +179,7 @@ def test_a_program_of_500_instructions_takes_less_than_a_tenth_of_a_second_of_th
     code += [move(0), EXIT]
     function = Function("f", tuple(code), (None,) * len(code))
     assert len(code) == 502
-    times = []
-    for _ in range(5):
-        start = time.process_time()
-        said = safety.analyse(Program("judged", "gpu/exit", (function,)), MAPS)
-        times.append(time.process_time() - start)
-    assert said.findings == ()
-    assert min(times) < 0.1
+    assert safety.analyse(Program("judged", "gpu/exit", (function,)), MAPS).findings == ()
 
 
 def test_in_warn_mode_a_program_that_could_not_be_followed_to_its_end_is_still_refused(monkeypatch):

@@ -9,16 +9,16 @@ import mmap
 import os
 import random
 import struct
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel_magic.lab.device.guest_fault import GuestFault
+from tests.every_step import lines_run
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-LONGEST_S = 0.5  # for one access, on a slow machine
+SETTINGS = settings(suppress_health_check=list(HealthCheck))
+MOST_LINES = 100_000  # of Python for one access
 
 KINDS = [*range(0x1100, 0x1120), 0x11FF, 0x1200, 0x1201, 0x1202]
 INTERESTING = [
@@ -54,11 +54,11 @@ class Guarded:
     def __init__(self, make_driver, *, hardware=False):
         self.driver = make_driver().boot(hardware=hardware)
 
-    def timed(self, action, *arguments, **named):
-        begin = time.monotonic()
-        result = action(*arguments, **named)
-        assert time.monotonic() - begin < LONGEST_S
-        return result
+    def bounded(self, action, *arguments, **named):
+        results = []
+        lines = lines_run(lambda: results.append(action(*arguments, **named)))
+        assert lines < MOST_LINES
+        return results[0]
 
     def fresh_job(self):
         """The device resets, boots and does a job, whatever was done to it before."""
@@ -92,7 +92,7 @@ def guarded(make_driver):
 def test_any_request_gets_a_reply(guarded, requests):
     guest = guarded()
     for command, body in requests:
-        error, reply = guest.timed(guest.driver.request, command, body)
+        error, reply = guest.bounded(guest.driver.request, command, body)
         assert not (error and reply)
     guest.driver.close()
 
@@ -130,10 +130,10 @@ def test_any_registers_may_be_read_and_written(guarded, accesses):
     for bar, offset, size, write, value in accesses:
         at = offset % (4096 - 8) if bar == 4 else offset
         if write:
-            guest.timed(guest.driver.write, bar, at, (value & (1 << size * 8) - 1).to_bytes(size, "little"))
+            guest.bounded(guest.driver.write, bar, at, (value & (1 << size * 8) - 1).to_bytes(size, "little"))
         else:
-            assert len(guest.timed(guest.driver.read, bar, at, size)) == size
-        guest.timed(guest.driver.advance, 1000)
+            assert len(guest.bounded(guest.driver.read, bar, at, size)) == size
+        guest.bounded(guest.driver.advance, 1000)
     assert len(guest.driver.npu._host.registers) < 200
     guest.fresh_job()
 
@@ -160,11 +160,11 @@ def test_any_message_is_answered_once_or_not_at_all(guarded, hardware, messages)
     guest = guarded(hardware=hardware)
     driver = guest.driver
     for kind, words, channel in messages:
-        request = guest.timed(driver.send, kind, struct.pack(f"<{len(words)}I", *words), channel=channel)
+        request = guest.bounded(driver.send, kind, struct.pack(f"<{len(words)}I", *words), channel=channel)
         answers = [message for _, message in driver.receive() if message and message[0] != 0x2100]
         assert len(answers) <= 1
         assert all(message[1] == request for message in answers)
-        guest.timed(driver.advance, 700)
+        guest.bounded(driver.advance, 700)
     guest.fresh_job()
 
 
@@ -178,8 +178,8 @@ def test_any_queue_may_be_registered_and_rung(guarded, queues):
         driver.send(0x1114, payload)
         driver.send(0x1117, struct.pack("<IIQQQ", doorbell, ssid & 0xFFFFFFFF, number, base, size))
         driver.send(0x1102, struct.pack("<IIQII", doorbell & 0x1FF, 0, base, size, ssid & 0xFFFFFFFF))
-        guest.timed(driver.ring, doorbell % 256)
-        guest.timed(driver.advance, 500)
+        guest.bounded(driver.ring, doorbell % 256)
+        guest.bounded(driver.advance, 500)
         driver.receive()
     guest.fresh_job()
 
@@ -195,9 +195,9 @@ def test_any_ring_of_jobs_may_be_given(guarded, header, slots):
     driver.poke(driver.place(base) + 4, struct.pack("<II", header[4] % 70, header[8] % 70))
     for slot, commands, job, flags in slots:
         driver.poke(driver.place(base) + 64 + slot * 64, struct.pack("<QII", commands, job, flags))
-    guest.timed(driver.ring, 1)
+    guest.bounded(driver.ring, 1)
     for _ in range(70):
-        guest.timed(driver.advance, 500)
+        guest.bounded(driver.advance, 500)
     assert driver.npu.statistics.jobs["taken"] <= 63
     guest.fresh_job()
 
@@ -215,12 +215,12 @@ def test_any_words_may_stand_in_tables_and_rings(guarded, source, count):
         )
         driver.poke(address, word.to_bytes(8, "little"))
     driver.sent = 0
-    guest.timed(driver.w32, 0x060200F0, 0x85010000)
-    guest.timed(driver.ring, 1)
-    guest.timed(driver.w32, 0x200098, source.getrandbits(32))
+    guest.bounded(driver.w32, 0x060200F0, 0x85010000)
+    guest.bounded(driver.ring, 1)
+    guest.bounded(driver.w32, 0x200098, source.getrandbits(32))
     for _ in range(3):
-        guest.timed(driver.r32, 0x200F4)
-        guest.timed(driver.advance, 10_000)
+        guest.bounded(driver.r32, 0x200F4)
+        guest.bounded(driver.advance, 10_000)
     guest.fresh_job()
 
 
@@ -232,8 +232,8 @@ def test_any_boot_parameters_may_be_given(guarded, noise, headers, payloads):
     driver.reset_npu()
     driver.write_parameters(headers=headers, payloads=payloads)
     driver.poke(driver.place(0x84800000) + 0x130, noise)
-    guest.timed(driver.start_firmware)
-    guest.timed(driver.send, 0x1104)
+    guest.bounded(driver.start_firmware)
+    guest.bounded(driver.send, 0x1104)
     driver.r32(0x200F4)
     guest.fresh_job()
 

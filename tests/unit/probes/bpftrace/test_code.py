@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.probes.bpftrace.advice import advise
@@ -127,7 +127,6 @@ def test_all_of_bpftraces_own_tools_are_understood():
             captures.parse(chosen.given.get("args", ""))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40).map("".join))
 def test_any_text_is_read_without_an_error(text):
     read(text)
@@ -154,7 +153,6 @@ BODIES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(*map(st.sampled_from, (PROBES, TESTS, BODIES))), min_size=1, max_size=4))
 def test_every_line_that_is_shown_is_one_that_this_project_understands(blocks):
     from accel_magic.magics.options import parse as parse_line

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accel_magic
@@ -56,6 +56,7 @@ def assert_same(ours, theirs):
     assert repr(ours.diagnose()) == repr(theirs.diagnose())
 
 
+@settings(max_examples=settings.default.max_examples // 3)
 @given(
     lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=30),
     subsample=st.integers(0, 1000),

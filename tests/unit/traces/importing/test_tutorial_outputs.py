@@ -119,9 +119,9 @@ def test_units_given_by_name_win_over_the_files_own(tmp_path):
     named = accel_magic.open(path, units={"time": "s", "@lat_us": "ms"})
 
     assert every.recording.duration_ns == 7_000_000
-    assert every.latency["max"].item() == 15_999
+    assert every.latency["max_ns"].item() == 15_999
     assert named.recording.duration_ns == 7_000_000_000
-    assert named.latency["max"].item() == 15_999_999
+    assert named.latency["max_ns"].item() == 15_999_999
 
 
 @pytest.mark.parametrize("units", ["fortnights", {"time": "x"}, {"when": "ms"}, 5, {"@lat": None}])
@@ -154,8 +154,8 @@ def test_a_histogram_is_read_in_the_unit_of_its_title(imported, notes):
     result = imported(ALLOCATIONS)
 
     latency = result.latency.droplevel("probe").loc["release_latency"]
-    assert (latency["count"], latency["max"]) == (3, 255_999)
-    assert 127_999 * 0.968 <= latency["p50"] <= 127_999 * 1.032
+    assert (latency["count"], latency["max_ns"]) == (3, 255_999)
+    assert 127_999 * 0.968 <= latency["p50_ns"] <= 127_999 * 1.032
     assert "taken as ns" not in notes(result)
 
 
@@ -165,7 +165,7 @@ def test_lines_that_say_how_long_something_took_are_calls(imported, notes):
     assert result.hits == 3
     assert result.events["function"].tolist() == ["Buffer release"] * 3
     assert result.events["duration_ns"].tolist() == [183_000, 91_000, 95_000]
-    assert result.latency.droplevel("probe").loc["Buffer release", "max"] == 183_000
+    assert result.latency.droplevel("probe").loc["Buffer release", "max_ns"] == 183_000
     assert not result.recording.timed
     assert "not understood" not in notes(result)
 
@@ -185,7 +185,7 @@ def test_lines_that_say_how_long_something_took_are_calls(imported, notes):
     ],
 )
 def test_titles_and_names_tell_units(imported, title, name, scale):
-    assert imported(f"\n{title}\n\n@{name}: \n[8, 16)  1 {BAR}\n").latency["max"].item() == 16 * scale - 1
+    assert imported(f"\n{title}\n\n@{name}: \n[8, 16)  1 {BAR}\n").latency["max_ns"].item() == 16 * scale - 1
 
 
 def test_a_title_is_of_the_map_right_below_it(imported, notes):
@@ -193,7 +193,7 @@ def test_a_title_is_of_the_map_right_below_it(imported, notes):
         f"A (ms):\n@a: \n[8, 16)  1 {BAR}\n\n@delay: \n[8, 16)  1 {BAR}\nB (ms):\nwords\n@time: \n[8, 16)  1 {BAR}\n"
     )
 
-    longest = result.latency.droplevel("probe")["max"].to_dict()
+    longest = result.latency.droplevel("probe")["max_ns"].to_dict()
     assert longest == {"a": 15_999_999, "delay": 15, "time": 15}
     assert "@delay" in notes(result)
 
@@ -208,7 +208,7 @@ def test_json_has_titles_too(imported):
 
     latency = imported("\n".join(lines) + "\n").latency
 
-    assert (latency["count"].item(), latency["max"].item()) == (3, 15_999)
+    assert (latency["count"].item(), latency["max_ns"].item()) == (3, 15_999)
 
 
 def test_lines_of_rates_add_up_over_the_seconds(imported, notes):
@@ -321,4 +321,4 @@ def test_buckets_of_all_versions_are_read(imported, unit):
     text = f"@ns: \n(...,0]  0 {BAR}\n[512, 1{unit})  2 {BAR}\n[1{unit}, 2{unit})  3 {BAR}\n[2{unit},...)  1 {BAR}\n"
     latency = imported(text).latency
 
-    assert (latency["count"].item(), latency["max"].item()) == (6, 2048)
+    assert (latency["count"].item(), latency["max_ns"].item()) == (6, 2048)
