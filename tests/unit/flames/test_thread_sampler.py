@@ -113,7 +113,9 @@ def test_it_says_what_it_cost_and_what_it_cannot_tell():
     time.sleep(0.1)
     profile = sampler.stop()
     assert 100_000_000 <= profile.duration_ns <= time.monotonic_ns() - before
-    assert (profile.unit, profile.origin, profile.lost) == ("ns", "Python sampler at 100 Hz", ())
+    assert (profile.unit, profile.origin) == ("ns", "Python sampler at 100 Hz")
+    # Whoever runs the tests may have threads that `threading` does not know.
+    assert [lost.why for lost in profile.lost if "threading does not know" not in lost.why] == []
     assert re.fullmatch(r"the sampler used \d+\.\d% of a processor: \d+\.\d ms in \d+\.\d s", profile.notes[1])
     assert "10.0 ms was asked for" in profile.notes[2]
 
