@@ -22,9 +22,9 @@ SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-
 
 help:
 	@echo 'make demo           set up and run the quickstart, the NPU lab and gputrace headless (live where possible; else recordings)'
-	@echo 'make test           set up and run every check: ruff, mypy, pytest'
+	@echo 'make test           set up and run every check: ruff, mypy, import-linter, pytest'
 	@echo 'make test-thorough  the same, with the tests that take long: every test of the lab on three kernels'
-	@echo 'make lint           ruff and mypy only'
+	@echo 'make lint           ruff, mypy and import-linter only'
 	@echo 'make bench          benchmarks beside bpftrace and BCC (as root)'
 	@echo 'make notebooks      run every notebook headless into build/notebooks'
 	@echo 'make recordings     record notebooks/recordings again (as root)'
@@ -45,10 +45,11 @@ test-thorough: export ACCEL_MAGIC_THOROUGH = 1
 test-thorough: test
 
 lint: $(STAMPS)/dev
-	@echo '== ruff and mypy'
+	@echo '== ruff, mypy and import-linter'
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
 bench: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
