@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls in flight and their histograms. The buckets are those of accel_magic/traces/buckets.py.
+ * Calls in flight and their histograms. The buckets are those of accel_magic/kernel/buckets.py.
  * Constants given before this header: AM_LATENCIES (power of two >= latency points), AM_SAVED_MAX (values kept).
  */
 #ifndef ACCEL_MAGIC_LATENCY_H
@@ -32,7 +32,7 @@ struct am_started {
 };
 
 #if AM_FUNCTION_CALLS
-#define AM_CALLER_SLOTS 8192 /* in step with accel_magic/kernel/attach.py */
+#define AM_CALLER_SLOTS 8192 /* in step with accel_magic/kernel/attach/engine.py */
 #define AM_ALREADY_THERE -17 /* EEXIST */
 
 /* The calls of a thread, or of the few threads that share the slot: see ended.bpf.c. */

@@ -3,7 +3,7 @@
 #ifndef ACCEL_MAGIC_OFFCPU_H
 #define ACCEL_MAGIC_OFFCPU_H
 
-/* In step with accel_magic/kernel/waits.py. */
+/* In step with accel_magic/kernel/attach/waits.py. */
 #define AM_WAIT_STACKS 3
 
 struct am_wait {

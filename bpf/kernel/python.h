@@ -2,7 +2,7 @@
 /*
  * The Python stack of the current thread, walked in the interpreter's own memory.
  *
- * Every constant AM_PY_* comes from accel_magic/kernel/python_layout.py, which has found it in the process that is
+ * Every constant AM_PY_* comes from accel_magic/kernel/stacks/python_layout.py, which has found it in the process that is
  * traced: only that one is walked. Each frame gives two words, the innermost first: the address of its code object;
  * then the offset of the instruction under way in its bytecode (lower half, in bytes) and the code's first line (upper
  * half). The offset is negative while a function is being entered.
@@ -15,7 +15,7 @@
 
 #include "stacks.h"
 
-/* In step with accel_magic/kernel/python_names.py. */
+/* In step with accel_magic/kernel/stacks/python_names.py. */
 #define AM_PY_CUT_DEEP 1
 #define AM_PY_CUT_UNREADABLE 2
 #define AM_PY_CUT_LET_GO 3

@@ -13,7 +13,7 @@
 #ifndef ACCEL_MAGIC_STACKS_H
 #define ACCEL_MAGIC_STACKS_H
 
-/* In step with accel_magic/kernel/stack_maps.py. */
+/* In step with accel_magic/kernel/stacks/watch.py. */
 #define AM_KIND_KERNEL 0
 #define AM_KIND_USER 1
 #define AM_KIND_PYTHON 2
