@@ -107,6 +107,17 @@ def thread_id() -> int | None:
     return known[1]
 
 
+def take_all() -> None:
+    """Take every thread that this process has for the tool's, also those that libraries have started.
+
+    For a process that is nothing but the tool. In a container where nobody may ask the kernel, nothing is marked.
+    """
+    if not scope.in_initial_namespace():
+        return
+    with _lock:
+        _own.update(int(tid) for tid in os.listdir("/proc/self/task"))
+
+
 class Thread(threading.Thread):
     """A thread of the tool, a daemon. Arguments as of `threading.Thread`; its name begins with `accel_magic`."""
 
