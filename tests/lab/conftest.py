@@ -122,7 +122,7 @@ class Guest:
         self._tracer.write(json.dumps(request).encode() + b"\n")
         answer = self._answer(timeout)
         if "error" in answer:
-            raise getattr(errors, answer.pop("error"))(answer["what"], why=answer["why"], fix=answer["fix"])
+            raise getattr(errors, answer.pop("error"))(**answer)
         return finish(handover.read(target), Output(**answer), None)
 
     def _answer(self, timeout):

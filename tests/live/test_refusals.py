@@ -159,7 +159,7 @@ def test_too_few_descriptors_is_a_typed_error_with_the_fix_and_no_count_is_wrong
 
 MANY_FILES = """
 import os, resource, time
-from accel_magic.api import Options, Trace
+from accel_magic import Options, Trace
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 kept = [open(os.devnull) for _ in range(1200)]  # select(2) takes no descriptor above 1,023

@@ -1,7 +1,7 @@
 """Traces one command after the other inside the guest, as each line of standard input says; one Python for all of them.
 
 A line is `{"target": file for the recording, "probes", "options", "command", "one_by_one": without kprobe_multi}`. Each
-is answered with `{"status", "stdout", "stderr"}` or `{"error", "what", "why", "fix"}`.
+is answered with `{"status", "stdout", "stderr"}` or `{"error", "what", "why", "fix", "code"}`.
 """
 
 import json
@@ -41,7 +41,8 @@ def main():
         try:
             answer = trace(request)
         except AccelMagicError as error:
-            answer = {"error": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
+            told = {name: getattr(error, name) for name in ("what", "why", "fix", "code")}
+            answer = {"error": type(error).__name__, **told}
         finally:
             if request["one_by_one"]:
                 refuse.stop()
