@@ -1,1 +1,1 @@
-"""Files of accel_magic and of other tools: what a file is, and what reads it."""
+"""Files of other tools: deciding what a file is, reading and writing it."""

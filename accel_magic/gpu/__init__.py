@@ -1,1 +1,1 @@
-"""eBPF inside GPU kernels: the front end, the verifier, the lowering to PTX, the injection, and a simulated device."""
+"""eBPF inside GPU kernels: programs, the verifier, code generation, injection into PTX, and where kernels come from."""

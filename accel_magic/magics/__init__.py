@@ -1,1 +1,1 @@
-"""What IPython sees: the magics, and running the user's cell."""
+"""What IPython sees: the magics, running the user's cell, and the lab's Jupyter kernel."""

@@ -1,1 +1,1 @@
-"""What was recorded: reading, decoding, results, files."""
+"""What was recorded, and the files that it is kept in."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""From eBPF to LLVM IR and PTX."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Maps of GPU programs: where they lie in memory, and what they hold."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Programs for GPUs: compiled, read from ELF objects with BTF, and described."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Attaching programs to probe points, and deciding whose hits count."""

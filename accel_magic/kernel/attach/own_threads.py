@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -115,7 +116,7 @@ def take_all() -> None:
     if not scope.in_initial_namespace():
         return
     with _lock:
-        _own.update(int(tid) for tid in os.listdir("/proc/self/task"))
+        _own.update(int(thread.name) for thread in Path("/proc/self/task").iterdir())
 
 
 class Thread(threading.Thread):

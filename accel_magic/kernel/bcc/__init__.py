@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""BCC in a process of its own: finding it, starting it, and what it may do."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""From a plan to programs in the kernel: the generated C, relocation, maps."""

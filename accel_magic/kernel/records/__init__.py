@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Records in ring buffers: their layout in C, and the frames they become."""

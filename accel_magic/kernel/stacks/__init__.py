@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Stacks of events: which are taken, where Python keeps its frames, and the table that they are collected in."""

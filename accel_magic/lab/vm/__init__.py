@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""One running lab: QEMU, the connection to its guest, and the process that ends both."""

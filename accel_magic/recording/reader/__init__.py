@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The process that drains the ring buffers, and its client in the notebook."""

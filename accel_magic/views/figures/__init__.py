@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Bokeh figures of a trace."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The result of a GPU trace, as text, HTML and figures."""

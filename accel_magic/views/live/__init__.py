@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The live row of a running cell, for each kind of trace."""

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The result of a trace of the NPU driver, as text and HTML."""

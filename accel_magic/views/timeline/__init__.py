@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Bokeh timelines: the NPU driver by layer, GPU launches and host calls."""
