@@ -88,7 +88,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
         """
         self._plan, self._notes = None, ()
-        if self.options.gpu:
+        if self.options.gpu_kernels:
             from accel_magic.api.launch_stacks import Launches
 
             self._launches = Launches(self.options.device)
@@ -223,7 +223,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             stacks = replace(stacks, frames=frames)
         facts = FlameFacts(
             rate=self.options.rate,
-            threads=self.options.threads,
+            threads=self.options.by_thread,
             all_frames=self.options.all_frames,
             names=tuple((self._names | names_of_threads()).items()),
             device=watched.device,
@@ -275,7 +275,7 @@ def flame(*probes: str, save: str | Path | None = None, **options: Any) -> Flame
     Args:
         *probes: What else to trace, as on the `%%ktrace` line: calls that can be measured become spans.
         save: Write the result to this Parquet file.
-        **options: Fields of `FlameOptions`: rate, off_cpu, threads, gpu, device, xe, sampler, all_frames, max_events,
+        **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames, max_events,
             buffer.
 
     Raises:

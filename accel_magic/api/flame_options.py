@@ -26,9 +26,9 @@ class FlameOptions:
     Attributes:
         rate: Samples per second of each busy processor.
         off_cpu: Record waits too: True for all, a number for those of so many microseconds and more; False for none.
-        threads: Show each thread's stacks apart.
+        by_thread: Show each thread's stacks apart.
         probes: What else to trace, as on the `%%ktrace` line; calls that can be measured are.
-        gpu: Show the time of GPU kernels under the Python line that launched them.
+        gpu_kernels: Show the time of GPU kernels under the Python line that launched them.
         device: Where they run: `cuda`, `cpu` for the simulated device, `auto` for a GPU where there is one.
         xe: Run intel/iaprof around the traced code too, for Intel's Xe GPUs.
         interval: With `xe`: length of iaprof's intervals, ms; None for its default, 10. The end of the trace waits for
@@ -44,9 +44,9 @@ class FlameOptions:
 
     rate: int = 99
     off_cpu: bool | float = False
-    threads: bool = False
+    by_thread: bool = False
     probes: tuple[str, ...] = ()
-    gpu: bool = False
+    gpu_kernels: bool = False
     device: Asked = "auto"
     xe: bool = False
     interval: int | None = None

@@ -116,7 +116,7 @@ def _shown(path: tuple[Frame, ...], options: FlameOptions, cells: Mapping[str, s
     waits = tuple(frame for frame in frames[-1:] if frame.kind == Kind.WAIT)
     code = frames[: len(frames) - len(waits)]
     code_shown = code if options.all_frames else folded(code)
-    return None if code_shown is None else (*(roots if options.threads else ()), *code_shown, *waits)
+    return None if code_shown is None else (*(roots if options.by_thread else ()), *code_shown, *waits)
 
 
 def _threads(profile: Profile) -> dict[int, tuple[Frame]]:

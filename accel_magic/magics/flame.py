@@ -35,7 +35,7 @@ class Flame(TracedCells):
     magic = "flame"
     rate = Int(99, help="--rate").tag(config=True)
     off_cpu = Bool(False, help="--off-cpu").tag(config=True)
-    threads = Bool(False, help="--threads").tag(config=True)
+    by_thread = Bool(False, help="--by-thread").tag(config=True)
     sampler = CaselessStrEnum(("auto", "bpf", "thread"), "auto", help="--sampler").tag(config=True)
 
     @no_var_expand
@@ -57,7 +57,7 @@ class Flame(TracedCells):
 
         if not chosen.common.dry_run:
             warm_up()  # the helper processes come up while the probes are matched
-        defaults = {name: getattr(self, name) for name in ("rate", "off_cpu", "threads", "sampler")}
+        defaults = {name: getattr(self, name) for name in ("rate", "off_cpu", "by_thread", "sampler")}
         options = FlameOptions(**{**defaults, **chosen.given})
         trace = FlameTrace(options, save=chosen.common.save)
         return trace, lambda: _dry_run(trace)
@@ -94,9 +94,9 @@ def _dry_run(trace: FlameTrace) -> object:
 EPILOG = """\
 examples
   %%flame                                      samples of what ran on a processor, 99 a second
-  %%flame --off-cpu 100 --threads              and waits of 100 us or more, each thread apart
+  %%flame --off-cpu 100 --by-thread            and waits of 100 us or more, each thread apart
   %%flame --with intel_vpu:ivpu_*_ioctl -o t   and calls into the NPU's driver, as spans
-  %%flame --gpu                                and GPU kernels, under the line that launched them
+  %%flame --gpu-kernels                        and GPU kernels, under the line that launched them
 """
 
 
@@ -121,10 +121,15 @@ def parser() -> Parser:
         help="waits too, by reason; with a number those of at least so many microseconds",
     )
     add("--no-off-cpu", dest="off_cpu", action="store_const", const=False, help="only what ran on a processor")
-    add("--threads", action=argparse.BooleanOptionalAction, default=None, help="each thread's stacks apart")
+    add("--by-thread", action=argparse.BooleanOptionalAction, default=None, help="each thread's stacks apart")
     add("--with", dest="more", nargs="+", action="extend", metavar="PROBE", help="trace these too, calls as spans")
-    add("--gpu", action="store_true", default=None, help="time of GPU kernels, under the line that launched them")
-    add("--device", choices=("auto", "cuda", "cpu"), help="with --gpu: cpu is the CPU device (simulated)")
+    add(
+        "--gpu-kernels",
+        action="store_true",
+        default=None,
+        help="time of GPU kernels, under the line that launched them",
+    )
+    add("--device", choices=("auto", "cuda", "cpu"), help="with --gpu-kernels: cpu is the CPU device (simulated)")
     add("--xe", action="store_true", default=None, help="run iaprof around the cell too, for Intel's Xe GPUs")
     add("--interval", type=_milliseconds, metavar="MS", help="with --xe: length of iaprof's intervals (10)")
     add("--eu-stall-subsample", type=options.count, metavar="N", help="with --xe: iaprof keeps one of N samples (100)")
@@ -150,7 +155,7 @@ def _microseconds(text: str) -> float:
 
 OPTION_NAMES = lines.option_names(parser())
 _NAMES = (
-    *("rate", "off_cpu", "threads", "gpu", "device", "xe", "interval", "eu_stall_subsample"),
+    *("rate", "off_cpu", "by_thread", "gpu_kernels", "device", "xe", "interval", "eu_stall_subsample"),
     *("sampler", "all_frames", "max_events", "buffer"),
 )
 
@@ -177,6 +182,6 @@ def parse(line: str) -> FlameLine:
     if probes:
         given["probes"] = probes
     common = options.common_of("%%flame", values, (given,))
-    if "device" in given and not given.get("gpu") and common.replay is None:
-        raise ProbeError("--device belongs to --gpu", fix="add --gpu", code="option.device-without-gpu")
+    if "device" in given and not given.get("gpu_kernels") and common.replay is None:
+        raise ProbeError("--device belongs to --gpu-kernels", fix="add --gpu-kernels", code="option.device-without-gpu")
     return FlameLine(given=given, common=common)

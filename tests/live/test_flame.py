@@ -222,7 +222,7 @@ def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
     with standin.driver(Device(memory_bytes=64 << 20)):
         checked(cu.cuCtxSetCurrent(checked(cu.cuDevicePrimaryCtxRetain(checked(cu.cuDeviceGet(0))))))
         kernel = checked(cu.cuModuleGetFunction(checked(cu.cuModuleLoadData(PTX.encode())), b"idle"))
-        with accel_magic.flame(gpu=True, device="cuda", rate=999, threads=True) as t:
+        with accel_magic.flame(gpu_kernels=True, device="cuda", rate=999, by_thread=True) as t:
             for _ in range(5):
                 step(kernel)
 
@@ -242,7 +242,7 @@ def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
     assert launched[below].name.endswith("<locals>.step")
 
 
-NOTEBOOK = """%%flame --off-cpu --threads -o f
+NOTEBOOK = """%%flame --off-cpu --by-thread -o f
 import time
 end = time.thread_time() + 1.5
 while time.thread_time() < end:

@@ -136,14 +136,14 @@ def hits_by_name(result):
     return {name: hits for (_, name), hits in result.counts["hits"].items() if hits}
 
 
-@pytest.mark.parametrize("inner", ["gputrace", "gputrace --host-api on", "flame", "flame --gpu"])
+@pytest.mark.parametrize("inner", ["gputrace", "gputrace --host-api on", "flame", "flame --gpu-kernels"])
 def test_what_a_trace_inside_does_for_itself_is_not_in_the_one_around(launch, of_the_user, inner, tmp_path):
     assert of_the_user["sys_enter_memfd_create"] == of_the_user["sys_enter_socket"] == 1
     made = {
         "gputrace": lambda: gpu(every=0.01),
         "gputrace --host-api on": lambda: gpu(host_api="on"),
         "flame": lambda: accel_magic.flame(off_cpu=True, save=tmp_path / "f.parquet"),
-        "flame --gpu": lambda: accel_magic.flame(gpu=True, device="cpu"),
+        "flame --gpu-kernels": lambda: accel_magic.flame(gpu_kernels=True, device="cpu"),
     }[inner]
     with made():  # what is imported or built once is not what this is about
         launch(1)
@@ -171,7 +171,7 @@ def test_what_a_kernel_trace_inside_does_for_itself_is_not_in_a_flame_around(of_
 
 
 def test_three_kinds_run_together_and_each_is_whole(launch):
-    with accel_magic.flame(gpu=True, device="cpu") as f, gpu() as g, accel_magic.trace(GETPPID) as t:
+    with accel_magic.flame(gpu_kernels=True, device="cpu") as f, gpu() as g, accel_magic.trace(GETPPID) as t:
         calls(11)
         launch(6)
 
@@ -183,7 +183,7 @@ def test_three_kinds_run_together_and_each_is_whole(launch):
 
 @pytest.mark.parametrize("outer", ["flame", "gputrace"])
 def test_launches_reach_the_trace_around_also_before_and_after_the_one_inside(launch, outer):
-    flame, gputrace = accel_magic.flame(gpu=True, device="cpu"), gpu()
+    flame, gputrace = accel_magic.flame(gpu_kernels=True, device="cpu"), gpu()
     first, second = (flame, gputrace) if outer == "flame" else (gputrace, flame)
     with first:
         launch(2)

@@ -96,7 +96,7 @@ def spin(seconds):
 
 
 def test_without_privilege_a_thread_samples_and_the_result_says_so(no_privilege):
-    with accel_magic.flame(rate=200, off_cpu=True, threads=True) as t:
+    with accel_magic.flame(rate=200, off_cpu=True, by_thread=True) as t:
         spin(0.15)
         time.sleep(0.1)
 

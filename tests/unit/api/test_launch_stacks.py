@@ -152,7 +152,7 @@ def test_on_a_gpu_a_launch_takes_the_time_between_two_events_around_it(cu):
     spin(10)  # the first launch of all is slow
     events = [checked(cu.cuEventCreate(0)) for _ in range(2)]
     checked(cu.cuStreamSynchronize(stream))
-    with accel_magic.flame(gpu=True, device="cuda", sampler="thread") as t:
+    with accel_magic.flame(gpu_kernels=True, device="cuda", sampler="thread") as t:
         spin(10)
         checked(cu.cuEventRecord(events[0], stream))
         spin(5000)

@@ -13,14 +13,14 @@ from accel_magic.magics.line import HelpRequested
         ("", {}),
         ("--rate 499", {"rate": 499}),
         ("--off-cpu", {"off_cpu": True}),
-        ("--off-cpu 50 --threads", {"off_cpu": 50.0, "threads": True}),
-        ("--no-off-cpu --no-threads", {"off_cpu": False, "threads": False}),
+        ("--off-cpu 50 --by-thread", {"off_cpu": 50.0, "by_thread": True}),
+        ("--no-off-cpu --no-by-thread", {"off_cpu": False, "by_thread": False}),
         (
             "--with intel_vpu:ivpu_*_ioctl uprobe:libc:malloc -o t",
             {"probes": ("intel_vpu:ivpu_*_ioctl", "uprobe:libc:malloc")},
         ),
         ("npu --with a:b", {"probes": ("npu", "a:b")}),
-        ("--gpu --device cpu", {"gpu": True, "device": "cpu"}),
+        ("--gpu-kernels --device cpu", {"gpu_kernels": True, "device": "cpu"}),
         ("--sampler thread --all-frames --xe", {"sampler": "thread", "all_frames": True, "xe": True}),
         (
             "--xe --interval 25 --eu-stall-subsample=7",
