@@ -275,8 +275,8 @@ def flame(*probes: str, save: str | Path | None = None, **options: Any) -> Flame
     Args:
         *probes: What else to trace, as on the `%%ktrace` line: calls that can be measured become spans.
         save: Write the result to this Parquet file.
-        **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames, max_events,
-            buffer.
+        **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames,
+            max_events, buffer.
 
     Raises:
         ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
