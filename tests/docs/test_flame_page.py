@@ -9,7 +9,7 @@ PAGE = (ROOT / "docs/flame.md").read_text()
 
 def test_every_option_is_described():
     for name in OPTION_NAMES:
-        if name not in ("--help", "--no-live", "--no-off-cpu", "--no-threads", "--output"):
+        if name not in ("--help", "--no-live", "--no-off-cpu", "--no-by-thread", "--output"):
             assert f"`{name}" in PAGE, name
 
 
