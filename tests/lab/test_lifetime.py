@@ -70,7 +70,7 @@ def wait_until_gone(pids, *folders):
 OWNER = """
 import json, sys, time
 from accel_magic.lab.vm.settings import Settings
-from accel_magic.lab.vm import Lab
+from accel_magic.lab import Lab
 lab = Lab(Settings(kernel=sys.argv[1], deadline_s=1200)).start()
 process = lab.popen(["sleep", "1000"], on_output=print)
 print(json.dumps([lab._keeper.pid, str(lab.exchange.parent)]), flush=True)
