@@ -130,6 +130,7 @@ def test_the_row_says_stalled_while_the_workload_holds_the_gil_and_stops_saying_
     notebook.start(1)
     notebook.output(1).locator(ROW).wait_for()
     stalled = notebook.output(1).locator(f"{ROW} .am-stalled")
+    stalled.wait_for(state="attached", timeout=60_000)  # with the first counters
     stalled.wait_for(state="hidden", timeout=60_000)
     say("begin")
     stalled.wait_for(state="visible", timeout=60_000)
