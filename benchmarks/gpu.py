@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.gpu.maps.layout import Placement
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 ARCH = "sm_80"
 MATMUL = r"""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from accel_magic.api.trace import Options
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.attach import engine as attach
-from accel_magic.kernel.attach import links as linker
 from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.load import links as linker
 from accel_magic.recording.session import LiveSession, warm_up
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.kernel.attach.syscall_numbers import NUMBERS
+from accel_magic.kernel.syscall_numbers import NUMBERS
 from accel_magic.recording.recording import Column
 
 if TYPE_CHECKING:

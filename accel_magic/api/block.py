@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, Self
 from accel_magic import machine
 from accel_magic.errors import AccelMagicError, RecordingError, TraceStateError, typed_shortage
 from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel.attach.own_threads import at_work
+from accel_magic.kernel.own_threads import at_work
 from accel_magic.recording import files, session
 
 if TYPE_CHECKING:

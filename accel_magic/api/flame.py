@@ -13,8 +13,7 @@ from accel_magic.api.block import Block
 from accel_magic.api.flame_options import FlameOptions
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel import features
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import features, scope
 from accel_magic.recording.cost import Cost
 from accel_magic.recording.flame import NOT_KNOWN, FlameFacts, Watched
 from accel_magic.recording.session import LiveSession

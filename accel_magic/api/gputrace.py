@@ -27,8 +27,8 @@ from accel_magic.gpu.maps.history import History, check_every
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel.attach.own_threads import at_work
-from accel_magic.kernel.load.bindings import parse_bindings
+from accel_magic.kernel.attach.bindings import parse_bindings
+from accel_magic.kernel.own_threads import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.native.server import Server as Natives
     from accel_magic.gpu.program.model import Per
-    from accel_magic.gpu.programs import Source, Verify
+    from accel_magic.gpu.program.source import Source
+    from accel_magic.gpu.programs import Verify
     from accel_magic.recording.recording import Outcome
     from accel_magic.results.gpu import GpuResult
 

@@ -17,7 +17,7 @@ from accel_magic.demangle import readable
 from accel_magic.devices.cuda.driver import load
 from accel_magic.devices.targets import opened, target
 from accel_magic.gpu import adapters
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 from accel_magic.kernel.stacks import table as stacks
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording import flame as facts

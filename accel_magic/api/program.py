@@ -16,9 +16,9 @@ from accel_magic.api.block import Block
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features
-from accel_magic.kernel.load import bindings as places
+from accel_magic.kernel.attach import bindings as places
+from accel_magic.kernel.attach import user_program
 from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load import user_program
 from accel_magic.recording.program import ProgramRecording
 from accel_magic.recording.reader import client as reader
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.kernel.attach.user_program import UserProgram
     from accel_magic.kernel.bcc.compiler import ProgramMap
     from accel_magic.kernel.load.maps import MapContent
-    from accel_magic.kernel.load.user_program import UserProgram
     from accel_magic.recording.reader.client import Prepared
     from accel_magic.recording.recording import Outcome
     from accel_magic.recording.session import Show

@@ -18,8 +18,8 @@ from accel_magic.errors import MachineError, RecordingError
 from accel_magic.gpu.live import Feed, GpuSample
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import buckets
-from accel_magic.kernel.attach.attachment import HEAD, Item, Layout, PointLayout
-from accel_magic.kernel.attach.own_threads import at_work
+from accel_magic.kernel.attachment import HEAD, Item, Layout, PointLayout
+from accel_magic.kernel.own_threads import at_work
 from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
 from accel_magic.recording.live import LiveFeed

@@ -10,7 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -69,7 +69,7 @@ def _run(values: argparse.Namespace) -> int:
             destination(common.save)  # a wrong path is an error now, not when the trace has ended
         import pyarrow as pa  # noqa: F401 - its allocator has a thread, which is to be there when all are taken
 
-        from accel_magic.kernel.attach.own_threads import at_work, take_all
+        from accel_magic.kernel.own_threads import at_work, take_all
 
         take_all()
         with at_work():  # what this process does counts for nobody, whatever the scope

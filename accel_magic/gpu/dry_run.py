@@ -16,7 +16,7 @@ from accel_magic.gpu.verifier.findings import render
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 
 @dataclass(frozen=True)

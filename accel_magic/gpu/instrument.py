@@ -11,7 +11,7 @@ from accel_magic.gpu.codegen.compile import compile_probes
 from accel_magic.gpu.inject import inject
 from accel_magic.gpu.inject.report import KernelReport
 from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel.attach.own_threads import at_work, thread_id
+from accel_magic.kernel.own_threads import at_work, thread_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.inject.template import ProbeCode
     from accel_magic.gpu.maps.layout import Placement
     from accel_magic.gpu.program.sections import Attach
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.shared import PRINTS
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 from accel_magic.kernel.records.c_layout import CLayout, columns
 
 if TYPE_CHECKING:

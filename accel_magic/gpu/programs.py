@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,52 +11,20 @@ from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.program import clang as prebuilt
 from accel_magic.gpu.program import objects, sections
+from accel_magic.gpu.program.source import GpuProgram, Source
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, judge, verify
+from accel_magic.kernel.attach.bindings import is_binding
 from accel_magic.kernel.bcc.compiler import bpf_folder
-from accel_magic.kernel.load.bindings import is_binding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from accel_magic.gpu.program.model import BpfObject, MapSpec, Per, Program
-    from accel_magic.gpu.program.sections import Attach
-    from accel_magic.gpu.verifier.findings import Verdict
+    from accel_magic.gpu.program.model import Per, Program
+    from accel_magic.gpu.program.verdict import Verdict
 
 Verify = Literal["strict", "warn", "off"]
 _SUFFIXES = (".c", ".o")
-
-
-@dataclass(frozen=True)
-class GpuProgram:
-    """A program for the GPU: where it goes, how often it runs, and what the verifier found."""
-
-    program: Program
-    attach: Attach
-    per: Per
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
-class Source:
-    """One tool or file.
-
-    Attributes:
-        name: The tool's name, or the file's.
-        object: All of it; its maps are those that a GPU sees.
-        gpu: Its programs for the GPU.
-        cpu: Its programs for the CPU.
-        kernel_maps: Maps that are the kernel's alone.
-        refused: Programs for the CPU that cannot run beside those for the GPU, and why, by name.
-
-    """
-
-    name: str
-    object: BpfObject
-    gpu: tuple[GpuProgram, ...]
-    cpu: tuple[Program, ...]
-    kernel_maps: tuple[MapSpec, ...] = ()
-    refused: Mapping[str, ProgramError] = field(default_factory=dict)
 
 
 def with_budget(source: Source, threads: int) -> Source:

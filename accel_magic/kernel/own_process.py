@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 
 _WITH_SYMBOL: Final = 1  # RTLD_DL_SYMENT
 _SIZE_AT: Final = 16  # of st_size in Elf64_Sym

@@ -20,7 +20,7 @@ from traitlets.config import Configurable
 from accel_magic.api.block import add_note, keep
 from accel_magic.api.replay import Player
 from accel_magic.errors import ProbeError, typed_shortage
-from accel_magic.kernel.attach.own_threads import at_work
+from accel_magic.kernel.own_threads import at_work
 from accel_magic.magics.cell import Cell, compile_cell
 from accel_magic.magics.line import HelpRequested
 from accel_magic.views import preload as ahead

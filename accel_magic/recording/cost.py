@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 from accel_magic.recording.flame import NOT_KNOWN
 
 if TYPE_CHECKING:

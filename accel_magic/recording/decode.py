@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.kernel.attach.attachment import HEAD, RING_HEADER, STRING_SIZE, Item, Layout
+from accel_magic.kernel.attachment import HEAD, RING_HEADER, STRING_SIZE, Item, Layout
 from accel_magic.recording.recording import Column, Events
 
 if TYPE_CHECKING:

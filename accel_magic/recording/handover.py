@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import RecordingError
-from accel_magic.kernel.attach.attachment import Layout
+from accel_magic.kernel.attachment import Layout
 from accel_magic.recording import bounds
 from accel_magic.recording import layout as description
 from accel_magic.recording.decode import RawEvents

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from accel_magic import channel
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from accel_magic.kernel.attach.bindings import Place
     from accel_magic.kernel.bcc.compiler import ProgramMap
-    from accel_magic.kernel.load.bindings import Place
     from accel_magic.kernel.load.maps import MapContent
     from accel_magic.recording.recording import Outcome
 

@@ -17,8 +17,8 @@ from accel_magic import free_memory, machine
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import buckets, clock, own_process
-from accel_magic.kernel.attach import own_threads, scope, waits
+from accel_magic.kernel import buckets, clock, own_process, own_threads, scope
+from accel_magic.kernel.attach import waits
 from accel_magic.kernel.attach.engine import KernelEngine
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
@@ -31,8 +31,8 @@ from accel_magic.recording.recording import Histograms, Outcome, Recording, Samp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.kernel.attach.attachment import Attachment, Layout
-    from accel_magic.kernel.stacks.watch import StackWatch
+    from accel_magic.kernel.attach.stack_maps import StackWatch
+    from accel_magic.kernel.attachment import Attachment, Layout
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.reader.client import Prepared
@@ -162,7 +162,7 @@ class LiveSession:
             descriptors.append(feed.theirs.fileno())
             feed.start()
         if attachment.stacks_fd >= 0:
-            from accel_magic.kernel.stacks.watch import StackWatch  # which brings what reads ELF files
+            from accel_magic.kernel.attach.stack_maps import StackWatch  # which brings what reads ELF files
 
             python = "python" in plan.stacks
             watch = StackWatch(attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look)

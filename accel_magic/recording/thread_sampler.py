@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from accel_magic.errors import ProbeError, TraceStateError
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, State
 

@@ -15,8 +15,8 @@ from accel_magic.views.tables import STYLE, Table, aligned, frame_table, note_ht
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
+    from accel_magic.kernel.attach.bindings import Place
     from accel_magic.kernel.bcc.compiler import ProgramMap
-    from accel_magic.kernel.load.bindings import Place
     from accel_magic.recording.program import ProgramRecording
 
 TOP = 15

@@ -72,7 +72,7 @@ static long (*am_read_user_str)(void *to, u32 size, const void *from) = (void *)
 /* Missing in BCC's header. The result is typed, so members of the task can be read directly. */
 static void *(*am_current_task)(void) = (void *)158;
 
-/* Written by user space through mmap; accel_magic/kernel/attach/attachment.py has the same fields. */
+/* Written by user space through mmap; accel_magic/kernel/attachment.py has the same fields. */
 struct am_control {
 	u32 enabled;	  /* hits count */
 	u32 recording;	  /* hits are recorded too */
@@ -117,7 +117,7 @@ AM_INLINE int am_holds(struct am_scope *set, u32 id)
 	return set->bits[(id & (AM_PIDS - 1)) >> 6] >> (id & 63) & 1;
 }
 
-/* Hits of the tracer itself never count: accel_magic/kernel/attach/own_threads.py. */
+/* Hits of the tracer itself never count: accel_magic/kernel/own_threads.py. */
 AM_INLINE int am_is_tracer(u32 pid, u32 tid)
 {
 	struct am_control *control = AM_VALUE(AM_CONTROL);

@@ -13,7 +13,7 @@
 #ifndef ACCEL_MAGIC_STACKS_H
 #define ACCEL_MAGIC_STACKS_H
 
-/* In step with accel_magic/kernel/stacks/watch.py. */
+/* In step with accel_magic/kernel/attach/stack_maps.py. */
 #define AM_KIND_KERNEL 0
 #define AM_KIND_USER 1
 #define AM_KIND_PYTHON 2

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from accel_magic.lab.level_zero import ZeLoad
+from accel_magic.lab.npu import ZeLoad
 
 JOBS, IN_FLIGHT = 12, 3
 IOCTLS = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accel_magic.analysis.npu.api import unexpected
-from accel_magic.lab.level_zero import ZeLoad
+from accel_magic.lab.npu import ZeLoad
 from tests.lab.test_level_zero import below
 
 JOBS, THREADS = 12, 2

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import features
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import features, scope
 
 PROGRAMS = Path(__file__).with_name("programs")
 

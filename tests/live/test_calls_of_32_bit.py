@@ -6,8 +6,7 @@ import pytest
 
 from accel_magic import trace
 from accel_magic.errors import MachineError
-from accel_magic.kernel import btf
-from accel_magic.kernel.attach import syscall_numbers
+from accel_magic.kernel import btf, syscall_numbers
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 

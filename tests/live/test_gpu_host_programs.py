@@ -20,7 +20,7 @@ from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.host.running import HostPrograms
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program import clang
-from accel_magic.kernel.attach.links import Linker
+from accel_magic.kernel.load.links import Linker
 from accel_magic.kernel.load.maps import possible_cpus
 from tests.support.errors import raises
 from tests.support.paths import ROOT

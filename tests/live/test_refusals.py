@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError, RecordingError, trace
 from accel_magic.api.trace import Options
 from accel_magic.kernel import features
-from accel_magic.kernel.load.source import generate
+from accel_magic.kernel.attach.source import generate
 from accel_magic.magics.ktrace import parse
 from accel_magic.magics.line import HelpRequested
 from tests.support.errors import raises

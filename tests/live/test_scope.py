@@ -173,7 +173,7 @@ def test_a_process_that_is_not_there_is_an_error():
 def test_in_a_container_with_its_own_process_ids_self_still_means_this_process(python, build, unshare):
     script = """
 import os, subprocess, sys, accel_magic
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 assert not scope.in_initial_namespace()
 with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid") as t:
     for _ in range(25): os.getppid()

@@ -17,11 +17,11 @@ from accel_magic import open as open_result
 from accel_magic import trace
 from accel_magic.api.trace import Options
 from accel_magic.kernel import features
+from accel_magic.kernel.attach import stack_maps
+from accel_magic.kernel.attach import stack_maps as stack_watch
 from accel_magic.kernel.attach.engine import KernelEngine
+from accel_magic.kernel.attach.source import generate
 from accel_magic.kernel.load import shared_functions
-from accel_magic.kernel.load.source import generate
-from accel_magic.kernel.stacks import watch as stack_maps
-from accel_magic.kernel.stacks import watch as stack_watch
 from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.probes.plan import Capture
 from accel_magic.recording import handover

@@ -11,8 +11,8 @@ import pytest
 import accel_magic
 from accel_magic import trace
 from accel_magic.kernel.attach import waits as wait_map
-from accel_magic.kernel.attach.syscall_numbers import NUMBERS
 from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.syscall_numbers import NUMBERS
 from accel_magic.recording.reader import client as reader
 from tests.support.clocks import machine_ns, sampling_error_ns
 

@@ -88,13 +88,14 @@ def named_by(node, modules):
     return set()
 
 
-def test_no_modules_import_each_other_in_a_circle_not_even_later_or_by_type():
-    """Which room may import which is import-linter's to check (pyproject.toml); this is about modules within rooms."""
+@functools.cache
+def graph():
+    """What each module imports of the package, later and by type too: `{module: modules}`."""
     paths = {
         path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__"): path
         for path in PACKAGE.rglob("*.py")
     }
-    graph = {
+    return {
         module: {
             name
             for node in ast.walk(ast.parse(path.read_text("utf-8")))
@@ -104,6 +105,29 @@ def test_no_modules_import_each_other_in_a_circle_not_even_later_or_by_type():
         for module, path in paths.items()
     }
 
-    assert len(graph) > 400
-    assert sum(map(len, graph.values())) > 1500
-    list(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError with the circle
+
+def check_no_circle(edges):
+    """Raise CycleError, which names the circle."""
+    list(graphlib.TopologicalSorter(edges).static_order())
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Which room may import which is import-linter's to check (pyproject.toml); this is about modules within rooms."""
+    assert len(graph()) > 400
+    assert sum(map(len, graph().values())) > 1500
+    check_no_circle(graph())
+
+
+def test_no_folders_beside_each_other_import_each_other_in_a_circle():
+    beside = {}  # by the folder they are in: what each folder or module in it imports of its neighbors
+    for module, imported in graph().items():
+        for name in imported:
+            ours, theirs = module.split("."), name.split(".")
+            shared = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+            if shared is not None:  # else one is the folder that the other is in
+                edges = beside.setdefault(".".join(ours[:shared]), {})
+                edges.setdefault(ours[shared], set()).add(theirs[shared])
+
+    assert {"accel_magic", "accel_magic.gpu", "accel_magic.kernel", "accel_magic.lab"} <= beside.keys()
+    for edges in beside.values():
+        check_no_circle(edges)

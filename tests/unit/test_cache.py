@@ -16,7 +16,7 @@ from accel_magic.devices.standin import build as standin
 from accel_magic.errors import MachineError
 from accel_magic.gpu.native import build as native
 from accel_magic.gpu.program import clang
-from accel_magic.lab.npu import build as program
+from accel_magic.lab import programs as program
 from accel_magic.lab.vm import logs as runs
 
 SOMEBODY = 54321

@@ -18,7 +18,7 @@ from accel_magic.devices.cuda.clock import BYTES, ROUNDS, ClockKernel
 from accel_magic.devices.cuda.driver import DriverError
 from accel_magic.errors import MachineError
 from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

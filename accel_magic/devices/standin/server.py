@@ -18,7 +18,7 @@ from accel_magic.devices.standin.client import Client
 from accel_magic.devices.standin.images import Images
 from accel_magic.devices.standin.protocol import Operation, Reply, Request
 from accel_magic.devices.standin.queue import Queue
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

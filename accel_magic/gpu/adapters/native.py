@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from accel_magic.devices.device import Memory
     from accel_magic.gpu.instrument import Instrumenter
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 NAME: Final = "native binaries"
 _PRELOAD: Final = "LD_PRELOAD"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.maps.layout import Placement
     from accel_magic.gpu.program.sections import Attach
-    from accel_magic.gpu.programs import GpuProgram, Source
+    from accel_magic.gpu.program.source import GpuProgram, Source
 
 
 PTX_VERSIONS: Final[Mapping[int, int]] = {

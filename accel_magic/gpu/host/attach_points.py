@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProbeError
-from accel_magic.kernel.load.bindings import RAW_TRACEPOINT
+from accel_magic.kernel.attach.bindings import RAW_TRACEPOINT
 from accel_magic.probes.globs import near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from accel_magic.gpu.program.model import Program
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 _SYSCALL: Final = "__x64_sys_"
 _FUNCTIONS: Final = ("kprobe", "kretprobe", "uprobe", "uretprobe", "usdt")

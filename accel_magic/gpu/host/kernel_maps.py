@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.host import tables
-from accel_magic.gpu.host.tables import RingReader
+from accel_magic.gpu.maps import tables
 from accel_magic.gpu.maps.content import MapContent
+from accel_magic.gpu.maps.tables import RingReader
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, MapType
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel.attach.links import Descriptors
 from accel_magic.kernel.load import maps as map_reading
+from accel_magic.kernel.load.links import Descriptors
 from accel_magic.kernel.load.maps import power_of_two
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from accel_magic.gpu.host.code import bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import KernelMaps
 from accel_magic.gpu.program import isa
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import features
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import features, own_threads
+from accel_magic.kernel.attach.bindings import Place, attach_place, find_place, load_place, no_raw_tracepoint
 from accel_magic.kernel.attach.engine import attach_error
-from accel_magic.kernel.attach.links import Linker
-from accel_magic.kernel.load.bindings import Place, attach_place, find_place, load_place, no_raw_tracepoint
+from accel_magic.kernel.load.links import Linker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.maps.content import MapContent
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import Program
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 _EVERY_S: Final = 0.02
 _PRINTING: Final = (6, 177)
@@ -74,7 +73,7 @@ class HostPrograms:
 
         Args:
             sources: With programs for both sides.
-            bindings: Places by program (`accel_magic.kernel.load.bindings.parse_bindings`).
+            bindings: Places by program (`accel_magic.kernel.attach.bindings.parse_bindings`).
             simulated: Whether the device is, whose atomic operations are the processor's.
 
         Raises:

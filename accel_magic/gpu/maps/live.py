@@ -14,7 +14,7 @@ from accel_magic.gpu.maps import printing, rings
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.content import MapContent, names_of
 from accel_magic.gpu.program.helpers import RINGS
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

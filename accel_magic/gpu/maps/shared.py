@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.device import Memory
     from accel_magic.devices.device import MemoryKind as Kind
     from accel_magic.gpu.maps.layout import Placement, Plan, Region
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 LIMIT: Final = 2 << 30
 """Bytes that the maps of all programs of a trace may take."""

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.host import tables
-from accel_magic.gpu.host.tables import guessed
+from accel_magic.gpu.maps import tables
 from accel_magic.gpu.maps.layout import HEAD, SLOT_HEAD, round_up, slot_bytes, slots
 from accel_magic.gpu.maps.printing import print_records, printed
 from accel_magic.gpu.maps.rings import drain, records, ring_records
+from accel_magic.gpu.maps.tables import guessed
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, RINGS, MapType
 from accel_magic.kernel.records.c_layout import columns
 from accel_magic.kernel.records.frames import map_frame

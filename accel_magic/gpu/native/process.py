@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.live import GpuSample
     from accel_magic.gpu.maps.content import MapContent
     from accel_magic.gpu.maps.shared import Shared
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 
 SIZE: Final = -(-RING.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from accel_magic import local_socket
 from accel_magic.gpu.native.process import Process
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.instrument import Instrumenter
     from accel_magic.gpu.live import GpuSample
     from accel_magic.gpu.native.process import Traced
-    from accel_magic.gpu.programs import Source
+    from accel_magic.gpu.program.source import Source
 
 
 KEPT_LIMIT: Final = 2 << 30

@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import ProgramError
+from accel_magic.gpu.program.verdict import Verdict
 from accel_magic.gpu.verifier import promotion, safety, simt, uniformity
-from accel_magic.gpu.verifier.findings import Verdict, judged, ordered
+from accel_magic.gpu.verifier.findings import judged, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from accel_magic.gpu.program.model import MapSpec, Per, Program
-    from accel_magic.gpu.verifier.findings import Finding
+    from accel_magic.gpu.program.verdict import Finding
 
 Mode = Literal["strict", "warn", "off"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.lanes import State
     from accel_magic.gpu.verifier.world import World
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from accel_magic.gpu.program.model import MapSpec, Program
-    from accel_magic.gpu.verifier.findings import Finding, Verdict
+    from accel_magic.gpu.program.verdict import Finding, Verdict
 
 MIB: Final = 1 << 20
 _START: Final = (0, 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.helpers import Helper
     from accel_magic.gpu.program.model import MapSpec
-    from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 

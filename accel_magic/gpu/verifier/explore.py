@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.cfg import Cfg, Loop
-    from accel_magic.gpu.verifier.findings import Place
     from accel_magic.gpu.verifier.stack import Cells
     from accel_magic.gpu.verifier.state import Chain, State
     from accel_magic.gpu.verifier.steps import Step

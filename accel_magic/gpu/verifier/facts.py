@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from accel_magic.gpu.program.model import Program
+    from accel_magic.gpu.program.verdict import Place, PointerKind
     from accel_magic.gpu.verifier.explore import Exploration, Seen
-    from accel_magic.gpu.verifier.findings import Place, PointerKind
     from accel_magic.gpu.verifier.stack import Cells
     from accel_magic.gpu.verifier.values import Value
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.helpers import Helper
     from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.facts import RegisterFact
-    from accel_magic.gpu.verifier.findings import Place
 
 _RESULTS: Final = MappingProxyType(
     # Wider than what `Lanes.UNIFORM` promises, which is one warp.

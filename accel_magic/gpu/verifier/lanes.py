@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.program.verdict import Place
 
 
 class Level(IntEnum):

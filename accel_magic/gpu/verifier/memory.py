@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.gpu.program.model import MapSpec
+    from accel_magic.gpu.program.verdict import Place, PointerKind
     from accel_magic.gpu.verifier.domain import Scalar
-    from accel_magic.gpu.verifier.findings import Place, PointerKind
     from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 

@@ -10,7 +10,7 @@ from accel_magic.gpu.verifier import memory
 from accel_magic.gpu.verifier.findings import Breach
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.verifier.findings import Place
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
     from accel_magic.gpu.verifier.values import Value

@@ -1,6 +1,6 @@
 """Plain updates of shared values that can be one atomic operation: the load, the arithmetic and the store.
 
-The shape is that of `lowering.promotion.find`, which lowers it: an atomic operation takes place where the store is, and
+The shape is that of `program.updates.find`, which lowers it: an atomic operation takes place where the store is, and
 every register that held the value read, or the value written, holds afterwards what the atomic returned, or what the
 arithmetic makes of it. Here it is proven that load and store go to one place, that the place is shared, and that it is
 aligned as an atomic needs it.
@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu.codegen.lowering.flow import flow_of
-from accel_magic.gpu.codegen.lowering.promotion import find
 from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.flow import flow_of
 from accel_magic.gpu.program.isa import Alu
+from accel_magic.gpu.program.updates import find
 from accel_magic.gpu.verifier.findings import finding
 from accel_magic.gpu.verifier.simt import PROMOTED, alone, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.codegen.lowering.promotion import Update
     from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.verifier.findings import Finding, Place
+    from accel_magic.gpu.program.updates import Update
+    from accel_magic.gpu.program.verdict import Finding, Place
     from accel_magic.gpu.verifier.lanes import Value
     from accel_magic.gpu.verifier.uniformity import Uniformity
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from accel_magic.gpu.program.model import MapSpec, Program
-    from accel_magic.gpu.verifier.findings import Place, PointerKind
+    from accel_magic.gpu.program.verdict import Place, PointerKind
     from accel_magic.gpu.verifier.state import State
     from accel_magic.gpu.verifier.values import Value
 

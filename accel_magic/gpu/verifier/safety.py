@@ -9,16 +9,16 @@ from accel_magic.gpu.program import isa
 from accel_magic.gpu.verifier import cfg, shape
 from accel_magic.gpu.verifier.explore import Exploration, StuckError, plan
 from accel_magic.gpu.verifier.facts import Facts, collect
-from accel_magic.gpu.verifier.findings import MOST_STEPS, RULES, Finding, finding, ordered
+from accel_magic.gpu.verifier.findings import MOST_STEPS, RULES, finding, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.verdict import Finding, Place
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.explore import Plan, Seen
-    from accel_magic.gpu.verifier.findings import Place
 
 _MOST_LOOPS = 8
 """Loops that are found not to end before the analysis gives up."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.helpers import Helper
     from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.verdict import Finding, Place
     from accel_magic.gpu.verifier.cfg import Loop
     from accel_magic.gpu.verifier.facts import RegisterFact
-    from accel_magic.gpu.verifier.findings import Finding, Place
     from accel_magic.gpu.verifier.lanes import State, Value
     from accel_magic.gpu.verifier.uniformity import Uniformity
     from accel_magic.gpu.verifier.world import World

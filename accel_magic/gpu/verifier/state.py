@@ -13,8 +13,8 @@ from accel_magic.gpu.verifier.values import UNSET, Ids, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.domain import Scalar
-    from accel_magic.gpu.verifier.findings import Place
 
 
 Chain = tuple[tuple[int, int], ...]

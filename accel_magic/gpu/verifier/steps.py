@@ -17,8 +17,8 @@ from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.domain import Scalar
-    from accel_magic.gpu.verifier.findings import Place
     from accel_magic.gpu.verifier.run import Run
     from accel_magic.gpu.verifier.state import State
 

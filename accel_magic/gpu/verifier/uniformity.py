@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.facts import Facts
-    from accel_magic.gpu.verifier.findings import Place
 
 _ENTRY: Final = 1 << 30
 """Slot before the first instruction, of which entry values are."""

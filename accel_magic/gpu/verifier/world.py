@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.helpers import Helper
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.facts import Facts
-    from accel_magic.gpu.verifier.findings import Place
 
 LOOKUP: Final = 1
 UPDATE: Final = 2

@@ -12,14 +12,9 @@ import numpy as np
 from accel_magic import demangle
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, too_many_files
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import btf, features
-from accel_magic.kernel.attach import own_threads, scope, waits
-from accel_magic.kernel.attach.attachment import Attachment, Layout
-from accel_magic.kernel.attach.links import Descriptors, Linker
-from accel_magic.kernel.bcc import compiler
-from accel_magic.kernel.load import relocation as link
-from accel_magic.kernel.load.maps import create_value, power_of_two
-from accel_magic.kernel.load.source import (
+from accel_magic.kernel import btf, features, own_threads, scope
+from accel_magic.kernel.attach import stack_maps, waits
+from accel_magic.kernel.attach.source import (
     MOST_CALLS,
     Program,
     Source,
@@ -30,8 +25,12 @@ from accel_magic.kernel.load.source import (
     syscall_number,
     waits_point,
 )
+from accel_magic.kernel.attachment import Attachment, Layout
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.load import relocation as link
+from accel_magic.kernel.load.links import Descriptors, Linker
+from accel_magic.kernel.load.maps import create_value, power_of_two
 from accel_magic.kernel.mapped import map_value
-from accel_magic.kernel.stacks import watch as stack_maps
 from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, Plan, ProbePoint
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from accel_magic.kernel.load import maps as map_reading
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.kernel.attach.attachment import Attachment, Layout
-    from accel_magic.kernel.attach.links import Descriptors
+    from accel_magic.kernel.attachment import Attachment, Layout
+    from accel_magic.kernel.load.links import Descriptors
     from accel_magic.probes.plan import ProbePoint
 
 MOST_WAITS: Final = 16384

@@ -1,4 +1,4 @@
-"""Tells the texts that `kernel/load/source.py` writes from all others: the compiler process takes no others.
+"""Tells the texts that `kernel/attach/source.py` writes from all others: the compiler process takes no others.
 
 With the standard library only, because the Python that BCC was packaged for runs it.
 

@@ -4,7 +4,7 @@ Run as a script (`python3 -I bcc_server.py FD PACKAGE PARENT TEXTS [SLOTS]`), wi
 BCC's LLVM thus never meets the LLVM of the user's own libraries, its prints never reach the notebook, and its crashes
 end one compilation. It compiles; it loads and attaches nothing. PARENT is the process it ends with; 0 for one that ends
 with the stream, which may then be the standard input and output. TEXTS is "own" for a process that takes the texts of
-`kernel/load/source.py` and no others, "users" for one that takes programs of the user who started it. Processes
+`kernel/attach/source.py` and no others, "users" for one that takes programs of the user who started it. Processes
 that are given the same folder SLOTS are few, and compile one after the other.
 
 Messages on the socket FD: a 4-byte little-endian length, then JSON. Request `{"text"}`, for users' programs also

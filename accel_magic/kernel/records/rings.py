@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.kernel.attach.attachment import RING_HEADER
+from accel_magic.kernel.attachment import RING_HEADER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

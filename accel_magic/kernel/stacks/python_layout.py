@@ -19,8 +19,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import own_memory
-from accel_magic.kernel.attach import own_threads
+from accel_magic.kernel import own_memory, own_threads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -405,8 +404,8 @@ class PythonLayout:
 
     def defines(self) -> list[str]:
         """Lines of C for bpf/kernel/python.h. Raises MachineError where the kernel's own types cannot be read."""
-        from accel_magic.kernel.attach.scope import kernel_pid
         from accel_magic.kernel.btf import member_offset
+        from accel_magic.kernel.scope import kernel_pid
 
         fields = (self.frame.code, self.frame.previous, self.frame.instruction)
         constants = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic import foreign_files
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 from accel_magic.kernel.symbols.ranges import containing
 from accel_magic.probes.elf import name_at
 

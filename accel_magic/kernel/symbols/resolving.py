@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from accel_magic.demangle import function_name, learn
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 from accel_magic.kernel.stacks.choice import most_frames
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, StackTable

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
+from accel_magic.lab import programs as program
 from accel_magic.lab.image import find_level_zero
-from accel_magic.lab.npu import build as program
-from accel_magic.lab.npu.build import Program, compile_program
+from accel_magic.lab.programs import Program, compile_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

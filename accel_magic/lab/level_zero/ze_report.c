@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the load did, as text or as JSON; accel_magic/lab/level_zero/loads.py reads the JSON. */
+/* What the load did, as text or as JSON; accel_magic/lab/npu/level_zero_load.py reads the JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

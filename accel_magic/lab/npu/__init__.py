@@ -12,8 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accel_magic.lab.level_zero.loads import ZeLoad, ze_load
-    from accel_magic.lab.npu.build import compile_load
     from accel_magic.lab.npu.device import (
         Buffer,
         Device,
@@ -24,8 +22,10 @@ if TYPE_CHECKING:
         unload_driver,
     )
     from accel_magic.lab.npu.faults import clear_faults, job_fault, request_fault, requested_fault
+    from accel_magic.lab.npu.level_zero_load import ZeLoad, ze_load
     from accel_magic.lab.npu.loads import Latency, Load, load
     from accel_magic.lab.npu.uapi import BufferFlags
+    from accel_magic.lab.programs import compile_load
 
 __all__ = [
     "Buffer",
@@ -49,24 +49,24 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Buffer": "device",
-    "BufferFlags": "uapi",
-    "Device": "device",
-    "IoctlError": "device",
-    "Queue": "device",
-    "clear_faults": "faults",
-    "compile_load": "build",
-    "job_fault": "faults",
-    "load_driver": "device",
-    "reload_driver": "device",
-    "unload_driver": "device",
-    "request_fault": "faults",
-    "requested_fault": "faults",
-    "Latency": "loads",
-    "Load": "loads",
-    "load": "loads",
-    "ZeLoad": ".level_zero.loads",
-    "ze_load": ".level_zero.loads",
+    "Buffer": ".device",
+    "BufferFlags": ".uapi",
+    "Device": ".device",
+    "IoctlError": ".device",
+    "Queue": ".device",
+    "clear_faults": ".faults",
+    "compile_load": "..programs",
+    "job_fault": ".faults",
+    "load_driver": ".device",
+    "reload_driver": ".device",
+    "unload_driver": ".device",
+    "request_fault": ".faults",
+    "requested_fault": ".faults",
+    "Latency": ".loads",
+    "Load": ".loads",
+    "load": ".loads",
+    "ZeLoad": ".level_zero_load",
+    "ze_load": ".level_zero_load",
 }
 
 
@@ -75,4 +75,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return getattr(import_module(_MODULES[name], __package__), name)

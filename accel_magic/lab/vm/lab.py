@@ -20,8 +20,8 @@ from accel_magic import cache, scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image
+from accel_magic.lab import programs as program
 from accel_magic.lab.image import initramfs
-from accel_magic.lab.npu import build as program
 from accel_magic.lab.vm import logs as runs
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm import settings as tools

@@ -11,9 +11,9 @@ from typing import Literal
 
 from accel_magic import own_python
 from accel_magic.errors import MachineError
+from accel_magic.lab import programs as program
 from accel_magic.lab.level_zero import parts
-from accel_magic.lab.npu import build as program
-from accel_magic.lab.npu.build import compile_load
+from accel_magic.lab.programs import compile_load
 
 Accelerator = Literal["auto", "kvm", "tcg"]
 Scheduler = Literal["auto", "hardware", "os"]

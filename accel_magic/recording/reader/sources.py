@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from accel_magic.kernel import buckets
-from accel_magic.kernel.attach.attachment import Layout
+from accel_magic.kernel.attachment import Layout
 from accel_magic.kernel.mapped import map_file, map_value
 from accel_magic.kernel.records.rings import MixedRing, Ring
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from accel_magic.analysis.waits import WAITS, reason, reasons, wait_column, waits_table
-from accel_magic.kernel.attach.syscall_numbers import NUMBERS
 from accel_magic.kernel.own_process import OwnProcess
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import table
+from accel_magic.kernel.syscall_numbers import NUMBERS
 from accel_magic.probes.plan import Plan, ProbePoint
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 

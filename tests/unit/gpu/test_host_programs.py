@@ -17,10 +17,11 @@ from accel_magic.errors import MachineError, ProbeError, ProgramError
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.codegen.compile import code_of
-from accel_magic.gpu.host import running, tables
+from accel_magic.gpu.host import running
 from accel_magic.gpu.host.attach_points import check_bindings, specs_of
 from accel_magic.gpu.host.code import KernelTypes, adapted, bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import split
+from accel_magic.gpu.maps import tables
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program import clang, elf, isa
 from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference

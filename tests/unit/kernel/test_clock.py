@@ -6,8 +6,8 @@ import os
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel.attach import links as linkers
-from accel_magic.kernel.attach.links import Linker
+from accel_magic.kernel.load import links as linkers
+from accel_magic.kernel.load.links import Linker
 from tests.support.errors import raises
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.kernel.attach.attachment import HEAD, Item, Layout, PointLayout
+from accel_magic.kernel.attachment import HEAD, Item, Layout, PointLayout
 from accel_magic.recording.decode import decode
 from tests.every_step import lines_per_row
 

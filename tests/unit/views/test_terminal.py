@@ -17,8 +17,8 @@ from accel_magic.command_line.progress import Bar
 from accel_magic.devices.device import Clock
 from accel_magic.formats.iaprof.parse import read
 from accel_magic.gpu.dry_run import GpuDryRun
+from accel_magic.kernel.attach.bindings import Place
 from accel_magic.kernel.bcc.compiler import ProgramMap
-from accel_magic.kernel.load.bindings import Place
 from accel_magic.kernel.load.maps import MapContent
 from accel_magic.kernel.stacks import table as stacks
 from accel_magic.kernel.stacks.frames import Frame, Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen.lowering import arithmetic, flow
+from accel_magic.gpu.codegen.lowering import arithmetic
 from accel_magic.gpu.codegen.lowering.origins import ARGUMENTS, Kind
-from accel_magic.gpu.program import isa
+from accel_magic.gpu.program import flow, isa
 from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.gpu.program.isa import Jump
 

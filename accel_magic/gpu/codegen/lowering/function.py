@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.codegen.lowering import arithmetic, control, memory, promotion
 from accel_magic.gpu.codegen.lowering.emitter import Emitter
-from accel_magic.gpu.codegen.lowering.flow import flow_of, instruction_at, is_jump
 from accel_magic.gpu.codegen.lowering.origins import (
     ARGUMENTS,
     FRAME,
@@ -18,6 +17,7 @@ from accel_magic.gpu.codegen.lowering.origins import (
     origins,
 )
 from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.flow import flow_of, instruction_at, is_jump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.codegen.lowering.flow import instruction_at
 from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.flow import instruction_at
 from accel_magic.gpu.program.helpers import ARRAYS, HELPERS, PER_THREAD, Result
 from accel_magic.gpu.program.isa import Alu, DataReference, MapReference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from accel_magic.gpu.codegen.lowering.flow import Flow
     from accel_magic.gpu.maps.layout import Placement
+    from accel_magic.gpu.program.flow import Flow
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import Function, MapSpec
 

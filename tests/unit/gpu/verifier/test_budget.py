@@ -8,8 +8,8 @@ from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.isa import Alu
 from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.verdict import Verdict
 from accel_magic.gpu.verifier import budget
-from accel_magic.gpu.verifier.findings import Verdict
 from tests.unit.gpu.verifier.lane_programs import alu
 
 CODE = (alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT))

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from accel_magic.gpu.codegen.lowering.flow import flow_of
-from accel_magic.gpu.codegen.lowering.promotion import find
 from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.flow import flow_of
 from accel_magic.gpu.program.isa import Alu, Jump
+from accel_magic.gpu.program.updates import find
 from accel_magic.gpu.verifier import verify
 from tests.unit.gpu.verifier.compiled import compiled, names, text
 from tests.unit.gpu.verifier.lane_programs import alu, call, load, store

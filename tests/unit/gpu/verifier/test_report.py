@@ -3,8 +3,8 @@
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu
 from accel_magic.gpu.program.model import Function, Program
+from accel_magic.gpu.program.verdict import Finding, Verdict
 from accel_magic.gpu.verifier import findings as report
-from accel_magic.gpu.verifier.findings import Finding, Verdict
 from accel_magic.ptx.model import SourceLine
 from tests.unit.gpu.verifier.lane_programs import alu
 

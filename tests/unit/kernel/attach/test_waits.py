@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel_magic.kernel.attach import waits
-from accel_magic.kernel.attach.attachment import Item, Layout, PointLayout
+from accel_magic.kernel.attachment import Item, Layout, PointLayout
 from accel_magic.probes.plan import Filter, ProbePoint
 from accel_magic.recording.decode import decode
 

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from accel_magic.errors import MachineError, ProgramError
+from accel_magic.kernel.attach.source import generate
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.bcc import find as find_bcc
-from accel_magic.kernel.load.source import generate
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm.settings import Settings
 from accel_magic.probes.plan import Plan, ProbePoint

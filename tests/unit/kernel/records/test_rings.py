@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.kernel.attach.attachment import HEAD, Layout, PointLayout
+from accel_magic.kernel.attachment import HEAD, Layout, PointLayout
 from accel_magic.kernel.records.rings import Ring
 
 PAGE = mmap.PAGESIZE

@@ -7,8 +7,7 @@ from types import CodeType, SimpleNamespace
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import btf, own_memory
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import btf, own_memory, scope
 from accel_magic.kernel.stacks import python_layout
 from accel_magic.kernel.stacks import python_layout as python_calibration
 from accel_magic.kernel.stacks import python_layout as python_subjects

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, RawStacks
 from accel_magic.kernel.symbols import Processes, kallsyms, mappings, notes, resolve, resolving, without_names

@@ -9,7 +9,7 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import npu
-from accel_magic.lab.npu import build as program
+from accel_magic.lab import programs as program
 from accel_magic.lab.npu import loads as runner
 from accel_magic.lab.npu import uapi
 from accel_magic.lab.npu.options import Options, parse_fault

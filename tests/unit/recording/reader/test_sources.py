@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from accel_magic.kernel.attach.attachment import HEAD, Layout, PointLayout
+from accel_magic.kernel.attachment import HEAD, Layout, PointLayout
 from accel_magic.recording.reader.sources import KernelSource, quiet_s
 
 PAGE = mmap.PAGESIZE

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from pathlib import Path
 from accel_magic import cache
 from accel_magic.errors import MachineError
 
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2", "-g1", "-Wall", "-Wextra", "-pthread")
 _COMPILERS = ("cc", "gcc", "clang")
 _COMPILER_FIX = "apt install gcc libc6-dev"

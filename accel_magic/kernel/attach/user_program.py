@@ -9,11 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.kernel.attach.engine import attach_error
-from accel_magic.kernel.attach.links import Descriptors, Linker
-from accel_magic.kernel.bcc import compiler
-from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load.bindings import (
+from accel_magic.kernel.attach.bindings import (
     RAW_TRACEPOINT,
     Place,
     attach_place,
@@ -21,6 +17,10 @@ from accel_magic.kernel.load.bindings import (
     load_place,
     no_raw_tracepoint,
 )
+from accel_magic.kernel.attach.engine import attach_error
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.load import maps as map_reading
+from accel_magic.kernel.load.links import Descriptors, Linker
 from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import features
-from accel_magic.kernel.attach import held, own_threads
+from accel_magic.kernel import features, own_threads
+from accel_magic.kernel.load import held
 from accel_magic.kernel.load import relocation as link
 from accel_magic.kernel.load.maps import online_cpus
 from accel_magic.probes.plan import KERNEL_KINDS, ProbePoint, Skipped

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

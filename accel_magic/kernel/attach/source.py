@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import btf, features
-from accel_magic.kernel.attach.attachment import Layout, PointLayout
-from accel_magic.kernel.attach.syscall_numbers import number_of
+from accel_magic.kernel.attach import stack_maps
+from accel_magic.kernel.attach.payloads import Payload, accessors, payload_of, record_size, saved_values
+from accel_magic.kernel.attachment import Layout, PointLayout
 from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.maps import possible_cpus, power_of_two
-from accel_magic.kernel.load.payloads import Payload, accessors, payload_of, record_size, saved_values
 from accel_magic.kernel.stacks import python_layout
-from accel_magic.kernel.stacks import watch as stack_maps
+from accel_magic.kernel.syscall_numbers import number_of
 from accel_magic.probes.plan import (
     KERNEL_KINDS,
     THREAD_KINDS,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import features
-from accel_magic.kernel.attach import own_threads, scope
+from accel_magic.kernel import features, own_threads, scope
 from accel_magic.kernel.load import maps as map_reading
 from accel_magic.kernel.load.maps import possible_cpus, power_of_two
 from accel_magic.kernel.stacks.choice import most_frames
@@ -26,7 +25,7 @@ from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.kernel.attach.links import Descriptors
+    from accel_magic.kernel.load.links import Descriptors
     from accel_magic.kernel.stacks.python_names import PythonNames
     from accel_magic.kernel.stacks.table import StackTable
 

@@ -17,7 +17,7 @@ from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, THREAD_KINDS, Pr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel_magic.kernel.attach.links import Linker
+    from accel_magic.kernel.load.links import Linker
 
 RAW_TRACEPOINT: Final = "raw_tracepoint:"
 _BINDING = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from accel_magic.kernel import features
+from accel_magic.kernel.attach import stack_maps
 from accel_magic.kernel.load import shared_functions
-from accel_magic.kernel.stacks import watch as stack_maps
 
 
 @pytest.fixture

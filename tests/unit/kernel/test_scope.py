@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.kernel.attach import scope
+from accel_magic.kernel import scope
 from tests.support.errors import raises
 
 

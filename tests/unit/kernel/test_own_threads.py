@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from accel_magic.kernel.attach import own_threads, scope
-from accel_magic.kernel.attach.attachment import Layout
+from accel_magic.kernel import own_threads, scope
+from accel_magic.kernel.attachment import Layout
 
 NOBODY = own_threads.NOBODY
 CONTROL = Layout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=()).control

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.kernel.attach import waits
-from accel_magic.kernel.attach.attachment import HEAD, STRING_SIZE, Item
+from accel_magic.kernel.attachment import HEAD, STRING_SIZE, Item
 from accel_magic.probes.captures import ARGUMENT_NAMES, DEFAULT_COLUMNS
 from accel_magic.probes.plan import (
     FUNCTION_KINDS,

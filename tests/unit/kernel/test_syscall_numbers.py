@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from accel_magic.kernel.attach.syscall_numbers import NUMBERS, number_of
+from accel_magic.kernel.syscall_numbers import NUMBERS, number_of
 
 # Where the kernel's tracepoint is not called like the header's constant.
 TRACEPOINT_NAMES = {
