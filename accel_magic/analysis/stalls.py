@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.findings import SEVERITIES, BaseRule, Finding, Findings
+from accel_magic.analysis.findings import Findings
+from accel_magic.findings import SEVERITIES, BaseRule, Finding
 from accel_magic.recording.iaprof import FAILED_DECODE, REASONS
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ class GpuTrace(TracedCells):
 EPILOG = "\n".join(
     [
         "tools",
-        *(f"  {tool.name:<16} {tool.shows}" for tool in TOOLS.values()),
+        *(f"  {name:<16} {tool.shows}" for name, tool in TOOLS.items()),
         "",
         "or the file of a program of your own: mine.bpf.c (docs/gputrace.md), mine.o",
         "FUNCTION=PROBE says where a program of it for the CPU runs: on_launch=uprobe:cuda:cuLaunchKernel",

@@ -207,7 +207,7 @@ class GpuResult(Result):
         def of(tool: str) -> Callable[[], Model]:
             return lambda: gpu_figures.tool_figure(tool, self.tools[tool])
 
-        drawn = {name: of(name) for name in self.recording.sources if name in gpu_figures.FIGURES}
+        drawn = {name: of(name) for name in self.recording.sources if name in self.tools}
         return {**drawn, "timeline": lambda: gpu_figures.timeline_figure(self.gpu)}
 
     def figure(self, kind: str = "", *, beside: TraceResult | FlameResult | None = None) -> Model:

@@ -14,7 +14,8 @@ from accel_magic.views.format import bytes_text, count_text, duration_text, exac
 from accel_magic.views.tables import STYLE
 
 if TYPE_CHECKING:
-    from accel_magic.analysis.findings import Finding, Findings, Stretch
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.findings import Finding, Stretch
 
 WIDTH = 100
 _SHOWN_PLACES = 5

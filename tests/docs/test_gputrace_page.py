@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import accel_magic
-from accel_magic.analysis.gpu.rules import RULES as FINDINGS
+from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.gpu import programs
 from accel_magic.gpu.program.helpers import HELPERS, MapType
 from accel_magic.gpu.tools import TOOLS
@@ -27,13 +27,16 @@ def rows():
 def test_every_tool_is_described_as_in_the_code(rows):
     listed = {row[0].strip("`"): row[1] for row in rows if row[0].strip("`") in TOOLS}
 
-    assert listed == {tool.name: tool.shows for tool in TOOLS.values()}
+    assert listed == {name: tool.shows for name, tool in TOOLS.items()}
 
 
 def test_every_finding_is_described_as_in_the_code(rows):
-    for rule in FINDINGS.values():
-        told = f"{rule.threshold:g} {rule.unit}: {rule.source}"
-        assert [f"`{rule.id}`", f"`{rule.tool}`", rule.meaning, told, rule.advice] in rows
+    rules = [(name, rule) for name, tool in TOOLS.items() for rule in tool.rules] + [
+        ("api", rule) for rule in API_RULES
+    ]
+    for table, rule in rules:
+        threshold = f"{rule.threshold:g} {rule.unit}: {rule.source}"
+        assert [f"`{rule.id}`", f"`{table}`", rule.meaning, threshold, rule.advice] in rows
 
 
 def test_every_rule_of_the_verifier_is_described_as_in_the_code(rows):

@@ -10,9 +10,10 @@ import pytest
 import accel_magic
 from accel_magic import errors
 from accel_magic.analysis import stalls as stall_findings
-from accel_magic.analysis.gpu import rules as gpu_rules
+from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.analysis.npu import rules as npu_rules
 from accel_magic.errors import AccelMagicError
+from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, simt
 from accel_magic.gpu.verifier import findings as verifier
 from accel_magic.results import flame, gpu, iaprof, profile, program, trace
@@ -154,7 +155,8 @@ def test_codes_are_an_area_and_a_reason():
 
 
 def test_findings_and_errors_share_no_code():
-    rules = (*npu_rules.RULES, *gpu_rules.RULES.values(), *stall_findings.RULES)
+    of_tools = (rule for tool in TOOLS.values() for rule in tool.rules)
+    rules = (*npu_rules.RULES, *of_tools, *API_RULES, *stall_findings.RULES)
     found = [rule.finding({}, Anything()).code for rule in rules]
 
     assert len(found) == len(set(found)) > 40

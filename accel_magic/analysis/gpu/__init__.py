@@ -1,27 +1,27 @@
-"""What the GPU tools saw, as tables, and what is wrong with it, as findings."""
+"""Tables of the GPU tools, and findings about them."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accel_magic.analysis.findings import SEVERITIES, Findings
+from accel_magic.analysis.findings import Findings
 from accel_magic.analysis.gpu import host
-from accel_magic.analysis.gpu.checks import CHECKS
-from accel_magic.analysis.gpu.rules import RULES
-from accel_magic.analysis.gpu.tables import ToolFrames
+from accel_magic.analysis.gpu.frames import ToolFrames
+from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.demangle import readable
+from accel_magic.findings import SEVERITIES
+from accel_magic.gpu.tools import TOOLS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from accel_magic.analysis.findings import Finding
-    from accel_magic.analysis.gpu.checks import Told
-    from accel_magic.analysis.gpu.rules import Rule
+    from accel_magic.findings import Finding
+    from accel_magic.gpu.tools.tool import Evidence, Rule
 
 
 class GpuAnalysis(ToolFrames):
-    """A GPU recording, taken apart: what results and views of it take."""
+    """The analysis of a GPU recording: what its result and its views show."""
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -30,27 +30,20 @@ class GpuAnalysis(ToolFrames):
 
     @cached_property
     def findings(self) -> Findings:
-        """What is wrong or worth knowing, worst first."""
+        """Problems and what is worth knowing, the worst first."""
         return diagnose(self)
 
 
-def diagnose(result: GpuAnalysis) -> Findings:
-    """Look for everything that the rules of the tools know."""
-    seen = result.tools if result.recording.api is None else {**result.tools, "api": result.api}
-    found = [
-        _finding(rule, told)
-        for rule in RULES.values()
-        if rule.tool in seen
-        for told in CHECKS[rule.id](seen[rule.tool], rule, result)
-    ]
+def diagnose(gpu: GpuAnalysis) -> Findings:
+    """Check the rules of every tool that ran, and of the driver's calls if they were traced."""
+    checked = [(rule, table) for tool, table in gpu.tools.items() for rule in TOOLS[tool].rules]
+    if gpu.recording.api is not None:
+        checked += [(rule, gpu.api) for rule in API_RULES]
+    found = [_finding(rule, evidence) for rule, table in checked for evidence in rule.check(table, rule.threshold, gpu)]
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Findings(
-        items=tuple(found),
-        checked=tuple(rule.id for rule in RULES.values() if rule.tool in seen),
-        recording=result.recording,
-    )
+    return Findings(items=tuple(found), checked=tuple(rule.id for rule, _ in checked), recording=gpu.recording)
 
 
-def _finding(rule: Rule, told: Told) -> Finding:
-    shown = {name: readable(str(value)) if name == "name" else value for name, value in told.items()}
-    return rule.finding({name: value for name, value in told.items() if not isinstance(value, str)}, shown)
+def _finding(rule: Rule, evidence: Evidence) -> Finding:
+    shown = {name: readable(str(value)) if name == "name" else value for name, value in evidence.items()}
+    return rule.finding({name: value for name, value in evidence.items() if not isinstance(value, str)}, shown)

@@ -13,7 +13,7 @@ from accel_magic.analysis.gpu.host import summary
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.analysis.gpu.tables import ToolFrames
+    from accel_magic.analysis.gpu.frames import ToolFrames
 
 _LINE: Final = ("name", "file", "line")
 _SUMS: Final[Mapping[str, tuple[Sequence[str], Mapping[str, tuple[str, str]]]]] = MappingProxyType(

@@ -10,11 +10,13 @@ import pandas as pd
 from accel_magic.analysis.gpu import processes
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.content import names_of
+from accel_magic.gpu.tools import TOOLS
 from accel_magic.recording.gpu import API
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from accel_magic.devices.device import Clock
     from accel_magic.recording.gpu import GpuRecording
 
 
@@ -33,6 +35,21 @@ class GpuFrames:
     def launches(self) -> pd.DataFrame:
         """As `GpuResult.launches`."""
         return self.recording.launches
+
+    @property
+    def clock(self) -> Clock:
+        """Maps the device's times to CLOCK_MONOTONIC."""
+        return self.recording.clock
+
+    @property
+    def start_ns(self) -> int:
+        """Start of the trace on CLOCK_MONOTONIC, ns."""
+        return self.recording.start_ns
+
+    @property
+    def multiprocessors(self) -> int:
+        """Multiprocessors of the device."""
+        return self.recording.multiprocessors
 
     @cached_property
     def api(self) -> pd.DataFrame:
@@ -88,3 +105,18 @@ class GpuFrames:
         """As `GpuResult.lost`."""
         counted = sum(count for _, count in self.lost_by_programs())
         return self.recording.lost + self.recording.api_lost + counted
+
+
+class ToolFrames(GpuFrames):
+    """The same with the table of each tool."""
+
+    @cached_property
+    def tools(self) -> dict[str, pd.DataFrame]:
+        """As `GpuResult.tools`."""
+        return {
+            source: processes.together(
+                {pid: TOOLS[source].table(part, part.maps_of(source)) for pid, part in self.by_process.items()}
+            )
+            for source in self.recording.sources
+            if source in TOOLS
+        }

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.gpu.common import launch_of, with_names
+from accel_magic.gpu.tools.common import launch_of, with_names
 from accel_magic.recording.gpu import LAUNCHES
 
 if TYPE_CHECKING:
-    from accel_magic.analysis.gpu.tables import ToolFrames
+    from accel_magic.analysis.gpu.frames import ToolFrames
 
 _SUCCESS: Final = "CUDA_SUCCESS"
 _NOT_READY: Final = "CUDA_ERROR_NOT_READY"

@@ -1,28 +1,26 @@
-"""What each rule looks for among the driver's calls. Calls that failed are no evidence."""
+"""Problems in how a host calls the GPU driver. Calls that failed are not evidence."""
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic.gpu.tools.tool import Rule
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
     import pandas as pd
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
-    from accel_magic.analysis.gpu.rules import Rule
-
-Told = dict[str, str | float]
+    from accel_magic.gpu.tools.tool import Evidence, Run
 
 FEWEST_CALLS: Final = 5
 AS_SHORT_AS: Final = 2.0
 """A copy is small when it takes no more than so many times a launch, which carries nothing but its arguments."""
 
 
-def launches_awaited(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
+def _launches_awaited(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
     """Launches after which the same thread waits for the device before it launches again."""
     calls = _good(api)
     calls = calls[calls["kind"].isin(("launch", "sync"))].sort_values(["pid", "tid", "time_ns"], kind="stable")
@@ -36,12 +34,12 @@ def launches_awaited(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterat
     followed = launches[:-1][thread[launches[:-1]] == thread[launches[1:]]]
     awaited = np.isin(stretch[followed], stretch[~is_launch])
     share = float(awaited.mean()) if len(followed) else 0.0
-    if len(followed) >= FEWEST_CALLS and share >= rule.threshold:
+    if len(followed) >= FEWEST_CALLS and share >= threshold:
         waits = calls[~is_launch]["duration_ns"]
         yield {"share": share, "launches": len(followed), "waits": int(awaited.sum()), "waiting_ns": float(waits.sum())}
 
 
-def copies_small(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
+def _copies_small(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
     """Copies as short as launches that together take most of the time in calls, waiting apart."""
     calls = _good(api)
     calls = calls[calls["kind"] != "sync"]
@@ -49,7 +47,7 @@ def copies_small(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[T
     usual = _usual_launch(calls)
     small = copies[copies["duration_ns"] <= AS_SHORT_AS * usual]
     taken = float(small["duration_ns"].sum())
-    if len(small) >= FEWEST_CALLS and taken >= rule.threshold * total:
+    if len(small) >= FEWEST_CALLS and taken >= threshold * total:
         yield {
             "share": taken / total,
             "copies": len(small),
@@ -59,14 +57,14 @@ def copies_small(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[T
         }
 
 
-def copies_staged(api: pd.DataFrame, rule: Rule, result: GpuFrames) -> Iterator[Told]:  # noqa: ARG001
+def _copies_staged(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
     """Copies that should only be queued, and hold their caller much longer than launches, which are queued too."""
     calls = _good(api)
     queued = calls[(calls["kind"] == "copy") & ~calls["waits"].fillna(value=True) & (calls["direction"] != "DtoD")]
     usual = _usual_launch(calls)
     if len(queued) >= FEWEST_CALLS and usual > 0:
         ratio = float(queued["duration_ns"].median()) / usual
-        if ratio >= rule.threshold:
+        if ratio >= threshold:
             yield {
                 "ratio": ratio,
                 "copies": len(queued),
@@ -86,7 +84,39 @@ def _usual_launch(calls: pd.DataFrame) -> float:
     return float(launches.median()) if len(launches) >= FEWEST_CALLS else 0.0
 
 
-HOST_CHECKS: Final[Mapping[str, Callable[[pd.DataFrame, Rule, GpuFrames], Iterator[Told]]]] = MappingProxyType(
-    {"launches-awaited": launches_awaited, "copies-small": copies_small, "copies-staged": copies_staged}
+API_RULES: Final = (
+    Rule(
+        "launches-awaited",
+        "warning",
+        "{share:.0%} of the launches are waited for before the next one",
+        "The device stands still from the end of a kernel until the next launch has reached it.",
+        "Launch without waiting, and synchronise where the host needs a result: a stream keeps its order by itself.",
+        threshold=0.5,
+        unit="of the launches that another of the same thread follows, 5 at least",
+        source="at half, the device stands still after every second kernel",
+        check=_launches_awaited,
+    ),
+    Rule(
+        "copies-small",
+        "warning",
+        "{copies:,.0f} small copies take {share:.0%} of the time in host calls",
+        "Each takes about as long as a launch, which carries nothing: it is the call that costs, not the bytes.",
+        "Put what is copied together into one piece, or keep it on the device between kernels.",
+        threshold=0.5,
+        unit="of the time in calls that do not wait, in copies no longer than 2 median launches, 5 at least",
+        source="more than half: nothing else can matter as much",
+        check=_copies_small,
+    ),
+    Rule(
+        "copies-staged",
+        "warning",
+        "copies that should only be queued hold the host {ratio:.1f} times as long as launches",
+        "From or to pageable memory the driver copies through a buffer of its own, and the call returns only then.",
+        "Use page-locked memory (cuMemHostAlloc, pin_memory() in PyTorch), or fewer and larger copies.",
+        threshold=4.0,
+        unit="times a launch's call, medians over 5 of each at least",
+        source="both are only queued: what takes several times as long does more than that",
+        check=_copies_staged,
+    ),
 )
-"""What looks for each rule's evidence in `GpuResult.api`, by the rule's name."""
+"""What to look for in `GpuResult.api`."""

@@ -9,18 +9,19 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.analysis.findings import SEVERITIES, Findings
+from accel_magic.analysis.findings import Findings
 from accel_magic.analysis.npu.evidence import firmware, jobs, memory
 from accel_magic.analysis.npu.evidence import firmware as power
 from accel_magic.analysis.npu.evidence import firmware as recording
 from accel_magic.analysis.npu.evidence import jobs as stuck
 from accel_magic.analysis.npu.rules import RULES, Rule
+from accel_magic.findings import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.analysis.findings import Finding
     from accel_magic.analysis.npu.evidence.common import Analysed, Evidence
+    from accel_magic.findings import Finding
 
 
 CHECKS: Final[Mapping[str, Callable[[Analysed, Rule], Evidence | None]]] = MappingProxyType(

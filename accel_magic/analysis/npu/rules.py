@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.analysis.findings import BaseRule
+from accel_magic.findings import BaseRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,49 +1,23 @@
-"""The tools that come with the package: programs in `bpf/gpu`, by name, with what each shows."""
+"""The GPU tools: one module each, `NAME.py`, beside the program `bpf/gpu/NAME.bpf.c`; add both to add a tool."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from accel_magic.gpu.tools.tool import Tool
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A small array of a tool, and the columns of its values whose sums tell what was counted so far."""
-
-    map: str
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One tool: its name, what it shows in one line, and what the live row shows of its counts while it runs."""
-
-    name: str
-    shows: str
-    live: Counted | None = None
-
-
-STRIPES: Final = 32
-"""How often a counter is there that all warps add to, one for each of so many multiprocessors: GPU_STRIPES in
-accel_gpu.h."""
-_TABLE = (
-    Tool("threadhist", "work per thread: how often it ran, and for how many cycles; imbalance"),
-    Tool("kernelretsnoop", "when each thread left its kernel; divergence within warps"),
-    Tool("launchlate", "from the host's launch to the first instruction"),
-    Tool(
-        "memtrace",
-        "memory accesses by place: bytes, lanes, sectors per request; coalescing; bank conflicts of shared memory",
-        Counted("accesses", ("requests",)),
-    ),
-    Tool("blocktime", "when each block ran, and where; load balance"),
-    Tool("warpmap", "which multiprocessor and slot each warp had"),
-    Tool("kernelcount", "how many warps and threads ran each kernel", Counted("kernels", ("warps",))),
-    Tool("funclat", "time in device functions", Counted("returns", ("calls",))),
-    Tool("branchdiv", "divergent branches by place in the source"),
+_SHARED = ("common", "figure", "tool")
+TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
+    {
+        module.name: import_module(f"{__name__}.{module.name}").TOOL
+        for module in sorted(iter_modules(__path__), key=lambda module: module.name)
+        if module.name not in _SHARED
+    }
 )
-TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in _TABLE})
-"""All of them by name."""
+"""All tools by name, in alphabetical order."""

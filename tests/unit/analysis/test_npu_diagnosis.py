@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.findings import SEVERITIES
 from accel_magic.analysis.npu.buffers import buffers
 from accel_magic.analysis.npu.diagnosis import CHECKS, diagnose
 from accel_magic.analysis.npu.evidence.jobs import longest_gap
@@ -17,6 +16,7 @@ from accel_magic.analysis.npu.messages import messages
 from accel_magic.analysis.npu.polls import polls
 from accel_magic.analysis.npu.rules import RULES
 from accel_magic.analysis.npu.trace import NpuTrace
+from accel_magic.findings import SEVERITIES
 from accel_magic.results.trace import TraceResult
 from tests.every_step import lines_run
 

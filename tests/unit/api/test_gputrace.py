@@ -11,7 +11,8 @@ import pytest
 import accel_magic
 from accel_magic.errors import MachineError, ProbeError, ProgramError, TraceStateError
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.tools import STRIPES, TOOLS
+from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu.tools.common import STRIPES
 from accel_magic.kernel.bcc.compiler import bpf_folder
 
 SOURCE = r"""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.analysis.gpu import host
+from accel_magic.analysis.gpu.frames import ToolFrames
 from accel_magic.analysis.gpu.host_calls import NAMES, asked_for, matched, name_of, outermost
-from accel_magic.analysis.gpu.tables import ToolFrames
 from accel_magic.api import host_calls as host_trace
 from accel_magic.api.host_calls import HostTrace
 from accel_magic.errors import MachineError, ProbeError, ResultError

@@ -5,8 +5,8 @@ from math import nan
 
 import pytest
 
-from accel_magic.analysis.findings import Finding, Stretch
 from accel_magic.banners import Imported, Replayed
+from accel_magic.findings import Finding, Stretch
 from accel_magic.results.taken_apart import Diagnosis
 
 EVIL = "<script>alert('x')</script>"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from accel_magic import errors, terminal
-from accel_magic.analysis.findings import Finding
 from accel_magic.api.doctor.report import Check, Report
 from accel_magic.api.gpu_recording import frame_of
 from accel_magic.banners import Replayed
 from accel_magic.command_line.progress import Bar
 from accel_magic.devices.device import Clock
+from accel_magic.findings import Finding
 from accel_magic.formats.iaprof.parse import read
 from accel_magic.gpu.dry_run import GpuDryRun
 from accel_magic.kernel.attach.bindings import Place

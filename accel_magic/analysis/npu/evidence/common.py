@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from accel_magic.analysis.findings import Stretch
 from accel_magic.analysis.npu.threads import signed32
+from accel_magic.findings import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

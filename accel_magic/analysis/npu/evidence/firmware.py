@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.analysis.findings import Stretch
 from accel_magic.analysis.npu.evidence.common import ETIMEDOUT, Evidence, hits, numbers, places, returned, times
 from accel_magic.analysis.npu.rules import BOOT_TIMEOUT_NS, SUBMITS
+from accel_magic.findings import Stretch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

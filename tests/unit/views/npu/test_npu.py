@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.findings import Finding, Findings
+from accel_magic.analysis.findings import Findings
+from accel_magic.findings import Finding
 from accel_magic.results.trace import TraceResult
 from accel_magic.views.npu import result as npu_brief
 from accel_magic.views.npu.result import brief, families_table, html, phases_table, sentences, summary

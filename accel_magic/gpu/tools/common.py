@@ -1,40 +1,41 @@
-"""What the tables of all GPU tools are made with: kernels' names, launches' shapes, lines."""
+"""Shared by the tables of the GPU tools: names of kernels, shapes of launches, places in the source."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
-from accel_magic.gpu.tools import STRIPES
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.gpu.frames import GpuFrames
+    from accel_magic.gpu.tools.tool import Run
 
-LANES = 32
+LANES: Final = 32
+"""Lanes of a warp."""
+STRIPES: Final = 32
+"""Copies of a counter that all warps update, one for each of so many multiprocessors: GPU_STRIPES in accel_gpu.h."""
 
 
-def with_names(table: pd.DataFrame, result: GpuFrames) -> pd.DataFrame:
-    """Put the kernel's `name` behind its number, the column `kernel`."""
-    kernels = result.kernels
+def with_names(table: pd.DataFrame, run: Run) -> pd.DataFrame:
+    """Move the column `kernel` to the end, as int32, and add the kernel's `name`."""
+    kernels = run.kernels
     names = kernels[kernels["kernel"] >= 0].set_index("kernel")["name"]  # -1: kernels that were not instrumented
     kernel = table["kernel"].astype("int32")
     return table.drop(columns="kernel").assign(kernel=kernel, name=kernel.map(names).astype("str"))
 
 
 def summed(entries: pd.DataFrame, number: str, warps: str) -> pd.DataFrame:
-    """Add up counters that lie in `STRIPES` places each.
+    """Add up counters that have `STRIPES` copies each.
 
     Args:
-        entries: Of an array: `key`, and the counters; `idle` counts lanes of full warps that were not there.
-        number: What the key tells, as a column's name.
-        warps: The counter of warps.
+        entries: An array's `key` and counters; `idle` counts the inactive lanes.
+        number: Name of the column for the key without its stripe.
+        warps: Name of the counter of warps.
 
     Returns:
-        One row per number with warps: it, the counters without `idle`, and `lanes`.
+        One row per number that any warp reached: `number`, the counters without `idle`, and `lanes` (active ones).
 
     """
     table = entries.assign(**{number: entries["key"] // STRIPES}).drop(columns="key").groupby(number).sum()
@@ -43,26 +44,26 @@ def summed(entries: pd.DataFrame, number: str, warps: str) -> pd.DataFrame:
 
 
 def ordered(table: pd.DataFrame, *first: str) -> pd.DataFrame:
-    """Put some columns first, the others behind them in their order."""
+    """Move columns to the front; the others keep their order."""
     return table[[*first, *(name for name in table.columns if name not in first)]]
 
 
-def place_of(result: GpuFrames, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
-    """Say where threads are that are numbered row-major over the whole grid, not block by block.
+def place_of(run: Run, kernel: pd.Series, thread: pd.Series) -> pd.DataFrame:
+    """Locate threads that are numbered row-major over the whole grid, not block by block.
 
     Args:
-        result: Has the shapes of launches.
+        run: Its launches have the shapes.
         kernel: Kernel numbers.
-        thread: Threads of their grids, of the same length.
+        thread: Thread numbers, of the same length.
 
     Returns:
-        `block` (row-major over the grid) and `warp` (of the block), Int64; NA for kernels that were launched with
-        several shapes.
+        `block` (row-major over the grid) and `warp` (within the block), Int64; NA for kernels whose launches differ in
+        shape.
 
     """
     sizes = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
-    shapes = result.launches[["kernel", *sizes]].copy()
-    # Of grids of one dimension the width does not matter.
+    shapes = run.launches[["kernel", *sizes]].copy()
+    # The width of a one-dimensional grid does not matter.
     flat = (shapes[["grid_y", "grid_z", "block_y", "block_z"]] == 1).all(axis=1)
     shapes.loc[flat, "grid_x"] = 0
     shapes = shapes.drop_duplicates().drop_duplicates("kernel", keep=False).set_index("kernel")
@@ -88,17 +89,17 @@ def _remainder(number: pd.Series, by: pd.Series) -> pd.Series:
     return number % by
 
 
-def launch_of(result: GpuFrames, numbers: pd.Series) -> pd.Series:
-    """Row of `result.launches` (int64, -1 for none) for the device's own numbers of launches.
+def launch_of(run: Run, numbers: pd.Series) -> pd.Series:
+    """Row of `run.launches` for each of the device's launch numbers; int64, -1 for none.
 
-    Where the host was not told the numbers, they are matched in order: they ascend from launch to launch of the kernels
-    that programs were put into.
+    If the recording does not have the device's numbers, they are matched in order: they ascend over the launches of
+    instrumented kernels.
     """
-    kernels = result.kernels
-    launches = result.launches[result.launches["kernel"].isin(kernels.loc[kernels["instrumented"], "kernel"])]
-    told = launches["device_launch"].dropna()
-    if len(told):
-        rows = pd.Series(told.index, index=told.astype("int64"))
+    kernels = run.kernels
+    launches = run.launches[run.launches["kernel"].isin(kernels.loc[kernels["instrumented"], "kernel"])]
+    known = launches["device_launch"].dropna()
+    if len(known):
+        rows = pd.Series(known.index, index=known.astype("int64"))
     else:
         seen = np.sort(numbers.unique())
         rows = pd.Series(launches.index[: len(seen)], index=seen[: len(launches)])
@@ -106,21 +107,21 @@ def launch_of(result: GpuFrames, numbers: pd.Series) -> pd.Series:
 
 
 def since_first(times: pd.Series, groups: pd.Series) -> pd.Series:
-    """Time since the first of its group, int64 ns."""
+    """Time since the first event of the same group, int64 ns."""
     return (times.astype("int64") - times.astype("int64").groupby(groups).transform("min")).astype("int64")
 
 
 def popcount(masks: pd.Series) -> NDArray[np.int64]:
-    """Bits set in 32-bit masks, int64."""
+    """Count the bits set in 32-bit masks; int64."""
     octets = np.ascontiguousarray(masks.to_numpy(np.uint32)).view(np.uint8).reshape(-1, 4)
     bits: NDArray[np.int64] = np.unpackbits(octets, axis=1).sum(axis=1, dtype=np.int64)
     return bits
 
 
 def by_place(table: pd.DataFrame, more: list[str], sums: list[str]) -> pd.DataFrame:
-    """Add up what the compiler made of one line, the largest first."""
+    """Add up the instructions of each source line; the largest of `sums[0]` first."""
     file = table["file"].str.split("/").str[-1]
     line = file + ":" + table["line"].astype("str")
-    place = line.where(table["file"] != "", "place " + table["site"].astype("str"))
+    place = line.where(table["file"] != "", "site " + table["site"].astype("str"))
     grouped = table.assign(place=place).groupby(["name", "place", *more], observed=True)[sums].sum().reset_index()
     return grouped.sort_values(sums[0], ascending=False, kind="stable")

@@ -1,0 +1,69 @@
+"""funclat: time in device functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel_magic.gpu.tools.figure import TOP_ROWS, Bars, Tip
+from accel_magic.gpu.tools.tool import Counted, Rule, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pandas as pd
+
+    from accel_magic.gpu.tools.tool import Evidence, Run
+
+
+def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per device function, the longest first: `name`, `calls`, `cycles` of all threads, `mean_cycles`."""
+    found = maps["returns"].query("calls > 0").rename(columns={"key": "site"})
+    names = run.sites.set_index("site")["function"]
+    sums = found.assign(name=found["site"].map(names)).groupby("name")[["calls", "cycles"]].sum().reset_index()
+    table = sums.assign(mean_cycles=sums["cycles"] / sums["calls"])
+    return table.sort_values("cycles", ascending=False, ignore_index=True)
+
+
+def _dominates(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+    """Device functions that take most of the cycles."""
+    total = float(table["cycles"].sum())
+    for row in table.to_dict("records"):
+        share = float(row["cycles"]) / total if total else 0.0
+        if share >= threshold and len(table) > 1:
+            yield {
+                "name": str(row["name"]),
+                "share": share,
+                "calls": int(row["calls"]),
+                "mean_cycles": float(row["mean_cycles"]),
+            }
+
+
+def _figure(table: pd.DataFrame) -> Bars:
+    rows = table.head(TOP_ROWS)
+    return Bars(
+        "Cycles per device function",
+        list(rows["name"]),
+        rows["cycles"],
+        (Tip("calls", list(rows["calls"])), Tip("cycles per call", list(rows["mean_cycles"]), "count")),
+    )
+
+
+TOOL = Tool(
+    shows="time in device functions",
+    table=_table,
+    figure=_figure,
+    rules=(
+        Rule(
+            "function-dominates",
+            "note",
+            "{name} takes {share:.0%} of the threads' time",
+            "Most of the time is spent in one device function.",
+            "Look there first: its loop, its divisions, its memory accesses.",
+            threshold=0.6,
+            unit="of the cycles of all threads in device functions",
+            source="above half, no other function can matter as much",
+            check=_dominates,
+        ),
+    ),
+    live=Counted("returns", ("calls",)),
+)

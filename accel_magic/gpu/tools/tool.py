@@ -1,0 +1,89 @@
+"""What a GPU tool consists of besides its program `bpf/gpu/NAME.bpf.c`: a table, rules, a figure and a live counter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from accel_magic.findings import BaseRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pandas as pd
+
+    from accel_magic.devices.device import Clock
+    from accel_magic.gpu.tools.figure import Figure
+
+Evidence = dict[str, str | float]
+"""The values of one finding by name: numbers are its evidence, texts only fill in its title."""
+
+
+class Run(Protocol):
+    """The part of a GPU recording that tools read; `analysis.gpu.frames.GpuFrames` is one."""
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """One row per kernel; columns: `recording.gpu.KERNELS`."""
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """One row per launch; columns: `recording.gpu.LAUNCHES`."""
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """One row per instrumented place; columns: `recording.gpu.SITES`."""
+
+    @property
+    def clock(self) -> Clock:
+        """Maps the device's times to CLOCK_MONOTONIC."""
+
+    @property
+    def start_ns(self) -> int:
+        """Start of the trace on CLOCK_MONOTONIC, ns."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """Multiprocessors of the device."""
+
+
+@dataclass(frozen=True)
+class Rule(BaseRule):
+    """One problem to look for in a tool's table.
+
+    Attributes:
+        check: Takes the table, the threshold and the run; yields the evidence of each finding.
+
+    """
+
+    AREA = "gpu"
+
+    check: Callable[[pd.DataFrame, float, Run], Iterator[Evidence]] = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A small array of a tool's, and the columns of its values whose sums the live row shows."""
+
+    map: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """One tool, named like its module and its program.
+
+    Attributes:
+        shows: What it shows, in one line.
+        table: Makes its table from the run and the frames of its program's maps by name.
+        figure: Describes its figure, from a table that is not empty.
+        rules: What to look for in the table.
+        live: What the live row shows while it runs, beside the records of its rings.
+
+    """
+
+    shows: str
+    table: Callable[[Run, Mapping[str, pd.DataFrame]], pd.DataFrame]
+    figure: Callable[[pd.DataFrame], Figure]
+    rules: tuple[Rule, ...]
+    live: Counted | None = None
