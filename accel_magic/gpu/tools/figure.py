@@ -38,7 +38,8 @@ class Bars:
         names: One for each bar.
         lengths: float64 or int64, one for each bar.
         tips: Lines of the tooltips.
-        inner: Lengths of lighter bars inside the bars, or empty.
+        inner: Lengths of lighter bars inside the bars, if any.
+        axis: Label of the lengths, where the title does not say enough.
 
     """
 
@@ -47,6 +48,7 @@ class Bars:
     lengths: pd.Series
     tips: Sequence[Tip] = ()
     inner: pd.Series | None = None
+    axis: str = ""
 
 
 @dataclass(frozen=True, slots=True)

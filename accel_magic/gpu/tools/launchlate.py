@@ -54,9 +54,9 @@ def _figure(table: pd.DataFrame) -> Spans:
     late = rows["late_ns"].clip(lower=0).to_numpy(np.float64)
     working = rows["device_ns"].fillna(0).to_numpy(np.float64)
     launch = np.tile(rows["launch"].to_numpy(), 2)
-    parts = np.repeat(["until it begins", "kernel"], len(rows)).tolist()
+    parts = np.repeat(["latency", "kernel"], len(rows)).tolist()
     return Spans(
-        "Launches: until the first instruction, and running",
+        "Launch latency, then the kernel",
         "launch",
         left=np.concatenate([np.zeros(len(rows)), late]),
         right=np.concatenate([late, late + working]),

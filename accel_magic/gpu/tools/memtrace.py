@@ -104,7 +104,7 @@ def _figure(table: pd.DataFrame) -> Bars:
     rows = sums.head(TOP_ROWS)
     each, fewest = rows["done"] / rows["requests"], rows["fewest"] / rows["requests"]
     return Bars(
-        "Sectors or passes per request (light: the fewest possible)",
+        "Cost per request",
         [f"{row['operation']} {row['place']} ({row['unit']})" for row in rows.to_dict("records")],
         each,
         (
@@ -115,6 +115,7 @@ def _figure(table: pd.DataFrame) -> Bars:
             Tip("requests", list(rows["requests"])),
         ),
         inner=fewest,
+        axis="sectors or passes (light: fewest)",
     )
 
 

@@ -44,11 +44,12 @@ def _figure(table: pd.DataFrame) -> Bars:
     """Lanes of each multiprocessor's warps, and how many of them are in use."""
     counts = table.groupby("sm")["lanes"].agg(["size", "sum"]).reset_index().head(TOP_ROWS)
     return Bars(
-        "Lanes per multiprocessor (light: in use)",
+        "Lanes per multiprocessor",
         [f"SM {int(sm)}" for sm in counts["sm"]],
         LANES * counts["size"],
         (Tip("warps", list(counts["size"])), Tip("lanes in use", list(counts["sum"]))),
         inner=counts["sum"],
+        axis="light: in use",
     )
 
 

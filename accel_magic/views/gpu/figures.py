@@ -99,6 +99,7 @@ def _bars(bars: Bars) -> Any:
         )
     hover(plot, [drawn], [("", "@name"), *_tip_lines(bars.tips)])
     label(plot.xaxis, linear_ticks(highest), count_text)
+    plot.xaxis.axis_label = bars.axis or None
     plot.yaxis.ticker = FixedTicker(ticks=rows, minor_ticks=[])
     plot.yaxis.major_label_overrides = {row: shortened(name, LABEL_WIDTH) for row, name in enumerate(names)}
     plot.yaxis.major_tick_line_color = None
