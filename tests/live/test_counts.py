@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from accel_magic import ProbeError, trace
+from accel_magic.kernel.bcc import compiler
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -270,3 +271,17 @@ def test_a_recorded_decorated_function_is_traced_at_every_call():
     assert accel_magic.last.hits == 6
     assert work(2) == 2
     assert accel_magic.last.hits == 2
+
+
+def test_compilers_of_earlier_traces_and_programs_do_not_count():
+    text = "BPF_HASH(seen, u32, u64);\nint on_hit(void *ctx) { u32 key = 0; seen.increment(key); return 0; }\n"
+
+    def compile_once(text):
+        for _, descriptor in compiler.compile_user(text, "mine.bpf.c").map_fds:
+            os.close(descriptor)
+
+    compile_once(text)  # the compiler of users' programs runs from here on
+    with trace("t:syscalls:sys_enter_recvfrom", "t:syscalls:sys_enter_sendmsg", mode="events") as t:
+        compile_once(text.replace("key = 0", "key = 1"))
+
+    assert set(t.result.events["pid"]) <= {os.getpid()}

@@ -224,7 +224,8 @@ class KernelEngine:
         maps = _create_maps(plan, layout, tables, keep)
         linker.numbers.update(maps.numbers)
         control = map_value(maps.control, layout.control, writable=True)
-        helpers = (*self.tracers, compiler.start(), demangle.helper_pid())
+        compiler.start()
+        helpers = (*self.tracers, *compiler.helper_pids(), demangle.helper_pid())
         tracers = tuple(pid for pid in helpers if pid is not None)
         visible = tracers if scope.in_initial_namespace() else ()
         nobody = own_threads.NOBODY

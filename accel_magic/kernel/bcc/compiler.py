@@ -199,6 +199,12 @@ def start() -> int | None:
     return None if process is None else process.pid
 
 
+def helper_pids() -> tuple[int, ...]:
+    """Process ids of all compilers on this machine, the one that `start` returns first."""
+    running = sorted(_servers.items(), key=lambda server: server[0] != _OWN)
+    return tuple(server.process.pid for _, server in running if server.process is not None)
+
+
 def _stop(which: str) -> None:
     _servers.pop(which).stop()
 

@@ -294,8 +294,41 @@ def receive(connection: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
+def requests(connection: socket.socket, parent: int) -> select.poll | None:
+    """Return what to wait with for requests and for the end of `parent`; None if it has ended.
+
+    A forked child of the notebook keeps the connection open, so its end alone would not be seen.
+    """
+    waiting = select.poll()  # select(2) takes descriptors up to 1,023 only
+    waiting.register(connection, select.POLLIN)
+    if parent:
+        try:
+            waiting.register(os.pidfd_open(parent), select.POLLIN)
+        except ProcessLookupError:
+            return None
+        if os.getppid() != parent:
+            return None
+    return waiting
+
+
+def request(connection: socket.socket) -> bytes | None:
+    """Read one request; None at the end of the stream, and for one that is too large, which is answered here."""
+    head = receive(connection, 4)
+    if head is None:
+        return None
+    size = struct.unpack("<I", head)[0]
+    if size > LARGEST_REQUEST:
+        message = f"a request has at most {LARGEST_REQUEST >> 20} MiB"
+        send(connection, {"error": message, "code": "compiler.too-large", "output": ""}, [])
+        return None
+    return receive(connection, size)
+
+
 def serve(connection: socket.socket, package: str, parent: int, *, own: bool, slots: str = "") -> None:
-    """Answer requests until the notebook's process is gone."""
+    """Answer requests until the connection is closed or the notebook's process, if `parent` is not 0, has ended."""
+    waiting = requests(connection, parent)
+    if waiting is None:
+        return
     places = Slots(slots)
     if not places.take():
         send(connection, {"error": f"there are {SLOTS} already", "code": "compiler.busy"}, [])
@@ -311,20 +344,8 @@ def serve(connection: socket.socket, package: str, parent: int, *, own: bool, sl
         send(connection, {"error": str(error), "code": "compiler.no-sandbox"}, [])
         return
     send(connection, {"ready": True}, [])
-    waiting = select.poll()  # select(2) knows descriptors up to 1,023 only
-    waiting.register(connection, select.POLLIN)
-    while parent in (0, os.getppid()):
-        if not waiting.poll(1000):
-            continue
-        head = receive(connection, 4)
-        if head is None:
-            return
-        size = struct.unpack("<I", head)[0]
-        if size > LARGEST_REQUEST:
-            message = f"a request has at most {LARGEST_REQUEST >> 20} MiB"
-            send(connection, {"error": message, "code": "compiler.too-large", "output": ""}, [])
-            return
-        body = receive(connection, size)
+    while all(file == connection.fileno() for file, _ in waiting.poll()):
+        body = request(connection)
         if body is None:
             return
         with places.turn():
