@@ -87,7 +87,7 @@ def test_sums_products_and_quotients_are_rounded_once_in_every_mode(kind, mode):
     check(f"div.{mode}.{kind} {{d0}}, {{s0}}, {{s1}}", kind, [a, b], lambda x, y: x / y, mode)
     check(f"fma.{mode}.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [a, b, c], lambda x, y, z: x * y + z, mode)
     check(f"rcp.{mode}.{kind} {{d0}}, {{s0}}", kind, [a], lambda x: 1 / x, mode)
-    # Sums that nearly cancel, where a product rounded first would show.
+    # Sums that nearly cancel, which reveal a product rounded before the addition.
     with np.errstate(all="ignore"):
         product = a * b
     check(f"fma.{mode}.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [a, b, -product], lambda x, y, z: x * y + z, mode)
