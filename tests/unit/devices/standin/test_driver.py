@@ -24,7 +24,7 @@ from tests.support.errors import raises
 
 pytestmark = pytest.mark.thorough  # the driver is itself for tests, and those that use it cover most of this
 HERE = Path(__file__).parent
-FATBIN = HERE.parent / "adapters" / "samples" / "two_kernels_speed.fatbin"
+FATBIN = HERE.parents[1] / "ptx" / "fatbins" / "two_kernels_speed.fatbin"
 
 
 def values(text):
