@@ -1,1 +1,1 @@
-"""What GPU kernels run on: NVIDIA GPUs, the simulated device, and a stand-in for the CUDA driver."""
+"""Devices that run GPU kernels: NVIDIA GPUs, the simulated device, and a mock CUDA driver."""

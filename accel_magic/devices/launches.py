@@ -1,4 +1,4 @@
-"""What frameworks launch on devices, and who hears of it."""
+"""Kernels that frameworks compile and launch, and the observer that is notified."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 CPU_DEVICE: Final = "CPU device (simulated)"
-"""How texts name the simulated device, always."""
+"""The simulated device's name in all output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class KernelSource:
 
     Attributes:
         framework: The adapter's name.
-        names: Entries in the module, as PTX names them.
+        names: Entries in the module, by their names in PTX.
         ptx: The module's text.
-        arch: What it is compiled for: `sm_80`.
+        arch: Target architecture: `sm_80`.
         origin: Where the kernel's source begins, if the framework knows.
-        pid: The process that it is compiled in; 0 for this one.
+        pid: The process that compiles it; 0 for this one.
 
     """
 
@@ -37,7 +37,7 @@ class KernelSource:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch, as the host asks for it.
+    """One launch, as the host requests it.
 
     Attributes:
         framework: The adapter's name.
@@ -45,14 +45,14 @@ class Launch:
         grid: Blocks in x, y, z.
         block: Threads of a block in x, y, z.
         shared_bytes: Dynamic shared memory.
-        stream: The stream's handle, 0 for the default one.
+        stream: The stream's handle; 0 for the default stream.
         time_ns: CLOCK_MONOTONIC just before the call.
-        returned_ns: CLOCK_MONOTONIC just after it; 0 before. On a GPU the kernel may still run then.
-        device_ns: How long the kernel took, where the call knows: on the simulated device in its model of time.
-        number: The device's own number of the launch (%gridid), where the call knows.
+        returned_ns: CLOCK_MONOTONIC just after it; 0 until then. On a GPU the kernel may still be running.
+        device_ns: The kernel's duration, if known from the call: only on the simulated device, in its model of time.
+        number: The device's number for the launch (%gridid), if known from the call.
         pid: The process that launches; 0 for this one.
-        tid: Its thread that launches, as kernel traces number it; 0 where that is not known.
-        kernel_number: What programs read as `kernel`, where several kernels of one name are told apart.
+        tid: The thread that launches, numbered as in kernel traces; 0 if unknown.
+        kernel_number: The value that programs read as `kernel`, to distinguish kernels with the same name.
 
     """
 
@@ -72,16 +72,16 @@ class Launch:
 
 
 class Observer(Protocol):
-    """Who is told, and who decides what runs."""
+    """Is notified of kernels and launches, and decides what PTX runs."""
 
     def rewrite(self, kernel: KernelSource) -> str:
-        """Give the PTX to use instead, or the same."""
+        """Return the PTX to use: changed, or the same."""
 
     def launching(self, launch: Launch) -> None:
-        """Hear of a launch before it happens."""
+        """Handle a launch that is about to happen."""
 
     def launched(self, launch: Launch) -> None:
-        """Hear of it after the call has returned; not called where the call failed."""
+        """Handle a launch whose call has returned; not called if the call failed."""
 
     def skipped(self, name: str, reason: str) -> None:
-        """Hear of a kernel, or a framework, that was seen but cannot be instrumented, and why."""
+        """Handle a kernel, or a framework, that was seen but cannot be instrumented, with the reason."""

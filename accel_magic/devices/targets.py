@@ -1,4 +1,4 @@
-"""Which device a trace runs on: what was asked for, what is there, and opening it."""
+"""Choose and open the device that a trace runs on."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Target:
     """The device of a trace.
 
     Attributes:
-        kind: `cuda` for what the NVIDIA driver has, `cpu` for the simulated device.
-        name: In words.
+        kind: `cuda` for a device of the NVIDIA driver, `cpu` for the simulated device.
+        name: The name in output.
         architecture: What kernels are compiled for: `sm_90`.
-        simulated: Whether it is no GPU.
-        gpu: Its number, as the driver counts.
-        note: Why it is not the GPU that this machine seems to have.
+        simulated: Whether it is simulated rather than a GPU.
+        gpu: The driver's number for the GPU.
+        note: Why the GPU that this machine seems to have is not used.
 
     """
 
@@ -46,19 +46,19 @@ def target(asked: Asked, gpu: int | None = None) -> Target:
     """Find the device.
 
     Args:
-        asked: `auto`: a GPU where the NVIDIA driver has one, else the simulated device.
-        gpu: Which GPU, as the driver counts; None for that of the thread's current context, else the first.
+        asked: `auto` takes a GPU if the NVIDIA driver has one, else the simulated device.
+        gpu: The driver's number for the GPU; None for the GPU of the thread's current context, else the first.
 
     Raises:
-        MachineError: A GPU was asked for, and there is none that can be used.
-        ProbeError: The number of a GPU together with the simulated device.
+        MachineError: A GPU was requested, and none can be used.
+        ProbeError: A GPU number was given together with the simulated device.
 
     """
     if asked == "cpu":
         if gpu is not None:
             raise ProbeError(
-                f"gpu={gpu} is not for the {CPU_DEVICE}",
-                fix="leave out --gpu, or use --device cuda",
+                f"gpu={gpu} does not apply to the {CPU_DEVICE}",
+                fix="remove --gpu, or use --device cuda",
                 code="gpu.option-not-for-cpu",
             )
         return _simulated()
@@ -72,10 +72,10 @@ def target(asked: Asked, gpu: int | None = None) -> Target:
 
 @contextmanager
 def opened(found: Target) -> Iterator[tuple[Memory, Device | None]]:
-    """Open a device until the context ends.
+    """Open a device for the duration of the context.
 
     Yields:
-        Its memory, and the simulated device itself; None for a GPU.
+        Its memory, and the simulated device itself (None for a GPU).
 
     Raises:
         MachineError: It cannot be used now.
@@ -108,9 +108,9 @@ def _cuda(number: int | None) -> Target:
 
 
 def _worth_a_note(error: MachineError) -> str:
-    """Say why a GPU that seems to be there is not used; without a driver or a GPU there is nothing to say."""
+    """Explain why a GPU that seems to be present is not used; '' if there is no driver or no GPU."""
     from accel_magic.devices.cuda import driver
 
     none = isinstance(error, driver.NoDriverError)
     none |= isinstance(error, driver.DriverError) and error.result == driver.NO_DEVICE
-    return "" if none else f"no GPU is used: {error.what} ({error.why})"
+    return "" if none else f"the GPU is not used: {error.what} ({error.why})"

@@ -1,1 +1,1 @@
-"""PTX: text and fatbins, read and written, and the LLVM library that emits it."""
+"""Reading and writing PTX text, reading fatbins, and access to LLVM, which emits PTX."""

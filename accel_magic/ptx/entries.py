@@ -1,4 +1,4 @@
-"""The little that adapters must know of PTX text: a module's entries and their parameters."""
+"""What adapters need from PTX text: a module's entries, their parameters, its target and its variables."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Parameter:
 
     Attributes:
         kind: Letter of its PTX type: b, s, u or f.
-        size: Its bytes; of an array (a struct passed by value) all of them.
-        array: Whether it is one.
+        size: Total bytes.
+        array: Whether it is an array (a struct passed by value).
 
     """
 
@@ -40,15 +40,15 @@ def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
 
 
 def architecture(ptx: str) -> str:
-    """The module's target, `sm_80`; '' where it names none."""
+    """Return the module's target, such as `sm_80`; '' if it has none."""
     match = _TARGET.search(ptx)
     return match[1] if match else ""
 
 
 def variables(ptx: str) -> tuple[str, ...]:
-    """Name the variables of a module that outlive a launch, or that the host may set: a copy of the module lacks them.
+    """List the variables that keep state across launches or that the host may set; a copy of the module has its own.
 
-    Left out are those that are initialised and that no other module can see: texts and tables.
+    Initialized variables without external linkage (strings and tables) are omitted.
     """
     found = _VARIABLE.findall(_COMMENT.sub(" ", ptx))
     return tuple(_LENGTH.sub("", rest).split()[-1] for linkage, rest, end in found if linkage or end == ";")

@@ -1,7 +1,7 @@
-"""GPU code in native binaries: the containers ("fatbins") that nvcc puts into them, and the PTX within.
+"""GPU code in native binaries: the containers ("fatbins") that nvcc adds to them, and the PTX within.
 
-NVIDIA describes the format nowhere; what is read here was found by looking at what nvcc 13.0 writes for several
-architectures and with each of its `--compress-mode`s.
+The format is undocumented. This reader is based on the output of nvcc 13.0 for several architectures and with each
+`--compress-mode`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 MAGIC: Final = 0xBA55ED50
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin")
-"""Where ELF binaries have them; the second one is for code that is linked once more."""
+"""ELF sections with fatbins; the second one has relocatable device code."""
 _CONTAINER: Final = struct.Struct("<IHHQ")  # magic, version, bytes of this header, bytes of what follows
 _IMAGE: Final = struct.Struct("<HHIQIIHHIIIQQQ")
 _KINDS: Final = {1: "ptx", 2: "cubin"}
 _CODECS: Final = {0x2000: "lz4_raw", 0x8000: "zstd"}
-"""Flags of compressed images, and what pyarrow calls the compression."""
+"""Flags of compressed images, and pyarrow's name for the compression."""
+_REBUILD: Final = "rebuild the binary, or copy it again"
 _ALIGNMENT: Final = 8
 _MOST: Final = 1 << 31
-"""Bytes of the largest image that is believed."""
+"""Bytes of the largest image that is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class Image:
     Attributes:
         kind: 'ptx', 'cubin', or the number of another kind.
         arch: 80 for sm_80.
-        version: Of the PTX language, (9, 0); (0, 0) where it is not PTX.
-        content: As it is stored.
-        compression: Of the content: 'zstd', 'lz4_raw' or ''.
-        size: Bytes when it is not compressed.
+        version: PTX ISA version, (9, 0); (0, 0) if it is not PTX.
+        content: The stored bytes, possibly compressed.
+        compression: 'zstd', 'lz4_raw' or ''.
+        size: Bytes after decompression.
 
     """
 
@@ -54,7 +55,7 @@ class Image:
     size: int
 
     def data(self) -> bytes:
-        """The image itself.
+        """Return the image, decompressed.
 
         Raises:
             ProgramError: It is damaged.
@@ -68,12 +69,15 @@ class Image:
             data: bytes = pa.decompress(self.content, self.size, codec=self.compression, asbytes=True)
         except (OSError, ValueError) as error:
             raise ProgramError(
-                f"The GPU code for sm_{self.arch} cannot be unpacked", why=str(error), code="gpu.code-damaged"
+                f"The GPU code for sm_{self.arch} cannot be decompressed",
+                why=str(error),
+                fix=_REBUILD,
+                code="gpu.code-damaged",
             ) from error
         return data
 
     def text(self) -> str:
-        """The text of a PTX image.
+        """Return the text of a PTX image.
 
         Raises:
             ProgramError: It is damaged.
@@ -83,11 +87,11 @@ class Image:
             return self.data().rstrip(b"\0").decode()
         except UnicodeDecodeError as error:
             raise ProgramError(
-                f"The PTX for sm_{self.arch} is damaged", why=str(error), code="gpu.code-damaged"
+                f"The PTX for sm_{self.arch} is damaged", why=str(error), fix=_REBUILD, code="gpu.code-damaged"
             ) from error
 
     def kernels(self) -> tuple[str, ...]:
-        """Names of the kernels in it."""
+        """Return the names of its kernels."""
         return tuple(_KERNELS[self.kind](self)) if self.kind in _KERNELS else ()
 
 
@@ -98,19 +102,19 @@ class Fatbin:
     images: tuple[Image, ...]
 
     def best_ptx(self, arch: int) -> Image | None:
-        """The PTX for the newest architecture that `arch` (80 for sm_80) can run, as the driver chooses it."""
+        """Return the PTX for the newest architecture that `arch` (80 for sm_80) can run, as the driver chooses it."""
         fitting = [image for image in self.images if image.kind == "ptx" and image.arch <= arch]
         return max(fitting, key=lambda image: image.arch, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeKernel:
-    """A kernel of a native binary.
+    """A kernel in a native binary.
 
     Attributes:
-        name: As the compiler mangles it.
-        ptx: Architectures that it is there for as PTX, which can be instrumented.
-        cubin: Architectures that it is there for compiled, which cannot.
+        name: Its mangled name.
+        ptx: Architectures with PTX, which can be instrumented.
+        cubin: Architectures with machine code, which cannot.
 
     """
 
@@ -124,7 +128,7 @@ class NativeKernel:
         if self.ptx:
             return ""
         return (
-            f"the binary has it compiled for {', '.join(f'sm_{arch}' for arch in self.cubin)} only, without PTX; "
+            f"the binary has only its machine code for {', '.join(f'sm_{arch}' for arch in self.cubin)}, not its PTX; "
             "build it with -gencode arch=compute_80,code=[sm_80,compute_80]"
         )
 
@@ -133,7 +137,7 @@ def parse(data: bytes) -> tuple[Fatbin, ...]:
     """Read the containers in a fatbin file, or in a section of a binary.
 
     Raises:
-        ProgramError: It is damaged: shorter than its own header says.
+        ProgramError: It is damaged: truncated, or with impossible sizes in its headers.
 
     """
     return tuple(_containers(data))
@@ -143,7 +147,7 @@ def read(path: str | Path) -> tuple[Fatbin, ...]:
     """Read the containers in an ELF binary or library, or in a `.fatbin` file.
 
     Raises:
-        ProbeError: There is no such file, or it has no GPU code in it.
+        ProbeError: The file cannot be read, or it has no GPU code.
         ProgramError: Its GPU code is damaged.
 
     """
@@ -156,9 +160,9 @@ def read(path: str | Path) -> tuple[Fatbin, ...]:
     found = parse(data) if _is_container(data, 0) else tuple(_in_elf(Path(path), data))
     if not found:
         raise ProbeError(
-            f"{path} has no GPU code in it",
-            why=f"it has no section {' or '.join(SECTIONS)} with code in it",
-            fix="name the library that has the kernels: ldd shows those that a program uses",
+            f"{path} has no GPU code",
+            why=f"it has no section {' or '.join(SECTIONS)} with code",
+            fix="name the library that contains the kernels; ldd lists a program's libraries",
             code="gpu.no-code-in-file",
         )
     return found
@@ -184,7 +188,7 @@ def _is_container(data: bytes, at: int) -> bool:
 def _containers(data: bytes) -> Iterator[Fatbin]:
     at = 0
     while at + _CONTAINER.size <= len(data):
-        if not _is_container(data, at):  # filling between containers
+        if not _is_container(data, at):  # padding between containers
             at += _ALIGNMENT
             continue
         _, _, header, size = _CONTAINER.unpack_from(data, at)
@@ -214,7 +218,10 @@ def _images(data: bytes) -> Iterator[Image]:
 def _plausible(what: str, size: int, least: int, most: int) -> None:
     if not least <= size <= most:
         raise ProgramError(
-            "The GPU code in this file is damaged", why=f"{what} is said to have {size} bytes", code="gpu.code-damaged"
+            "The GPU code in this file is damaged",
+            why=f"the stated size of {what} is {size} bytes",
+            fix=_REBUILD,
+            code="gpu.code-damaged",
         )
 
 
@@ -222,14 +229,19 @@ def _whole(data: bytes, end: int) -> None:
     if end > len(data):
         raise ProgramError(
             "The GPU code in this file is damaged",
-            why=f"it should have {end} bytes or more, and has {len(data)}",
+            why=f"it has {len(data)} bytes, but its headers require at least {end}",
+            fix=_REBUILD,
             code="gpu.code-damaged",
         )
 
 
 def _in_elf(path: Path, data: bytes) -> Iterator[Fatbin]:
     if not data.startswith(b"\x7fELF"):
-        raise ProbeError(f"{path} is neither an ELF binary nor a fatbin", code="gpu.not-a-binary")
+        raise ProbeError(
+            f"{path} is neither an ELF binary nor a fatbin",
+            fix="name a program, a library or a .fatbin file",
+            code="gpu.not-a-binary",
+        )
     with _damage_of(str(path)):
         file = _elf(data)
         contents = [section.data() for name in SECTIONS if (section := file.get_section_by_name(name)) is not None]
@@ -242,7 +254,7 @@ def _in_ptx(image: Image) -> Iterator[str]:
 
 
 def _in_cubin(image: Image) -> Iterator[str]:
-    """Kernels of a cubin: only they have a constant bank with parameters, `.nv.constant0.NAME`."""
+    """Yield the kernels of a cubin: only kernels have a constant bank for parameters, `.nv.constant0.NAME`."""
     with _damage_of(f"the GPU code for sm_{image.arch}"):
         names = [section.name for section in _elf(image.data()).iter_sections()]
     yield from (name.removeprefix(".nv.constant0.") for name in names if name.startswith(".nv.constant0."))
@@ -259,12 +271,12 @@ def _elf(data: bytes) -> Any:
 
 @contextmanager
 def _damage_of(what: str) -> Iterator[None]:
-    """Turn what pyelftools raises over a damaged file into a ProgramError."""
+    """Convert pyelftools' exceptions for damaged files to ProgramError."""
     from elftools.common.exceptions import ELFError
 
     try:
         yield
     except (ELFError, AttributeError, OverflowError, ValueError) as error:
         raise ProgramError(
-            f"{what} is damaged", why=f"as an ELF file it cannot be read: {error}", code="gpu.code-damaged"
+            f"{what} is damaged", why=f"it is not a valid ELF file: {error}", fix=_REBUILD, code="gpu.code-damaged"
         ) from error

@@ -1,4 +1,4 @@
-"""Words of PTX, as regular expressions, and texts without their comments."""
+"""PTX tokens as regular expressions, and removal of comments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IDENTIFIER: Final = r"[A-Za-z_$%][\w$%]*"
 
 
 TRIVIA: Final = re.compile(r"(?:[\s]+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
-"""White space and comments."""
+"""Whitespace and comments."""
 
 
 COMMENT: Final = re.compile(r"\"[^\"\n]*\"|//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -34,28 +34,28 @@ TOKEN: Final = re.compile(
 
 
 class Text:
-    """A PTX text with the places of its lines."""
+    """A PTX text with the offsets of its lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def line(self, at: int) -> int:
-        """Line that an offset lies in, from 1."""
+        """Return the line of an offset, from 1."""
         return bisect_right(self._starts, at)
 
     def error(self, at: int, what: str) -> ProgramError:
-        """Make the error for what is at an offset."""
+        """Make the error for text at an offset."""
         line = self.line(at)
         shown = self.text[self._starts[line - 1] :].split("\n", 1)[0]
         return unreadable(line, what, shown)
 
 
 def unreadable(line: int, what: str, shown: str) -> ProgramError:
-    """Make the error for a text that is no PTX.
+    """Make the error for text that is not PTX.
 
     Args:
-        line: Of the PTX.
+        line: Its line in the PTX.
         what: What is wrong.
         shown: The text.
 
@@ -63,23 +63,23 @@ def unreadable(line: int, what: str, shown: str) -> ProgramError:
     return ProgramError(
         f"PTX line {line} cannot be read: {what}",
         why=" ".join(shown.split())[:200],
-        fix="check the PTX with ptxas; if ptxas accepts it, please report it with this line",
+        fix="check the PTX with ptxas; if ptxas accepts it, please report this line",
         code="gpu.ptx.unreadable",
     )
 
 
 def without_comments(text: str) -> str:
-    """Put a space in place of each comment; strings stay."""
+    """Replace each comment by a space; strings are kept."""
     if "/" not in text:
         return text
     return COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
 
 
 def tokens(text: str, line: int) -> list[tuple[str, str]]:
-    """Cut a statement, free of comments, into (kind, text); kinds are the groups of `TOKEN`.
+    """Split a statement without comments into (kind, text); kinds are the groups of `TOKEN`.
 
     Raises:
-        ProgramError: There is something in it that PTX does not have.
+        ProgramError: It contains something that is not a PTX token.
 
     """
     found, at = [], 0

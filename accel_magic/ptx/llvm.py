@@ -8,7 +8,7 @@ from typing import Any, Final
 from accel_magic.errors import MachineError, ProgramError
 
 _OLDEST: Final = 20
-"""The first LLVM that is known to read the helpers' IR and to have the new pass builder in llvmlite."""
+"""The first LLVM version known to read the helpers' IR and to support llvmlite's new pass builder."""
 
 
 @cache
@@ -30,7 +30,7 @@ def binding() -> Any:
         ) from None
     if llvm.llvm_version_info[0] < _OLDEST:
         raise MachineError(
-            f"this llvmlite brings LLVM {llvm.llvm_version_info[0]}, and {_OLDEST} or newer is needed",
+            f"this llvmlite has LLVM {llvm.llvm_version_info[0]}; LLVM {_OLDEST} or newer is required",
             fix="pip install --upgrade 'accel-magic[gpu]'",
             code="gpu.llvm-too-old",
         )
@@ -40,10 +40,10 @@ def binding() -> Any:
 
 
 def parse(text: str) -> Any:
-    """Read a module's text.
+    """Parse a module's LLVM IR.
 
     Raises:
-        ProgramError: LLVM does not accept it.
+        ProgramError: LLVM rejects it.
 
     """
     try:
@@ -51,9 +51,9 @@ def parse(text: str) -> Any:
         module.verify()
     except RuntimeError as error:
         raise ProgramError(
-            "LLVM does not accept the translated program",
+            "LLVM rejects the translated program",
             why=str(error).strip(),
-            fix="this is a defect of accel_magic: please report it with the program",
+            fix="this is a bug in accel_magic; please report it with the program",
             code="gpu.translation-defect",
         ) from None
     return module

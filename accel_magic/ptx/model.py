@@ -1,7 +1,6 @@
-"""What a PTX module consists of. Every part knows where it lies in the text, which is kept as it is.
+"""The parts of a PTX module, with their positions in the original text, which is kept.
 
-Offsets (`start`, `end`) count characters of the module's text; `end` is behind the part's last character. Lines count
-from 1.
+Offsets (`start`, `end`) are in characters of the module's text; `end` is exclusive. Lines count from 1.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A number as it is written: `7`, `-1`, `0x1fU`, `0f3F800000`, `(1<<4)`.
+    """A number as written: `7`, `-1`, `0x1fU`, `0f3F800000`, `(1<<4)`.
 
     Attributes:
-        text: As written.
-        value: An int for integers; a float for floating point, NaN and infinities included.
-        bits: Bits of a `0f` or `0d` number; None for others.
+        text: The original text.
+        value: An int for integers; a float for floating point, including NaN and infinities.
+        bits: The bit pattern of a `0f` or `0d` number; None for others.
 
     """
 
@@ -46,12 +45,12 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`[base+offset]`, or with coordinates `[base, {x, y}]` of tensors and textures.
+    """`[base+offset]`, or `[base, {x, y}]` with coordinates for tensors and textures.
 
     Attributes:
-        base: A register, a variable, or a number; of a texture with a sampler the texture.
+        base: A register, a variable, or a number; for a texture with a sampler, the texture.
         offset: Bytes to add, signed.
-        coordinates: What comes behind a comma.
+        coordinates: The operands after a comma.
 
     """
 
@@ -62,7 +61,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """`{a, b}`; also the targets of `.branchtargets` and the values of an initialiser."""
+    """`{a, b}`; also the targets of `.branchtargets` and the values of an initializer."""
 
     items: tuple[Operand, ...]
 
@@ -77,7 +76,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """`!p` of a predicate, `-x` of a register."""
+    """`!p` for a predicate, `-x` for a register."""
 
     operand: Operand
     sign: str = "!"
@@ -85,20 +84,20 @@ class Negated:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`(a, b)` of a call: results or arguments."""
+    """`(a, b)` in a call: results or arguments."""
 
     items: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolValue:
-    """A constant that a linker fills in: `sym+4`, `generic(sym)+4`, `0xFF(sym)`.
+    """A constant resolved by the linker: `sym+4`, `generic(sym)+4`, `0xFF(sym)`.
 
     Attributes:
         symbol: The variable or function.
         offset: Bytes to add.
-        generic: Whether the generic address is meant.
-        mask: Which byte of the address is taken, as a mask; None for all.
+        generic: Whether it is the generic address.
+        mask: Mask that selects one byte of the address; None for the whole address.
 
     """
 
@@ -121,14 +120,14 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """What a `.loc` says: a line of source, and where it was inlined.
+    """The source line given by a `.loc`, and where it was inlined.
 
     Attributes:
-        file: Path from `.file`; "" where the module does not name it.
-        line: Line, from 1; 0 for code that no line stands for.
-        column: Column, from 1; 0 where it is not known.
+        file: Path from `.file`; "" if the module does not give it.
+        line: Line, from 1; 0 for code without a source line.
+        column: Column, from 1; 0 if unknown.
         function: Inlined function's label, as written; "" if not inlined.
-        inlined_at: The place of the call.
+        inlined_at: The location of the call.
 
     """
 
@@ -146,7 +145,7 @@ class Instruction:
     Attributes:
         opcode: Its parts: `("ld", "global", "v4", "f32")`.
         predicate: Its guard.
-        operand_text: Everything between opcode and semicolon, comments removed.
+        operand_text: Everything between opcode and semicolon, without comments.
         line: Line in the PTX.
         location: Line of source, if known.
 
@@ -165,14 +164,14 @@ class Instruction:
         """Operands in the order of the text.
 
         Raises:
-            ProgramError: They are no PTX.
+            ProgramError: They are not valid PTX.
 
         """
         return parse_operands(self.operand_text, self.line)
 
     @property
     def name(self) -> str:
-        """The opcode as one word."""
+        """The whole opcode: `ld.global.v4.f32`."""
         return ".".join(self.opcode)
 
 
@@ -188,13 +187,13 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One name of a declaration.
+    """One name in a declaration.
 
     Attributes:
         name: The variable, or the prefix of a range of registers.
-        count: Registers of a range `%r<4>`: `%r0` to `%r3`; None for a single name.
-        dimensions: Of an array; None for a size that is left open.
-        initial: Its initial value, arrays nested as written; None without one.
+        count: Number of registers in a range: `%r<4>` is `%r0` to `%r3`; None for a single name.
+        dimensions: Sizes of an array; None for a size that is not given.
+        initial: Its initial value, with nested arrays as written; None if there is none.
 
     """
 
@@ -211,11 +210,11 @@ class Declaration:
     Attributes:
         space: `reg`, `global`, `const`, `shared`, `local`, `param`, `tex`.
         type: `b32`, `pred`, `f16x2`, ...
-        names: What is declared.
-        align: Bytes; 0 where it does not say.
-        vector: Elements of `.v2`, `.v4`; 1 of others.
+        names: The declared names.
+        align: Bytes; 0 if not given.
+        vector: Elements of `.v2`, `.v4`; 1 for others.
         linkage: `extern`, `visible`, `weak`, `common`, or "".
-        attributes: Other directives in it, `.attribute(.managed)` for one.
+        attributes: Other directives in it, such as `.attribute(.managed)`.
 
     """
 
@@ -233,11 +232,11 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """Anything else that begins with a dot, kept as text.
+    """Any other statement that begins with a dot, kept as text.
 
     Attributes:
         name: `.version`, `.loc`, `.pragma`, `.branchtargets`, `.section`, ...
-        text: All of it.
+        text: The whole statement.
 
     """
 
@@ -250,7 +249,7 @@ class Directive:
 
 @dataclass(frozen=True)
 class Scope:
-    """`{ ... }`; `start` is at the opening brace, `end` behind the closing one."""
+    """`{ ... }`; `start` is at the opening brace, `end` just after the closing one."""
 
     items: tuple[Statement, ...]
     start: int
@@ -266,10 +265,10 @@ class Parameter:
         name: As written; "" for a prototype's `_`.
         space: `param` or `reg`.
         type: `b64`, `u32`, ...
-        align: Bytes; 0 where it does not say.
-        dimensions: Of an array of bytes: a struct by value.
-        pointer: What it points to, as `.ptr` says: `global`, `shared`, `const`, `local`, "generic", or "".
-        pointer_align: Alignment of that.
+        align: Bytes; 0 if not given.
+        dimensions: Sizes of an array of bytes, which is a struct passed by value.
+        pointer: The space it points to, given by `.ptr`: `global`, `shared`, `const`, `local`, "generic", or "".
+        pointer_align: Alignment of the memory that it points to.
 
     """
 
@@ -287,14 +286,14 @@ class Function:
     """An entry or a device function.
 
     Attributes:
-        name: As PTX names it.
+        name: Its name in PTX.
         entry: Whether it is a kernel.
         linkage: `visible`, `extern`, `weak`, or "".
         results: Results of a device function.
         parameters: Parameters.
-        directives: What stands between parameters and body: `(".maxntid 128, 1, 1", ".noreturn")`.
-        body: None of a declaration.
-        header_end: Where the header ends: at the brace or the semicolon.
+        directives: Directives between parameters and body: `(".maxntid 128, 1, 1", ".noreturn")`.
+        body: None for a declaration.
+        header_end: Offset where the header ends: at the brace or the semicolon.
 
     """
 
@@ -320,12 +319,12 @@ class Module:
     """A whole module.
 
     Attributes:
-        text: What was parsed.
-        version: PTX ISA: (8, 3).
-        target: What follows `.target`: ("sm_90a", "debug").
+        text: The original text.
+        version: PTX ISA version: (8, 3).
+        target: The arguments of `.target`: ("sm_90a", "debug").
         address_size: 64 or 32.
-        items: Everything, in order.
-        files: Paths by the numbers of `.file`.
+        items: All top-level items, in order.
+        files: Paths by their number in `.file`.
 
     """
 
@@ -338,7 +337,7 @@ class Module:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """Entries and device functions with a body, in order."""
+        """Entries and device functions that have a body, in order."""
         return tuple(item for item in self.items if isinstance(item, Function) and item.body is not None)
 
     @cached_property
@@ -348,12 +347,12 @@ class Module:
 
     @cached_property
     def variables(self) -> tuple[Declaration, ...]:
-        """Variables of the module."""
+        """Declarations of the module's variables."""
         return tuple(item for item in self.items if isinstance(item, Declaration))
 
 
 def walk(scope: Scope) -> Iterator[Statement]:
-    """Give all statements of a scope and the scopes in it, in the order of the text; scopes before what is in them."""
+    """Yield all statements of a scope and its nested scopes, in the order of the text; a scope before its content."""
     for item in scope.items:
         yield item
         if isinstance(item, Scope):
@@ -361,7 +360,7 @@ def walk(scope: Scope) -> Iterator[Statement]:
 
 
 def instructions(scope: Scope) -> Iterator[Instruction]:
-    """Give all instructions of a scope and the scopes in it, in the order of the text."""
+    """Yield all instructions of a scope and its nested scopes, in the order of the text."""
     return (item for item in walk(scope) if isinstance(item, Instruction))
 
 
@@ -385,7 +384,7 @@ _BINARY: Final[dict[str, tuple[int, Callable[[int, int], int]]]] = {
     "/": (10, lambda a, b: int(a / b) if b else 0),
     "%": (10, lambda a, b: a - b * int(a / b) if b else 0),
 }
-"""Operators of constant expressions with how tightly they bind."""
+"""Operators of constant expressions, with their precedence."""
 _UNARY: Final[dict[str, Callable[[int], int]]] = {
     "-": operator.neg,
     "+": operator.pos,
@@ -396,14 +395,14 @@ _UNARY: Final[dict[str, Callable[[int], int]]] = {
 
 @lru_cache(maxsize=1 << 16)
 def parse_operands(text: str, line: int = 0) -> tuple[Operand, ...]:
-    """Read operands that are separated by commas.
+    """Parse operands separated by commas.
 
     Args:
-        text: Everything behind the opcode, without the semicolon and without comments.
-        line: For messages.
+        text: Everything after the opcode, without the semicolon and without comments.
+        line: The line, for messages.
 
     Raises:
-        ProgramError: They are no PTX.
+        ProgramError: They are not valid PTX.
 
     """
     reader = _Reader(text, line)
@@ -413,7 +412,7 @@ def parse_operands(text: str, line: int = 0) -> tuple[Operand, ...]:
 
 
 class _Reader:
-    """Reads tokens one after the other."""
+    """A recursive-descent parser of operands."""
 
     def __init__(self, text: str, line: int) -> None:
         self._text = text
@@ -485,7 +484,7 @@ class _Reader:
         return make(items)
 
     def _is_expression(self) -> bool:
-        """Whether a parenthesis holds a constant expression: numbers and operators only, and no comma."""
+        """Whether a parenthesis contains a constant expression: only numbers and operators, no comma."""
         for kind, text in self._tokens[self._at + 1 :]:
             if text == ")":
                 return self._tokens[self._at + 1][1] != ")"
@@ -580,7 +579,7 @@ class _Reader:
             self._expect(")")
             return value
         if self._kind != "int":
-            raise self._error(f"a number is missing before {self._next!r}" if self._next else "it ends too early")
+            raise self._error(f"a number is missing before {self._next!r}" if self._next else "it ends unexpectedly")
         return _integer(self._take())
 
 
@@ -592,7 +591,7 @@ def _integer(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the user's C."""
+    """A line of the user's source code."""
 
     file: str
     line: int

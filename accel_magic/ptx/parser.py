@@ -1,7 +1,7 @@
-"""PTX text to a `Module` and back.
+"""Parse PTX text into a `Module`, and write it back.
 
-The text is cut into statements; what an instruction's operands are is looked at when they are asked for
-(`Instruction.operands`). Opcodes are not judged: one that is not known yet is kept like any other.
+The text is split into statements; an instruction's operands are parsed on first use (`Instruction.operands`). Opcodes
+are not checked: unknown ones are kept like any other.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _PARAMETER_NAME: Final = re.compile(rf"\s*({IDENTIFIER})\s*((?:\[\s*\w*\s*\]\s*)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before a function's body."""
+    """A function's header: everything before its body."""
 
     name: str
     entry: bool
@@ -70,16 +70,16 @@ class Header:
 
 
 def variable(text: str, start: int, end: int, line: int) -> Declaration:
-    """Read a declaration, semicolon included.
+    """Parse a declaration, including its semicolon.
 
     Args:
-        text: Without comments.
-        start: Where it begins in the module's text.
-        end: Where it ends there.
+        text: The declaration without comments.
+        start: Offset of its start in the module's text.
+        end: Offset of its end.
         line: Its line.
 
     Raises:
-        ProgramError: It is no declaration.
+        ProgramError: It is not a declaration.
 
     """
     attributes = tuple(_ATTRIBUTE.findall(text))
@@ -101,7 +101,7 @@ def variable(text: str, start: int, end: int, line: int) -> Declaration:
         else:
             attributes += (f".{word}",)
     if not space or not kind or not rest.strip():
-        raise unreadable(line, "it is no declaration that is known", text)
+        raise unreadable(line, "it is not a supported declaration", text)
     names = tuple(_declared(part, line) for part in _split(rest))
     return Declaration(space, kind, names, start, end, line, align, vector, linkage, attributes)
 
@@ -109,7 +109,7 @@ def variable(text: str, start: int, end: int, line: int) -> Declaration:
 def _declared(text: str, line: int) -> Declared:
     match = _DECLARED.match(text)
     if match is None:
-        raise unreadable(line, "it is no declaration that is known", text)
+        raise unreadable(line, "it is not a supported declaration", text)
     initial: Operand | None = None
     if match[4] is not None:
         (initial,) = parse_operands(match[4], line)
@@ -121,15 +121,15 @@ def _dimensions(text: str) -> tuple[int | None, ...]:
 
 
 def header(text: str, line: int) -> Header:
-    """Read a function's header: everything before the brace or the semicolon, without comments.
+    """Parse a function's header: everything before the brace or the semicolon, without comments.
 
     Raises:
-        ProgramError: It is no header.
+        ProgramError: It is not a header.
 
     """
     match = _HEADER.match(text.strip())
     if match is None:
-        raise unreadable(line, "it is no declaration that is known", text)
+        raise unreadable(line, "it is not a supported declaration", text)
     return Header(
         match["name"],
         match["kind"] == "entry",
@@ -141,15 +141,15 @@ def header(text: str, line: int) -> Header:
 
 
 def prototype(text: str, line: int) -> tuple[tuple[Parameter, ...], tuple[Parameter, ...]]:
-    """Read a `.callprototype`: its results and its parameters.
+    """Parse a `.callprototype` into its results and its parameters.
 
     Raises:
-        ProgramError: It is none.
+        ProgramError: It is not a prototype.
 
     """
     match = _PROTOTYPE.match(text.strip())
     if match is None:
-        raise unreadable(line, "it is no declaration that is known", text)
+        raise unreadable(line, "it is not a supported declaration", text)
     return _parameters(match["results"], line), _parameters(match["parameters"], line)
 
 
@@ -178,14 +178,14 @@ def _parameter(text: str, line: int) -> Parameter:
             kind = word
     name = _PARAMETER_NAME.match(rest)
     if name is None or not kind:
-        raise unreadable(line, "it is no declaration that is known", text)
+        raise unreadable(line, "it is not a supported declaration", text)
     return Parameter(
         "" if name[1] == "_" else name[1], space, kind, align, _dimensions(name[2]), pointer, pointer_align
     )
 
 
 def _split(text: str) -> Iterator[str]:
-    """Cut at commas that are in no bracket."""
+    """Split at commas outside brackets."""
     depth, begin = 0, 0
     for found in re.finditer(r"[,(){}\[\]]", text):
         if found[0] == ",":
@@ -219,7 +219,7 @@ _SHORT: Final = {
     ),
     "@@DWARF": re.compile(r"@@DWARF[^\n]*"),
 }
-"""Directives that no semicolon ends."""
+"""Directives that do not end with a semicolon."""
 _LOC: Final = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
 _INLINED: Final = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _INLINED_FUNCTION: Final = re.compile(r"function_name\s+([\w$%.]+)")
@@ -228,20 +228,20 @@ _LEAF_STOP: Final = re.compile(r"\"[^\"\n]*\"|//[^\n]*|/\*.*?\*/|[;{}]", re.DOTA
 
 
 def parse(text: str) -> Module:
-    """Read a module.
+    """Parse a module.
 
     Args:
-        text: The PTX; a zero byte at its end, as drivers like it, is white space here.
+        text: The PTX; a zero byte at its end, which drivers expect, counts as whitespace.
 
     Raises:
-        ProgramError: It is no PTX; names the line.
+        ProgramError: It is not valid PTX; the message gives the line.
 
     """
     return _Parser(text).module()
 
 
 def write(module: Module) -> str:
-    """Give the module's text, put together from its parts."""
+    """Assemble the module's text from its parts."""
     pieces, at = [], 0
     for start, end in _leaves(module):
         pieces += [module.text[at:start], module.text[start:end]]
@@ -269,7 +269,7 @@ def _inner(scope: Scope) -> Iterator[tuple[int, int]]:
 
 
 class _Parser:
-    """Walks through a text once; `_at` is where the next statement begins."""
+    """Parses a text in one pass; `_at` is the offset of the next statement."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -332,7 +332,7 @@ class _Parser:
         if name in _SHORT:
             match = _SHORT[name].match(self._text, start)
             if match is None:
-                raise self._lines.error(start, f"`{name}` is not as it should be")
+                raise self._lines.error(start, f"`{name}` is malformed")
             self._at = match.end()
             if name == ".loc":
                 self._location = self._located(match[0])
@@ -362,7 +362,7 @@ class _Parser:
         return Location(self._files.get(number, ""), line, column, function, outer)
 
     def _behind_semicolon(self) -> int:
-        """Where the statement that begins here ends: behind the first semicolon that is in no string or comment."""
+        """Return the end of the current statement: after the first semicolon outside strings and comments."""
         for found in _LEAF_STOP.finditer(self._text, self._at):
             if found[0] == ";":
                 return found.end()
@@ -402,7 +402,7 @@ class _Parser:
         )
 
     def _header(self) -> tuple[int, bool]:
-        """Where a function's header ends, and whether a body follows."""
+        """Return the offset where a function's header ends, and whether a body follows."""
         pragma = False
         for found in re.finditer(r"\.pragma\b|\"[^\"\n]*\"|//[^\n]*|/\*.*?\*/|[;{]", self._text[self._at :], re.DOTALL):
             if found[0] == ".pragma":
@@ -444,7 +444,7 @@ class _Parser:
         if match:
             self._at = match.end()
         else:
-            # Comments or strings are in it.
+            # It contains comments or strings.
             self._at = self._behind_semicolon()
             match = _INSTRUCTION.fullmatch(without_comments(self._text[start : self._at]).strip())
             if match is None:

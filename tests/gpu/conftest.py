@@ -1,4 +1,4 @@
-"""Tests that run kernels on an NVIDIA GPU. ACCEL_MAGIC_GPU=standin runs them on the driver that stands in for one."""
+"""Tests that run kernels on an NVIDIA GPU, or on the mock CUDA driver with ACCEL_MAGIC_GPU=standin."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ REQUIRED = os.environ.get("ACCEL_MAGIC_REQUIRE_GPU") == "1"
 
 @pytest.fixture(scope="session", autouse=True)
 def gpu(tmp_path_factory):
-    """The GPU; without one all is skipped, or fails with ACCEL_MAGIC_REQUIRE_GPU=1."""
+    """The GPU; without one all tests are skipped, or fail with ACCEL_MAGIC_REQUIRE_GPU=1."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("TRITON_CACHE_DIR", "CUPY_CACHE_DIR"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         try:
             with machine.opened() as found:
-                gc.freeze()  # what was imported so far needs no look after each test
+                gc.freeze()  # exempts the imports so far from the collection after each test
                 yield found
         except machine.NoGpuError as error:
             if REQUIRED:
-                pytest.fail(f"a GPU is required here, and {error}")
+                pytest.fail(f"a GPU is required here, but {error}")
             pytest.skip(f"no NVIDIA GPU: {error}")
 
 
 @pytest.fixture(autouse=True)
 def _collected(gpu):
-    """Collect garbage between tests on the driver that stands in for a GPU: see `handover`."""
+    """Collect garbage between tests on the mock driver: see `handover`."""
     yield
     if gpu.simulated:
         gc.collect()
@@ -43,7 +43,7 @@ def _collected(gpu):
 
 @pytest.fixture(params=frameworks.FRAMEWORKS)
 def framework(request, gpu):
-    """Each framework that is installed and can be used here."""
+    """Each framework that is installed and usable here."""
     found = frameworks.FRAMEWORKS[request.param]
     for name in found.needs:
         try:

@@ -1,4 +1,4 @@
-"""One kernel, `work`, in each framework: `out[i] = mixed(in[i]) if i % 3 == 0 else in[i]` for i < n."""
+"""The kernel `work` in each framework: `out[i] = mixed(in[i]) if i % 3 == 0 else in[i]` for i < n."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ extern "C" __global__ void work(const int *in, int *out, int n) {
 
 
 def compiler_missing(_gpu):
-    """Triton compiles its launcher in C when it is first used."""
+    """Report a missing compiler or header: Triton compiles its launcher in C on first use."""
     if not any(map(shutil.which, (os.environ.get("CC") or "gcc", "gcc", "clang"))):
         return "Triton needs a C compiler (gcc or clang) for its launcher"
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
@@ -45,12 +45,12 @@ def compiler_missing(_gpu):
 
 
 def runtime_missing(gpu):
-    """CuPy goes through CUDA's runtime, which looks whose driver it has."""
-    return "CuPy's CUDA runtime works with NVIDIA's own driver only" if gpu.simulated else ""
+    """Report a missing CUDA runtime: CuPy uses cudart, which checks for NVIDIA's own driver."""
+    return "CuPy's CUDA runtime works only with NVIDIA's own driver" if gpu.simulated else ""
 
 
 def answer(given):
-    """What `work` makes of (n,) int32, by numpy."""
+    """Compute the result of `work` for (n,) int32 with numpy."""
     mixed = given.astype(np.uint32)
     for _ in range(5):
         mixed = mixed * np.uint32(1664525) + np.uint32(1013904223)
@@ -59,7 +59,7 @@ def answer(given):
 
 @dataclass(frozen=True)
 class Shape:
-    """A launch: blocks, threads of a block, and how many elements there are, fewer than threads."""
+    """A launch: blocks, threads per block, and the number of elements, fewer than threads."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -79,7 +79,7 @@ class Shape:
 
     @property
     def warps(self):
-        """(block, warp of the block, first thread of the grid, lanes) of each warp."""
+        """(block, warp in the block, first thread in the grid, lanes) of each warp."""
         return [
             (block, first // 32, block * self.per_block + first, min(32, self.per_block - first))
             for block in range(self.blocks)
@@ -88,7 +88,7 @@ class Shape:
 
     @property
     def numbered(self):
-        """(number row by row over the whole grid, block, number in the block) of each thread."""
+        """(row-major number in the whole grid, block, number in the block) of each thread."""
         sizes = [range(blocks * threads) for blocks, threads in zip(self.grid, self.block, strict=True)]
         (gx, gy, _), (bx, by, bz) = self.grid, self.block
         return [
@@ -97,7 +97,7 @@ class Shape:
         ]
 
     def flat(self):
-        """The same with blocks of one dimension and 64 or 128 threads, as Triton has them."""
+        """Return the shape with one-dimensional blocks of 64 or 128 threads, as in Triton."""
         threads = 64 if self.per_block <= 64 else 128
         return replace(self, block=(threads, 1, 1), n=self.blocks * threads - 10)
 
@@ -110,16 +110,16 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Framework:
-    """Attributes: `name` is what results call it; `make(gpu)` gives `work(shape, given, out)`, compiled anew."""
+    """A framework: `name` is its name in results; `make(gpu)` returns a newly compiled `work(shape, given, out)`."""
 
     name: str
     needs: tuple[str, ...]
     make: Callable
     shaped: Callable = field(default=lambda shape: shape)
     lacks: Callable = field(default=lambda _gpu: "")
-    """What else it would need here; '' for nothing."""
+    """Returns what else it needs here; '' for nothing."""
     keeps_functions: bool = True
-    """Whether `mixed` is a function of its own in the PTX, and the kernel's branches are branches."""
+    """Whether `mixed` is a separate function in the PTX, and the kernel's branches remain branches."""
 
 
 def cuda_core(gpu):
@@ -128,7 +128,7 @@ def cuda_core(gpu):
     device = core.Device(0)
     device.set_current()
     options = core.ProgramOptions(arch=gpu.arch, name="tests")
-    # The driver that stands in for a GPU can load no machine code.
+    # The mock driver cannot load machine code.
     target = "ptx" if gpu.simulated else "cubin"
     kernel = core.Program(CUDA_C, "c++", options).compile(target).get_kernel("work")
 
@@ -140,7 +140,7 @@ def cuda_core(gpu):
 
 
 def nvrtc_ptx(gpu, source):
-    """Compile CUDA C; PTX with its zero byte."""
+    """Compile CUDA C to zero-terminated PTX."""
     from cuda.bindings import nvrtc as compiler
 
     from tests.gpu.memory import call
@@ -215,7 +215,7 @@ def triton(_gpu):
 
 
 def triton_module():
-    """The file with Triton's kernels, executed anew: nothing of another test's is compiled in it."""
+    """Load the file with Triton's kernels as a new module, without kernels compiled by other tests."""
     spec = importlib.util.spec_from_file_location("kernels_of_the_gpu_tests", HERE / "triton_kernels.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

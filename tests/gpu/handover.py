@@ -1,6 +1,6 @@
-"""The driver that stands in for a GPU cannot run machine code: whoever assembles PTX tells it here what it was made of.
+"""Hand PTX to the mock CUDA driver, which cannot run machine code, whenever a framework assembles a cubin from it.
 
-Nothing of this is in use on a GPU.
+Nothing here is used on a GPU.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from accel_magic.devices.standin import build
 from accel_magic.gpu.codegen import assemble
 
 CLOCK = standin.Options(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
-"""Its clock is off and runs fast, so that a trace must map it."""
+"""The clock has an offset and runs fast, so that traces must map it."""
 
 
 def standin_driver():
-    """Make it this process's CUDA driver until the process ends: frameworks give things back as late as that.
+    """Make the mock driver this process's CUDA driver until the process ends, when frameworks free their last objects.
 
-    Gives the environment that leads children to it.
+    Returns the environment variables with which child processes find it.
     """
-    # Threads of this process answer for the driver: an object that is found to be garbage there would ask it in vain.
+    # Threads of this process serve the driver's calls: a finalizer in such a thread would call the driver and hang.
     gc.disable()
     stack = ExitStack()
     atexit.register(stack.close)
@@ -41,7 +41,7 @@ def standin_driver():
 
 @contextmanager
 def _assembling(server):
-    """Ours: used for what cuda.core, CuPy and NVRTC compile to machine code, with programs in it."""
+    """Wrap our own assembler, used for instrumented kernels of cuda.core, CuPy and NVRTC."""
     own = assemble.assemble
 
     def assembled(text, arch):
@@ -55,7 +55,7 @@ def _assembling(server):
 
 @contextmanager
 def _triton(server):
-    """Triton's last stage gets the PTX of the one before, with programs in it where there are any."""
+    """Wrap Triton's last stage, whose input is the PTX, instrumented if there are programs."""
     import triton
 
     before = triton.knobs.runtime.add_stages_inspection_hook
@@ -84,7 +84,7 @@ def _triton(server):
 
 @contextmanager
 def _numba(server):
-    """Numba's linker takes PTX, or makes it of LTO-IR when it is asked to."""
+    """Wrap Numba's linker, which takes PTX, or generates it from LTO-IR on request."""
     driver = sys.modules["numba.cuda"].cudadrv.driver
 
     class Linker(driver._Linker):

@@ -1,4 +1,4 @@
-"""What the tests run on: an NVIDIA GPU, or with ACCEL_MAGIC_GPU=standin the driver that stands in for one."""
+"""The device that the tests run on: an NVIDIA GPU, or the mock CUDA driver with ACCEL_MAGIC_GPU=standin."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ STANDIN = os.environ.get("ACCEL_MAGIC_GPU") == "standin"
 
 
 class NoGpuError(Exception):
-    """There is none; the text says what is missing."""
+    """There is no usable GPU; the text says what is missing."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """Attributes: `arch` as compilers take it, `count` of them; children find it with `environment` added to theirs."""
+    """`arch` is the compilers' name, `count` the number of GPUs; children need `environment` added to theirs."""
 
     name: str
     arch: str
@@ -28,7 +28,7 @@ class Gpu:
 
 @contextmanager
 def opened():
-    """Make the first GPU's primary context this thread's. Raises NoGpuError where there is none."""
+    """Make the first GPU's primary context current in this thread. Raises NoGpuError if there is no GPU."""
     environment = {}
     with ExitStack() as stack:
         if STANDIN:
@@ -57,15 +57,15 @@ def opened():
 
 
 def require():
-    """Raise NoGpuError, which says what is missing, unless a GPU can be used."""
+    """Raise NoGpuError, which says what is missing, unless a GPU is usable."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise NoGpuError("there is no NVIDIA driver: libcuda.so.1 is not found") from None
+        raise NoGpuError("there is no NVIDIA driver: libcuda.so.1 was not found") from None
     try:
         from cuda.bindings import driver
     except ImportError:
         raise NoGpuError("the package cuda-bindings is not installed") from None
     code = library.cuInit(0)
     if code:
-        raise NoGpuError(f"the NVIDIA driver finds no GPU that it can use: {driver.CUresult(code).name}")
+        raise NoGpuError(f"the NVIDIA driver finds no usable GPU: {driver.CUresult(code).name}")

@@ -1,4 +1,4 @@
-"""Arrays in a GPU's memory that every framework takes, through the driver alone."""
+"""Arrays in a GPU's memory that all frameworks accept, using only the driver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def call(function, *arguments):
-    """Call the driver and give what it returns beside its code; an error is an exception that names it."""
+    """Call the driver and return its results without the code; errors raise an exception with their name."""
     code, *values = function(*arguments)
     if int(code):
         raise RuntimeError(f"{function.__name__}: {code.name}")
@@ -14,10 +14,10 @@ def call(function, *arguments):
 
 
 class Array:
-    """A numpy array's copy on the GPU; what it needs of the driver's objects ends with it."""
+    """A copy of a numpy array on the GPU, freed with this object."""
 
     def __init__(self, host):
-        from cuda.bindings import driver  # may be missing: then these tests are skipped, and this is not called
+        from cuda.bindings import driver  # may be missing; the tests are then skipped before this is called
 
         host = np.ascontiguousarray(host)
         self.driver = driver
@@ -26,20 +26,20 @@ class Array:
         call(driver.cuMemcpyHtoD, self.address, host.ctypes.data, host.nbytes)
 
     def data_ptr(self):
-        """What Triton asks for."""
+        """Triton's interface."""
         return self.address
 
     def zero_(self):
-        """What Triton's autotuner calls."""
+        """Called by Triton's autotuner."""
         call(self.driver.cuMemsetD8, self.address, 0, self.nbytes)
 
     @property
     def __cuda_array_interface__(self):
-        """What Numba asks for."""
+        """Numba's interface."""
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "version": 3}
 
     def numpy(self):
-        """Copy it back, when all that was launched has ended."""
+        """Wait for all launched work and copy the array back."""
         call(self.driver.cuCtxSynchronize)
         host = np.empty(self.shape, self.dtype)
         call(self.driver.cuMemcpyDtoH, host.ctypes.data, self.address, host.nbytes)

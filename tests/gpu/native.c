@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that knows CUDA's driver only: native PTX GX GY GZ BX BY BZ N LAUNCHES INPUT OUTPUT
-// It loads the kernel `work`, launches it, and writes what the last launch left to a file.
+// A program that uses only CUDA's driver API: native PTX GX GY GZ BX BY BZ N LAUNCHES INPUT OUTPUT
+// It loads the kernel `work`, launches it, and writes the output of the last launch to a file.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""What a cell leaves behind: nothing. Kernels after it are the plain ones, and count no more."""
+"""A cell leaves nothing behind: kernels launched after it are not instrumented and not counted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.gpu.frameworks import SHAPES, answer
 from tests.gpu.memory import Array, call
 
 RECOMPILED = ("Triton", "Numba-CUDA")
-"""Whose kernels from before the cell are traced; those of others are reported."""
+"""Frameworks whose kernels from before the cell are traced; those of others are reported."""
 
 
 class Counter:
-    """`kernelcount`, whose map stays on the GPU after cells: programs left in kernels would go on counting."""
+    """`kernelcount`, with a map that outlives cells: programs left in kernels would continue to count."""
 
     def __init__(self):
         self.memory = CudaMemory.open(0)
@@ -34,7 +34,7 @@ class Counter:
 
     @contextmanager
     def attached(self):
-        """A cell; gives what was seen in it."""
+        """Run the block as a cell; yields what was seen in it."""
         placements = [each.placement for each in self.shared]
         instrumenter = Instrumenter(
             self.sources, placements, lambda _: True, before=self.memory.launching, after=lambda *_: None
@@ -64,7 +64,7 @@ def counter(gpu):
 
 @pytest.fixture
 def bench(gpu, framework):
-    """Run `work` once and check what it did; gives how many threads that were."""
+    """Run `work` once and check its result; returns the number of threads."""
     shape = framework.shaped(SHAPES["three dimensions"])
     numbers = np.arange(shape.n, dtype=np.int32)
     given = Array(numbers)
@@ -78,7 +78,7 @@ def bench(gpu, framework):
     return run
 
 
-def test_a_kernel_first_compiled_within_the_cell_counts_until_its_end(gpu, framework, counter, bench):
+def test_a_kernel_first_compiled_in_the_cell_is_counted_until_the_cell_ends(gpu, framework, counter, bench):
     with counter.attached() as seen:
         work = framework.make(gpu)
         expected = bench(work) + bench(work)
@@ -90,7 +90,7 @@ def test_a_kernel_first_compiled_within_the_cell_counts_until_its_end(gpu, frame
     assert len(seen.launches) == 2
 
 
-def test_a_kernel_compiled_before_the_cell_is_compiled_again_or_reported(gpu, framework, counter, bench):
+def test_a_kernel_compiled_before_the_cell_is_recompiled_or_reported(gpu, framework, counter, bench):
     work = framework.make(gpu)
     bench(work)
     with counter.attached() as seen:
@@ -106,7 +106,7 @@ def test_a_kernel_compiled_before_the_cell_is_compiled_again_or_reported(gpu, fr
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-def test_after_a_cell_that_fails_kernels_are_plain(gpu, framework, counter, bench, error):
+def test_after_a_failed_cell_kernels_are_not_instrumented(gpu, framework, counter, bench, error):
     with suppress(error), counter.attached():
         work = framework.make(gpu)
         expected = bench(work)
@@ -116,7 +116,7 @@ def test_after_a_cell_that_fails_kernels_are_plain(gpu, framework, counter, benc
     assert counter.threads == expected
 
 
-def test_a_second_cell_counts_as_the_first(gpu, framework, counter, bench):
+def test_a_second_cell_counts_like_the_first(gpu, framework, counter, bench):
     total = 0
     for _ in range(2):
         with counter.attached() as seen:
@@ -142,7 +142,7 @@ def test_a_kernel_made_in_one_cell_is_traced_or_reported_in_the_next(gpu, framew
 
 
 def contents(folder):
-    """Files of a cache, by path and what is in them."""
+    """Return the checksums of a cache's files, by path."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(Path(folder).rglob("*"))
@@ -151,7 +151,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("variable", ["TRITON_CACHE_DIR", "CUPY_CACHE_DIR"])
-def test_caches_on_disk_get_nothing_of_a_cell_but_plain_kernels(gpu, framework, counter, bench, variable):
+def test_a_cell_adds_no_instrumented_kernels_to_caches_on_disk(gpu, framework, counter, bench, variable):
     bench(framework.make(gpu))
     before = contents(os.environ[variable])
     with counter.attached():
@@ -159,7 +159,7 @@ def test_caches_on_disk_get_nothing_of_a_cell_but_plain_kernels(gpu, framework, 
     assert contents(os.environ[variable]) == before
 
 
-def test_numbas_cache_on_disk_gets_nothing_of_a_cell(gpu, counter, tmp_path, monkeypatch):
+def test_a_cell_adds_nothing_to_numbas_cache_on_disk(gpu, counter, tmp_path, monkeypatch):
     cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
     monkeypatch.setattr(cuda.core.config, "CACHE_DIR", str(tmp_path))
 
@@ -202,7 +202,7 @@ def test_a_numba_kernel_is_traced_for_each_of_its_signatures(gpu, counter):
 def test_a_cooperative_numba_kernel_is_traced(gpu, counter):
     cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
     if gpu.simulated:
-        pytest.skip("blocks wait for each other through CUDA's device runtime, which the CPU device has not")
+        pytest.skip("grid synchronization needs CUDA's device runtime, which the CPU device lacks")
 
     @cuda.jit
     def shift(values, out):
@@ -218,7 +218,7 @@ def test_a_cooperative_numba_kernel_is_traced(gpu, counter):
     assert np.array_equal(out.numpy(), (np.arange(128) + 1) % 128 + 1)
 
 
-def test_an_autotuned_triton_kernel_is_traced_in_each_of_its_runs_and_tuned_anew_after_the_cell(gpu, counter):
+def test_an_autotuned_triton_kernel_is_traced_in_each_run_and_tuned_again_after_the_cell(gpu, counter):
     triton = pytest.importorskip("triton", reason="Triton is not installed")
     if reason := frameworks.compiler_missing(gpu):
         pytest.skip(reason)
@@ -244,7 +244,7 @@ def test_an_autotuned_triton_kernel_is_traced_in_each_of_its_runs_and_tuned_anew
     with counter.attached() as seen:
         run()
         counted = counter.threads
-        assert counted == 512 + 512 + 512  # both are tried, and the first of them is used
+        assert counted == 512 + 512 + 512  # both are tried, then the first is used
     assert len(seen.kernels) == 2
     assert len(runs) == 2
     run()
@@ -252,9 +252,9 @@ def test_an_autotuned_triton_kernel_is_traced_in_each_of_its_runs_and_tuned_anew
     assert counter.threads == counted
 
 
-def test_what_inductor_compiles_is_traced_within_the_cell_only(gpu, counter):
+def test_inductors_kernels_are_traced_only_within_the_cell(gpu, counter):
     if gpu.simulated:
-        pytest.skip("PyTorch goes through CUDA's runtime, which works with NVIDIA's own driver only")
+        pytest.skip("PyTorch uses CUDA's runtime, which works only with NVIDIA's own driver")
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if not torch.cuda.is_available():
         pytest.skip(f"PyTorch {torch.__version__} cannot use this GPU")
@@ -267,13 +267,13 @@ def test_what_inductor_compiles_is_traced_within_the_cell_only(gpu, counter):
     after = compiled(given)
     assert torch.equal(before, within)
     assert torch.equal(before, after)
-    assert counted >= 10_000 // 16  # a thread has several elements
+    assert counted >= 10_000 // 16  # a thread handles several elements
     assert counter.threads == counted
     assert {kernel.source.framework for kernel in seen.kernels} == {"Triton"}
     assert "PyTorch's own kernels (aten, cuBLAS, cuDNN)" in seen.skipped
 
 
-def test_a_cooperative_launch_of_cuda_core_is_traced(gpu, counter):
+def test_a_cooperative_launch_with_cuda_core_is_traced(gpu, counter):
     core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     device = core.Device(0)
     device.set_current()
@@ -287,7 +287,7 @@ def test_a_cooperative_launch_of_cuda_core_is_traced(gpu, counter):
     assert seen.skipped == {}
 
 
-def test_a_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu, counter):
+def test_a_kernel_captured_into_a_graph_is_reported_and_not_instrumented(gpu, counter):
     core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     device = core.Device(0)
     device.set_current()
@@ -307,7 +307,7 @@ def test_a_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu,
 
 @pytest.fixture
 def recording(gpu):
-    """Record what is launched into a stream into a graph: gives the stream within, and then what launches the graph."""
+    """Capture a stream into a graph: yields the stream, and appends a function that launches the graph."""
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     stream = call(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
 
@@ -322,7 +322,7 @@ def recording(gpu):
     call(driver.cuStreamDestroy, stream)
 
 
-def test_a_numba_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu, counter, recording):
+def test_a_numba_kernel_captured_into_a_graph_is_reported_and_not_instrumented(gpu, counter, recording):
     cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
 
     @cuda.jit
@@ -342,7 +342,7 @@ def test_a_numba_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plai
     assert "CUDA graph" in reason
 
 
-def test_a_triton_kernel_that_is_recorded_into_a_graph_is_reported_and_stays_plain(gpu, counter, recording):
+def test_a_triton_kernel_captured_into_a_graph_is_reported_and_not_instrumented(gpu, counter, recording):
     triton = pytest.importorskip("triton", reason="Triton is not installed")
     if reason := frameworks.compiler_missing(gpu):
         pytest.skip(reason)
@@ -365,7 +365,7 @@ def compiled(core, gpu, source):
     return core.Program(f'extern "C" __global__ {source}', "c++", options).compile("ptx" if gpu.simulated else "cubin")
 
 
-def test_a_module_with_variables_that_the_host_sets_runs_as_it_is(gpu, counter):
+def test_a_module_with_variables_that_the_host_sets_is_not_instrumented(gpu, counter):
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
     ptx = frameworks.nvrtc_ptx(

@@ -1,4 +1,4 @@
-"""The GPU itself: its clock on the host's, reading maps while kernels run, exact losses, kernels that fault."""
+"""The GPU itself: mapping its clock, reading maps while kernels run, exact losses, faulting kernels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ with machine.opened() as gpu:
 
 
 def launch(kernel, grid, block, *values):
-    """Launch a kernel of cuda.bindings; numpy scalars and arrays of this module as arguments."""
+    """Launch a kernel with cuda.bindings; arguments are numpy scalars and `Array`s."""
     kept = [np.array([value.address if isinstance(value, Array) else value]) for value in values]
     kept = [one.astype(np.uint64) if isinstance(value, Array) else one for one, value in zip(kept, values, strict=True)]
     pointers = np.array([one.ctypes.data for one in kept], np.uint64)
@@ -100,7 +100,7 @@ def kernel_of(gpu, source, name):
     return call(driver.cuModuleGetFunction, module, name.encode())
 
 
-def test_times_of_the_gpu_lie_between_the_hosts_times_around_them_within_the_stated_error(gpu):
+def test_mapped_gpu_times_are_between_the_surrounding_host_times_within_the_stated_error(gpu):
     tell, out = kernel_of(gpu, TIMER, "tell"), Array(np.zeros(1, np.uint64))
     memory = CudaMemory.open(0)
     try:
@@ -108,19 +108,19 @@ def test_times_of_the_gpu_lie_between_the_hosts_times_around_them_within_the_sta
         for _ in range(20):
             before = time.monotonic_ns()
             launch(tell, 1, 1, out)
-            told = int(out.numpy()[0])
-            seen.append((before, told, time.monotonic_ns()))
+            device_ns = int(out.numpy()[0])
+            seen.append((before, device_ns, time.monotonic_ns()))
             time.sleep(0.01)
         clock = first.through(memory.clock())
     finally:
         memory.close()
     assert 0 < clock.error_ns < (50_000_000 if gpu.simulated else 5_000_000)
-    for before, told, after in seen:
-        mapped = int(clock.to_host(np.array([told], np.int64))[0])
+    for before, device_ns, after in seen:
+        mapped = int(clock.to_host(np.array([device_ns], np.int64))[0])
         assert before - clock.error_ns <= mapped <= after + clock.error_ns
 
 
-def test_a_launch_is_never_late_by_less_than_the_clocks_error(gpu):
+def test_launch_delays_are_not_negative_beyond_the_clocks_error(gpu):
     shape = SHAPES["many blocks"]
     given, out = (Array(np.zeros(shape.n, np.int32)) for _ in range(2))
     with accel_magic.gputrace("launchlate", device="cuda", host_api="off") as trace:
@@ -134,7 +134,7 @@ def test_a_launch_is_never_late_by_less_than_the_clocks_error(gpu):
     assert (late <= trace.result.recording.duration_ns + error).all()
 
 
-def test_maps_are_read_while_a_kernel_runs_without_waiting_for_its_end(gpu):
+def test_maps_can_be_read_while_a_kernel_runs(gpu):
     place = call(driver.cuMemHostAlloc, 4096, driver.CU_MEMHOSTALLOC_DEVICEMAP)
     go = np.ctypeslib.as_array((np.ctypeslib.ctypes.c_int32 * 1).from_address(int(place)))
     go[0] = 0
@@ -147,7 +147,7 @@ def test_maps_are_read_while_a_kernel_runs_without_waiting_for_its_end(gpu):
         call(driver.cuCtxSynchronize)
         ended.set()
 
-    limit = "200000" if gpu.simulated else "40000000000"  # clock cycles: the kernel ends whatever happens here
+    limit = "200000" if gpu.simulated else "40000000000"  # clock cycles, after which the kernel ends in any case
     with accel_magic.gputrace("kernelcount", device="cuda", host_api="off") as trace:
         patient = kernel_of(gpu, PATIENT.replace("LIMIT", limit), "patient")
         launch(patient, 2, 32, address, out)
@@ -166,11 +166,11 @@ def test_maps_are_read_while_a_kernel_runs_without_waiting_for_its_end(gpu):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_of_a_ring_that_is_far_too_small_every_record_is_delivered_or_counted_as_lost(gpu, tmp_path, shape):
+def test_with_a_ring_that_is_far_too_small_every_record_is_delivered_or_counted_as_lost(gpu, tmp_path, shape):
     try:
         clang.find_clang()
     except MachineError as error:
-        pytest.skip(f"a program of the test's own must be compiled: {error.what}")
+        pytest.skip(f"this test compiles its own program: {error.what}")
     shape = SHAPES[shape]
     program = tmp_path / "tiny.bpf.c"
     program.write_text(TINY)
@@ -186,7 +186,7 @@ def test_of_a_ring_that_is_far_too_small_every_record_is_delivered_or_counted_as
     assert seen["thread"].value_counts().max() <= 5
 
 
-def test_threads_beyond_the_room_of_a_map_are_lost_exactly(gpu):
+def test_threads_that_do_not_fit_in_a_map_are_counted_exactly_as_lost(gpu):
     shape = SHAPES["three dimensions"]
     given, out = (Array(np.zeros(shape.n, np.int32)) for _ in range(2))
     with accel_magic.gputrace("threadhist", device="cuda", host_api="off", threads=700) as trace:
@@ -195,23 +195,23 @@ def test_threads_beyond_the_room_of_a_map_are_lost_exactly(gpu):
     assert trace.result.lost == 2 * (shape.threads - 700)  # at the entry and at the exit
 
 
-def test_a_kernel_that_faults_leaves_a_result_that_says_so(gpu):
-    """In a process of its own: the context does not survive it."""
+def test_after_a_faulting_kernel_there_is_a_result_that_notes_it(gpu):
+    """Runs in a separate process because the context does not survive the fault."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", FAULTING], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in told["fault"]
-    assert told["launches"] >= 1
-    assert any("could not be read" in note for note in told["notes"]), told
-    assert any(note in told["shown"] for note in told["notes"])
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in report["fault"]
+    assert report["launches"] >= 1
+    assert any("could not be read" in note for note in report["notes"]), report
+    assert any(note in report["shown"] for note in report["notes"])
 
 
 def test_kernels_of_a_second_gpu_are_reported(gpu):
     if gpu.count < 2:
-        pytest.skip(f"there is one GPU here: {gpu.name}")
+        pytest.skip(f"there is only one GPU: {gpu.name}")
     second = call(driver.cuDevicePrimaryCtxRetain, call(driver.cuDeviceGet, 1))
     with accel_magic.gputrace("kernelcount", device="cuda", gpu=0, host_api="off") as trace:
         call(driver.cuCtxPushCurrent, second)

@@ -1,4 +1,4 @@
-"""Each tool on a program in C that uses the driver itself and is started from the cell."""
+"""Each tool on a C program that uses the driver API and is started by the cell."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FRAMEWORK = frameworks.Framework("native binary", (), None)
 
 @pytest.fixture(scope="module")
 def native(gpu, tmp_path_factory):
-    """Run the program on numbers; gives what it computed."""
+    """Run the program on an array; returns its result."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("there is no C compiler for the program, nor for what is put before the driver in it")
+        pytest.skip("there is no C compiler for the program and for the library preloaded into it")
     pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
     folder = tmp_path_factory.mktemp("native")
     program, ptx = folder / "native", folder / "work.ptx"
@@ -44,7 +44,7 @@ def native(gpu, tmp_path_factory):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tool", TOOLS)
-def test_counts_are_exact_and_results_are_the_same(native, tool, shape):
+def test_counts_are_exact_and_results_are_unchanged(native, tool, shape):
     shape = SHAPES[shape]
     numbers = np.random.default_rng(7).integers(-(1 << 31), 1 << 31, shape.n, dtype=np.int32)
     plain = native(shape, numbers)
@@ -61,7 +61,7 @@ def test_counts_are_exact_and_results_are_the_same(native, tool, shape):
     COUNTED[tool](result.tools[tool], shape, FRAMEWORK)
 
 
-def test_two_programs_of_one_cell_are_kept_apart(native):
+def test_two_programs_in_one_cell_are_distinguished(native):
     shape = SHAPES["three dimensions"]
     numbers = np.arange(shape.n, dtype=np.int32)
 
@@ -74,7 +74,7 @@ def test_two_programs_of_one_cell_are_kept_apart(native):
     assert counts["pid"].nunique() == 2
 
 
-def test_after_the_cell_programs_run_as_ever(native):
+def test_after_the_cell_programs_run_as_before(native):
     shape = SHAPES["many blocks"]
     numbers = np.arange(shape.n, dtype=np.int32)
     before = dict(os.environ)

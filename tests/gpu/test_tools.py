@@ -1,4 +1,4 @@
-"""Each tool on each framework: results are the same with and without it, and what it counts is exact."""
+"""Each tool on each framework: kernels' results are unchanged, and the tool's counts are exact."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gpu.memory import Array
 
 LAUNCHES = 2
 NEEDS_CODE_OF_ITS_OWN = ("funclat", "branchdiv")
-"""These find nothing in a kernel that a compiler has made one straight piece of."""
+"""These tools find nothing in a kernel that the compiler has inlined and made branch-free."""
 
 
 def threadhist(table, shape, _framework):
@@ -104,13 +104,13 @@ COUNTED = {
 }
 
 
-def test_every_tool_is_looked_at():
+def test_every_tool_has_a_check():
     assert list(COUNTED) == list(TOOLS)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tool", TOOLS)
-def test_counts_are_exact_and_results_are_the_same(gpu, framework, tool, shape):
+def test_counts_are_exact_and_results_are_unchanged(gpu, framework, tool, shape):
     shape = framework.shaped(SHAPES[shape])
     numbers = np.random.default_rng(7).integers(-(1 << 31), 1 << 31, shape.n, dtype=np.int32)
     given, plain, traced = Array(numbers), Array(np.zeros_like(numbers)), Array(np.zeros_like(numbers))

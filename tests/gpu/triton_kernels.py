@@ -1,5 +1,5 @@
-# ruff: noqa: N803 - constants of Triton kernels are named so
-"""Triton reads the text of its kernels from a file."""
+# ruff: noqa: N803 - Triton's constants are uppercase by convention
+"""Triton kernels, in a file because Triton reads their source from it."""
 
 import triton
 import triton.language as tl

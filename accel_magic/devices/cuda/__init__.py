@@ -1,1 +1,1 @@
-"""NVIDIA GPUs through the CUDA driver's own library: memory for maps, and the GPU's clock on the host's."""
+"""NVIDIA GPUs through the CUDA driver library: memory for maps, and GPU-to-host clock conversion."""

@@ -1,6 +1,7 @@
-"""`python -m accel_magic.devices.cuda`: the GPUs that the driver finds, a line each; or why there are none, status 1.
+"""`python -m accel_magic.devices.cuda` lists the GPUs that the driver finds, one per line.
 
-A process of its own, because a process that has once asked the driver can no longer fork children that use it.
+If there are none, it explains why and exits with status 1. This is a separate process because a process that has
+initialized the driver can no longer fork children that use it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from accel_magic.errors import MachineError
 
 
 def main() -> int:
-    """Print; the exit status."""
+    """Print the list and return the exit status."""
     try:
         found = [gpus.chosen(number) for number in range(len(gpus.found()))]
     except MachineError as error:

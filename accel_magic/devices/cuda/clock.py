@@ -1,8 +1,8 @@
-"""Where a GPU's clock lies on the host's: a kernel of ours tells the time when it is asked, and the host brackets it.
+"""Relate a GPU's clock to the host's: a small kernel reports its time on request, and the host brackets the request.
 
-One exchange: the host notes its time, asks through memory that both reach, sees the answer, and notes its time again.
-The GPU's clock was read between the two. Of many exchanges the narrowest counts; its middle is taken, and half of it,
-with one step of the GPU's timer, is the error. The first question of each launch is asked by the launch itself.
+In one exchange the host reads its clock, sends a request through shared memory, waits for the answer, and reads its
+clock again. The GPU's clock was read between the two. The narrowest of many exchanges is used: its midpoint is the host
+time, and half its width plus one step of the GPU's timer is the error. The launch itself makes the first request.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from accel_magic.devices.cuda.driver import Driver
 
 ROUNDS: Final = 64
-"""Exchanges of one launch."""
+"""Exchanges in one launch."""
 LAUNCHES: Final = 4
 _ASKED, _STEP, _ANSWERS = 0, 1, 2
 BYTES: Final = 8 * (_ANSWERS + ROUNDS)
 """Size of the mailbox."""
 PATIENCE_NS: Final = 2_000_000_000
-"""For how long a launch may not begin."""
+"""How long to wait for a launch to begin."""
 _LIMIT_NS: Final = 50_000_000  # for all rounds of a launch
 _SPIN_NS: Final = 100_000
 _NAP_S: Final = 50e-6
@@ -38,7 +38,7 @@ _ALL: Final = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Exchange:
-    """The host's time before and after, and the GPU's between; ns."""
+    """The host's time before and after an exchange, and the GPU's time between them; ns."""
 
     before: int
     device: int
@@ -46,14 +46,14 @@ class Exchange:
 
 
 class ClockKernel:
-    """The kernel that answers, loaded into the current context.
+    """The kernel that reports the GPU's time, loaded into the current context.
 
     Args:
-        driver: The driver, with the context current for each call here.
-        stream: Where it runs; no other stream waits for it.
-        mailbox: Address of BYTES that the host reaches too, as kernels use it.
+        driver: The driver. The context must be current in every call of this class.
+        stream: The stream it runs in; no other stream waits for it.
+        mailbox: Device address of BYTES bytes that the host can access too.
         words: The same bytes on the host, as u64.
-        rounds: Exchanges of one launch at most.
+        rounds: Most exchanges in one launch.
 
     """
 
@@ -66,21 +66,21 @@ class ClockKernel:
         self._function = driver.handle("cuModuleGetFunction", self._module, b"accel_magic_clock")
 
     def unload(self) -> None:
-        """Take the kernel out of the context. Raises DriverError."""
+        """Unload the kernel from the context. Raises DriverError."""
         self._driver.call("cuModuleUnload", self._module)
 
     def measure(self) -> Clock:
-        """Compare the clocks; takes about a millisecond on a GPU that is idle.
+        """Compare the clocks; takes about a millisecond on an idle GPU.
 
         Raises:
-            MachineError: The GPU does not answer, for instance because other kernels occupy it.
+            MachineError: The GPU does not answer, for example because other kernels occupy it.
 
         """
         exchanges = [exchange for _ in range(LAUNCHES) for exchange in self._launch()]
         return narrowest(exchanges, self._words[_STEP])
 
     def _launch(self) -> list[Exchange]:
-        """Run the kernel once; fewer exchanges than rounds where the host was held up for too long."""
+        """Run the kernel once; gives fewer exchanges than rounds if the host was delayed too long."""
         words = self._words
         words[:] = memoryview(bytes(BYTES)).cast("Q")
         words[_ASKED] = 1
@@ -90,7 +90,8 @@ class ClockKernel:
             for ask in asks:
                 exchange = self._exchange(len(exchanges), ask, _LIMIT_NS if exchanges else PATIENCE_NS)
                 if exchange is None:
-                    # Launches may wait for their kernels (CUDA_LAUNCH_BLOCKING, debuggers): these must not wait for us.
+                    # Launches may block until their kernel ends (CUDA_LAUNCH_BLOCKING, debuggers): from now on the
+                    # kernel must not wait for further requests.
                     self._rounds = 1
                     break
                 exchanges.append(exchange)
@@ -99,8 +100,8 @@ class ClockKernel:
         if not exchanges:
             raise MachineError(
                 "the GPU's clock cannot be compared with the host's",
-                why=f"the GPU has not answered within {PATIENCE_NS / 1e9:g} s; other kernels may occupy it",
-                fix="wait for them before the cell (torch.cuda.synchronize() or its like), or use --gpu N",
+                why=f"the GPU did not answer within {PATIENCE_NS / 1e9:g} s; other kernels may occupy it",
+                fix="wait for them before the cell (for example torch.cuda.synchronize()), or use --gpu N",
                 code="cuda.no-answer",
             )
         self._driver.call("cuStreamSynchronize", self._stream)
@@ -132,10 +133,10 @@ class ClockKernel:
 
 
 def narrowest(exchanges: list[Exchange], step_ns: int) -> Clock:
-    """Make a clock of the exchange that leaves least room.
+    """Make a clock from the narrowest exchange.
 
     Args:
-        exchanges: One at least.
+        exchanges: At least one.
         step_ns: Resolution of the GPU's timer.
 
     """

@@ -1,6 +1,6 @@
-"""The CUDA driver's library, as far as a trace needs it: typed calls, and its errors in words.
+"""The parts of the CUDA driver library that a trace needs: typed calls, and readable errors.
 
-Names and types are those of the CUDA Driver API, as cuda.h has them.
+Names and types follow the CUDA Driver API (cuda.h).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LIBRARY: Final = "libcuda.so.1"
 OLDEST: Final = 11_000
-"""The oldest driver that will do, as cuDriverGetVersion counts: 11000 is CUDA 11.0."""
+"""The oldest supported driver, as cuDriverGetVersion numbers it: 11000 is CUDA 11.0."""
 
 STREAM_NON_BLOCKING: Final = 1
 HOST_PORTABLE_AND_MAPPED: Final = 3
@@ -33,10 +33,10 @@ CAPABILITY_MINOR: Final = 76
 NO_DEVICE: Final = 100
 OUT_OF_MEMORY: Final = 2
 _DEAD: Final = frozenset({4, 201, 214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
-"""What every call says once a kernel or the device has failed, the context was destroyed, or the process ends: nothing
-in the context can be reached again."""
+"""Results of every call after a kernel or the device has failed, the context was destroyed, or during process exit:
+nothing in the context is accessible any more."""
 UNKNOWN: Final = frozenset({1, 400, 713})
-"""What the driver says of an address, or of a handle, that it does not know."""
+"""Results for an address or a handle that the driver does not know."""
 
 _DEVICE_POINTER: Final = c_uint64
 _PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = MappingProxyType(
@@ -84,51 +84,53 @@ _PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = MappingProxyType(
 
 
 class _Known(NamedTuple):
-    """What a code of the driver means to the user."""
+    """What one of the driver's error codes means to the user."""
 
     what: str
     fix: str
 
 
 _RESTART: Final = "restart the notebook's kernel: the process cannot use the GPU again"
-_MISMATCH: Final = "restart the machine, or reload the driver's module: library and module are of different versions"
+_MISMATCH: Final = "restart the machine, or reload the driver's kernel module: its version differs from the library's"
 _KNOWN: Final[Mapping[int, _Known]] = MappingProxyType(
     {
-        OUT_OF_MEMORY: _Known("the GPU's memory does not suffice", "free what is not used, or trace less: --threads N"),
-        34: _Known("libcuda.so.1 is CUDA's stub library", "take its folder `stubs` out of LD_LIBRARY_PATH"),
-        46: _Known("the GPU is not available", "end the process that has it for itself, or choose another: --gpu N"),
-        NO_DEVICE: _Known("the NVIDIA driver finds no GPU", "see nvidia-smi and CUDA_VISIBLE_DEVICES, or --device cpu"),
-        101: _Known("there is no such GPU", "see nvidia-smi and CUDA_VISIBLE_DEVICES"),
-        222: _Known("the driver does not read this PTX", "install a newer NVIDIA driver"),
-        221: _Known("the driver's compiler for PTX is missing", "install libnvidia-ptxjitcompiler of the driver"),
-        223: _Known("the driver is told not to compile PTX", "unset CUDA_DISABLE_PTX_JIT"),
-        712: _Known("this memory is registered with the driver already", "end what else shares this map"),
-        801: _Known("the driver does not support this", "install a newer NVIDIA driver, or --device cpu"),
+        OUT_OF_MEMORY: _Known("the GPU is out of memory", "free unused memory, or trace fewer threads: --threads N"),
+        34: _Known("libcuda.so.1 is CUDA's stub library", "remove its folder `stubs` from LD_LIBRARY_PATH"),
+        46: _Known("the GPU is not available", "end the process that uses it exclusively, or choose another: --gpu N"),
+        NO_DEVICE: _Known(
+            "the NVIDIA driver finds no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES, or --device cpu"
+        ),
+        101: _Known("there is no such GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES"),
+        222: _Known("the driver does not support this version of PTX", "install a newer NVIDIA driver"),
+        221: _Known("the driver's PTX compiler is missing", "install the driver's libnvidia-ptxjitcompiler"),
+        223: _Known("PTX compilation is disabled in the driver", "unset CUDA_DISABLE_PTX_JIT"),
+        712: _Known("this memory is already registered with the driver", "end the other trace that shares this map"),
+        801: _Known("the driver does not support this", "install a newer NVIDIA driver, or use --device cpu"),
         803: _Known("the NVIDIA driver does not work", _MISMATCH),
-        804: _Known("this GPU does not run with a compatibility package", "install a newer NVIDIA driver"),
-        999: _Known("the NVIDIA driver does not work", "look at `dmesg` and nvidia-smi; a restart often mends it"),
-        **dict.fromkeys(_DEAD, _Known("the GPU's context is gone", _RESTART)),
+        804: _Known("the CUDA compatibility package does not support this GPU", "install a newer NVIDIA driver"),
+        999: _Known("the NVIDIA driver does not work", "check `dmesg` and nvidia-smi; a restart often helps"),
+        **dict.fromkeys(_DEAD, _Known("the GPU's context is no longer usable", _RESTART)),
     }
 )
 
 
 class NoDriverError(MachineError):
-    """There is no driver's library on this machine."""
+    """The driver library is not on this machine."""
 
 
 class DriverError(MachineError):
-    """A call of the driver that failed.
+    """A driver call that failed.
 
     Args:
         call: The function.
         code: Its CUresult.
-        name: The code's name, as the driver has it; '' where it has none.
-        text: What the driver says of it, likewise.
+        name: The driver's name for the code; '' if it has none.
+        text: The driver's description of the code; '' if it has none.
 
     """
 
     def __init__(self, call: str, code: int, name: str, text: str) -> None:
-        known = _KNOWN.get(code, _Known(f"the NVIDIA driver refuses {call}", "see nvidia-smi; --device cpu works"))
+        known = _KNOWN.get(code, _Known(f"the NVIDIA driver's {call} failed", "check nvidia-smi, or use --device cpu"))
         super().__init__(
             known.what,
             why=f"{call}: {name or f'error {code}'} ({text or 'no text'})",
@@ -139,17 +141,17 @@ class DriverError(MachineError):
 
     @property
     def dead(self) -> bool:
-        """Whether nothing that lay in the context can be reached any more."""
+        """Whether nothing in the context is accessible any more."""
         return self.result in _DEAD
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A loaded library, initialised. All calls let other Python threads run meanwhile.
+    """A loaded, initialized library. Calls release the GIL.
 
     Attributes:
-        functions: Those of `_PROTOTYPES`, None where the library has it not.
-        version: Of CUDA: 13000 is 13.0.
+        functions: Those of `_PROTOTYPES`; None if the library lacks one.
+        version: CUDA's version: 13000 is 13.0.
 
     """
 
@@ -159,11 +161,11 @@ class Driver:
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of `_PROTOTYPES`. Raises DriverError."""
         if code := self.attempt(name, *arguments):
-            told = (self._told(function, code) for function in ("cuGetErrorName", "cuGetErrorString"))
-            raise DriverError(name, code, *told)
+            texts = (self._error_text(function, code) for function in ("cuGetErrorName", "cuGetErrorString"))
+            raise DriverError(name, code, *texts)
 
     def attempt(self, name: str, *arguments: Any) -> int:
-        """Call a function and give its CUresult. Raises MachineError where this driver lacks the function."""
+        """Call a function and return its CUresult. Raises MachineError if this driver lacks the function."""
         function = self.functions[name]
         if function is None:
             raise _too_old(f"it has no {name}")
@@ -181,14 +183,14 @@ class Driver:
         self.call(name, ctypes.byref(found), *arguments)
         return found.value or 0
 
-    def _told(self, function: str, code: int) -> str:
+    def _error_text(self, function: str, code: int) -> str:
         text = c_char_p()
         failed = self.attempt(function, code, ctypes.byref(text))
         return "" if failed or text.value is None else text.value.decode(errors="replace")
 
 
 def load(name: str = LIBRARY) -> Driver:
-    """Load the driver's library and initialise it; both are harmless when it is done again.
+    """Load the driver library and initialize it; safe to repeat.
 
     Raises:
         MachineError: There is no driver, it is too old, or it finds no GPU.
@@ -198,12 +200,12 @@ def load(name: str = LIBRARY) -> Driver:
     driver.call("cuInit", 0)
     version = driver.number("cuDriverGetVersion")
     if version < OLDEST:
-        raise _too_old(f"it is of CUDA {cuda_text(version)}, and {cuda_text(OLDEST)} is needed")
+        raise _too_old(f"it supports CUDA {cuda_text(version)}; CUDA {cuda_text(OLDEST)} is required")
     return replace(driver, version=version)
 
 
 def cuda_text(version: int) -> str:
-    """Write a version as people do: 13000 is 13.0."""
+    """Format a version: 13000 is 13.0."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -214,8 +216,8 @@ def _functions(name: str) -> Mapping[str, Any]:
     except OSError as error:
         raise NoDriverError(
             "no NVIDIA driver was found",
-            why=f"{name} does not load: {error}",
-            fix="install NVIDIA's driver (in a container: start it with --gpus all), or use --device cpu",
+            why=f"{name} cannot be loaded: {error}",
+            fix="install the NVIDIA driver (start a container with --gpus all), or use --device cpu",
             code="cuda.no-driver",
         ) from None
     found = {function: getattr(library, function, None) for function in _PROTOTYPES}
@@ -229,6 +231,6 @@ def _too_old(why: str) -> MachineError:
     return MachineError(
         "the NVIDIA driver is too old",
         why=why,
-        fix="install a newer one, or use --device cpu",
+        fix="install a newer NVIDIA driver, or use --device cpu",
         code="cuda.driver-too-old",
     )

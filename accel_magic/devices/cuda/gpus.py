@@ -1,4 +1,4 @@
-"""Which GPUs the driver finds, and which one a trace takes."""
+"""The GPUs that the driver finds, and the choice of the one to trace."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Gpu:
     """One GPU.
 
     Attributes:
-        number: As the driver counts, from 0.
+        number: The driver's number for it, from 0.
         model: Its name.
         architecture: `sm_90`.
-        multiprocessors: How many it has.
+        multiprocessors: Number of multiprocessors.
         software: The versions of the driver and of CUDA.
 
     """
@@ -40,35 +40,35 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """The GPU in words: `NVIDIA H200, driver 580.95.05, CUDA 13.0`."""
+        """The GPU with its software: `NVIDIA H200, driver 580.95.05, CUDA 13.0`."""
         return CPU_DEVICE if self.simulated else f"{self.model}, {self.software}"
 
     @property
     def simulated(self) -> bool:
-        """Whether it is the CPU device behind a driver."""
+        """Whether it is the CPU device behind the mock driver."""
         return CPU_DEVICE in self.model
 
 
 def found(driver: Driver | None = None) -> tuple[Gpu, ...]:
-    """Describe all GPUs, in the driver's order. Raises MachineError where there is no driver or no GPU."""
+    """Describe all GPUs, in the driver's order. Raises MachineError if there is no driver or no GPU."""
     driver = driver or cuda.load()
     count = driver.number("cuDeviceGetCount")
     if not count:
         raise MachineError(
             "the NVIDIA driver finds no GPU",
-            why="cuDeviceGetCount says 0",
-            fix="see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
+            why="cuDeviceGetCount returns 0",
+            fix="check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
             code="cuda.no-gpu",
         )
     return tuple(_described(driver, number) for number in range(count))
 
 
 def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
-    """Choose the GPU of a trace.
+    """Choose the GPU to trace.
 
     Args:
-        number: As the driver counts; None for that of the thread's current context, else the first.
-        driver: What to ask; None for the machine's.
+        number: The driver's number for it; None for the GPU of the thread's current context, else the first.
+        driver: The driver to use; None for the machine's.
 
     Raises:
         MachineError: There is no driver, no such GPU, or it is too old.
@@ -83,7 +83,7 @@ def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
         raise MachineError(
             f"there is no GPU {number}",
             why=f"the driver finds {listed}",
-            fix="choose one: --gpu N",
+            fix="choose one of these: --gpu N",
             code="gpu.no-such-device",
         )
     gpu = gpus[number]
@@ -91,15 +91,15 @@ def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
     if capability < _OLDEST:
         raise MachineError(
             f"{gpu.model} is too old to be traced",
-            why=f"it is of compute capability {capability[0]}.{capability[1]}; programs need {_OLDEST[0]}.{_OLDEST[1]}",
+            why=f"its compute capability is {capability[0]}.{capability[1]}; programs need {_OLDEST[0]}.{_OLDEST[1]}",
             fix="use a newer GPU, or --device cpu",
             code="cuda.gpu-too-old",
         )
     if not _attribute(driver, number, cuda.CAN_MAP_HOST_MEMORY):
         raise MachineError(
-            f"{gpu.model} does not reach the host's memory",
-            why="rings of records lie there (CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0)",
-            fix="use another GPU, or --device cpu",
+            f"{gpu.model} cannot access the host's memory",
+            why="ring buffers are in host memory, and CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0",
+            fix="use another GPU (--gpu N), or --device cpu",
             code="cuda.no-host-memory",
         )
     return gpu
@@ -109,10 +109,10 @@ def context_of(driver: Driver, gpu: Gpu) -> tuple[int, bool]:
     """Find the context to use on a GPU: the thread's current one, else the GPU's primary one.
 
     Returns:
-        Its handle, and whether it is the primary one, which is retained then.
+        Its handle, and whether it is the primary context, which is then retained.
 
     Raises:
-        MachineError: The GPU is not available, or has no room for a context.
+        MachineError: The GPU is not available, or lacks memory for a context.
 
     """
     device = driver.number("cuDeviceGet", gpu.number)

@@ -1,4 +1,4 @@
-"""Memory of an NVIDIA GPU for the maps of a trace: see `accel_magic.devices.device.Memory`."""
+"""Memory on an NVIDIA GPU for the maps of a trace: see `accel_magic.devices.device.Memory`."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 _STAGING: Final = 4 << 20
 _WAIT_S: Final = 0.1
 _GIVEN_UP: Final[list[CudaMemory]] = []
-"""Kernels may still write to their memory: it must not be unmapped."""
+"""Instances whose memory must stay mapped because kernels may still write to it."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Memory at an address that kernels use.
+    """Memory at a device address.
 
     Attributes:
-        size: Its bytes.
-        host: The same bytes on the host where it reaches them, (size,) uint8.
-        free: The driver's function that gives it back.
-        handle: What that function takes.
+        size: Bytes.
+        host: The same bytes on the host, (size,) uint8; None if the host cannot access them.
+        free: The driver function that frees or unregisters it.
+        handle: The argument of that function.
 
     """
 
@@ -61,12 +61,12 @@ class CudaMemory:
 
     Args:
         driver: The driver.
-        gpu: Which GPU.
-        context: Where the memory lies; kernels of other contexts do not reach it.
-        retained: Whether `context` is the GPU's primary one, which is kept alive until `close`.
+        gpu: The GPU.
+        context: The context that owns the memory; kernels of other contexts cannot access it.
+        retained: Whether `context` is the GPU's primary context, which is kept alive until `close`.
 
     Attributes:
-        given_up: Kernels were still running when nobody wanted to wait for them any longer: their memory stays.
+        given_up: Waiting was abandoned while kernels were still running; their memory stays allocated.
 
     """
 
@@ -81,14 +81,14 @@ class CudaMemory:
 
     @classmethod
     def open(cls, number: int | None = None, driver: Driver | None = None) -> Self:
-        """Take a GPU: in the thread's current context, or in the GPU's primary one.
+        """Open a GPU in the thread's current context, or in the GPU's primary context.
 
         Args:
-            number: The GPU as the driver counts; None for that of the current context, else the first.
+            number: The driver's number for the GPU; None for that of the current context, else the first.
             driver: The driver; None for the machine's.
 
         Raises:
-            MachineError: There is no driver, no such GPU, or it cannot be used.
+            MachineError: There is no driver, no such GPU, or the GPU cannot be used.
 
         """
         driver = driver or cuda.load()
@@ -108,28 +108,28 @@ class CudaMemory:
         self._staging = self._host_of(self.allocate(np.zeros(_STAGING, np.uint8), "host"))
         mailbox = self.allocate(np.zeros(BYTES, np.uint8), "host")
         words = self._host_of(mailbox).data.cast("Q")
-        # The simulated device's time does not pass while a kernel waits for the host.
+        # The simulated device's clock does not advance while a kernel waits for the host.
         rounds = 1 if self.simulated else ROUNDS
         with self._current():
             self._clock = ClockKernel(self._driver, self._stream, mailbox, words, rounds=rounds)
 
     @property
     def name(self) -> str:
-        """The GPU in words, with the driver's version."""
+        """The GPU's model, with the driver's version."""
         return self.gpu.name
 
     @property
     def simulated(self) -> bool:
-        """Whether it is the CPU device behind a driver."""
+        """Whether it is the CPU device behind the mock driver."""
         return self.gpu.simulated
 
     @property
     def multiprocessors(self) -> int:
-        """How many it has."""
+        """Number of multiprocessors."""
         return self.gpu.multiprocessors
 
     def allocate(self, content: NDArray[np.uint8], kind: Kind = "device") -> int:
-        """Reserve memory with this content; the address that kernels use. Raises MachineError for lack of room."""
+        """Allocate memory with this content and return its device address. Raises MachineError if memory runs out."""
         with self._current():
             return self._allocate_device(content) if kind == "device" else self._allocate_host(content)
 
@@ -149,7 +149,7 @@ class CudaMemory:
         return address
 
     def _fill(self, address: int, content: NDArray[np.uint8], size: int) -> None:
-        """Write the content; most of it is zero, and only pieces with something in them are copied."""
+        """Write the content. Most of it is zero: only pieces with nonzero bytes are copied."""
         self._driver.call("cuMemsetD8Async", address, 0, size, self._stream)
         for at in range(0, len(content), _STAGING):
             piece = np.ascontiguousarray(content[at : at + _STAGING])
@@ -168,15 +168,15 @@ class CudaMemory:
             if error.result != cuda.OUT_OF_MEMORY:
                 raise
             raise MachineError(
-                f"the host has no room for {size:,} bytes of maps that the GPU reaches",
+                f"the host has no free memory for {size:,} bytes of maps that the GPU can access",
                 why=error.why,
-                fix="free memory, lower the rings' max_entries, or trace fewer threads: --threads N",
+                fix="free memory, lower the ring buffers' max_entries, or trace fewer threads: --threads N",
                 code="cuda.out-of-host-memory",
             ) from None
         return self._mapped(whole, size)
 
     def _mapped(self, whole: NDArray[np.uint8], size: int) -> int:
-        """Keep registered memory under the address that kernels use."""
+        """Record registered memory under its device address."""
         place = int(whole.ctypes.data)
         try:
             address = self._driver.handle("cuMemHostGetDevicePointer_v2", place, 0)
@@ -193,9 +193,9 @@ class CudaMemory:
         if self._driver.attempt("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total)):
             return error
         return MachineError(
-            f"{self.gpu.model} has no room for {size:,} bytes of maps",
+            f"{self.gpu.model} has no free memory for {size:,} bytes of maps",
             why=f"{free.value:,} of its {total.value:,} bytes are free",
-            fix="free what is not used (torch.cuda.empty_cache() or its like), or trace fewer threads: --threads N",
+            fix="free unused memory (for example torch.cuda.empty_cache()), or trace fewer threads: --threads N",
             code="cuda.out-of-memory",
         )
 
@@ -203,14 +203,14 @@ class CudaMemory:
         """Map `size` bytes of a file for kernels and `view`; see `Memory.share`.
 
         Raises:
-            MachineError: The file cannot be mapped, or the driver does not take its memory.
+            MachineError: The file cannot be mapped, or the driver rejects its memory.
 
         """
         try:
             mapping = mmap.mmap(descriptor, _pages(size))
         except (OSError, ValueError) as error:
             raise MachineError(
-                "a map of the kernel's cannot be shared with the GPU",
+                "an eBPF map in the Linux kernel cannot be shared with the GPU",
                 why=f"mmap: {error}",
                 fix="declare it with __uint(map_flags, BPF_F_MMAPABLE)",
                 code="gpu.map.not-shareable",
@@ -221,18 +221,18 @@ class CudaMemory:
                 self._driver.call("cuMemHostRegister_v2", whole.ctypes.data, len(whole), cuda.HOST_PORTABLE_AND_MAPPED)
             except DriverError as error:
                 raise MachineError(
-                    "the NVIDIA driver does not take the memory of a map of the kernel's",
+                    "the NVIDIA driver rejects the memory of an eBPF map in the Linux kernel",
                     why=error.why,
-                    fix="give the GPU's programs and those of the CPU a map each",
+                    fix="use separate maps for the GPU's programs and the CPU's",
                     code="gpu.map.not-shareable",
                 ) from None
             return self._mapped(whole, size)
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
-        """Copy (size,) bytes; those in the host's memory also after the GPU has failed.
+        """Copy (size,) bytes. Host memory can be read even after the GPU has failed.
 
         Raises:
-            MachineError: The GPU's cannot be reached any more: a kernel has failed, or the context was destroyed.
+            MachineError: GPU memory is no longer accessible: a kernel has failed, or the context was destroyed.
 
         """
         seen = self.view(address, size)
@@ -249,16 +249,18 @@ class CudaMemory:
         return out
 
     def view(self, address: int, size: int) -> NDArray[np.uint8] | None:
-        """(size,) bytes themselves, live, where the host reaches them, else None."""
+        """Return a live view of (size,) bytes, or None if the host cannot access them."""
         for base, block in tuple(self._blocks.items()):
             if base <= address and address + size <= base + block.size:
                 return None if block.host is None else block.host[address - base : address - base + size]
         raise MachineError(
-            f"{size} bytes at {address:#x} are not this trace's", fix="please report this", code="cuda.foreign-address"
+            f"{size} bytes at {address:#x} are not in this trace's memory",
+            fix="please report this",
+            code="cuda.foreign-address",
         )
 
     def free(self, address: int) -> None:
-        """Give memory back, or stop sharing it; what kernels that nobody waited for may still use is left."""
+        """Free memory, or stop sharing it. Memory that kernels may still use after `given_up` is kept."""
         if self.given_up:
             return
         with self._lock, _unless_gone(), self._current():
@@ -269,10 +271,10 @@ class CudaMemory:
         self._driver.call(block.free, block.handle)
 
     def launching(self, launch: Launch) -> None:
-        """Nothing is to be prepared on a GPU."""
+        """Do nothing: a GPU needs no preparation."""
 
     def clock(self) -> Clock:
-        """Compare the clocks now. Raises MachineError where the GPU does not answer."""
+        """Compare the clocks now. Raises MachineError if the GPU does not answer."""
         assert self._clock is not None  # noqa: S101 - made by `open`
         with self._lock, self._current():
             try:
@@ -280,11 +282,11 @@ class CudaMemory:
             except DriverError:
                 raise
             except BaseException:
-                self.given_up = True  # its kernel may still begin, and writes to the mailbox then
+                self.given_up = True  # the kernel may still start, and would write to the mailbox
                 raise
 
     def elsewhere(self) -> str:
-        """Say why kernels of the thread's current context do not reach this memory; '' where they do."""
+        """Explain why kernels of the thread's current context cannot access this memory; '' if they can."""
         current = ctypes.c_void_p()
         if self._driver.attempt("cuCtxGetCurrent", ctypes.byref(current)) or not current.value:
             return ""
@@ -292,10 +294,10 @@ class CudaMemory:
             return ""
         number = self._driver.number("cuCtxGetDevice")
         where = f"GPU {number}" if number != self.gpu.number else f"another context of GPU {number}"
-        return f"it is for {where}, and the maps of this trace lie on GPU {self.gpu.number}, see --gpu"
+        return f"it is for {where}, but this trace's maps are on GPU {self.gpu.number}; see --gpu"
 
     def finish(self, stream: int) -> None:
-        """Wait until what was put into a stream has run; one that is being captured into a graph is left alone.
+        """Wait for the work queued in a stream; a stream that is being captured into a graph is left alone.
 
         Raises:
             MachineError: A kernel has failed.
@@ -309,11 +311,11 @@ class CudaMemory:
                 self._driver.call("cuStreamSynchronize", handle)
 
     def wait(self) -> bool:
-        """Wait for all kernels of the context; False where an interrupt came first, and they may still run.
+        """Wait for all kernels of the context; False if an interrupt came first and they may still run.
 
-        The interrupt itself is raised at the end: where interrupts are put off, at the end of that.
+        The interrupt is raised afterwards: on return, or when an enclosing `uninterrupted` block ends.
         """
-        ended = threading.Event()  # an interrupt of Thread.join would make a thread that runs look dead
+        ended = threading.Event()  # interrupting Thread.join would make a running thread look dead
         waiting = own_threads.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end")
         with uninterrupted() as came:
             waiting.start()
@@ -330,7 +332,7 @@ class CudaMemory:
             ended.set()
 
     def close(self) -> None:
-        """Give everything back; again is harmless. What is left on a GPU that has failed is gone with its context."""
+        """Free everything; safe to repeat. On a failed GPU the remaining memory was freed with its context."""
         if self.given_up:
             _GIVEN_UP.append(self)
         if self.given_up or not self._context:
@@ -357,9 +359,9 @@ class CudaMemory:
 
     @contextmanager
     def _entered(self, context: int) -> Iterator[None]:
-        """Make our context the thread's for a few calls.
+        """Make our context current in this thread for a few calls.
 
-        A stream that another thread of the user's captures into a graph must not forbid or spoil them.
+        Stream capture in another of the user's threads must not make these calls fail, and they must not invalidate it.
         """
         driver, mode = self._driver, ctypes.c_int(cuda.CAPTURE_RELAXED)
         driver.call("cuCtxPushCurrent_v2", context)
@@ -377,8 +379,9 @@ class CudaMemory:
 def _own_memory(size: int) -> NDArray[np.uint8]:
     """Map whole pages of zeros for the driver to register.
 
-    They are this process's own: the driver's would go with its context, and to touch them then would end the process.
-    A forked child does not get them: a page that two processes share moves away from the GPU when one writes to it.
+    The process owns them: pages allocated by the driver would be unmapped with its context, and an access would then
+    crash the process. A forked child does not inherit them: on a page shared by two processes, a write by one (copy on
+    write) would move the page away from the GPU.
     """
     mapping = mmap.mmap(-1, _pages(size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     mapping.madvise(mmap.MADV_DONTFORK)
@@ -391,7 +394,7 @@ def _pages(size: int) -> int:
 
 @contextmanager
 def _unless_gone() -> Iterator[None]:
-    """Give things back; of a context that is gone, or was reset, nothing is left to be given back."""
+    """Free things; ignore the errors of a context that is gone or was reset, where nothing is left to free."""
     try:
         yield
     except DriverError as error:

@@ -1,7 +1,7 @@
 """The CPU device (simulated): runs the PTX of CUDA kernels on numpy arrays, with no GPU.
 
-It is an interpreter of warps: registers are arrays over threads, an instruction is executed for all threads that stand
-at it at once. Results are those of a GPU wherever PTX defines them; times are a model that shows where work is.
+It interprets warps: registers are arrays over threads, and an instruction is executed at once for all threads that have
+reached it. Results equal a GPU's wherever PTX defines them; times come from a model that shows where the work is.
 """
 
 from accel_magic.devices.sim.device import Device, Launch

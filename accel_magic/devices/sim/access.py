@@ -1,4 +1,4 @@
-"""Loads, stores and atomics of many lanes: address to memory, with bounds and alignment."""
+"""Loads, stores and atomics for many lanes: addresses to memory, with bounds and alignment checks."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _SHIFT: Final = {1: 0, 2: 1, 4: 2, 8: 3}
 _WINDOWS: Final = {SHARED >> WINDOW: "shared", LOCAL >> WINDOW: "local", PARAMETER >> WINDOW: "param"}
 _BASES: Final = {"shared": SHARED, "local": LOCAL, "param": PARAMETER}
-_FIX = "Check the index that is computed here against the size of the array."
+_FIX = "Check the index computed here against the size of the array."
 
 
 @dataclass(frozen=True)
 class Access:
-    """One instruction's way to memory.
+    """One instruction's memory access.
 
     Attributes:
         space: 'global', 'shared', 'local', 'const', 'param', or '' for generic addresses.
-        unit: Bytes of one element.
-        count: Elements of one lane.
+        unit: Bytes per element.
+        count: Elements per lane.
         write: Whether it may change memory.
         site: The instruction.
 
@@ -45,18 +45,18 @@ class Access:
 
     @property
     def size(self) -> int:
-        """Bytes of one lane."""
+        """Bytes per lane."""
         return self.unit * self.count
 
 
 @dataclass(frozen=True)
 class Part:
-    """Lanes that reach the same region.
+    """Lanes that access the same region.
 
     Attributes:
         units: The region as elements.
-        places: Where in `units` each lane's first element is; int64.
-        lanes: Which of the executing lanes these are: None for all of them.
+        places: Index in `units` of each lane's first element; int64.
+        lanes: Which of the executing lanes these are; None for all of them.
 
     """
 
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Reach:
-    """Lanes and the addresses that they reach for.
+    """Lanes and the addresses that they access.
 
     Attributes:
         addresses: uint64, within the space.
@@ -86,13 +86,13 @@ class _Reach:
         return lanes if self.lanes is None else lanes[self.lanes]
 
     def part(self, region: Region, places: Array) -> Part:
-        """Give what lies at byte places of a region."""
+        """Return the part of a region at these byte offsets."""
         unit = self.access.unit
         return Part(region.units[unit], places >> _SHIFT[unit], self.lanes)
 
 
 def parts(state: State, access: Access, addresses: Array) -> Iterator[Part]:
-    """Find what addresses (uint64, one per executing lane) mean, after checking them all.
+    """Resolve addresses (uint64, one per executing lane) to memory, after checking them all.
 
     Raises:
         Violation: The first lane whose access is out of bounds or misaligned.
@@ -119,7 +119,7 @@ def _misaligned(state: State, access: Access, addresses: Array) -> None:
         lane=int(state.lanes()[first]),
         address=int(addresses[first]),
         why=f"the address must be a multiple of {access.size}",
-        fix="Align the pointer, or use a narrower type.",
+        fix="Align the pointer, or use a smaller type.",
         code="gpu.fault.misaligned",
     )
 
@@ -191,7 +191,7 @@ def _refuse(reach: _Reach, space: str, place: int, why: str) -> None:
 
 
 def load(state: State, access: Access, addresses: Array) -> list[Array]:
-    """Read; one array of raw units (unsigned) for each element of the vector."""
+    """Load; return one array of raw units (unsigned) for each element of the vector."""
     found = list(parts(state, access, addresses))
     if found[0].lanes is None:
         units, places = found[0].units, found[0].places
@@ -204,7 +204,7 @@ def load(state: State, access: Access, addresses: Array) -> list[Array]:
 
 
 def store(state: State, access: Access, addresses: Array, values: list[Array]) -> None:
-    """Write; of lanes that write the same place one wins."""
+    """Store; if several lanes write the same place, one wins."""
     for part in list(parts(state, access, addresses)):
         for at, value in enumerate(values):
             chosen = value if part.lanes is None or not np.ndim(value) else value[part.lanes]
@@ -213,12 +213,12 @@ def store(state: State, access: Access, addresses: Array, values: list[Array]) -
 
 @dataclass(frozen=True)
 class Groups:
-    """Lanes sorted by the place they touch, in lane order within one place.
+    """Lanes sorted by the place they access, in lane order within one place.
 
     Attributes:
         order: Lanes by place; shape (lanes,).
-        starts: Where in `order` each place's lanes begin; shape (places,).
-        ends: Where they end.
+        starts: Index in `order` where each place's lanes begin; shape (places,).
+        ends: Index where they end; shape (places,).
         places: The places; shape (places,).
 
     """
@@ -240,17 +240,17 @@ class Groups:
 
     @property
     def most(self) -> int:
-        """Lanes at the place that most of them touch."""
+        """Number of lanes at the most accessed place."""
         return int((self.ends - self.starts).max())
 
 
 def fold(memory: Array, places: Array, values: Array, function: Any) -> None:
-    """Apply a two-operand ufunc for every lane when nobody asks for the values before."""
+    """Apply a two-operand ufunc for every lane; the previous values are not needed."""
     function.at(memory, places, values)
 
 
 def fetch_fold(memory: Array, places: Array, values: Array, function: Any) -> Array:
-    """Apply a two-operand ufunc for every lane, one after the other at each place."""
+    """Apply a two-operand ufunc for every lane, in lane order at each place; return the previous values."""
     groups = Groups.of(places)
     if groups.most * 4 <= len(groups.starts):
         return fetch_rounds(memory, places, values, function, groups)
@@ -266,7 +266,7 @@ def fetch_fold(memory: Array, places: Array, values: Array, function: Any) -> Ar
 def fetch_rounds(
     memory: Array, places: Array, values: Array, function: Callable[[Array, Array], Array], groups: Groups | None = None
 ) -> Array:
-    """Apply any function of (old, value): in each round one lane of every place."""
+    """Apply any function of (old, value), to one lane of every place in each round; return the previous values."""
     groups = groups or Groups.of(places)
     before = np.empty_like(values)
     for round_ in range(groups.most):
@@ -279,7 +279,7 @@ def fetch_rounds(
 
 
 def exchange(memory: Array, places: Array, values: Array) -> Array:
-    """Store every lane's value; each gets its predecessor's."""
+    """Store every lane's value; each lane gets the value that was there before."""
     groups = Groups.of(places)
     before = np.empty_like(values)
     ordered = values[groups.order]
@@ -291,10 +291,10 @@ def exchange(memory: Array, places: Array, values: Array) -> Array:
 
 
 def compare_and_swap(memory: Array, places: Array, expected: Array, wanted: Array) -> Array:
-    """Store a lane's wanted value where memory holds the expected one.
+    """Store each lane's wanted value if memory holds its expected value; return the previous values.
 
-    A round finds, at every place, the next lane that changes it: there are as many rounds as the place that changes
-    most has changes, not as it has lanes.
+    Each round finds, at every place, the next lane that changes it. The number of rounds is the largest number of
+    changes at one place, not of lanes.
     """
     groups = Groups.of(places)
     compare, new = expected[groups.order], wanted[groups.order]
@@ -321,10 +321,10 @@ def compare_and_swap(memory: Array, places: Array, expected: Array, wanted: Arra
 
 
 def increase(old: Array, limit: Array) -> Array:
-    """`atom.inc`: one more, or zero from the limit on."""
+    """`atom.inc`: increment, wrapping to zero at the limit."""
     return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
 
 
 def decrease(old: Array, limit: Array) -> Array:
-    """`atom.dec`: one less, or the limit from zero or from beyond the limit."""
+    """`atom.dec`: decrement, wrapping to the limit at zero or above the limit."""
     return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1))

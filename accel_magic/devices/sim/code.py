@@ -1,4 +1,4 @@
-"""Compiling one instruction: operands to functions that read and write lanes."""
+"""Compile one instruction: turn operands into functions that read and write lanes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register, a special register (`%tid.x`), or a predicate, maybe negated."""
+    """A register, a special register (`%tid.x`), or a predicate, which may be negated."""
 
     name: str
     negated: bool = False
@@ -30,7 +30,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An immediate: a whole number, a float, or the bits of a float and how many they are."""
+    """An immediate: an integer, a float, or a float's bit pattern with its width in `bits`."""
 
     value: int | float
     bits: int = 0
@@ -38,7 +38,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A variable, a function or a label, plus bytes."""
+    """A variable, a function or a label, plus a byte offset."""
 
     name: str
     offset: int = 0
@@ -69,7 +69,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`: the result is dropped."""
+    """`_`: the result is discarded."""
 
 
 Operand: TypeAlias = Register | Number | Symbol | Address | Vector | Pair | Sink
@@ -82,10 +82,10 @@ class Instruction:
     Attributes:
         parts: The opcode: ('ld', 'global', 'v4', 'f32').
         operands: In order.
-        predicate: What guards it, None for nothing.
-        line: In the PTX, from 1.
-        source: `file:line`, '' when unknown.
-        text: As written, on one line.
+        predicate: The predicate that guards it; None if there is none.
+        line: Its line in the PTX, from 1.
+        source: `file:line`; '' if unknown.
+        text: The instruction's text, on one line.
 
     """
 
@@ -98,24 +98,24 @@ class Instruction:
 
 
 class UnknownFormError(Exception):
-    """An instruction whose modifiers or types are not known; the compiler turns it into a ProgramError."""
+    """An instruction with unsupported modifiers or types; the compiler turns it into a ProgramError."""
 
 
 class Modifiers:
-    """The parts of an opcode after its name. Whoever understands one takes it; what is left over is unknown."""
+    """The parts of an opcode after its name. Each supported part is taken; what is left is unsupported."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self.left = [part for part in parts if part]
 
     def flag(self, name: str) -> bool:
-        """Take a modifier that may be there."""
+        """Take an optional modifier; return whether it was there."""
         if name not in self.left:
             return False
         self.left.remove(name)
         return True
 
     def one_of(self, names: Collection[str], default: str = "") -> str:
-        """Take the first of several that exclude each other."""
+        """Take the first of several mutually exclusive modifiers."""
         for part in self.left:
             if part in names:
                 self.left.remove(part)
@@ -123,7 +123,7 @@ class Modifiers:
         return default
 
     def drop(self, names: Collection[str]) -> None:
-        """Take modifiers that change nothing here."""
+        """Discard modifiers that have no effect here."""
         self.left = [part for part in self.left if part not in names]
 
     def type(self) -> Type:
@@ -136,29 +136,29 @@ class Modifiers:
         for at in range(len(self.left) - 1, -1, -1):
             if self.left[at] in TYPES:
                 return TYPES[self.left.pop(at)]
-        raise UnknownFormError("it names no type that the device knows")
+        raise UnknownFormError("it has no type that the device supports")
 
     def finish(self) -> None:
-        """Be sure that everything was understood.
+        """Check that every modifier was taken.
 
         Raises:
-            UnknownFormError: Some modifier was not.
+            UnknownFormError: A modifier was not.
 
         """
         if self.left:
-            raise UnknownFormError(f".{'.'.join(self.left)} is not known here")
+            raise UnknownFormError(f".{'.'.join(self.left)} is not supported here")
 
 
 @dataclass(frozen=True)
 class Form:
-    """One instruction's meaning for a set of lanes.
+    """What one instruction computes for a set of lanes.
 
     Attributes:
-        results: Types of what it writes.
-        sources: Types of what it reads.
-        function: From as many arrays as sources to one array, or to a tuple of them where there are several results.
-        carry_in: The carry flag is one more source, the last (bool).
-        carry_out: The carry flag is one more result, the last (bool).
+        results: Types of its results.
+        sources: Types of its sources.
+        function: Maps one array per source to one array, or to a tuple of arrays if there are several results.
+        carry_in: The carry flag is an additional source, the last (bool).
+        carry_out: The carry flag is an additional result, the last (bool).
 
     """
 
@@ -170,15 +170,15 @@ class Form:
 
 
 def same(kind: Type, count: int, function: Callable[..., Any]) -> Form:
-    """One result and `count` sources, all of one type."""
+    """Make a form with one result and `count` sources, all of one type."""
     return Form((kind,), (kind,) * count, function)
 
 
 def require(condition: bool, why: str) -> None:
-    """Refuse a form.
+    """Reject a form unless a condition holds.
 
     Raises:
-        UnknownFormError: The condition does not hold.
+        UnknownFormError: It does not hold.
 
     """
     if not condition:
@@ -197,7 +197,7 @@ def step_of(code: Code, rule: Callable[[Modifiers], Form]) -> Step:
     """Compile an arithmetic instruction.
 
     Raises:
-        UnknownFormError: Its modifiers, types or operands are not known.
+        UnknownFormError: Its modifiers, types or operands are not supported.
 
     """
     modifiers = Modifiers(code.instruction.parts[1:])
@@ -208,10 +208,10 @@ def step_of(code: Code, rule: Callable[[Modifiers], Form]) -> Step:
     targets = _targets(code.operands[0])
     sources = code.operands[1:]
     if len(sources) != len(form.sources):
-        raise UnknownFormError(f"it has {len(sources)} sources, and should have {len(form.sources)}")
+        raise UnknownFormError(f"it has {len(sources)} source operands; {len(form.sources)} are required")
     readers = [code.read(operand, kind) for operand, kind in zip(sources, form.sources, strict=True)]
     if len(targets) > len(form.results):
-        raise UnknownFormError("it has more results than it makes")
+        raise UnknownFormError("it has more destination operands than results")
     writers = [code.write(target, kind) for target, kind in zip(targets, form.results, strict=False)]
     if form.carry_in:
         readers.append(_carry)
@@ -233,7 +233,7 @@ def _spread(read: Reader) -> Reader:
 
 
 def _step(function: Callable[..., Any], readers: list[Reader], writers: list[Writer | None], *, many: bool) -> Step:
-    """Chain reading, computing and writing; the common shapes without loops."""
+    """Chain reading, computing and writing; the common cases avoid loops."""
     if many:
         return _several(function, readers, writers)
     write = writers[0]
@@ -259,7 +259,7 @@ def _several(function: Callable[..., Any], readers: list[Reader], writers: list[
 
 
 def guarded(read: Reader, step: Step) -> Step:
-    """Execute a step only in the lanes whose predicate holds."""
+    """Execute a step only in the lanes whose predicate is true."""
 
     def under_predicate(state: State) -> None:
         truth = read(state)
@@ -280,26 +280,26 @@ def guarded(read: Reader, step: Step) -> Step:
 
 
 Reader: TypeAlias = "Callable[[State], Array]"
-"""Gives an operand's values in the executing lanes, or one numpy scalar for all of them."""
+"""Returns an operand's values in the executing lanes, or one numpy scalar for all of them."""
 Writer: TypeAlias = "Callable[[State, Array], None]"
 """Stores a result in the executing lanes."""
 Step: TypeAlias = "Callable[[State], None]"
 """Executes one instruction in the executing lanes."""
 End: TypeAlias = "Callable[[State, int], int]"
-"""Ends a segment: gets the key at which the lanes stand, gives the key at which all of them go on, or -1 when it has
-written the lanes' keys itself."""
+"""Ends a segment: takes the key of the lanes and returns the key where all of them continue, or -1 if it has written
+the lanes' keys itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Something declared that has an address.
+    """A declared variable or parameter with an address.
 
     Attributes:
-        space: 'global', 'const', 'shared', 'local', or 'param' (of a kernel). Parameters of functions, and of calls,
-            are 'local': they live in the frame.
-        offset: Address in its space; in a function's frame for local variables.
+        space: 'global', 'const', 'shared', 'local', or 'param' (a kernel's). Parameters of functions and of calls are
+            'local': they are in the frame.
+        offset: Address in its space; for local variables, the offset in the function's frame.
         size: Bytes.
-        parameter: It is a parameter that lies in the frame, whose address registers hold as a generic one.
+        parameter: Whether it is a parameter in the frame; registers hold its address as a generic address.
 
     """
 
@@ -311,12 +311,12 @@ class Variable:
 
 @dataclass
 class Arrays:
-    """Numbering of the arrays that a module's code reads and writes.
+    """Numbers for the arrays that a module's code reads and writes.
 
     Attributes:
         bases: Bytes of each register, by number; 0 for a predicate.
-        views: Register number, dtype and whether only its low bytes are seen, for each typed array.
-        specials: Names of special registers that are arrays of their own.
+        views: (register number, dtype, step) of each typed array to its number; see `view`.
+        specials: Special registers that have arrays, to their register numbers.
 
     """
 
@@ -330,7 +330,7 @@ class Arrays:
         return len(self.bases) - 1
 
     def view(self, base: int, dtype: Any, step: int = 1) -> int:
-        """Number a typed view of a register; with a step, of the low bytes of each value."""
+        """Number a typed view of a register; a step above 1 selects the low bytes of each value."""
         return self.views.setdefault((base, np.dtype(dtype).str, step), len(self.views))
 
     def special(self, name: str) -> int:
@@ -342,10 +342,10 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Scope:
-    """What names mean within a function.
+    """The names visible within a function.
 
     Attributes:
-        function: Its name.
+        function: The function's name.
         registers: Name to number and declared type.
         variables: Name to variable.
         functions: Name to number, for every function of the module.
@@ -362,7 +362,7 @@ class Scope:
     tables: ChainMap[str, tuple[str, ...]]
 
     def inner(self) -> Scope:
-        """Make a scope within this one."""
+        """Make a nested scope."""
         return Scope(
             self.function,
             self.registers.new_child(),
@@ -374,13 +374,13 @@ class Scope:
 
 
 class Code:
-    """One instruction on its way to being executable.
+    """One instruction being compiled.
 
     Args:
-        instruction: What to compile.
+        instruction: The instruction.
         scope: Its names.
         arrays: The module's registers.
-        elapsed: Cycles that the segment took before it.
+        elapsed: Cycles that the segment takes before it.
 
     """
 
@@ -393,9 +393,9 @@ class Code:
         self.site = Site(scope.function, instruction.text, instruction.line, instruction.source)
 
     def error(self, why: str, fix: str = "Compile the kernel for sm_80, or without this instruction.") -> ProgramError:
-        """Refuse the instruction."""
+        """Make the error for an unsupported instruction."""
         return ProgramError(
-            f"CPU device (simulated): it cannot run `{self.instruction.text}` of {self.scope.function}, "
+            f"CPU device (simulated): cannot run `{self.instruction.text}` in {self.scope.function}, "
             f"PTX line {self.instruction.line}.",
             why=why,
             fix=fix,
@@ -407,11 +407,11 @@ class Code:
         return _READERS[type(operand)](self, operand, kind)
 
     def write(self, operand: Operand, kind: Type) -> Writer | None:
-        """Compile a destination; None when the result is dropped."""
+        """Compile a destination; None if the result is discarded."""
         if isinstance(operand, Sink):
             return None
         if not isinstance(operand, Register):
-            raise UnknownFormError("its result goes to something that is no register")
+            raise UnknownFormError("its destination is not a register")
         base, declared = self.named(operand.name)
         if kind.kind == "p" or declared.kind == "p":
             if kind.kind != declared.kind:
@@ -428,7 +428,7 @@ class Code:
         return lambda state, values: write(state, np.asarray(values).view(UNSIGNED[kind.size]))
 
     def named(self, name: str) -> tuple[int, Type]:
-        """Look a register up."""
+        """Look up a register."""
         found = self.scope.registers.get(name)
         if found is None:
             raise UnknownFormError(f"{name} is not declared")
@@ -437,7 +437,7 @@ class Code:
     def address(self, operand: Operand, space: str) -> Reader:
         """Compile an address in a space, '' for generic: uint64, one per executing lane."""
         if not isinstance(operand, Address):
-            raise UnknownFormError("it needs an address")
+            raise UnknownFormError("an operand must be an address")
         offset = np.array(operand.offset & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)[()]
         base = operand.base
         if isinstance(base, Register):
@@ -473,7 +473,7 @@ def _writer(number: int) -> Writer:
 
 
 def _register(code: Code, operand: Operand, kind: Type) -> Reader:
-    assert isinstance(operand, Register)  # noqa: S101 - the table below says so
+    assert isinstance(operand, Register)  # noqa: S101 - guaranteed by the table below
     if specials.known(operand.name) and operand.name not in code.scope.registers:
         return _special(code, operand.name, kind)
     base, declared = code.named(operand.name)
@@ -485,7 +485,7 @@ def _register(code: Code, operand: Operand, kind: Type) -> Reader:
             return lambda state: ~state.arrays[number][state.selection]
         return lambda state: state.arrays[number][state.selection]
     if declared.size < kind.size or declared.kind == "p":
-        raise UnknownFormError(f"{operand.name} is .{declared.name}, which does not hold .{kind.name}")
+        raise UnknownFormError(f"{operand.name} is .{declared.name}, which cannot hold .{kind.name}")
     number = code.arrays.view(base, kind.dtype, declared.size // kind.size)
     return lambda state: state.arrays[number][state.selection]
 
@@ -508,7 +508,7 @@ def _special(code: Code, name: str, kind: Type) -> Reader:
 
 
 def immediate(operand: Number, kind: Type) -> Any:
-    """Make a numpy scalar of an immediate."""
+    """Convert an immediate to a numpy scalar."""
     if kind.kind == "p":
         return np.bool_(operand.value)
     if kind.kind == "f" and operand.bits:
@@ -517,24 +517,24 @@ def immediate(operand: Number, kind: Type) -> Any:
     if kind.kind == "f":
         return np.array(float(operand.value)).astype(kind.dtype)[()]
     if isinstance(operand.value, float):
-        raise UnknownFormError(f"{operand.value} is no whole number")
+        raise UnknownFormError(f"{operand.value} is not an integer")
     return np.array(operand.value & 2**kind.bits - 1, UNSIGNED[kind.size]).view(kind.dtype)[()]
 
 
 def _number(_code: Code, operand: Operand, kind: Type) -> Reader:
-    assert isinstance(operand, Number)  # noqa: S101 - the table below says so
+    assert isinstance(operand, Number)  # noqa: S101 - guaranteed by the table below
     value = immediate(operand, kind)
     return lambda _state: value
 
 
 def _symbol(code: Code, operand: Operand, kind: Type) -> Reader:
-    assert isinstance(operand, Symbol)  # noqa: S101 - the table below says so
+    assert isinstance(operand, Symbol)  # noqa: S101 - guaranteed by the table below
     read = code.symbol(operand.name, operand.offset, generic=False)
     return lambda state: read(state).astype(kind.dtype)
 
 
 def _not_a_source(_code: Code, operand: Operand, _kind: Type) -> Reader:
-    raise UnknownFormError(f"an operand that is {type(operand).__name__.lower()} is not known here")
+    raise UnknownFormError(f"an operand of kind {type(operand).__name__.lower()} is not supported here")
 
 
 _READERS: dict[type, Callable[[Code, Operand, Type], Reader]] = {

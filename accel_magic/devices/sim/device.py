@@ -1,4 +1,4 @@
-"""The CPU device: memory, modules and launches, as a GPU's driver has them."""
+"""The CPU device: memory, modules and launches, like a GPU driver's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_SHARED = 227 << 10
 LAUNCH_NS = 2_000
 """Virtual time from a launch to its first instruction."""
 FIRST_TIME_NS = 1_000_000_000
-"""Time on the device's clock when it is made."""
+"""The device's clock at the start."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Launch:
         kernel: Its name.
         grid: Blocks in x, y, z.
         block: Threads of a block in x, y, z.
-        instructions: Executed, summed over threads.
-        warp_instructions: Executed, summed over warps.
-        barriers: Completed, summed over blocks.
-        duration_ns: From the first block's begin to the last one's end.
-        number: Of the launch on this device, from 1: %gridid.
-        start_ns: Begin on the device's clock, which %globaltimer reads.
-        printed: What device printf wrote.
+        instructions: Instructions executed, summed over threads.
+        warp_instructions: Instructions executed, summed over warps.
+        barriers: Barriers completed, summed over blocks.
+        duration_ns: From the start of the first block to the end of the last.
+        number: The launch's number on this device, from 1: %gridid.
+        start_ns: Start on the device's clock, which %globaltimer reads.
+        printed: Output of the device's printf.
 
     """
 
@@ -67,15 +67,15 @@ class Device:
     """A simulated GPU of compute capability 8.0 on this machine's processor; threads may use it at the same time.
 
     Args:
-        memory_bytes: Global memory; the host's memory is taken only where it is touched.
-        multiprocessors: Blocks are spread over these.
-        instruction_limit: A launch that executes more instructions, each counted once for all lanes that execute it
-            together, is stopped as endless.
-        stack_bytes: Local memory of a thread, if its kernel recurses or calls through pointers; others get what they
-            need.
+        memory_bytes: Size of global memory; host memory is used only for pages that are accessed.
+        multiprocessors: Number of multiprocessors that blocks are distributed over.
+        instruction_limit: A launch that executes more instructions is stopped as endless. An instruction counts once
+            for all lanes that execute it together.
+        stack_bytes: Local memory per thread of kernels that recurse or call through pointers; other kernels get what
+            they need.
 
     Attributes:
-        time_ns: The device's clock: where the next launch begins, not counting `LAUNCH_NS`. It may be moved forward.
+        time_ns: The device's clock: when the next launch begins, not counting `LAUNCH_NS`. It may be set forward.
 
     """
 
@@ -98,40 +98,40 @@ class Device:
 
     @property
     def memory(self) -> Heap:
-        """Its global memory."""
+        """The device's global memory."""
         return self._heap
 
     def allocate(self, size: int, align: int = 256) -> int:
-        """Allocate zeroed global memory and give its device address.
+        """Allocate zeroed global memory and return its device address.
 
         Raises:
-            MachineError: There is no room.
-            ProgramError: The size or alignment is impossible.
+            MachineError: Memory is exhausted.
+            ProgramError: The size or alignment is invalid.
 
         """
         return self._heap.allocate(size, align)
 
     def share(self, descriptor: int, size: int) -> int:
-        """Map a file over memory of the device, live for kernels and `view`: see `Heap.share`.
+        """Map a file into the device's memory, live for kernels and `view`: see `Heap.share`.
 
         Raises:
             ProgramError: The size is not positive.
-            MachineError: There is no room, or the file cannot be mapped.
+            MachineError: Memory is exhausted, or the file cannot be mapped.
 
         """
         return self._heap.share(descriptor, size)
 
     def free(self, address: int) -> None:
-        """Give memory back.
+        """Free memory.
 
         Raises:
-            ProgramError: It is not the address of an allocation.
+            ProgramError: The address is not that of an allocation.
 
         """
         self._heap.free(address)
 
     def view(self, address: int, size: int) -> Array:
-        """Device memory as the host sees it, uint8, live and not copied.
+        """Return a live view of device memory, uint8.
 
         Raises:
             ProgramError: The bytes are not all within one allocation.
@@ -145,25 +145,25 @@ class Device:
         self.view(address, len(data))[:] = data
 
     def copy_out(self, address: int, nbytes: int) -> Array:
-        """Copy bytes from the device, uint8."""
+        """Copy bytes from the device; uint8."""
         return self.view(address, nbytes).copy()
 
     def load(self, ptx: str) -> Module:
-        """Compile a module and place its variables.
+        """Compile a module and allocate its variables.
 
         Raises:
-            ProgramError: It is no PTX, or holds something that the device does not know, which is named.
+            ProgramError: It is not PTX, or it contains something that the device does not support, which is named.
 
         """
         return load(ptx, self._heap)
 
     def unload(self, module: Module) -> None:
-        """Give the memory of a module's variables back."""
+        """Free the memory of a module's variables."""
         for address, _ in module.globals.values():
             self._heap.free(address)
 
     def stop(self, thread: int) -> None:
-        """End the kernel that a thread runs now, if it does: the launch raises DeviceFault there."""
+        """Stop the kernel that this host thread is running, if any: its launch raises DeviceFault."""
         launcher, runner = self._running
         if runner is not None and launcher == thread:
             runner.stop()
@@ -176,11 +176,11 @@ class Device:
         block: Sequence[int] | int,
         shared_bytes: int = 0,
     ) -> None:
-        """Find out whether a launch is possible. Raises as `launch` does for its kernel, grid, block or memory."""
+        """Check a launch without running it. Raises what `launch` raises for its kernel, grid, block or memory."""
         function = _kernel(module, kernel)
         self._shape(module.program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
 
-    def launch(  # noqa: PLR0917 - what a launch is, in the order that CUDA has
+    def launch(  # noqa: PLR0917 - a launch's arguments, in CUDA's order
         self,
         module: Module,
         kernel: str,
@@ -189,10 +189,10 @@ class Device:
         arguments: Sequence[int | float | np.generic | bytes],
         shared_bytes: int = 0,
     ) -> Launch:
-        """Run a kernel to its end, after those that other threads have launched.
+        """Run a kernel to its end, after the kernels that other threads have already launched.
 
         Args:
-            module: What holds it.
+            module: The module that contains it.
             kernel: Its name.
             grid: Blocks, up to three dimensions.
             block: Threads of a block, up to three dimensions.
@@ -200,9 +200,9 @@ class Device:
             shared_bytes: Dynamic shared memory of a block.
 
         Raises:
-            ProgramError: There is no such kernel, or the arguments do not fit it.
-            ProbeError: The grid, block or shared memory is impossible.
-            DeviceFault: The kernel did wrong.
+            ProgramError: There is no such kernel, or the arguments do not fit its parameters.
+            ProbeError: The grid, block or shared memory size is invalid.
+            DeviceFault: The kernel faulted.
 
         """
         program, function = module.program, _kernel(module, kernel)
@@ -250,11 +250,15 @@ class Device:
         threads, shared = block[0] * block[1] * block[2], program.shared + dynamic
         most = min(function.threads or MOST_THREADS, MOST_THREADS)
         _possible(
-            min(grid) > 0 and min(block) > 0, f"a grid of {grid} and a block of {block}", "every size is at least 1"
+            min(grid) > 0 and min(block) > 0,
+            f"a grid of {grid} and a block of {block}",
+            "Every dimension must be at least 1",
         )
-        _possible(threads <= most, f"a block of {threads} threads", f"{function.name} allows {most}")
+        _possible(threads <= most, f"a block of {threads} threads", f"{function.name} allows at most {most}")
         _possible(
-            dynamic >= 0 and shared <= MOST_SHARED, f"{shared} bytes of shared memory", f"a block has {MOST_SHARED}"
+            dynamic >= 0 and shared <= MOST_SHARED,
+            f"a block with {shared} bytes of shared memory",
+            f"A block has at most {MOST_SHARED}",
         )
         count = grid[0] * grid[1] * grid[2]
         reached = _reachable(program, function)
@@ -269,7 +273,7 @@ def _kernel(module: Module, name: str) -> Function:
     if found is None:
         raise ProgramError(
             f"The module has no kernel {name!r}.",
-            why=f"It has {', '.join(sorted(module.kernels)) or 'none'}.",
+            why=f"Its kernels: {', '.join(sorted(module.kernels)) or 'none'}.",
             fix="Use one of these names.",
             code="gpu.no-kernel",
         )
@@ -279,22 +283,22 @@ def _kernel(module: Module, name: str) -> Function:
 def _possible(condition: bool, what: str, why: str) -> None:
     if not condition:
         raise ProbeError(
-            f"CPU device (simulated): it cannot launch {what}.",
-            why=f"There, {why}.",
-            fix="Launch less.",
+            f"CPU device (simulated): cannot launch {what}.",
+            why=f"{why}.",
+            fix="Change the launch to fit this limit.",
             code="gpu.bad-launch-shape",
         )
 
 
 def _three(sizes: Sequence[int] | int) -> tuple[int, int, int]:
-    """Make sizes three: missing ones are 1."""
+    """Extend sizes to three dimensions; missing ones are 1."""
     given = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
     x, y, z = (*(int(size) for size in given), 1, 1, 1)[:3] if given else (1, 1, 1)
     return x, y, z
 
 
 def _reachable(program: Program, kernel: Function) -> list[Function]:
-    """Functions that may run: the kernel, and what it calls."""
+    """Functions that may run: the kernel, and all that it calls."""
     by_name = {function.name: function for function in program.functions}
     found = {kernel.name: kernel}
     left = [kernel]
@@ -311,11 +315,11 @@ def _reachable(program: Program, kernel: Function) -> list[Function]:
 
 
 def _parameters(function: Function, arguments: Sequence[int | float | np.generic | bytes]) -> Array:
-    """Lay a kernel's arguments out; uint8, padded to whole words."""
+    """Lay out a kernel's arguments; uint8, padded to whole words."""
     if len(arguments) != len(function.parameters):
         raise ProgramError(
-            f"{function.name} was given {len(arguments)} arguments.",
-            why=f"It has {len(function.parameters)} parameters.",
+            f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}.",
+            why="The number of arguments must equal the number of parameters.",
             fix="Pass one argument for each parameter.",
             code="gpu.wrong-argument-count",
         )
@@ -325,7 +329,7 @@ def _parameters(function: Function, arguments: Sequence[int | float | np.generic
         if raw is None or len(raw) != slot.size:
             raise ProgramError(
                 f"Argument {number} of {function.name} does not fit its parameter.",
-                why=f"The parameter has {slot.size} bytes (.{slot.type.name}), the argument is {argument!r}"[:300],
+                why=f"The parameter has {slot.size} bytes (.{slot.type.name}); the argument is {argument!r}"[:300],
                 fix="Pass a number of the parameter's type, or its bytes.",
                 code="gpu.bad-argument",
             )
@@ -334,7 +338,7 @@ def _parameters(function: Function, arguments: Sequence[int | float | np.generic
 
 
 def _bytes(slot: Slot, argument: float | np.generic | bytes) -> bytes | None:
-    """Give an argument's bytes; None for a number that the parameter cannot hold."""
+    """Return an argument's bytes; None for a number that the parameter cannot hold."""
     if isinstance(argument, bytes | np.generic):
         return bytes(argument) if isinstance(argument, bytes) else argument.tobytes()
     if slot.size not in UNSIGNED:
@@ -349,7 +353,7 @@ def _bytes(slot: Slot, argument: float | np.generic | bytes) -> bytes | None:
 
 
 def _bind(program: Program, kernel: Function, state: State, multiprocessors: int) -> None:
-    """Make the arrays that the kernel's code uses."""
+    """Allocate the arrays that the kernel's code uses."""
     arrays = program.arrays
     used = {number for function in _reachable(program, kernel) for number in function.views}
     special = set(arrays.specials.values())
@@ -372,7 +376,7 @@ def _bind(program: Program, kernel: Function, state: State, multiprocessors: int
 
 
 def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:
-    """Add to a violation where it happened."""
+    """Turn a violation into a fault, with the block and thread."""
     block, thread = (None, None) if violation.lane is None else state.position(violation.lane)
     return DeviceFault(
         violation.what,
@@ -388,4 +392,4 @@ def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:
 
 
 ARCH: Final = "sm_80"
-"""What kernels are compiled for: the newest that needs no warp-group instructions for matrices."""
+"""What kernels are compiled for: the newest architecture without warp-group matrix instructions."""

@@ -1,4 +1,4 @@
-"""What a kernel did wrong while it ran on the CPU device."""
+"""Faults of kernels that run on the CPU device."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from accel_magic.errors import AccelMagicError
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An instruction as its text shows it.
+    """An instruction's place in the PTX.
 
     Attributes:
-        kernel: Name of the function that holds it.
+        kernel: Name of the function that contains it.
         text: The instruction.
         line: Its line in the PTX, from 1.
-        source: `file:line` of the code it was compiled from, '' when the PTX does not say.
+        source: `file:line` of the code it was compiled from; '' if the PTX does not say.
 
     """
 
@@ -29,19 +29,19 @@ class Site:
         return f"PTX line {self.line}{source}: {self.text}"
 
 
-class DeviceFault(AccelMagicError):  # noqa: N818 - a fault is what a kernel does, as the system's manuals say
-    """A kernel that was stopped: what it did, in which instruction, for which address, and which thread did it first.
+class DeviceFault(AccelMagicError):  # noqa: N818 - "fault" is the usual term
+    """A kernel that was stopped: the kind of fault, the instruction, the address, and the first thread at fault.
 
     Args:
-        what: One line: the kind of fault.
+        what: The kind of fault, one line.
         kernel: Name of the launched kernel.
         site: The instruction.
-        why: More about the reason.
+        why: The reason.
         fix: What to change.
         code: As in `AccelMagicError`.
-        address: Offending address, None where there is none.
-        block: (x, y, z) of the first offending thread's block.
-        thread: (x, y, z) of the first offending thread.
+        address: The faulting address; None if there is none.
+        block: (x, y, z) of the block of the first thread at fault.
+        thread: (x, y, z) of the first thread at fault.
 
     """
 
@@ -76,14 +76,14 @@ class DeviceFault(AccelMagicError):  # noqa: N818 - a fault is what a kernel doe
 
 
 class Violation(Exception):  # noqa: N818 - never leaves this package: a launch turns it into a DeviceFault
-    """Raised where a lane does wrong.
+    """Raised when a lane faults.
 
     Args:
-        what: One line.
-        lane: Place of the lane among the lanes of the running batch; None when no one lane is to blame.
-        address: Offending address.
+        what: The kind of fault, one line.
+        lane: The lane's number in the running batch; None if it is not one lane's fault.
+        address: The faulting address.
         site: The instruction.
-        code: The fault's.
+        code: The fault's code.
 
     """
 

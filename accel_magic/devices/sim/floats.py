@@ -1,9 +1,9 @@
 """Float arithmetic that numpy lacks: fused multiply-add rounded once, directed rounding, flushing, saturation.
 
-All functions take arrays or numpy scalars of one float type and give arrays of it. Sums and products are made exact as
-pairs (rounded value, error); an inexact value carried with its last bit set ("rounded to odd") can be rounded once more
-to a narrower type, in any mode, without being rounded twice (Boldo and Melquiond, "Emulation of FMA and correctly
-rounded sums: proved algorithms using rounding to odd", 2008).
+All functions take arrays or numpy scalars of one float type and return arrays of it. Sums and products are kept exact
+as pairs (rounded value, error). An inexact value that is rounded to odd (its last bit set) can be rounded again to a
+narrower type, in any mode, without double rounding (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums:
+proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MODES = ("rn", "rz", "rm", "rp")
-"""To nearest even, towards zero, down, up."""
+"""To nearest even, toward zero, down, up."""
 _SPLIT = float(2**27 + 1)
 
 
@@ -33,7 +33,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Product of two float64 and its rounding error (Dekker); not for values near overflow or underflow."""
+    """Product of two float64 and its rounding error (Dekker); invalid near overflow or underflow."""
     p = a * b
     ta, tb = a * _SPLIT, b * _SPLIT
     ah, bh = ta - (ta - a), tb - (tb - b)
@@ -42,7 +42,7 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def to_odd(value: Array, error: Array) -> Array:
-    """Round value + error to odd: of the two float64 around an inexact sum, the one whose last bit is 1."""
+    """Round value + error to odd: if inexact, to the neighboring float64 whose last bit is 1."""
     value = np.asarray(value, np.float64)
     move = (error != 0) & np.isfinite(value) & ((value.view(np.uint64) & np.uint64(1)) == 0)
     if not move.any():
@@ -51,7 +51,7 @@ def to_odd(value: Array, error: Array) -> Array:
 
 
 def directed(value: Array, error: Array, mode: str) -> Array:
-    """Turn a sum rounded to nearest, whose error is known, into the sum rounded in `mode`."""
+    """Convert a sum rounded to nearest, with known error, to the sum rounded in `mode`."""
     if mode == "rn":
         return value
     up = {"rp": error > 0, "rm": np.zeros_like(error, bool), "rz": (error > 0) & (value < 0)}[mode]
@@ -63,7 +63,7 @@ def directed(value: Array, error: Array, mode: str) -> Array:
 def narrow(value: Array, dtype: Any, mode: str = "rn") -> Array:
     """Round float64 to `dtype` in a mode.
 
-    A value out of range becomes infinity, or the largest number where the mode says so.
+    A value out of range becomes infinity or the largest finite number, depending on the mode.
     """
     value = np.asarray(value, np.float64)
     rounded = value.astype(dtype)
@@ -94,7 +94,7 @@ def add(a: Array, b: Array, mode: str = "rn") -> Array:
 
 
 def _signed_zero(total: Array, a: Array, b: Array, mode: str) -> Array:
-    """Give an exact sum of opposite numbers the zero of its mode: -0 when rounding down."""
+    """Set the sign of a zero sum of opposite numbers: -0 when rounding down."""
     if mode != "rm":
         return total
     return np.where((total == 0) & (np.signbit(a) | np.signbit(b)), np.asarray(-0.0, a.dtype), total)
@@ -121,7 +121,7 @@ def square_root(a: Array, mode: str = "rn") -> Array:
     value = np.sqrt(a)
     if mode == "rn":
         return value
-    # The rest's sign decides; powers of four that are taken out keep the square from overflowing.
+    # The sign of the remainder decides; scaling by powers of four keeps the square from overflowing.
     half = np.frexp(a.astype(np.float64))[1] // 2
     root, square = np.ldexp(value.astype(np.float64), -half), np.ldexp(a.astype(np.float64), -2 * half)
     wide, error = two_product(root, root)
@@ -157,7 +157,7 @@ def _fused64(a: Array, b: Array, c: Array, mode: str) -> Array:
 
 
 def _each(exact: Any, mode: str, plain: Array, *values: Array) -> Array:
-    """Work out lanes one by one with fractions; lanes whose plain result has no fraction keep it."""
+    """Compute lanes one by one with fractions; lanes without a finite exact result keep the plain one."""
     plain, *spread = np.broadcast_arrays(plain, *values)
     result = np.array(plain)
     for at in range(result.size):
@@ -169,7 +169,7 @@ def _each(exact: Any, mode: str, plain: Array, *values: Array) -> Array:
 
 
 def _round(exact: Fraction, plain: Any, mode: str) -> Any:
-    """Round a fraction to the type of `plain`, whose sign an exact zero keeps."""
+    """Round a fraction to the type of `plain`; an exact zero keeps the sign of `plain`."""
     dtype = type(plain)
     if exact == 0:
         return plain
@@ -197,13 +197,13 @@ def _nearest(exact: Fraction, dtype: Any) -> Any:
 
 
 def flush(a: Array) -> Array:
-    """Turn subnormal float32 into zeros of their sign: `.ftz`."""
+    """Replace subnormal float32 by zeros of the same sign: `.ftz`."""
     tiny = np.abs(a) < np.finfo(np.float32).tiny
     return np.where(tiny, np.copysign(np.float32(0), a), a) if np.any(tiny) else a
 
 
 def saturate(a: Array) -> Array:
-    """Clamp to [0, 1], NaN to 0: `.sat`."""
+    """Clamp to [0, 1] and replace NaN by 0: `.sat`."""
     return np.where(a > 0, np.minimum(a, a.dtype.type(1)), a.dtype.type(0))
 
 
@@ -214,7 +214,7 @@ def lesser(a: Array, b: Array) -> Array:
 
 
 def greater(a: Array, b: Array) -> Array:
-    """Maximum: a number wins over NaN, +0 is more than -0."""
+    """Maximum: a number wins over NaN, +0 is greater than -0."""
     both = np.where(np.signbit(a), b, a)
     return np.where(a == b, both, np.fmax(a, b))
 
@@ -244,7 +244,7 @@ class Eight:
         return np.where(np.abs(value) <= self.largest, value, self._beyond(codes)).astype(np.float32)
 
     def _beyond(self, codes: Array) -> Array:
-        infinite = (self.exponent == 5) & ((codes & 3) == 0)  # e5m2 alone has infinities
+        infinite = (self.exponent == 5) & ((codes & 3) == 0)  # only e5m2 has infinities
         return np.where(infinite, np.where(codes & 0x80, -np.inf, np.inf), np.nan)
 
 
@@ -252,12 +252,12 @@ EIGHT: Final = MappingProxyType({"e4m3": Eight(4, 3, 448.0, 0x7F), "e5m2": Eight
 
 
 def widen_bf16(bits: Array) -> Array:
-    """bf16 bits (uint16) to float32."""
+    """Convert bf16 bits (uint16) to float32."""
     return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _cut(value: Array, dropped: int, mode: str) -> Array:
-    """Drop the low bits of float32, rounding: 'rn' nearest even, 'rna' nearest away, 'rz' towards zero. Bits back."""
+    """Round off the low bits of float32: 'rn' nearest even, 'rna' nearest away, 'rz' toward zero. Returns the bits."""
     bits = np.asarray(value, np.float32).view(np.uint32)
     half: Array = np.uint32((1 << dropped - 1) - 1)
     extra = {
@@ -271,29 +271,29 @@ def _cut(value: Array, dropped: int, mode: str) -> Array:
 
 
 def to_bf16(value: Array, mode: str = "rn") -> Array:
-    """float32 to bf16 bits (uint16)."""
+    """Convert float32 to bf16 bits (uint16)."""
     return (_cut(value, 16, mode) >> np.uint32(16)).astype(np.uint16)
 
 
 def to_tf32(value: Array, mode: str = "rna") -> Array:
-    """float32 to tf32: float32 whose 13 low bits are zero, as uint32."""
+    """Convert float32 to tf32: float32 whose 13 low bits are zero, as uint32."""
     return _cut(value, 13, mode)
 
 
 def narrow_wide_to_bf16(value: Array) -> Array:
-    """float64, rounded to odd before, to bf16 bits: through a float32 that is rounded to odd too."""
+    """Convert float64 that was rounded to odd to bf16 bits, through a float32 rounded to odd."""
     near = narrow(value, np.float32, "rz")
     bits = np.where(near.astype(np.float64) == value, near.view(np.uint32), near.view(np.uint32) | np.uint32(1))
     return to_bf16(np.where(np.isnan(value), np.float32(np.nan), bits.astype(np.uint32).view(np.float32)))
 
 
 def from_eight(name: str, codes: Array) -> Array:
-    """8-bit floats (uint8) to float32."""
+    """Convert 8-bit floats (uint8) to float32."""
     return EIGHT[name].table()[codes]
 
 
 def to_eight(name: str, value: Array) -> Array:
-    """float32 to 8-bit floats (uint8), nearest even, what is too large becomes the largest number (`.satfinite`)."""
+    """Convert float32 to 8-bit floats (uint8), nearest even; too large values become the largest (`.satfinite`)."""
     form = EIGHT[name]
     size = np.minimum(np.abs(np.asarray(value, np.float64)), form.largest)
     lowest = 2 - 2 ** (form.exponent - 1)
@@ -306,5 +306,5 @@ def to_eight(name: str, value: Array) -> Array:
 
 
 def to_code(form: Eight) -> int:
-    """Code of the largest number."""
+    """Return the code of the largest number."""
     return int(np.flatnonzero(form.table() == np.float32(form.largest))[0])

@@ -1,4 +1,4 @@
-"""Where declared variables and parameters lie, and what they hold at the start."""
+"""Layout and initial values of declared variables and parameters."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 _OPAQUE = 8
-"""Bytes of texture, sampler and surface references, which nothing here can use."""
+"""Bytes of texture, sampler and surface references, which the device cannot use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A parameter or result of a function: its place in the frame, or in the kernel's parameters.
+    """A parameter or result of a function, in the frame or in the kernel's parameters.
 
     Attributes:
-        register: It is a register, and not in memory.
+        register: Whether it is a register rather than memory; `offset` is then the register's number.
 
     """
 
@@ -36,24 +36,24 @@ class Slot:
 
 
 def align(offset: int, to: int) -> int:
-    """Next multiple."""
+    """Round up to a multiple."""
     return -(-offset // to) * to
 
 
 def type_named(name: str) -> Type:
-    """Look a declared type up.
+    """Look up a declared type.
 
     Raises:
-        UnknownFormError: The device does not have it.
+        UnknownFormError: The device does not support it.
 
     """
     if name not in TYPES:
-        raise UnknownFormError(f"the type .{name} is not known")
+        raise UnknownFormError(f"the type .{name} is not supported")
     return TYPES[name]
 
 
 def parameters(declared: Iterable[ptx.Parameter], start: int = 0) -> tuple[tuple[Slot, ...], int]:
-    """Lay parameters out as C does. Gives them, and the bytes they end at."""
+    """Lay out parameters as C does. Returns them and the offset where they end."""
     slots = []
     for number, parameter in enumerate(declared):
         kind = type_named(parameter.type)
@@ -65,7 +65,7 @@ def parameters(declared: Iterable[ptx.Parameter], start: int = 0) -> tuple[tuple
 
 
 def sizes(declaration: ptx.Declaration, one: ptx.Declared) -> tuple[int, int]:
-    """Give bytes and alignment of a variable."""
+    """Return the bytes and alignment of a variable."""
     kind = TYPES.get(declaration.type)
     element = (kind.size if kind else _OPAQUE) * declaration.vector
     count = 1
@@ -78,12 +78,12 @@ def sizes(declaration: ptx.Declaration, one: ptx.Declared) -> tuple[int, int]:
 
 
 def image(declaration: ptx.Declaration, one: ptx.Declared, address: Callable[[str, bool], int]) -> Array | None:
-    """Give a variable's initial bytes; None for zeros.
+    """Return a variable's initial bytes; None for zeros.
 
     Args:
-        declaration: What declares it.
+        declaration: The declaration that contains it.
         one: The variable.
-        address: From a symbol, and whether its generic address is meant, to its address.
+        address: Maps a symbol, and whether its generic address is wanted, to its address.
 
     """
     if one.initial is None:
@@ -98,7 +98,7 @@ def image(declaration: ptx.Declaration, one: ptx.Declared, address: Callable[[st
 
 
 def _values(at: int, value: ptx.Operand, inner: list[int], size: int) -> Iterator[tuple[int, ptx.Operand]]:
-    """Give each single value and its place; the elements of an array have the `inner` dimensions."""
+    """Yield each scalar and its offset; the elements of an array have the `inner` dimensions."""
     if not isinstance(value, ptx.Vector):
         yield at, value
         return
@@ -123,7 +123,7 @@ def _bytes(value: ptx.Operand, kind: Type, address: Callable[[str, bool], int]) 
 
 
 def number(value: ptx.Immediate) -> Number:
-    """Convert a number: floats that are given by their bits keep these."""
+    """Convert an immediate; a float written as its bits keeps them."""
     if value.bits is None:
         return Number(value.value)
     return Number(value.bits, 32 if value.text.lstrip("+-")[1] in "fF" else 64)

@@ -1,4 +1,4 @@
-"""The device's global memory: a file in memory that is mapped here, in which allocations are made, and their bounds."""
+"""The device's global memory: allocations within a mapped memory file, and their bounds."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 GLOBAL: Final = 0x7000_0000_0000
 """Device address of the first byte of global memory."""
 SHARED: Final = 0x0100_0000_0000
-"""Generic address of a block's shared memory: the window that cvta.shared adds."""
+"""Generic address of a block's shared memory: the base that cvta.shared adds."""
 LOCAL: Final = 0x0200_0000_0000
 """Generic address of a thread's local memory."""
 PARAMETER: Final = 0x0300_0000_0000
 """Generic address of a kernel's parameters."""
 CODE: Final = 0x0400_0000_0000
-"""Address of the first function, for calls through pointers; 16 apart."""
+"""Address of the first function, for calls through pointers; functions are 16 bytes apart."""
 GUARD: Final = 256
-"""Bytes at least between two allocations, so that an access just beyond one is not taken for one of the next."""
+"""Least bytes between two allocations, so that an access just past one does not hit the next."""
 WINDOW: Final = 40
 """Address bits within one window."""
 
@@ -42,7 +42,7 @@ class Region:
     """Bytes that can be read and written in units of 1, 2, 4 and 8.
 
     Args:
-        data: uint8, its length a multiple of 8.
+        data: uint8; its length is a multiple of 8.
 
     """
 
@@ -53,7 +53,7 @@ class Region:
 
 @dataclass(frozen=True, order=True)
 class Allocation:
-    """One allocation: first address, bytes, if kernels may only read it, and if it is pages of another file."""
+    """One allocation: first address, bytes, whether it is read-only for kernels, and whether it maps another file."""
 
     address: int
     size: int
@@ -62,24 +62,24 @@ class Allocation:
 
     @property
     def end(self) -> int:
-        """Address after it."""
+        """Address just past it."""
         return self.address + self.size
 
     @property
     def limit(self) -> int:
-        """Address after all that it takes: whole pages, if it is shared."""
+        """Address just past all memory that it occupies: whole pages if it is shared."""
         return -(-self.end // mmap.PAGESIZE) * mmap.PAGESIZE if self.shared else self.end
 
 
 class Heap:
-    """Global memory and its allocations, first fit; threads may use it at the same time.
+    """Global memory and its allocations, first fit; thread-safe.
 
     Args:
-        size: Bytes. Taken from the host only where they are touched.
+        size: Bytes. Host memory is used only for pages that are accessed.
 
     Attributes:
-        descriptor: Of the file that holds the memory, from its first byte on; other processes may map it. Open as long
-            as the heap lives.
+        descriptor: Descriptor of the file that holds the memory from its first byte on; other processes may map it.
+            Open for the heap's lifetime.
 
     """
 
@@ -94,13 +94,13 @@ class Heap:
         self._used: list[Allocation] = []
         self._freed: list[Allocation] = []
         self._clean = GLOBAL
-        """Address from which on nothing was ever allocated: it holds zeros."""
+        """Memory from this address on was never allocated and is zero."""
         self._table = _table([])
         _HEAPS.add(self)
 
     @property
     def size(self) -> int:
-        """Bytes of the whole memory."""
+        """Bytes of all global memory."""
         return self._size
 
     @property
@@ -109,11 +109,11 @@ class Heap:
         return sum(used.size for used in self._used)
 
     def allocate(self, size: int, align: int = 256, *, constant: bool = False) -> int:
-        """Find room for `size` bytes, zero them, and give their address.
+        """Allocate `size` zeroed bytes and return their address.
 
         Raises:
-            ProgramError: The size is negative or the alignment is no power of two.
-            MachineError: There is no such room.
+            ProgramError: The size is negative or the alignment is not a power of two.
+            MachineError: There is not enough free memory.
 
         """
         _sensible(size, align)
@@ -125,19 +125,19 @@ class Heap:
             return new.address
 
     def share(self, descriptor: int, size: int) -> int:
-        """Put `size` bytes of a file in the place of memory, live for kernels and `view`, until the address is freed.
+        """Map `size` bytes of a file into the memory, live for kernels and `view`, until the address is freed.
 
         Args:
-            descriptor: Of a file that can be mapped shared, to read and to write: an mmapable BPF array. It may be
-                closed afterwards.
+            descriptor: Descriptor of a file that can be mapped shared, readable and writable: an mmapable BPF array.
+                It may be closed afterwards.
             size: Bytes from the file's beginning.
 
         Returns:
-            The address, at the beginning of a page.
+            The address, at the start of a page.
 
         Raises:
             ProgramError: The size is not positive.
-            MachineError: There is no such room, or the file cannot be mapped.
+            MachineError: There is not enough free memory, or the file cannot be mapped.
 
         """
         _sensible(size - 1, mmap.PAGESIZE)
@@ -148,8 +148,8 @@ class Heap:
             except OSError as error:
                 raise MachineError(
                     f"The CPU device cannot share {size} bytes of a file.",
-                    why=f"Mapping them fails: {error.strerror}.",
-                    fix="Share a file that is as large, and open to read and to write: a BPF array needs "
+                    why=f"Mapping them failed: {error.strerror}.",
+                    fix="Share a file of at least this size, open for reading and writing. A BPF array needs "
                     "BPF_F_MMAPABLE.",
                     code="gpu.map.not-shareable",
                 ) from None
@@ -157,7 +157,7 @@ class Heap:
             return new.address
 
     def free(self, address: int) -> None:
-        """Give an allocation back, or stop sharing.
+        """Free an allocation, or stop sharing.
 
         Raises:
             ProgramError: Nothing was allocated at this address.
@@ -167,9 +167,9 @@ class Heap:
             gone = self._at(address)
             if gone is None or gone.address != address:
                 raise ProgramError(
-                    f"{address:#x} is not the address of an allocation of the CPU device.",
-                    why="It was never allocated, or it was freed before.",
-                    fix="Free each address that allocate() returned once.",
+                    f"{address:#x} is not the address of an allocation on the CPU device.",
+                    why="It was never allocated, or it is already freed.",
+                    fix="Free each address that allocate() returned exactly once.",
                     code="gpu.bad-address",
                 )
             self._used = [used for used in self._used if used is not gone]
@@ -179,7 +179,7 @@ class Heap:
                 self._map(gone, self.descriptor, gone.address - GLOBAL)
 
     def _place(self, wanted: Allocation, align: int) -> Allocation:
-        """Find the first room for an allocation."""
+        """Find the first free range for an allocation."""
         at = GLOBAL
         for used in self._used:
             at = -(-at // align) * align
@@ -189,9 +189,9 @@ class Heap:
         at = -(-at // align) * align
         if at + wanted.limit > GLOBAL + self._size:
             raise MachineError(
-                f"The CPU device has no room for {wanted.size} bytes.",
-                why=f"Its memory is {self._size} bytes, and {self.allocated} are allocated.",
-                fix="Free what is not used, or make the device with more memory_bytes.",
+                f"The CPU device cannot allocate {wanted.size} bytes.",
+                why=f"{self.allocated} of its {self._size} bytes are allocated.",
+                fix="Free unused memory, or create the device with more memory_bytes.",
                 code="gpu.out-of-memory",
             )
         return Allocation(at, wanted.size, wanted.constant, wanted.shared)
@@ -209,7 +209,7 @@ class Heap:
         map_over(begin, where.limit - where.address, descriptor, offset)
 
     def part(self) -> None:
-        """Keep to oneself what is written from now on: this process was forked from the one that made the heap."""
+        """Make further writes private to this process, which was forked from the one that made the heap."""
         self._lock = threading.Lock()
         at = GLOBAL
         for used in [*(used for used in self._used if used.shared), Allocation(GLOBAL + self._size, 0)]:
@@ -219,7 +219,7 @@ class Heap:
             at = used.limit
 
     def view(self, address: int, size: int) -> Array:
-        """Bytes at a device address, live and not copied.
+        """Return a live view of the bytes at a device address.
 
         Raises:
             ProgramError: They are not all within one allocation.
@@ -228,7 +228,7 @@ class Heap:
         where = self.holding(address, size)
         if size < 0 or where is None:
             raise ProgramError(
-                f"{size} bytes at {address:#x} are not within one allocation of the CPU device.",
+                f"{size} bytes at {address:#x} are not within one allocation on the CPU device.",
                 why=self.explain(address, size),
                 fix="Use an address that allocate() returned, and at most its size.",
                 code="gpu.bad-address",
@@ -236,22 +236,22 @@ class Heap:
         return self.region.data[address - GLOBAL : address - GLOBAL + size]
 
     def holding(self, address: int, size: int) -> Allocation | None:
-        """Give the allocation that holds all of these bytes."""
+        """Return the allocation that contains all of these bytes, or None."""
         home = self._at(address)
         return None if home is None or address + size > home.end else home
 
     def others_write(self, low: int, high: int) -> bool:
-        """Whether pages of another file lie between two addresses: whoever has it may change them at any moment."""
+        """Whether a shared file is mapped between two addresses; its other users may change it at any time."""
         return any(used.shared and used.address <= high and low < used.end for used in self._used)
 
     def _at(self, address: int) -> Allocation | None:
-        """Give the last allocation that begins at or before an address."""
+        """Return the last allocation that begins at or before an address."""
         used = self._used
         place = bisect_right(used, address, key=_address) - 1
         return used[place] if place >= 0 else None
 
     def check(self, addresses: Array, size: int, *, write: bool) -> int | None:
-        """Find the first of the addresses (uint64) that may not be accessed with `size` bytes: its place, or None."""
+        """Find the first of the addresses (uint64) where `size` bytes may not be accessed; its index, or None."""
         low, high = int(addresses.min()), int(addresses.max())
         home = self.holding(low, size)
         if home is not None and high + size <= home.end and not (write and home.constant):
@@ -264,19 +264,19 @@ class Heap:
         return None if good.all() else int(np.argmin(good))
 
     def explain(self, address: int, size: int, *, write: bool = False) -> str:
-        """Say in words what is wrong with an access."""
+        """Describe what is wrong with an access."""
         if address < 4096:
-            return "it is a null pointer, or lies next to one"
+            return "it is a null pointer, or near one"
         for gone in self._freed:
             if gone.address <= address < gone.end:
-                return f"it lies in {gone.size} bytes at {gone.address:#x} that were freed"
+                return f"it is in {gone.size} bytes at {gone.address:#x} that were freed"
         near = self._at(address)
         if near is None:
-            return "no allocation holds it"
+            return "it is not in any allocation"
         if write and near.constant and address + size <= near.end:
-            return "it is constant memory, which kernels may only read"
+            return "it is constant memory, which is read-only for kernels"
         beyond = address + size - near.end
-        return f"it ends {beyond} bytes beyond the allocation of {near.size} bytes at {near.address:#x}"
+        return f"it ends {beyond} bytes past the allocation of {near.size} bytes at {near.address:#x}"
 
 
 _address = attrgetter("address")
@@ -295,14 +295,14 @@ def _sensible(size: int, align: int) -> None:
     if size < 0 or align < 1 or align & (align - 1):
         raise ProgramError(
             f"Cannot allocate {size} bytes aligned to {align} on the CPU device.",
-            why="A size is at least 0 and an alignment is a power of two.",
-            fix="Pass other numbers.",
+            why="The size must be at least 0 (1 for shared memory) and the alignment a power of two.",
+            fix="Pass a valid size and alignment.",
             code="gpu.bad-allocation",
         )
 
 
 def _table(used: list[Allocation]) -> tuple[Array, Array, Array]:
-    """Give starts, ends (uint64) and constness, by address; one entry that holds nothing where there is none."""
+    """Return starts, ends (uint64) and read-only flags, by address; one empty entry if there are no allocations."""
     rows = used or [Allocation(0, 0)]
     return (
         np.array([row.address for row in rows], np.uint64),
@@ -311,21 +311,21 @@ def _table(used: list[Allocation]) -> tuple[Array, Array, Array]:
     )
 
 
-_FIXED: Final = 0x10  # MAP_FIXED of <bits/mman-map-flags-generic.h>, on every architecture that Python names
+_FIXED: Final = 0x10  # MAP_FIXED in <bits/mman-map-flags-generic.h>, on every supported architecture
 
 
 def map_over(address: int, size: int, descriptor: int, offset: int, *, private: bool = False) -> None:
-    """Put a file's bytes where other memory was, to read and to write.
+    """Map a file over existing memory, readable and writable.
 
     Args:
-        address: Of the memory; like `offset` the beginning of a page.
-        size: Bytes of it.
-        descriptor: Of the file, which may be closed afterwards.
-        offset: First byte of the file.
-        private: Keep what is written to this process.
+        address: Address of the memory; must be page-aligned, like `offset`.
+        size: Bytes to map.
+        descriptor: Descriptor of the file; may be closed afterwards.
+        offset: First byte in the file.
+        private: Make writes private to this process.
 
     Raises:
-        OSError: The file cannot be mapped so.
+        OSError: The file cannot be mapped.
 
     """
     flags = _FIXED | (mmap.MAP_PRIVATE if private else mmap.MAP_SHARED)

@@ -1,4 +1,4 @@
-"""Compiling PTX into executable form, once for each module."""
+"""Compile PTX to executable form, once per module."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def load(source: str, heap: Heap) -> Module:
     """Compile PTX and place its variables in global memory.
 
     Raises:
-        ProgramError: It is no PTX, or it holds an instruction, a type or a call that the device does not know.
-        MachineError: There is no room for its variables.
+        ProgramError: It is not PTX, or it contains an instruction, a type or a call that the device does not support.
+        MachineError: There is not enough free memory for its variables.
 
     """
     parsed = parse(source)
     if parsed.address_size != 64:
         raise ProgramError(
-            "CPU device (simulated): it runs PTX with 64-bit addresses only.",
+            "CPU device (simulated): only PTX with 64-bit addresses is supported.",
             why=f"The module has .address_size {parsed.address_size}.",
             fix="Compile for 64 bits.",
             code="gpu.ptx.unsupported",
@@ -113,16 +113,16 @@ class _Loader:
                 address = self._heap.allocate(size, max(to, 16), constant=item.space == "const")
                 self._variables[one.name] = Variable(item.space, address, size)
         for item, one in declared:
-            self._initialise(item, one)
+            self._initialize(item, one)
 
-    def _initialise(self, item: ptx.Declaration, one: ptx.Declared) -> None:
+    def _initialize(self, item: ptx.Declaration, one: ptx.Declared) -> None:
         try:
             data = image(item, one, self._address)
         except UnknownFormError as error:
             raise ProgramError(
-                f"CPU device (simulated): it cannot initialise {one.name}, PTX line {item.line}.",
+                f"CPU device (simulated): cannot initialize {one.name}, PTX line {item.line}.",
                 why=str(error),
-                fix="Initialise it with numbers or addresses.",
+                fix="Initialize it with numbers or addresses.",
                 code="gpu.ptx.unsupported",
             ) from None
         if data is not None and one.name in self._variables:
@@ -142,7 +142,7 @@ class _Loader:
         return at
 
     def _place_dynamic(self) -> None:
-        """Dynamic shared memory begins where the static one ends, for all kernels of the module."""
+        """Place dynamic shared memory after the static part, for all kernels of the module."""
         self._shared = align(self._shared, FRAME_ALIGN)
         for name in self._dynamic:
             self._variables[name] = Variable("shared", self._shared, 0)
@@ -163,7 +163,7 @@ class _Loader:
             reader.read(raw.body, scope)
         except UnknownFormError as error:
             raise ProgramError(
-                f"CPU device (simulated): it cannot run {raw.name}, PTX line {raw.line}.",
+                f"CPU device (simulated): cannot run {raw.name}, PTX line {raw.line}.",
                 why=str(error),
                 code="gpu.ptx.unsupported",
             ) from None
@@ -173,7 +173,7 @@ class _Loader:
         return reader.entries
 
     def _declare(self, slots: tuple[Slot, ...], reader: Reader, scope: Scope, kernel: bool) -> tuple[Slot, ...]:
-        """Give parameters their names; those in registers get one, whose number stands for the offset."""
+        """Declare parameters in the scope; for those in registers, the register's number replaces the offset."""
         placed = []
         for slot in slots:
             if slot.register:
@@ -187,7 +187,7 @@ class _Loader:
 
 
 def _most_threads(directives: tuple[str, ...]) -> int:
-    """Read `.maxntid` or `.reqntid`: threads of a block, 0 where there is none."""
+    """Read `.maxntid` or `.reqntid`: most threads of a block; 0 if neither is given."""
     for directive in directives:
         words = directive.replace(",", " ").split()
         if words[0] in (".maxntid", ".reqntid"):
@@ -221,14 +221,14 @@ class _Compiler:
         return operations.name_of(parts) in lanes.MASKS and "sync" in parts
 
     def _is_end(self, placed: Placed) -> int:
-        """Segments that an instruction closes: 0 for none, 2 for a call, whose results are picked up in one more."""
+        """Segments that an instruction ends: 0, 1, or 2 for a call, which adds one that collects its results."""
         parts = placed.instruction.opcode
         if parts[0] == "call":
             return 2 if self._defined(placed) else 0
         return int(parts[0] in _ENDING and operations.name_of(parts) != "bar.warp")
 
     def _defined(self, placed: Placed) -> bool:
-        """Whether a call leads to a function of the module."""
+        """Whether a call's target is a function of the module."""
         names = [item.text for item in placed.instruction.operands if isinstance(item, ptx.Name)]
         known = any(name in placed.scope.functions for name in names[:1])
         return known or any(name in placed.scope.registers for name in names[:1])
@@ -264,7 +264,7 @@ class _Compiler:
     def _intrinsic(self, code: Code) -> Step:
         call = calls.parts_of(code)
         if not isinstance(call.target, Symbol):
-            raise UnknownFormError("it names no function")
+            raise UnknownFormError("it does not name a function")
         return calls.intrinsic(code, call.target.name)
 
     def _end(self, segment: Segment, code: Code, skip: int) -> None:
@@ -290,7 +290,7 @@ class _Compiler:
 
 
 def _gate(code: Code) -> Gate:
-    """Compile what a `.sync` instruction waits for."""
+    """Compile the condition that a `.sync` instruction waits for."""
     one = code.instruction
     place = lanes.MASKS[operations.name_of(one.parts)]
     mask = Number(0xFFFFFFFF) if place is None else code.operands[place]
@@ -301,7 +301,7 @@ def _gate(code: Code) -> Gate:
 def _cut(
     entries: list[Entry], number: int, is_end: Callable[[Placed], int], is_gate: Callable[[Placed], bool]
 ) -> Iterator[list[Placed]]:
-    """Cut a function into rows that become segments, and give its labels their segments' numbers."""
+    """Split a function into rows that become segments, and set the segment numbers of its labels."""
     row: list[Placed] = []
     for entry in entries:
         if isinstance(entry, Mark):
@@ -327,7 +327,7 @@ def _cut(
 
 def _refuse(function: str, placed: Placed, why: str) -> NoReturn:
     raise ProgramError(
-        f"CPU device (simulated): it cannot run `{text(placed.instruction)}` of {function}, "
+        f"CPU device (simulated): cannot run `{text(placed.instruction)}` in {function}, "
         f"PTX line {placed.instruction.line}.",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Compile the kernel for sm_80, or without this instruction.",

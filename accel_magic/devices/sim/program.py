@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Segment:
-    """Instructions that follow each other with nothing between them that could send lanes elsewhere.
+    """A straight-line sequence of instructions.
 
     Attributes:
         steps: What to execute.
-        end: Where the lanes go afterwards.
-        mask: For a segment that begins with a `.sync` instruction: reads the mask of lanes that it waits for.
+        end: Decides where the lanes continue.
+        mask: If the segment begins with a `.sync` instruction: the lanes that it waits for.
         cost: Cycles.
-        issued: Instructions, the end's own included.
-        first: The first instruction; of a barrier the barrier.
+        issued: Instructions, including the one that ends it.
+        first: The first instruction.
         last: The instruction that ends it.
 
     """
@@ -37,11 +37,11 @@ class Segment:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a `.sync` instruction waits for.
+    """The condition that a `.sync` instruction waits for.
 
     Attributes:
-        mask: Reads the lanes of the warp that must come, as bits; uint32.
-        predicate: Reads what guards the instruction, None for nothing.
+        mask: Reads the lanes of the warp that must arrive, as bits; uint32.
+        predicate: Reads the predicate that guards the instruction; None if there is none.
 
     """
 
@@ -54,17 +54,17 @@ class Function:
     """A kernel or a device function.
 
     Attributes:
-        number: Among the module's functions.
-        results: In its frame, or registers.
-        parameters: In its frame, in the kernel's parameters, or registers.
+        number: Its number in the module.
+        results: In its frame or in registers.
+        parameters: In its frame, in the kernel's parameters, or in registers.
         entry: Number of its first segment.
         frame: Bytes of local memory.
         registers: Numbers of its registers.
         views: Numbers of the arrays that its code uses.
         calls: Names of functions that it calls.
-        indirect: It calls through pointers.
-        recursive: It may be entered again before it returns.
-        threads: Threads of a block that it allows at most, 0 for any number.
+        indirect: Whether it calls through pointers.
+        recursive: Whether it may be entered again before it returns.
+        threads: Most threads of a block that it allows; 0 for any number.
 
     """
 
@@ -91,9 +91,9 @@ class Program:
     Attributes:
         functions: By number.
         segments: By number.
-        arrays: How registers are numbered.
-        shared: Bytes of shared memory of a block, without the dynamic part.
-        variables: The module's own.
+        arrays: The numbering of registers.
+        shared: Bytes of shared memory per block, without the dynamic part.
+        variables: The module's variables.
 
     """
 

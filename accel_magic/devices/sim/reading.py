@@ -1,4 +1,4 @@
-"""From the parsed text of a function to instructions in a row, each with its scope."""
+"""Flatten a parsed function to a list of instructions, each with its scope."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Placed:
-    """An instruction, and the scope that it stands in."""
+    """An instruction and its scope."""
 
     instruction: ptx.Instruction
     scope: Scope
@@ -53,14 +53,14 @@ class Reader:
     """Reads one function's body.
 
     Args:
-        arrays: Where its registers get numbers.
+        arrays: The numbering of the module's registers.
         frame: Bytes of the frame that parameters take.
-        shared: From bytes and alignment of a shared variable to its offset.
+        shared: Allocates shared memory: bytes and alignment to an offset.
 
     Attributes:
         entries: Labels and instructions, in order.
         frame: Bytes of the frame so far.
-        numbers: Registers of the function.
+        numbers: Numbers of the function's registers.
 
     """
 
@@ -72,7 +72,7 @@ class Reader:
         self._shared = shared
 
     def read(self, body: ptx.Scope, scope: Scope) -> None:
-        """Read statements into `entries`, and declarations into the scope."""
+        """Append statements to `entries`, and add declarations to the scope."""
         tables: str = ""
         for item in body.items:
             if isinstance(item, ptx.Scope):
@@ -129,7 +129,7 @@ def instruction(placed: Placed) -> Instruction:
 
 
 def text(raw: ptx.Instruction) -> str:
-    """Write an instruction on one line."""
+    """Format an instruction on one line."""
     guard = f"@{'!' * raw.predicate.negated}{raw.predicate.name} " if raw.predicate else ""
     return f"{guard}{raw.name} {' '.join(raw.operand_text.split())}".strip()
 
@@ -148,7 +148,7 @@ def _name(item: ptx.Name, scope: Scope) -> Operand:
     if name in scope.registers or specials.known(name):
         return Register(name)
     if name.startswith("%"):
-        raise UnknownFormError(f"{name} is no register that the device knows")
+        raise UnknownFormError(f"{name} is not a register that the device supports")
     return Symbol(name)
 
 

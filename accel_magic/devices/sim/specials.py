@@ -1,7 +1,7 @@
-"""Special registers: who a thread is, and what time it is.
+"""Special registers: a thread's identity, and the time.
 
-Times are a model, not a GPU: a warp's clock advances by the cost of the instructions it executes, one cycle is one
-nanosecond, and %clock and %globaltimer read the same clock. Clusters hold one block.
+Times come from a model, not a GPU: a warp's clock advances by the cost of the instructions it executes, one cycle is
+one nanosecond, and %clock and %globaltimer read the same clock. A cluster has one block.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DYNAMIC: Final[dict[str, Callable[[State, int], Array]]] = {
     "%globaltimer_lo": lambda state, elapsed: _now(state, elapsed) & np.uint64(0xFFFFFFFF),
     "%globaltimer_hi": lambda state, elapsed: _now(state, elapsed) >> np.uint64(32),
 }
-"""Registers that are worked out when they are read: from the state, and the cycles since the segment began."""
+"""Registers computed on each read from the state and the cycles since the segment began."""
 
 _LANE: Final[dict[str, Callable[[Array], Array]]] = {
     "%laneid": lambda lane: lane,
@@ -73,7 +73,7 @@ _ENVIRONMENT: Final = re.compile(r"%(envreg([0-9]|[12][0-9]|3[01])|pm[0-7](_64)?
 
 
 def known(name: str) -> bool:
-    """Whether a name is a special register that the device has."""
+    """Whether a name is a special register that the device supports."""
     vector, _, axis = name.partition(".")
     return (
         name in DYNAMIC
@@ -93,12 +93,12 @@ def size_of(name: str) -> int:
 
 
 def changes(name: str) -> bool:
-    """Whether it differs between the blocks that one slot runs in turn."""
+    """Whether it differs between the blocks that run in one slot."""
     return name.startswith(("%ctaid", "%clusterid"))
 
 
 def fill(name: str, target: Array, state: State, multiprocessors: int) -> None:
-    """Write a special register that is constant while a block runs into its array, shape (lanes,)."""
+    """Fill the array, shape (lanes,), of a special register that is constant while a block runs."""
     vector, _, axis = name.partition(".")
     if name in _LANE:
         target[:] = _LANE[name](state.lane)

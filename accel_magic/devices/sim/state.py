@@ -1,8 +1,7 @@
-"""The threads that run at one moment: their registers, where each of them stands, and the memory that is theirs.
+"""The running threads: their registers, positions in the program, and memory.
 
-A batch is a number of slots, each of which holds one block at a time. A slot's threads are padded to whole warps of
-32; lanes of all slots lie in one row, so that lane number = slot * lanes per slot + thread number. Registers are arrays
-over all lanes.
+A batch has a number of slots, each of which holds one block at a time. A slot's threads are padded to whole warps of
+32; lane number = slot * lanes per slot + thread number. Registers are arrays over the lanes of all slots.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NOWHERE: Final = np.int64(2**62)
 """Key of a lane that cannot run: ended, absent, or waiting."""
 DEPTH_SHIFT: Final = 32
 DEEPEST: Final = 1 << 16
-"""Calls that may nest; a lane's key is (DEEPEST - depth) << DEPTH_SHIFT | pc, so that the deepest runs first."""
+"""Most nested calls. A lane's key is (DEEPEST - depth) << DEPTH_SHIFT | pc, so that the deepest call runs first."""
 PC_MASK: Final = (1 << DEPTH_SHIFT) - 1
 FIRST_KEY: Final = DEEPEST << DEPTH_SHIFT
 
@@ -41,7 +40,7 @@ class Shape:
         slots: Blocks that run at the same time.
         shared: Bytes of shared memory of a block.
         local: Bytes of local memory of a thread.
-        dynamic: Bytes of `shared` that the launch asked for, beyond what the kernel declares.
+        dynamic: Bytes of `shared` that the launch requests in addition to what the kernel declares.
 
     """
 
@@ -64,7 +63,7 @@ class Shape:
 
     @property
     def lanes(self) -> int:
-        """Lanes of the batch, absent ones in partial warps included."""
+        """Lanes of the batch, including absent lanes of partial warps."""
         return self.slots * self.warps * WARP
 
 
@@ -79,18 +78,18 @@ class State:
         parameters: The kernel's parameters.
         launch: Number of the launch.
         selection: The lanes that execute now.
-        key: Where each lane stands; int64, shape (lanes,). The lowest runs next.
+        key: Each lane's position; int64, shape (lanes,). The lowest runs next.
         parked: Key at which a lane waits for other lanes of its warp, or -1.
-        barrier: Barrier that a lane waits at, or -1. Its key to go on with is in `resume`.
+        barrier: Barrier that a lane waits at, or -1. Its key to continue with is in `resume`.
         clock: Virtual time of each warp in cycles; int64, shape (warps,).
-        frame: Where the local memory of each lane's running function begins; int64.
-        returns: Key to return to, for each depth of calls; grown as needed.
-        saved: Registers put aside by recursive calls: for each depth, arrays by number.
-        printed: What kernels printed, in order.
-        barriers: Barriers that a block completed, so far.
-        barrier_records: What blocks know about each barrier, by its number.
-        finishers: What waits for a barrier's result: segment after it to what stores the result.
-        departed: Threads ended since the scheduler last looked.
+        frame: Start of the local memory of each lane's running function; int64.
+        returns: Return key for each call depth; grown as needed.
+        saved: Registers saved by recursive calls: arrays by (call depth, register number).
+        printed: Output of kernels, in order.
+        barriers: Barriers completed so far, summed over blocks.
+        barrier_records: The state of each barrier in all blocks, by its number.
+        finishers: Functions that store a barrier's result, by the number of the segment after it.
+        departed: Whether threads have ended since the scheduler last looked.
 
     """
 
@@ -139,7 +138,7 @@ class State:
         return self.numbers[self.selection]
 
     def count(self) -> int:
-        """How many lanes execute now."""
+        """Number of lanes that execute now."""
         return len(self.numbers[self.selection])
 
     def active(self) -> Array:
@@ -149,7 +148,7 @@ class State:
         return mask
 
     def ballot(self, truth: Array) -> Array:
-        """Gather one bit from each lane of every warp; `truth` is (lanes,), the result uint32 by warp."""
+        """Pack one bit per lane into a mask per warp; `truth` is (lanes,), the result uint32 (warps,)."""
         packed: Array = np.packbits(truth.reshape(-1, WARP), axis=1, bitorder="little").view(np.uint32)[:, 0]
         return packed
 
@@ -163,25 +162,25 @@ class State:
         return unravel(block, self.shape.grid), unravel(int(self.thread[lane]), self.shape.block)
 
     def spread(self, values: Any) -> Array:
-        """Make one value, or one per executing lane, into one per executing lane."""
+        """Expand one value to one per executing lane; an array is returned unchanged."""
         values = np.asarray(values)
         return values if values.ndim else np.full(self.count(), values)
 
 
 def distinct_sorted(values: Array) -> Array:
-    """Values of an ascending array, each once."""
+    """Return the distinct values of an ascending array."""
     keep = np.ones(len(values), np.bool_)
     keep[1:] = values[1:] != values[:-1]
     return values[keep]
 
 
 def unravel(number: int, sizes: Sequence[int]) -> tuple[int, int, int]:
-    """Number to (x, y, z), x running fastest."""
+    """Convert a number to (x, y, z), with x varying fastest."""
     return number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
 
 
 def compact(lanes: Array) -> Lanes:
-    """Write ascending lane numbers as a range where they are one: ranges need no copies."""
+    """Convert ascending lane numbers to a slice if they are contiguous: slices need no copies."""
     if len(lanes) and lanes[-1] - lanes[0] + 1 == len(lanes):
         return slice(int(lanes[0]), int(lanes[-1]) + 1)
     return lanes

@@ -1,6 +1,6 @@
-"""Atomics on memory that others write at the same moment: the kernel's arrays, which programs on the CPU update too.
+"""Processor atomics for memory with concurrent writers: the Linux kernel's BPF arrays, which CPU programs update.
 
-Everything else that kernels touch is the device's alone, and numpy does for it.
+All other memory is private to the device, where numpy is sufficient.
 """
 
 from __future__ import annotations
@@ -58,28 +58,28 @@ _COMPILING: Final = threading.Lock()
 
 @dataclass(frozen=True)
 class _Compiled:
-    """All operations by name and size; the engine owns their code."""
+    """All operations by name and size; the engine owns their machine code."""
 
     functions: Mapping[tuple[str, int], Callable[..., None]]
     engine: Any
 
 
 def possible(name: str, memory: Array) -> bool:
-    """Whether the processor has this operation (`add`, `and`, `or`, `xor`, `exch`, `cas`) for these units."""
+    """Whether this operation is supported (`add`, `and`, `or`, `xor`, `exch`, `cas`) for these units."""
     return name in _INSTRUCTIONS and memory.dtype.kind in "iu" and memory.dtype.itemsize in _SIZES
 
 
 def apply(name: str, memory: Array, places: Array, values: list[Array]) -> Array:
-    """Do what PTX's atom does, lane by lane.
+    """Execute PTX's atom, lane by lane.
 
     Args:
         name: The operation.
-        memory: (units,) of 4 or 8 bytes, contiguous; changed.
-        places: (lanes,) int64 in it.
-        values: One array, (lanes,); of `cas` what is expected and what is wanted.
+        memory: (units,) of 4 or 8 bytes, contiguous; modified.
+        places: (lanes,) int64 indices into it.
+        values: One array, (lanes,); for `cas`, the expected and the new values.
 
     Returns:
-        (lanes,) what was there before.
+        (lanes,) previous values.
 
     """
     size = memory.dtype.itemsize
@@ -92,7 +92,7 @@ def apply(name: str, memory: Array, places: Array, values: list[Array]) -> Array
 
 
 def _functions() -> Mapping[tuple[str, int], Callable[..., None]]:
-    with _COMPILING:  # threads may come here at once
+    with _COMPILING:  # threads may call this concurrently
         return _compiled().functions
 
 

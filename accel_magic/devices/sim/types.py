@@ -1,4 +1,4 @@
-"""PTX's fundamental types as numpy sees them, and the names of arrays."""
+"""PTX's fundamental types in numpy's terms, and type aliases for arrays."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 Array: TypeAlias = Any
-"""A numpy array with one value per lane, shape (lanes,), or a numpy scalar that holds for all of them.
+"""A numpy array with one value per lane, shape (lanes,), or a numpy scalar for all of them.
 
-numpy's stubs cannot say "of the dtype that the instruction names", which is only known when PTX is read.
+The dtype is known only when the PTX is read, so it cannot be given here.
 """
 
 
 Lanes: TypeAlias = Any
-"""Which lanes of the batch take part: a range, or ascending places."""
+"""Lanes of the batch: a slice, or ascending lane numbers."""
 
 
 UNSIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64})
@@ -34,14 +34,14 @@ FLOATS: Final[Mapping[int, Any]] = MappingProxyType({2: np.float16, 4: np.float3
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One type suffix of PTX.
+    """One PTX type suffix.
 
     Attributes:
-        name: As in the text.
+        name: The suffix, without the dot.
         size: Bytes.
-        kind: 's' signed, 'u' unsigned, 'b' bits, 'f' float that numpy has, 'x' a float or pack that numpy does not
-            have and that is kept as bits, 'p' predicate.
-        dtype: Of the lanes' values.
+        kind: 's' signed, 'u' unsigned, 'b' bits, 'f' float that numpy supports, 'x' float or packed type that numpy
+            lacks and that is kept as bits, 'p' predicate.
+        dtype: Dtype of the lanes' values.
 
     """
 
@@ -52,17 +52,17 @@ class Type:
 
     @property
     def bits(self) -> int:
-        """Width."""
+        """Width in bits."""
         return self.size * 8
 
     @property
     def signed(self) -> bool:
-        """Whether values extend with their sign."""
+        """Whether values are sign-extended."""
         return self.kind == "s"
 
     @property
     def integer(self) -> bool:
-        """Whether values are whole numbers or untyped bits."""
+        """Whether values are integers or untyped bits."""
         return self.kind in "sub"
 
 
@@ -77,9 +77,9 @@ TYPES: Final = MappingProxyType(
     | {name: Type(name, size, "x", UNSIGNED[size]) for name, size in _PACKED.items()}
     | {"pred": Type("pred", 1, "p", np.bool_)}
 )
-"""Every type suffix that the device knows, by its name without the dot."""
+"""All supported type suffixes, by name without the dot."""
 
 
 def wider(kind: Type) -> Type:
-    """Give the type of twice the width, as `mul.wide` needs it."""
+    """Return the type of twice the width, for `mul.wide`."""
     return TYPES[f"{kind.name[0]}{kind.bits * 2}"]

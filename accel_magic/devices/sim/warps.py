@@ -1,9 +1,9 @@
-"""Running a batch of blocks: which lanes go next, and what happens when none can.
+"""The scheduler of a batch of blocks: chooses which lanes run next, and detects deadlocks.
 
-The lanes with the lowest key, of all warps of all blocks in the batch, execute one segment together; keys put the
-deepest call first and then the lowest instruction, so that lanes which parted meet again at the next common
-instruction. When lanes have been kept waiting that way for very long, all are let go on in turn: a lock whose holder
-stands behind those who try to take it is released at last.
+The lanes with the lowest key, of all warps of all blocks in the batch, execute one segment together. Keys order the
+deepest call first and then the lowest instruction, so that diverged lanes reconverge at the next common instruction.
+When lanes have waited very long, all keys take turns: otherwise a lock would never be released if its holder is at a
+later instruction than the lanes that spin on it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 PATIENCE: Final = 4096
-"""Segments executed while other lanes wait their turn, before these are let go on too."""
+"""Segments executed while other lanes wait, before the waiting lanes take turns."""
 FAIR_EVERY: Final = 2
-"""How often, of the scheduler's choices, they are let go on from then."""
+"""From then on, one in this many choices of the scheduler is a waiting lane's turn."""
 GIVE_WAY_EVERY_S: Final = 0.01
-"""How often other threads of the process get a turn: numpy gives up the GIL so often, and each time so shortly, that a
-thread that waits for it neither gets it nor comes to ask for it."""
+"""How often to yield to other threads of the process: numpy releases the GIL so often and so briefly that a waiting
+thread neither gets it nor requests it."""
 GIVE_WAY_S: Final = 50e-6
-"""For how long: until a waiting thread has woken up."""
+"""How long to yield: enough for a waiting thread to wake up."""
 TOGETHER: Final = 256
-"""Segments that the same lanes execute before the scheduler looks again."""
+"""Segments that the same lanes execute before the scheduler chooses again."""
 TOGETHER_THEN: Final = 8
-"""The same, once others have waited for long."""
+"""The same, once other lanes have waited for long."""
 
 
 class Runner:
@@ -45,12 +45,12 @@ class Runner:
     Args:
         program: What to execute.
         state: The lanes.
-        blocks: What puts blocks into slots.
-        limit: Instructions, counted once for all lanes that execute them together, after which the kernel is stopped.
+        blocks: Assigns blocks to slots.
+        limit: Most instructions before the kernel is stopped; one counts once for all lanes that execute it together.
 
     Attributes:
-        instructions: Executed, summed over threads.
-        warp_instructions: Executed, summed over warps.
+        instructions: Instructions executed, summed over threads.
+        warp_instructions: Instructions executed, summed over warps.
 
     """
 
@@ -70,7 +70,7 @@ class Runner:
         """Execute until every block has ended.
 
         Raises:
-            Violation: A lane did wrong, or no lane can go on.
+            Violation: A lane faulted, or no lane can continue.
 
         """
         self._blocks.refill(self._state)
@@ -84,11 +84,11 @@ class Runner:
                 due = time.monotonic() + GIVE_WAY_EVERY_S
 
     def stop(self) -> None:
-        """Let `run` raise soon; from another thread."""
+        """Make `run` raise soon; called from another thread."""
         self._limit = -1
 
     def _pick(self) -> int:
-        """Choose the lanes that go next. Gives their key, -1 when all blocks have ended."""
+        """Select the lanes that run next. Returns their key; -1 if all blocks have ended."""
         state = self._state
         key = int(state.key.min())
         if key == NOWHERE:
@@ -107,7 +107,7 @@ class Runner:
         return key
 
     def _execute(self, key: int) -> None:
-        """Execute segments for as long as the chosen lanes stay together and stay first."""
+        """Execute segments while the chosen lanes stay together and stay first."""
         state = self._state
         warps: Array | slice | None = None
         for _ in range(TOGETHER if self._waited <= PATIENCE else TOGETHER_THEN):
@@ -147,19 +147,21 @@ class Runner:
 
     def _stopped(self, segment: Segment) -> Violation:
         if self._limit < 0:
-            return Violation("it was stopped: nobody waits for it any more", site=None, code="gpu.fault.abandoned")
+            return Violation(
+                "the kernel was stopped: nothing waits for it any more", site=None, code="gpu.fault.abandoned"
+            )
         return Violation(
-            f"it was stopped after {self._limit} instructions: it looks like an endless loop",
+            f"the kernel was stopped after {self._limit} instructions: probably an endless loop",
             site=segment.first or segment.last,
             lane=int(self._state.lanes()[0]),
-            fix="Look at the loop's condition, or make the device with a larger instruction_limit.",
+            fix="Check the loop's condition, or create the device with a larger instruction_limit.",
             code="gpu.fault.endless-loop",
         )
 
     def _gather(self, key: int, gate: Gate) -> bool:
-        """Let lanes go on whose whole mask has come to a `.sync` instruction; park the others.
+        """Continue lanes whose whole mask has arrived at a `.sync` instruction; park the others.
 
-        Gives whether any can go on.
+        Returns whether any can continue.
         """
         state = self._state
         if state.parked_count:
@@ -188,7 +190,7 @@ class Runner:
         return bool(len(ready))
 
     def _unpark(self) -> None:
-        """Let parked lanes try again: lanes that they wait for may have ended."""
+        """Retry parked lanes: lanes that they wait for may have ended."""
         state = self._state
         waiting = state.parked >= 0
         state.key[waiting] = state.parked[waiting]
@@ -205,7 +207,7 @@ class Runner:
         self._blocks.refill(state)
 
     def _idle(self) -> int:
-        """Nothing can run: all blocks have ended, or those left wait for each other."""
+        """Handle that no lane can run: return -1 if all blocks have ended, else raise a deadlock."""
         state = self._state
         if not state.live.any():
             return -1
@@ -213,7 +215,7 @@ class Runner:
 
 
 def deadlock(segments: list[Segment], state: State) -> Violation:
-    """Say which threads of the first block that is stuck wait where."""
+    """Describe which threads of the first stuck block wait where."""
     slot = int(np.flatnonzero(state.live)[np.argmin(state.block_number[np.flatnonzero(state.live)])])
     mine = (state.slot == slot) & ~state.ended & state.exists
     first = int(np.flatnonzero(mine)[0])
@@ -227,11 +229,11 @@ def deadlock(segments: list[Segment], state: State) -> Violation:
             site = site or place
             lines.append(f"{_threads(state, lanes)} wait for {_whom(state, lanes, what)} at {place}")
     return Violation(
-        "deadlock: threads wait for others that never come",
+        "deadlock: threads wait for others that never arrive",
         site=site,
         lane=first,
         why="; ".join(lines),
-        fix="Let all threads of a block come to the same barriers, and all lanes of a mask to its .sync instruction.",
+        fix="Make all threads of a block reach the same barriers, and all lanes of a mask its .sync instruction.",
         code="gpu.fault.deadlock",
     )
 
@@ -241,7 +243,7 @@ def _whom(state: State, lanes: Array, what: str) -> str:
 
 
 def _threads(state: State, lanes: Array) -> str:
-    """Name threads by their numbers in the block, in ranges."""
+    """List threads by their numbers in the block, as ranges."""
     numbers = state.thread[lanes]
     cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
     ranges = [f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in np.split(numbers, cuts)]
@@ -254,7 +256,7 @@ SHARED_OF_MULTIPROCESSOR = 228 << 10
 
 
 def slots(blocks: int, threads: int, shared: int, multiprocessors: int) -> int:
-    """How many blocks run at the same time."""
+    """Return how many blocks run at the same time."""
     of_one = min(
         specials.RESIDENT_BLOCKS,
         max(specials.RESIDENT_THREADS // max(threads, 1), 1),
@@ -264,17 +266,17 @@ def slots(blocks: int, threads: int, shared: int, multiprocessors: int) -> int:
 
 
 class Blocks:
-    """Gives a grid's blocks to slots.
+    """Assigns a grid's blocks to slots.
 
     Args:
-        program: For the special registers it reads.
+        program: The program, for the special registers it reads.
         kernel: What the blocks run.
         state: The lanes; its clocks begin at `start`.
         multiprocessors: Slot s is on multiprocessor s % multiprocessors.
-        start: Cycles at which the launch begins.
+        start: Time when the launch begins, in cycles.
 
     Attributes:
-        end: Cycles at which the last block that has ended did.
+        end: Time of the latest end of a block, in cycles.
 
     """
 
@@ -295,7 +297,7 @@ class Blocks:
         ]
 
     def refill(self, state: State) -> None:
-        """Note which blocks have ended, and begin others in their slots when it is worth it."""
+        """Record which blocks have ended, and start others once at least half of the slots are free."""
         ended = self._busy & (state.live == 0)
         if ended.any():
             clocks = state.clock.reshape(state.shape.slots, -1).max(1)
@@ -306,7 +308,7 @@ class Blocks:
         free = np.flatnonzero(~self._busy)
         if self._next == self._total or 2 * len(free) < len(self._busy):
             return
-        # A place that is free much later than others is left to itself: they have time for another block until then.
+        # A slot that becomes free much later than others waits: until then those have time for another block.
         free = free[self._free_at[free] <= self._free_at[free].min() + self._typical]
         order = free[np.argsort(self._free_at[free], kind="stable")][: self._total - self._next]
         self._begin(state, order)

@@ -1,7 +1,8 @@
-"""A stand-in for CUDA's driver: a `libcuda.so.1` whose device is the CPU device (simulated).
+"""A mock CUDA driver: a `libcuda.so.1` whose device is the CPU device (simulated).
 
-Programs that use CUDA's driver run with it unmodified where there is no GPU: other processes, which load the library by
-`LD_LIBRARY_PATH`, and this one, by its name. The library is C, compiled on first use; it asks a thread of this process.
+Programs that use CUDA's driver API run with it unmodified on machines without a GPU: other processes load the library
+through `LD_LIBRARY_PATH`, this one by its name. The library is written in C, compiled on first use; it forwards calls
+to a thread of this process.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ _one = threading.Lock()
 
 
 def environment(server: Server) -> dict[str, str]:
-    """Give the environment variables with which a child process finds the driver: to be added to the child's own.
+    """Return environment variables to add to a child process's environment so that it finds the driver.
 
     Raises:
-        MachineError: The library cannot be built, or lies where children cannot be told to find it.
+        MachineError: The library cannot be built, or the path of its folder cannot be in LD_LIBRARY_PATH.
 
     """
     folder = str(build.library().parent)
     if any(separator in folder for separator in _SEPARATORS):
         raise MachineError(
-            f"children cannot find a driver in {folder}",
-            why="a colon or a semicolon divides the folders in LD_LIBRARY_PATH",
-            fix=f"name another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
+            f"child processes cannot find the mock CUDA driver in {folder}",
+            why="colons and semicolons separate folders in LD_LIBRARY_PATH",
+            fix=f"choose another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
             code="cache.path",
         )
     others = os.environ.get("LD_LIBRARY_PATH", "")
@@ -52,27 +53,27 @@ def environment(server: Server) -> dict[str, str]:
 def driver(
     device: Device | None = None, observer: Observer | None = None, *, options: Options | None = None
 ) -> Iterator[Server]:
-    """Let this process find the stand-in as its CUDA driver, until the context ends; one at a time.
+    """Make the mock driver this process's CUDA driver until the context ends; one at a time.
 
-    What was got from the driver (contexts, modules, addresses) is void afterwards. The library itself stays loaded.
+    Objects obtained from the driver (contexts, modules, addresses) are invalid afterwards. The library stays loaded.
 
-    Threads of this process answer for the driver. Where frameworks free what they hold in finalizers (cuda.core, CuPy),
-    turn Python's garbage collector off meanwhile: in such a thread it would ask the driver, and wait for itself.
+    Threads of this process serve the driver's calls. If frameworks free driver objects in finalizers (cuda.core, CuPy),
+    disable Python's garbage collector: a finalizer in such a thread would call the driver and wait for itself.
 
     Args:
         device: Runs the kernels; a new one by default.
         observer: Sees modules and launches, as for native binaries.
-        options: What tests ask for.
+        options: Options for tests.
 
     Raises:
-        MachineError: The library cannot be built, or another CUDA driver is loaded already.
-        TraceStateError: There is one already.
+        MachineError: The library cannot be built, or another CUDA driver is already loaded.
+        TraceStateError: The mock driver is already in use.
 
     """
     if not _one.acquire(blocking=False):
         raise TraceStateError(
-            "the stand-in for CUDA's driver is in use in this process",
-            fix="use the one there is",
+            "the mock CUDA driver is already in use in this process",
+            fix="use the running one, or end its context first",
             code="standin.in-use",
         )
     try:
@@ -92,21 +93,19 @@ def _driver(device: Device | None, observer: Observer | None, options: Options |
     by_name = ctypes.CDLL(build.NAME)
     if not hasattr(by_name, "accel_standin_reset"):
         raise MachineError(
-            "the stand-in for CUDA's driver cannot be used in this process",
-            why=f"another {build.NAME} is loaded already",
-            fix="use a process of its own",
+            "the mock CUDA driver cannot be used in this process",
+            why=f"another {build.NAME} is already loaded",
+            fix="use a new process",
             code="standin.other-library",
         )
     before = os.environ.get(protocol.VARIABLE)
     with Server(device, observer, options=options) as server:
         os.environ[protocol.VARIABLE] = server.name
         try:
-            # Here, where the interpreter is free to answer: some frameworks call cuInit while they hold it.
+            # Initialize here, where the GIL is released: some frameworks call cuInit while holding it.
             result = library.cuInit(0)
             if result:
-                raise MachineError(
-                    f"the stand-in for CUDA's driver does not start: error {result}", code="standin.not-started"
-                )
+                raise MachineError(f"the mock CUDA driver does not start: error {result}", code="standin.not-started")
             yield server
         finally:
             library.accel_standin_reset()

@@ -1,4 +1,4 @@
-"""Builds the stand-in driver's library with the machine's C compiler, once for each content."""
+"""Builds the mock driver's library with the machine's C compiler, once per version of its sources."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TIMEOUT_S: Final = 60.0
 
 
 def library() -> Path:
-    """Return the path of the library, `libcuda.so.1` in a folder of its own, and build it where it is not there yet.
+    """Return the path of the library, `libcuda.so.1` in its own folder, and build it if necessary.
 
     Raises:
-        MachineError: There is no C compiler, it has no headers of the C library, or the cache cannot be written.
+        MachineError: There is no C compiler, the C library's headers are missing, or the cache is not writable.
 
     """
     compiler = _compiler()
@@ -64,7 +64,7 @@ def _build(compiler: str, sources: list[str], folder: Path, name: str) -> Path:
             check=False,
         )
         if run.returncode:
-            lines = run.stderr.strip().splitlines() or [f"{compiler} ends with {run.returncode}"]
+            lines = run.stderr.strip().splitlines() or [f"{compiler} exited with status {run.returncode}"]
             why = next((line for line in lines if "error" in line), lines[0])
             raise _not_built(why)
         return cache.keep(partial, folder, name, f"/{NAME}")

@@ -1,4 +1,4 @@
-"""What the stand-in driver does for each call that its library cannot answer alone."""
+"""The mock driver's calls that its library forwards to the server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FAULTS = (
     ("assertion failed", Result.ASSERT),
     ("endless loop", Result.LAUNCH_TIMEOUT),
 )
-"""Results of kernels' faults, by what the device says; LAUNCH_FAILED for the others."""
+"""Results of kernels' faults, by words of the device's message; LAUNCH_FAILED for others."""
 _REFUSED = (
     (UnknownHandleError, Result.INVALID_HANDLE),
     (NoPtxError, Result.NO_BINARY_FOR_GPU),
@@ -49,7 +49,7 @@ _REFUSED = (
     (ProbeError, Result.INVALID_VALUE),
     (AccelMagicError, Result.INVALID_PTX),
 )
-"""Results of calls that the device refuses, by its errors: the first that fits."""
+"""Results of calls that fail on the device, by the error's class: the first match."""
 _EVEN_AFTER_FAULTS = frozenset({Operation.FREE, Operation.UNLOAD, Operation.CLOSE, Operation.FORGET, Operation.RESET})
 
 
@@ -62,7 +62,7 @@ class Clock:
     start_ns: int = field(default_factory=time.monotonic_ns)
 
     def now(self) -> int:
-        """Ns."""
+        """Return the device's time, ns."""
         host = time.monotonic_ns()
         return host + self.offset_ns + round((host - self.start_ns) * self.drift)
 
@@ -73,12 +73,12 @@ class Calls:
 
     Attributes:
         device: Runs the kernels.
-        observer: Sees modules and launches; None for nobody.
-        framework: How the observer is told who loads.
-        clock: The device's.
-        most_bytes: What a process may allocate.
+        observer: Sees modules and launches; None if there is none.
+        framework: The name that the observer gets for the programs.
+        clock: The device's clock.
+        most_bytes: Most bytes that a process may allocate.
         images: Finds PTX.
-        queue: What the device has to do.
+        queue: The device's work.
 
     """
 
@@ -92,7 +92,7 @@ class Calls:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def answer(self, client: Client, request: Request, tid: int = 0) -> Reply:
-        """Do what a thread of a process asks for; a wait takes its time."""
+        """Serve a request of one thread of a process; waits block."""
         reply = self._reply(client, request, tid)
         fault = client.fault
         if fault is not None:
@@ -109,14 +109,14 @@ class Calls:
             return _CALLS[request.operation](self, client, request)
         except AccelMagicError as error:
             said = _said(error)
-            # Programs that load a module may ask for what is wrong with it.
+            # Programs that load a module may request the error log.
             data = said if request.operation is Operation.LOAD else b""
             return Reply(next(result for kind, result in _REFUSED if isinstance(error, kind)), data=data, said=said)
-        except Exception as error:  # noqa: BLE001 - a program must not hang because of us: it is told
+        except Exception as error:  # noqa: BLE001 - a program must not hang because of our bugs: it gets an error
             return Reply(Result.UNKNOWN, said=_said(error))
 
     def release(self, client: Client) -> None:
-        """Give back all that a process has: when it resets the device, and when it has ended."""
+        """Free everything of a process, when it resets the device or has ended."""
         with client.lock:
             for module in client.modules.values():
                 self.device.unload(module)
@@ -128,7 +128,7 @@ class Calls:
             client.events.clear()
 
     def allocate(self, client: Client, request: Request) -> Reply:
-        """Allocate; of 0 bytes: how many are left, and how many there are."""
+        """Allocate memory; for 0 bytes, return the free and the total bytes."""
         size = request.numbers[0]
         room = min(self.most_bytes, self.device.memory.size)
         with client.lock:
@@ -142,7 +142,7 @@ class Calls:
         return Reply(numbers=(address,))
 
     def share(self, client: Client, request: Request) -> Reply:
-        """Put a file's bytes into the device's memory."""
+        """Map a file into the device's memory."""
         with client.lock:
             client.require_alive()
             address = self.device.share(request.descriptor, request.numbers[0])
@@ -150,7 +150,7 @@ class Calls:
         return Reply(numbers=(address,))
 
     def free(self, client: Client, request: Request) -> Reply:
-        """Free memory once what was given before is done; in a stream without waiting for that here."""
+        """Free memory after the work queued before; when freed in a stream, do not wait for that here."""
         address, stream = request.numbers[:2]
         _ = client.allocations[address]
 
@@ -167,7 +167,7 @@ class Calls:
         return Reply()
 
     def load(self, client: Client, request: Request) -> Reply:
-        """Load a module, as the observer wants it."""
+        """Load a module, after the observer has rewritten it."""
         ptx = self.images.ptx(request.data)
         if self.observer is not None:
             names, arch = tuple(entries(ptx)), architecture(ptx)
@@ -187,7 +187,7 @@ class Calls:
         return Reply()
 
     def function(self, client: Client, request: Request) -> Reply:
-        """Find a kernel, and how it takes its parameters."""
+        """Find a kernel and the layout of its parameters."""
         number, name = request.numbers[0], request.data.decode(errors="replace")
         module = client.modules[number]
         compiled = _compiled(module, name)
@@ -199,7 +199,7 @@ class Calls:
         return Reply(numbers=(own, module.program.shared, compiled.frame, compiled.threads or 1024), data=slots)
 
     def names(self, client: Client, request: Request) -> Reply:
-        """Name a module's kernels."""
+        """List the names of a module's kernels."""
         module = client.modules[request.numbers[0]]
         return Reply(data=b"".join(name.encode() + b"\0" for name in module.kernels))
 
@@ -210,7 +210,7 @@ class Calls:
         return Reply(Result.NOT_FOUND) if found is None else Reply(numbers=found)
 
     def launch(self, client: Client, request: Request, tid: int) -> Reply:
-        """Put a kernel into the queue."""
+        """Queue a kernel."""
         number, stream, xy, zx, yz, shared = request.numbers
         function = client.functions[number]
         module = client.modules[function.module]
@@ -237,25 +237,25 @@ class Calls:
         return Reply()
 
     def wait(self, client: Client, request: Request) -> Reply:
-        """Wait for a stream, or say whether it is done."""
+        """Wait for a stream, or report whether it is done."""
         stream, wait = request.numbers[:2]
         return self._until(client.ticket(stream), wait=bool(wait))
 
     def open_stream(self, client: Client, request: Request) -> Reply:
-        """Make a stream."""
+        """Create a stream."""
         number = next(self._numbers)
         client.open_stream(number, request.numbers[0])
         return Reply(numbers=(number,))
 
     def close_stream(self, client: Client, request: Request) -> Reply:
-        """Forget a stream; what is in it is done all the same."""
+        """Close a stream; its queued work still runs."""
         with client.lock:
             gone = client.streams.take(request.numbers[0])
             client.streams[0].last = max(client.streams[0].last, gone.last)
         return Reply()
 
     def record(self, client: Client, request: Request) -> Reply:
-        """Note when the device comes here."""
+        """Record an event: the device's time when it reaches this point."""
         number, stream = request.numbers[:2]
         event = client.events[number] = Event(0)
 
@@ -266,7 +266,7 @@ class Calls:
         return Reply()
 
     def event(self, client: Client, request: Request) -> Reply:
-        """Wait for an event, or say whether it was; when that was."""
+        """Wait for an event, or report whether it was reached; also return its time."""
         event = client.events[request.numbers[0]]
         return replace(self._until(event.ticket, wait=bool(request.numbers[1])), numbers=(event.time_ns,))
 
@@ -276,7 +276,7 @@ class Calls:
         return Reply()
 
     def reset(self, client: Client, _request: Request) -> Reply:
-        """Give everything back, and begin again after a fault."""
+        """Free everything and clear a fault."""
         self.queue.wait(client.ticket(EVERYTHING))
         self.release(client)
         client.fault = None
@@ -288,7 +288,7 @@ class Calls:
         return Reply() if self.queue.done(ticket) else Reply(Result.NOT_READY)
 
     def _give(self, client: Client, stream: int, work: Callable[[], None], *, always: bool = False) -> int:
-        """Put work into a stream; after a fault of the process, or its end, only what is done `always`."""
+        """Queue work in a stream; after the process's fault, only `always` work is done, after its end none."""
 
         def guarded() -> None:
             if not client.gone and (always or client.fault is None):
@@ -306,7 +306,7 @@ class Calls:
             self._failed(client, _result(fault), fault)
         except AccelMagicError as error:
             self._failed(client, Result.LAUNCH_FAILED, error)
-        except Exception as error:  # noqa: BLE001 - the device's thread must live: the process is told
+        except Exception as error:  # noqa: BLE001 - the device's thread must survive: the process gets an error
             self._failed(client, Result.LAUNCH_FAILED, error)
 
     def _failed(self, client: Client, result: Result, error: Exception) -> None:
@@ -354,48 +354,48 @@ def _said(error: Exception) -> bytes:
 
 UUID: Final = b"accel_magic CPU\0"
 _COORDINATES = {2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535}
-"""Most threads of a block and most blocks of a grid in x, y, z."""
+"""Most threads per block and most blocks per grid in x, y, z."""
 _ATTRIBUTES: Final = {
-    1: 1024,  # threads of a block
+    1: 1024,  # threads per block
     **_COORDINATES,
-    8: 48 << 10,  # shared memory of a block, unless a kernel asks for more
+    8: 48 << 10,  # shared memory per block, unless a kernel opts in to more
     9: 64 << 10,  # constant memory
-    10: 32,  # threads of a warp
-    11: 2**31 - 1,  # pitch of copies
-    12: 1 << 16,  # registers of a block
+    10: 32,  # threads per warp
+    11: 2**31 - 1,  # largest pitch of copies
+    12: 1 << 16,  # registers per block
     13: 1_000_000,  # clock, kHz: a cycle is a nanosecond
     14: 512,  # alignment of textures
-    15: 1,  # copies beside kernels
+    15: 1,  # copies overlap kernels
     19: 1,  # maps host memory
-    31: 1,  # kernels side by side
-    36: 1_000_000,  # clock of the memory, kHz
-    37: 256,  # bits of the memory's bus
-    38: 4 << 20,  # cache, bytes
-    39: 2048,  # threads of a multiprocessor
-    40: 1,  # engines for copies
-    41: 1,  # one address space with the host
+    31: 1,  # concurrent kernels
+    36: 1_000_000,  # memory clock, kHz
+    37: 256,  # bits of the memory bus
+    38: 4 << 20,  # L2 cache, bytes
+    39: 2048,  # threads per multiprocessor
+    40: 1,  # copy engines
+    41: 1,  # unified address space with the host
     75: CAPABILITY[0],
     76: CAPABILITY[1],
     78: 1,  # streams have priorities
-    79: 1,  # global memory in the first cache
-    80: 1,  # local memory in the first cache
-    81: 164 << 10,  # shared memory of a multiprocessor
-    82: 1 << 16,  # registers of a multiprocessor
+    79: 1,  # global memory in the L1 cache
+    80: 1,  # local memory in the L1 cache
+    81: 164 << 10,  # shared memory per multiprocessor
+    82: 1 << 16,  # registers per multiprocessor
     83: 1,  # managed memory
-    87: 2,  # single precision to double precision
-    90: 1,  # preemption
+    87: 2,  # ratio of single to double precision performance
+    90: 1,  # compute preemption
     95: 1,  # cooperative launches
-    97: 163 << 10,  # shared memory of a block that asks for it
+    97: 163 << 10,  # shared memory per block with opt-in
     99: 1,  # host memory can be registered
-    106: 32,  # blocks of a multiprocessor
-    111: 1 << 10,  # shared memory that the driver keeps, for each block
+    106: 32,  # blocks per multiprocessor
+    111: 1 << 10,  # shared memory per block reserved by the driver
     115: 1,  # memory pools
 }
-"""CUdevice_attribute to its value: limits of compute capability 8.0 (CUDA C++ Programming Guide), made-up rates."""
+"""CUdevice_attribute to its value: limits of compute capability 8.0 (CUDA C++ Programming Guide), invented rates."""
 _MULTIPROCESSORS = 16
 
 
 def greeting(multiprocessors: int) -> bytes:
-    """What the library learns when it connects: `struct greeting` of standin.h."""
+    """Return what the library receives when it connects: `struct greeting` of standin.h."""
     pairs = {**_ATTRIBUTES, _MULTIPROCESSORS: multiprocessors}
     return GREETING.pack(CPU_DEVICE.encode(), UUID) + b"".join(ATTRIBUTE.pack(*pair) for pair in pairs.items())

@@ -1,4 +1,4 @@
-"""What one process has on the device."""
+"""The state of one client process: its objects on the device."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _Thing = TypeVar("_Thing")
 
 
 class UnknownHandleError(ProbeError):
-    """A number that names nothing which the process has."""
+    """A handle that the process does not have."""
 
 
 class Handles(dict[int, _Thing]):
-    """Things by the numbers that a process knows them by; all look-ups raise UnknownHandleError."""
+    """A process's objects by their handles; unknown handles raise UnknownHandleError."""
 
     def __missing__(self, number: int) -> _Thing:
-        raise UnknownHandleError(f"{number:#x} is nothing that this process has", code="standin.unknown-handle")
+        raise UnknownHandleError(f"this process has no handle {number:#x}", code="standin.unknown-handle")
 
     def take(self, number: int) -> _Thing:
-        """Take one out."""
+        """Remove and return an object."""
         thing = self[number]
         del self[number]
         return thing
@@ -38,7 +38,7 @@ class Handles(dict[int, _Thing]):
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel that a process has asked for."""
+    """A kernel that a process has looked up."""
 
     module: int
     name: str
@@ -46,7 +46,7 @@ class Function:
 
 @dataclass
 class Event:
-    """An event that was recorded: the ticket of the moment, and the device's clock then, ns."""
+    """A recorded event: its ticket in the queue, and the device's clock when it was reached, ns."""
 
     ticket: int
     time_ns: int = 0
@@ -54,7 +54,7 @@ class Event:
 
 @dataclass
 class Stream:
-    """A stream: the ticket of what was last put into it."""
+    """A stream, with the ticket of the last work queued in it."""
 
     blocking: bool = True
     last: int = 0
@@ -65,17 +65,17 @@ class Client:
     """One process.
 
     Attributes:
-        number: The server's own.
-        pid: Of the process; 0 for this one.
+        number: The server's number for it.
+        pid: Its process id; 0 for this process.
         modules: By number.
         functions: By number.
-        allocations: Addresses with their bytes.
+        allocations: Address to bytes.
         streams: By number; 0 is the default stream.
-        events: By the number that the process gave them.
-        fault: Of a kernel of this process: from then on every call gives it, as CUDA does; None while all is well.
-        printed: What kernels wrote, and the process has not got yet.
-        said: What went wrong, likewise.
-        gone: The process has ended.
+        events: By the number that the process assigned.
+        fault: A kernel's fault, which every later call returns, as in CUDA; None if there is none.
+        printed: Kernels' output that the process has not received yet.
+        said: Error messages that the process has not received yet.
+        gone: Whether the process has ended.
 
     """
 
@@ -93,21 +93,21 @@ class Client:
     lock: Any = field(default_factory=threading.RLock)
 
     def require_alive(self) -> None:
-        """Give nothing more to a process that has ended. Raises UnknownHandleError."""
+        """Raise UnknownHandleError if the process has ended."""
         if self.gone:
             raise UnknownHandleError("the process has ended", code="standin.process-ended")
 
     @property
     def allocated(self) -> int:
-        """All that it has allocated."""
+        """Total bytes that it has allocated."""
         return sum(self.allocations.values())
 
     def open_stream(self, number: int, flags: int) -> None:
-        """Make a stream; one that blocks waits for the default stream, and the default stream for it."""
+        """Create a stream; a blocking stream and the default stream wait for each other."""
         self.streams[number] = Stream(blocking=not flags & _NON_BLOCKING)
 
     def ticket(self, number: int) -> int:
-        """What to wait for, for all that is in a stream to be done; `EVERYTHING` is all streams."""
+        """Return the ticket to wait for until a stream's work is done; `EVERYTHING` is all streams."""
         if number == EVERYTHING:
             awaited = list(self.streams.values())
         elif number == 0:
@@ -119,7 +119,7 @@ class Client:
         return max((one.last for one in awaited), default=0)
 
     def take_printed(self) -> tuple[bytes, bytes]:
-        """Give what the process shall write to stdout and stderr, once."""
+        """Remove and return the pending output for the process's stdout and stderr."""
         with self.lock:
             printed, said = "".join(self.printed), "".join(self.said)
             self.printed.clear()

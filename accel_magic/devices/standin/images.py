@@ -1,4 +1,4 @@
-"""The PTX in what a program gives to its driver."""
+"""Find the PTX in the images that programs load."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from accel_magic.ptx import fatbin
 
 CAPABILITY: Final = (8, 0)
 ARCH: Final = 10 * CAPABILITY[0] + CAPABILITY[1]
-_FIX: Final = "build it with PTX: nvcc -arch=sm_80 puts it in, -gencode needs code=compute_80"
+_FIX: Final = "build it with PTX: nvcc -arch=sm_80 includes it; -gencode needs code=compute_80"
 
 
 class NoPtxError(ProgramError):
-    """Machine code of a GPU, which nothing here can run."""
+    """GPU machine code, which the mock driver cannot run."""
 
 
 @dataclass(frozen=True)
 class Images:
-    """Reads images: PTX, fatbins, and cubins that are known.
+    """Reads images: PTX, fatbins, and known cubins.
 
     Attributes:
-        known: PTX by the hash of the cubin that was made of it.
+        known: PTX by the hash of the cubin assembled from it.
 
     """
 
     known: dict[bytes, str] = field(default_factory=dict)
 
     def know(self, cubin: bytes, ptx: str) -> None:
-        """Take PTX in the place of a cubin from now on."""
+        """Use this PTX instead of a cubin from now on."""
         self.known[_hash(cubin)] = ptx
 
     def ptx(self, image: bytes) -> str:
@@ -52,7 +52,7 @@ class Images:
         texts = [one for one in images if one.kind == "ptx"]
         older = [one for one in texts if one.arch <= ARCH]
         if texts:
-            # What was written for a newer device only may still be known, instruction by instruction.
+            # PTX for newer devices only may still use nothing but supported instructions.
             chosen = max(older, key=lambda one: one.arch) if older else min(texts, key=lambda one: one.arch)
             return chosen.text()
         for one in images:
@@ -73,7 +73,7 @@ def _hash(cubin: bytes) -> bytes:
 
 def _no_ptx(arch: str) -> NoPtxError:
     return NoPtxError(
-        "this GPU code cannot be run here",
+        "this GPU code cannot run on the CPU device",
         why=f"it is machine code{f' for {arch}' if arch else ''} without the PTX that it was made from",
         fix=_FIX,
         code="standin.no-ptx",

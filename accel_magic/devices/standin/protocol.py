@@ -1,4 +1,4 @@
-"""The messages between the stand-in driver's library and its server, as `driver/standin.h` has them."""
+"""The messages between the mock driver's library and its server; `driver/standin.h` is the other side."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from enum import IntEnum
 from typing import Final
 
 VARIABLE: Final = "ACCEL_MAGIC_STANDIN"
-"""Environment variable with the name of the server's socket: `@` and what follows the zero."""
+"""Environment variable with the name of the server's abstract socket, with `@` for the leading zero byte."""
 EVERYTHING: Final = 2**64 - 1
-"""In the place of a stream: all of them."""
+"""In place of a stream: all streams."""
 REQUEST: Final = struct.Struct("=II6Q")
 REPLY: Final = struct.Struct("=iIII4Q")
 PARAMETER: Final = struct.Struct("=II")
 GREETING: Final = struct.Struct("=64s16s")
 ATTRIBUTE: Final = struct.Struct("=ii")
 _MOST: Final = 1 << 30
-"""Bytes of the largest image that is believed."""
+"""Bytes of the largest image that is accepted."""
 
 
 class Operation(IntEnum):
-    """What is asked for."""
+    """The operation of a request."""
 
     HELLO = 1
     ALLOCATE = 2
@@ -44,7 +44,7 @@ class Operation(IntEnum):
 
 
 class Result(IntEnum):
-    """Results of CUDA's driver API that the server gives."""
+    """Results of CUDA's driver API that the server returns."""
 
     SUCCESS = 0
     INVALID_VALUE = 1
@@ -64,7 +64,7 @@ class Result(IntEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """One question: `numbers` and `data` mean what `enum operation` in standin.h says."""
+    """One request; `enum operation` in standin.h defines the meaning of `numbers` and `data`."""
 
     operation: Operation
     numbers: tuple[int, ...]
@@ -74,15 +74,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer.
+    """One reply.
 
     Attributes:
-        result: Of the call.
+        result: The call's result.
         numbers: Up to four.
-        data: For the library.
-        printed: What kernels printed, for the process's stdout.
-        said: What went wrong, for its stderr.
-        descriptor: Of a file to pass, -1 for none.
+        data: Data for the library.
+        printed: Kernels' output, for the process's stdout.
+        said: Error messages, for its stderr.
+        descriptor: Descriptor of a file to pass; -1 for none.
 
     """
 
@@ -95,9 +95,9 @@ class Reply:
 
 
 def receive(connection: socket.socket) -> Request | None:
-    """Read the next request; None where the other end is gone, or is no such library.
+    """Read the next request; None if the other end has closed or does not speak this protocol.
 
-    A file that comes along is the caller's to close.
+    The caller must close the request's descriptor, if any.
     """
     head, descriptors = _pull_with_files(connection, REQUEST.size)
     if head is None:
@@ -111,7 +111,7 @@ def receive(connection: socket.socket) -> Request | None:
 
 
 def send(connection: socket.socket, reply: Reply) -> None:
-    """Answer. Raises OSError where the other end is gone."""
+    """Send a reply. Raises OSError if the other end has closed."""
     numbers = (*reply.numbers, 0, 0, 0, 0)[:4]
     head = REPLY.pack(reply.result, len(reply.data), len(reply.printed), len(reply.said), *numbers)
     whole = head + reply.printed + reply.said + reply.data

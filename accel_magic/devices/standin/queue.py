@@ -1,4 +1,4 @@
-"""Work for the device, done one after the other in a thread of its own, as a GPU does it beside its host."""
+"""A queue of device work, done in order in a separate thread, asynchronously to the host as on a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AGAIN_S: Final = 0.02
 
 @dataclass
 class Queue:
-    """A thread that does what it is given in order; tickets count what was given, from 1."""
+    """A thread that does the given work in order; tickets number the work from 1."""
 
     _left: deque[tuple[object, Callable[[], None]]] = field(default_factory=deque)
     _given: int = 0
@@ -28,15 +28,15 @@ class Queue:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to work."""
-        self._thread = own_threads.Thread(target=self._run, name="accel_magic stand-in device")
+        """Start the thread."""
+        self._thread = own_threads.Thread(target=self._run, name="accel_magic mock device")
         self._thread.start()
 
     def close(self, stop: Callable[[int], None]) -> None:
-        """Forget what is left, and end what is being done.
+        """Discard the remaining work and stop the current work.
 
         Args:
-            stop: Ends what this thread does.
+            stop: Stops the work of the thread with this ident.
 
         """
         with self._changed:
@@ -49,7 +49,7 @@ class Queue:
             thread.join(_AGAIN_S)
 
     def give(self, owner: object, work: Callable[[], None]) -> int:
-        """Add work, which must not raise; its ticket."""
+        """Add work, which must not raise, and return its ticket."""
         with self._changed:
             self._left.append((owner, work))
             self._given += 1
@@ -57,16 +57,16 @@ class Queue:
             return self._given
 
     def done(self, ticket: int) -> bool:
-        """Whether work was done."""
+        """Whether the work with this ticket is done."""
         return self._done >= ticket
 
     def wait(self, ticket: int) -> None:
-        """Wait until work was done, or the queue was closed."""
+        """Wait until the work with this ticket is done, or the queue is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._done >= ticket or self._closed)
 
     def end(self, owner: object, stop: Callable[[int], None]) -> None:
-        """End what is being done for an owner, and wait for that."""
+        """Stop the current work if it is this owner's, and wait for its end."""
         with self._changed:
             while self._running is owner and self._thread is not None:
                 stop(self._thread.ident or 0)

@@ -1,4 +1,4 @@
-"""Answers the stand-in driver: one thread for each of its connections, one device for all of them."""
+"""The mock driver's server: one thread per connection, one device for all of them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ NAME: Final = "native binary"
 
 @dataclass(frozen=True)
 class Options:
-    """How the device behaves besides what it computes; for tests of what is built on a driver.
+    """The device's clock and memory limit; for tests of code that uses a driver.
 
     Attributes:
-        clock_offset_ns: The device's clock minus CLOCK_MONOTONIC, when the server starts.
-        clock_drift: Nanoseconds that the device's clock gains in each of the host's.
-        most_bytes: A process gets "out of memory" for more than this; None: the device's memory.
+        clock_offset_ns: The device's clock minus CLOCK_MONOTONIC when the server starts.
+        clock_drift: Nanoseconds that the device's clock gains per host nanosecond.
+        most_bytes: Most bytes that a process may allocate; None: the size of the device's memory.
 
     """
 
@@ -47,16 +47,16 @@ class Options:
 
 
 class Server:
-    """A driver's other end, from `start` to `close`, or as a context manager.
+    """The server behind the driver, from `start` to `close`, or as a context manager.
 
     Args:
         device: Runs the kernels.
-        observer: Sees, and may change, every module that is loaded; hears of launches.
-        framework: How the observer is told who loads.
-        options: What tests ask for.
+        observer: Sees, and may change, every module that is loaded; is notified of launches.
+        framework: The name that the observer gets for the programs.
+        options: Options for tests.
 
     Attributes:
-        name: Of the socket, which `protocol.VARIABLE` tells the library.
+        name: The socket's name, passed to the library in `protocol.VARIABLE`.
 
     """
 
@@ -80,22 +80,22 @@ class Server:
         self._lock = threading.Lock()
 
     def known_cubin(self, cubin: bytes, ptx: str) -> None:
-        """Run this PTX where a program loads the cubin that an assembler made of it."""
+        """Run this PTX when a program loads the cubin that was assembled from it."""
         self._images.know(cubin, ptx)
 
     def start(self) -> None:
-        """Listen."""
+        """Listen for connections."""
         self._listening, self.name = local_socket.listen(socket.SOCK_STREAM)
         self._queue.start()
         self._accepting = self._thread(self._accept, self._listening)
 
     def close(self) -> None:
-        """End all connections, stop the kernel that runs, and give the memory of all processes back."""
+        """Close all connections, stop the running kernel, and free the memory of all processes."""
         listening, self._listening = self._listening, None
         if listening is None or self._accepting is None:
             return
         _shut(listening)
-        self._accepting.join()  # no connection comes any more
+        self._accepting.join()  # no new connections from here on
         listening.close()
         for connection in list(self._connections):
             _shut(connection)
@@ -113,7 +113,7 @@ class Server:
         self.close()
 
     def _thread(self, work: Callable[[socket.socket], None], connection: socket.socket) -> threading.Thread:
-        thread = own_threads.Thread(target=work, args=(connection,), name="accel_magic stand-in driver")
+        thread = own_threads.Thread(target=work, args=(connection,), name="accel_magic mock driver")
         thread.start()
         return thread
 
@@ -131,7 +131,7 @@ class Server:
             self._threads.append(self._thread(self._serve, connection))
 
     def _serve(self, connection: socket.socket) -> None:
-        """Answer one connection; the first one of a process ends with it."""
+        """Serve one connection; the process has ended when its first connection closes."""
         client: Client | None = None
         first, tid = False, 0
         try:
@@ -147,7 +147,7 @@ class Server:
                 else:
                     protocol.send(connection, self._answer(client, request, tid))
         except OSError:
-            pass  # the process ended while it was answered
+            pass  # the process ended during a reply
         finally:
             self._connections.discard(connection)
             connection.close()
@@ -155,7 +155,7 @@ class Server:
                 self._end(client)
 
     def _greet(self, request: Request) -> tuple[Client | None, bool]:
-        """Find the process, and whether this is its first connection; None for a number that no process has."""
+        """Find the process, and whether this is its first connection; None if its number is unknown."""
         pid, number = request.numbers[:2]
         with self._lock:
             if number:
@@ -182,7 +182,7 @@ class Server:
                 os.close(request.descriptor)
 
     def _end(self, client: Client) -> None:
-        """Free what a process has left behind, after its kernels."""
+        """Stop a process's kernels and free everything that it left."""
         client.gone = True
         self._queue.end(client, self._device.stop)
         with self._lock:
@@ -191,6 +191,6 @@ class Server:
 
 
 def _shut(connection: socket.socket) -> None:
-    """Wake whoever waits for it."""
+    """Shut a socket down, which wakes all threads that wait for it."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -131,5 +131,5 @@ def test_an_llvmlite_that_is_too_old_is_a_machine_error(monkeypatch):
 
 
 def test_text_that_llvm_refuses_is_a_program_error():
-    with pytest.raises(ProgramError, match="LLVM does not accept"):
+    with pytest.raises(ProgramError, match="LLVM rejects"):
         llvm.parse("define i64 @f() { ret i32 0 }")

@@ -34,13 +34,13 @@ def test_a_module_without_entries_has_none():
     assert entries(".version 7.0\n.target sm_80\n.func helper() { ret; }") == {}
 
 
-def test_the_target_is_told():
+def test_the_target_is_found():
     assert architecture(MODULE) == "sm_80"
     assert architecture(".target sm_90a") == "sm_90a"
     assert architecture("") == ""
 
 
-def test_variables_that_a_copy_of_the_module_would_not_share_are_named():
+def test_variables_that_a_copy_of_the_module_would_not_share_are_listed():
     text = """
 .visible .global .align 4 .u32 counter;
 .global .align 4 .u32 hidden;

@@ -1,4 +1,4 @@
-"""Reading PTX: nothing is lost, and everything is what it says."""
+"""Parsing PTX: nothing is lost, and every part is parsed correctly."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from accel_magic.ptx.model import (
     walk,
 )
 from accel_magic.ptx.parser import prototype
+from tests.support.errors import raises
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
@@ -50,14 +51,14 @@ def operand(text):
     return one
 
 
-def test_every_sample_is_written_back_as_it_was(ptx):
+def test_every_sample_is_written_back_unchanged(ptx):
     assert len(ptx.samples) >= 7
     for name in ptx.samples:
         text = ptx.sample(name)
         assert write(parse(text)) == text
 
 
-def test_every_operand_of_every_sample_is_read(ptx):
+def test_every_operand_of_every_sample_is_parsed(ptx):
     for name in ptx.samples:
         for function in parse(ptx.sample(name)).functions:
             for instruction in instructions(function.body):
@@ -65,7 +66,7 @@ def test_every_operand_of_every_sample_is_read(ptx):
                 assert bool(instruction.operands) == bool(text)
 
 
-def test_parts_are_where_they_say_and_only_white_space_and_comments_lie_between(ptx):
+def test_positions_are_correct_and_only_whitespace_and_comments_are_between_parts(ptx):
     for name in ptx.samples:
         module = parse(ptx.sample(name))
         rest = list(module.text)
@@ -82,7 +83,7 @@ def test_parts_are_where_they_say_and_only_white_space_and_comments_lie_between(
             assert re.sub(r"//[^\n]*|/\*.*?\*/", "", left, flags=re.DOTALL).strip() == ""
 
 
-def test_as_many_instructions_are_found_as_lines_end_with_a_semicolon_in_compiled_code(ptx):
+def test_compiled_code_has_one_instruction_per_semicolon_outside_directives(ptx):
     text = ptx.sample("triton_matmul_sm80")
     code = text[text.index("{") : text.index(".file")]
     directives = re.findall(r"^\s*\.(?!loc).*;", code, re.MULTILINE)
@@ -140,18 +141,18 @@ def test_an_instruction_has_guard_opcode_operands_line_and_text():
         ("{{1, 2}, {3}}", Vector((Vector((Immediate("1", 1), Immediate("2", 2))), Vector((Immediate("3", 3),))))),
     ],
 )
-def test_operands_are_what_they_say(text, expected):
+def test_operands_are_parsed_by_their_form(text, expected):
     assert operand(text) == expected
 
 
-def test_not_a_number_and_infinity_are_read_with_their_bits():
+def test_nan_and_infinity_are_parsed_with_their_bits():
     nan = operand("0f7FC00001")
     assert math.isnan(nan.value)
     assert nan.bits == 0x7FC00001
     assert operand("0f7F800000").value == math.inf
 
 
-def test_a_call_with_results_arguments_and_prototype_is_read():
+def test_a_call_with_results_arguments_and_prototype_is_parsed():
     found = only("call.uni (retval0), \n\tf, \n\t(\n\tparam0, \n\tparam1\n\t), p;")
     assert found.operands == (
         Group((Name("retval0"),)),
@@ -161,18 +162,18 @@ def test_a_call_with_results_arguments_and_prototype_is_read():
     )
 
 
-def test_comments_within_instructions_are_no_part_of_them():
+def test_comments_within_instructions_are_ignored():
     found = only("st /* to; { */ .global.u32 [%rd1], // }\n %r1;")
     assert found.opcode == ("st", "global", "u32")
     assert found.operands == (Address(Name("%rd1")), Name("%r1"))
 
 
-def test_opcodes_that_are_not_known_are_kept():
+def test_unknown_opcodes_are_kept():
     found = only("frob.sync::odd.b128 {%r1}, [%rd1], 0x1;")
     assert found.opcode == ("frob", "sync::odd", "b128")
 
 
-def test_labels_scopes_directives_and_declarations_are_told_apart():
+def test_labels_scopes_directives_and_declarations_are_distinguished():
     text = '.pragma "nounroll; {";\n$L1: L2:\n{ .reg .pred p, %q<3>; }\nts: .branchtargets $L1, L2;'
     pragma, first, second, scope, label, targets = body(text)
     assert isinstance(pragma, Directive)
@@ -216,7 +217,7 @@ def test_a_vector_of_registers_is_declared():
     assert (declared.vector, declared.type) == (2, "f32")
 
 
-def test_prototypes_of_indirect_calls_are_read():
+def test_prototypes_of_indirect_calls_are_parsed():
     results, parameters = prototype(
         ".callprototype (.param .b32 _) _ (.param .b64 _, .param .align 8 .b8 _[16]) .noreturn;", 1
     )
@@ -224,7 +225,7 @@ def test_prototypes_of_indirect_calls_are_read():
     assert [(one.type, one.align, one.dimensions) for one in parameters] == [("b64", 0, ()), ("b8", 8, (16,))]
 
 
-def test_lines_of_source_are_known_and_where_they_were_inlined(ptx):
+def test_instructions_have_source_lines_and_inlining_locations(ptx):
     kernels = {one.name: one for one in parse(ptx.sample("kernels")).kernels}
     (atomic,) = [one for one in instructions(kernels["jumps"].body) if one.opcode[0] == "atom"]
     lines = ptx.source_lines("kernels.cu")
@@ -248,14 +249,14 @@ def test_lines_of_source_are_known_and_where_they_were_inlined(ptx):
         (HEADER + ".loc one two\n", 4),
     ],
 )
-def test_what_is_no_ptx_is_refused_with_its_line(text, line):
-    with pytest.raises(ProgramError, match=rf"^PTX line {line} cannot be read"):
+def test_invalid_ptx_is_rejected_with_its_line(text, line):
+    with raises("gpu.ptx.unreadable", ProgramError, match=rf"^PTX line {line} "):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["[%rd1", "{%r1", "%r1 %r2", "1 +", "[", "?", "0xFF(1)", "(1"])
-def test_operands_that_are_none_are_refused(text):
-    with pytest.raises(ProgramError, match="PTX line 9 cannot be read"):
+def test_invalid_operands_are_rejected(text):
+    with raises("gpu.ptx.unreadable", ProgramError, match="PTX line 9 "):
         parse_operands(text, 9)
 
 
@@ -310,7 +311,7 @@ def shape(items):
 
 
 @given(st.lists(statements(), max_size=12), BLANK)
-def test_generated_bodies_are_read_as_they_were_made_and_written_back(made, blank):
+def test_generated_bodies_are_parsed_correctly_and_written_back(made, blank):
     text = f"{HEADER}.visible{blank}.entry k(){blank}{{{blank}" + "".join(text for text, _ in made) + "}" + blank
     module = parse(text)
     assert write(module) == text

@@ -1,4 +1,4 @@
-"""What each instruction does, in tables by group."""
+"""Implementations of all instructions, in tables by group."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ COSTS = {
     **dict.fromkeys(("div", "rem", "sqrt", "rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh", "mma", "wgmma"), 4),
     **dict.fromkeys(("shfl", "bar", "barrier", "call", "ret", "nanosleep"), 2),
 }
-"""Cycles of an instruction that are not one. A model: it makes work visible, and does not predict a GPU."""
+"""Cycles of instructions that take more than one. This model makes work visible; it does not predict a GPU."""
 
 
 def name_of(parts: tuple[str, ...]) -> str:
-    """Give the name under which an instruction is found: its first part, or two of them."""
+    """Return the name that an instruction is looked up by: its first part, or its first two."""
     return ".".join(parts[:2]) if parts[:2] in (("bar", "warp"), ("cp", "async")) else parts[0]
 
 
@@ -52,7 +52,7 @@ def compile_step(code: Code) -> Step:
     """Compile an instruction that does not end a segment.
 
     Raises:
-        UnknownFormError: It is not known.
+        UnknownFormError: It is not supported.
 
     """
     parts = code.instruction.parts
@@ -65,5 +65,5 @@ def compile_step(code: Code) -> Step:
     table = floating.RULES if _FLOATS.intersection(parts[-1:]) and name in floating.RULES else integer.RULES
     rule = _RULES.get(name) or table.get(name) or floating.RULES.get(name)
     if rule is None:
-        raise UnknownFormError(f"the CPU device has no instruction {name}")
+        raise UnknownFormError(f"the CPU device does not support the instruction {name}")
     return step_of(code, rule)

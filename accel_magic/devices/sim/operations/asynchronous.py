@@ -1,6 +1,6 @@
 """Asynchronous copies and waiting: cp.async, nanosleep (PTX ISA 9.7.9.25).
 
-Copies are done when they are issued: whoever waits for them as the manual asks sees what a GPU would show.
+Copies complete when they are issued; code that waits for them as the manual requires sees the same results as on a GPU.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def _cp_async(code: Code, modifiers: Modifiers) -> Step:
         return lambda _state: None
     modifiers.drop(ORDERS)
     target_space, source_space = space_of(modifiers), space_of(modifiers)
-    require((target_space, source_space) == ("shared", "global"), "it copies from global to shared memory")
+    require((target_space, source_space) == ("shared", "global"), "it can only copy from global to shared memory")
     size = code.operands[2]
     if not isinstance(size, Number) or size.value not in (4, 8, 16):
-        require(False, "it copies 4, 8 or 16 bytes")
+        require(False, "it can only copy 4, 8 or 16 bytes")
         raise AssertionError
     count = int(size.value) // 4
     target, source = code.address(code.operands[0], "shared"), code.address(code.operands[1], "global")
@@ -56,7 +56,7 @@ def _cp_async(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _partial(state: State, how: Access, addresses: Array, kept: Array | None) -> list[Array]:
-    """Load what is asked for; bytes beyond it are zeros, and where nothing is asked for nothing is read."""
+    """Load the first `kept` bytes of each lane and set the rest to zero; lanes with 0 bytes read nothing."""
     if kept is None:
         return access.load(state, how, addresses)
     values = [np.zeros(len(addresses), np.uint32) for _ in range(how.count)]
@@ -87,4 +87,4 @@ def _nanosleep(code: Code, modifiers: Modifiers) -> Step:
 
 
 STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"cp.async": _cp_async, "nanosleep": _nanosleep}
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""

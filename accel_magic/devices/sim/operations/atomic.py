@@ -38,12 +38,12 @@ _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 
 @dataclass(frozen=True)
 class _Operation:
-    """What is done to memory.
+    """An operation on memory.
 
     Attributes:
         name: 'add', 'cas', ...
         kind: Type of the elements.
-        fetch: The values before are wanted.
+        fetch: Whether the previous values are needed.
 
     """
 
@@ -52,7 +52,7 @@ class _Operation:
     fetch: bool
 
     def one_by_one(self) -> Callable[[Array, Array], Array] | None:
-        """Give the function of (old, value) for operations that no ufunc does."""
+        """Return the function of (old, value) for operations that have no ufunc, else None."""
         if self.kind.name in _HALVES:
             function: Callable[[Array, Array], Array] = floating.RULES[self.name](Modifiers((self.kind.name,))).function
             return function
@@ -61,7 +61,7 @@ class _Operation:
         return _FUNCTIONS.get(self.name)
 
     def apply(self, memory: Array, places: Array, values: list[Array]) -> Array | None:
-        """Do it on units of the right type; gives the values before where they are wanted."""
+        """Apply it to units of the right type; returns the previous values if they are needed."""
         if self.name == "cas":
             return atomics.compare_and_swap(memory, places, *values)
         if self.name == "exch":
@@ -76,7 +76,7 @@ class _Operation:
 
 
 def _apply(state: State, operation: _Operation, units: Array, places: Array, values: list[Array]) -> Array | None:
-    """Do it with the processor's own atomics where programs on the CPU may do the same at this moment."""
+    """Apply the operation, with processor atomics if programs on the CPU may update the memory concurrently."""
     heap, size = state.heap, units.dtype.itemsize
     if np.may_share_memory(units[:1], heap.region.data[:1]) and true_atomics.possible(operation.name, units):
         low, high = (GLOBAL + size * int(place) for place in (places.min(), places.max()))
@@ -86,7 +86,7 @@ def _apply(state: State, operation: _Operation, units: Array, places: Array, val
 
 
 def _run(state: State, how: Access, operation: _Operation, addresses: Array, values: list[list[Array]]) -> list[Array]:
-    """Do the operation on every element of every lane's vector."""
+    """Apply the operation to every element of every lane's vector."""
     kind = operation.kind
     results = [np.zeros(len(addresses), kind.dtype) for _ in values]
     for part in list(access.parts(state, how, addresses)):
@@ -103,7 +103,7 @@ def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
     modifiers.drop(ORDERS)
     modifiers.flag("noftz")
     space, name = space_of(modifiers), modifiers.one_of(_NAMES)
-    require(bool(name), "its operation is not known")
+    require(bool(name), "its operation is not supported")
     width = {"v2": 2, "v4": 4, "v8": 8}.get(modifiers.one_of(("v2", "v4", "v8")), 1)
     kind = modifiers.type()
     kind = TYPES[f"u{kind.bits}"] if name in ("exch", "cas") else kind
@@ -112,7 +112,7 @@ def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
     columns = [
         list(item.items) if isinstance(item, Vector) else [item] for item in operands[1 : 3 if name == "cas" else 2]
     ]
-    require(all(len(column) == width for column in columns), f"it works on {width} elements")
+    require(all(len(column) == width for column in columns), f"its operands must have {width} elements")
     readers = [[code.read(column[at], kind) for column in columns] for at in range(width)]
     targets = _targets(code, width) if fetch else []
     writers = [code.write(target, kind) for target in targets]
@@ -133,7 +133,7 @@ def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
 def _targets(code: Code, width: int) -> list[Any]:
     target = code.operands[0]
     items = list(target.items) if isinstance(target, Vector) else [target]
-    require(len(items) == width, f"it works on {width} elements")
+    require(len(items) == width, f"its operands must have {width} elements")
     return items
 
 
@@ -141,4 +141,4 @@ STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
     "atom": lambda code, modifiers: _compile(code, modifiers, fetch=True),
     "red": lambda code, modifiers: _compile(code, modifiers, fetch=False),
 }
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""

@@ -1,7 +1,7 @@
 """Barriers of a block: bar and barrier (PTX ISA 9.7.13.1).
 
-Lanes arrive one by one, as on GPUs since Volta, so that a barrier in divergent code completes when all threads come to
-it, wherever they come from. Threads that have ended are not waited for.
+Lanes arrive one by one, as on GPUs since Volta, so a barrier in divergent code completes when all threads have arrived,
+from whatever path. Threads that have ended are not waited for.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ BARRIERS = 16
 
 @dataclass
 class Waiting:
-    """What the blocks of a batch know about one barrier.
+    """The state of one barrier in the blocks of a batch.
 
     Attributes:
-        expected: Threads that must come, 0 for all of the block; shape (slots,).
-        announced: Threads that came without waiting; shape (slots,).
+        expected: Threads that must arrive, 0 for all of the block; shape (slots,).
+        announced: Threads that arrived without waiting; shape (slots,).
 
     """
 
@@ -43,7 +43,7 @@ class Waiting:
 
 
 def waiting(state: State, number: int) -> Waiting:
-    """Get a barrier's record, made at its first use."""
+    """Return a barrier's record, created on first use."""
     slots = state.shape.slots
     empty = Waiting(np.zeros(slots, np.int64), np.zeros(slots, np.int64))
     record: Waiting = state.barrier_records.setdefault(number, empty)
@@ -51,12 +51,12 @@ def waiting(state: State, number: int) -> Waiting:
 
 
 def complete(state: State, number: int) -> bool:
-    """Release every block that has all threads at a barrier. Gives whether there was one."""
+    """Release the threads of every block that has completed a barrier. Returns whether there was one."""
     record = waiting(state, number)
     slots = state.shape.slots
     here = state.barrier == number
     came = np.bincount(state.slot[here], minlength=slots)
-    # A barrier with a count counts whole warps: threads of a warp that is there count though they have ended.
+    # A barrier with a count counts whole warps: ended threads count if their warp is at the barrier.
     companions = here.reshape(-1, WARP).any(1).repeat(WARP) & (state.ended | ~state.exists)
     counted = came + np.bincount(state.slot[companions], minlength=slots)
     all_here = (record.expected == 0) & (came + record.announced >= state.live)
@@ -73,7 +73,7 @@ def complete(state: State, number: int) -> bool:
 def _release(state: State, lanes: Array) -> None:
     if not len(lanes):
         return
-    _synchronise_clocks(state, lanes)
+    _synchronize_clocks(state, lanes)
     keys = state.resume[lanes]
     state.key[lanes] = keys
     state.barrier[lanes] = -1
@@ -83,8 +83,8 @@ def _release(state: State, lanes: Array) -> None:
             finish(state, lanes[keys == key], lanes)
 
 
-def _synchronise_clocks(state: State, lanes: Array) -> None:
-    """Let all warps of a block go on at the time at which its last one came."""
+def _synchronize_clocks(state: State, lanes: Array) -> None:
+    """Set the clocks of all warps of a block to the arrival of the last one."""
     warps = distinct_sorted(lanes // WARP)
     slots = warps // state.shape.warps
     last = np.zeros(state.shape.slots, np.int64)
@@ -98,17 +98,18 @@ def _number(state: State, code: Code, read: Reader) -> Array:
     if bad.any():
         first = int(np.argmax(bad))
         raise Violation(
-            f"barrier {numbers[first]} of {BARRIERS}",
+            f"invalid barrier number {numbers[first]}",
             site=code.site,
             lane=int(state.lanes()[first]),
-            fix="Use 0 to 15.",
+            why=f"a block has {BARRIERS} barriers",
+            fix=f"Use barriers 0 to {BARRIERS - 1}.",
             code="gpu.fault.bad-barrier",
         )
     return numbers
 
 
 def _arrive(state: State, code: Code, number: Reader, count: Reader | None, key: int, *, wait: bool) -> int:
-    """Bring the executing lanes to a barrier. Gives where they go on, -1 if that was written already."""
+    """Make the executing lanes arrive at a barrier. Returns -1: their keys are written here."""
     lanes, numbers = state.lanes(), _number(state, code, number)
     counts = np.zeros(len(lanes), np.int64) if count is None else state.spread(count(state)).astype(np.int64)
     if wait:
@@ -134,7 +135,7 @@ _ALL_THREADS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _reduction(state_votes: str, write: Writer | None) -> Callable[[State, Array, Array], None]:
-    """Give those who waited at one instruction the result over all who took part."""
+    """Make a function that writes the reduction over all participants to the lanes of one instruction."""
 
     def finish(state: State, mine: Array, everyone: Array) -> None:
         slots = state.slot[everyone]
@@ -152,23 +153,23 @@ def _reduction(state_votes: str, write: Writer | None) -> Callable[[State, Array
 def _bar(code: Code, modifiers: Modifiers, segment: int) -> End:
     modifiers.drop(("cta", "aligned"))
     mode = modifiers.one_of(("sync", "arrive", "red"))
-    require(bool(mode), "it names no action")
+    require(bool(mode), "it has no supported action")
     if mode == "red":
         return _bar_red(code, modifiers, segment)
     number, count = _operands(code, code.operands)
-    require(mode == "sync" or count is not None, "it needs a number of threads")
+    require(mode == "sync" or count is not None, "the number of threads is missing")
     return lambda state, key: _arrive(state, code, number, count, key, wait=mode == "sync")
 
 
 def _operands(code: Code, operands: list[Operand]) -> tuple[Reader, Reader | None]:
     if not operands:
-        raise UnknownFormError("it names no barrier")
+        raise UnknownFormError("the barrier's number is missing")
     return code.read(operands[0], U32), code.read(operands[1], U32) if len(operands) > 1 else None
 
 
 def _bar_red(code: Code, modifiers: Modifiers, segment: int) -> End:
     operation = modifiers.one_of(tuple(_ALL_THREADS))
-    require(bool(operation), "its operation is not known")
+    require(bool(operation), "its operation is not supported")
     modifiers.type()
     write = code.write(code.operands[0], U32 if operation == "popc" else PREDICATE)
     truth = code.read(code.operands[-1], PREDICATE)
@@ -187,7 +188,7 @@ NAMES = ("bar", "barrier")
 
 
 def compile_barrier(code: Code, modifiers: Modifiers, segment: int) -> End:
-    """Compile a barrier that ends a segment of this number."""
+    """Compile a barrier that ends the segment with this number."""
     require("cluster" not in modifiers.left, "clusters of blocks are not supported")
     end: End = _bar(code, modifiers, segment)
     return end

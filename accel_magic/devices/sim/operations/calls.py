@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.types import Array
 
 DEEPEST_CALLS = 4096
-"""Calls that may nest; the stack usually ends before."""
+"""Most nested calls; the stack usually runs out first."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Call:
 
 
 def parts_of(code: Code) -> Call:
-    """Sort a call's operands: `(results), target, (arguments), prototype`."""
+    """Split a call's operands: `(results), target, (arguments), prototype`."""
     items = list(code.operands)
     results: tuple[Operand, ...] = ()
     arguments: tuple[Operand, ...] = ()
     if items and isinstance(items[0], Vector):
         first = items.pop(0)
         results = first.items if isinstance(first, Vector) else ()
-    require(bool(items), "it names no function")
+    require(bool(items), "it does not name a function")
     target = items.pop(0)
     if items and isinstance(items[0], Vector):
         arguments = items[0].items
@@ -53,7 +53,7 @@ def parts_of(code: Code) -> Call:
 
 
 def intrinsic(code: Code, name: str) -> Step:
-    """Compile a call of what a GPU's driver provides.
+    """Compile a call of a function that a GPU's driver provides.
 
     Raises:
         UnknownFormError: The device does not provide it.
@@ -70,18 +70,18 @@ def intrinsic(code: Code, name: str) -> Step:
 
 def _variable(code: Code, item: Operand) -> Variable:
     if not isinstance(item, Symbol) or item.name not in code.scope.variables:
-        raise UnknownFormError("its arguments are no parameters")
+        raise UnknownFormError("an argument is not a declared parameter")
     return code.scope.variables[item.name]
 
 
 def frame_bytes(state: State, lanes: Array, offset: int, size: int) -> tuple[Array, Array]:
-    """Find bytes of frames: indices of shape (lanes, size) into local memory, which is returned too."""
+    """Locate bytes in the lanes' frames. Returns local memory, and indices into it of shape (lanes, size)."""
     places = state.frame[lanes] + lanes * state.local_stride + offset
     return state.local.data, places[:, None] + np.arange(size)
 
 
 def compile_call(code: Code, program: Program, caller: Function) -> tuple[End, Step]:
-    """Compile a call to what enters the function, and what picks up its results afterwards."""
+    """Compile a call: one function that enters the callee, and one that collects its results afterwards."""
     call = parts_of(code)
     if isinstance(call.target, Symbol):
         functions = [program.functions[code.scope.functions[call.target.name]]]
@@ -93,13 +93,13 @@ def compile_call(code: Code, program: Program, caller: Function) -> tuple[End, S
         caller.indirect = True
     possible = functions if pick is None else [function for function in functions if _fits(code, call, function)]
     if not possible or len(possible[0].parameters) != len(call.arguments):
-        raise UnknownFormError(f"no function that it may lead to takes {len(call.arguments)} parameters like these")
+        raise UnknownFormError(f"no possible target takes these {len(call.arguments)} arguments")
     entries = {function.number: _Entry(code, function, call.arguments, caller) for function in possible}
     return _enter(code, entries, pick), _collect(code, call, possible[0], caller, indirect=pick is not None)
 
 
 def _fits(code: Code, call: Call, function: Function) -> bool:
-    """Whether a pointer may lead to a function: one with other parameters would not find its own."""
+    """Whether a function can be the target of a call through a pointer: its parameters and results must match."""
 
     def sizes(items: tuple[Operand, ...]) -> list[int]:
         return [_variable(code, item).size for item in items]
@@ -109,7 +109,7 @@ def _fits(code: Code, call: Call, function: Function) -> bool:
 
 
 class _Entry:
-    """Passing arguments to one function."""
+    """The entry to one function from one call."""
 
     def __init__(self, code: Code, function: Function, arguments: tuple[Operand, ...], caller: Function) -> None:
         self.function = function
@@ -118,7 +118,7 @@ class _Entry:
         self.passing = [_passing(code, slot, item) for slot, item in zip(function.parameters, arguments, strict=True)]
 
     def enter(self, state: State, key: int) -> int:
-        """Bring the executing lanes to the function's first segment."""
+        """Move the executing lanes to the function's first segment."""
         depth = DEEPEST - (key >> DEPTH_SHIFT)
         lanes = state.lanes()
         self._check(state, lanes, depth)
@@ -142,17 +142,17 @@ class _Entry:
             site=self.site,
             lane=int(lanes[first]),
             why=f"a thread has {state.shape.local} bytes of local memory here",
-            fix="End the recursion earlier, or make the device with more stack_bytes.",
+            fix="End the recursion earlier, or create the device with more stack_bytes.",
             code="gpu.fault.stack-overflow",
         )
 
 
 def _passing(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
-    """Compile one argument: the function gets the size of the caller's frame."""
+    """Compile passing one argument; the returned function takes the size of the caller's frame."""
     if isinstance(item, Register | Number):
         return _pass_value(code, slot, item)
     source = _variable(code, item)
-    require(not slot.register and source.size >= slot.size, f"its argument {slot.name} has another size")
+    require(not slot.register and source.size >= slot.size, f"the size of its argument {slot.name} does not match")
 
     def give(state: State, frame: int) -> None:
         lanes = state.lanes()
@@ -164,7 +164,7 @@ def _passing(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], No
 
 def _pass_value(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
     read = code.read(item, TYPES[f"u{slot.type.bits}"])
-    require(slot.register, f"its argument {slot.name} is a value")
+    require(slot.register, f"its argument {slot.name} is a value, but the parameter is in memory")
     number = code.arrays.view(int(slot.offset), np.dtype(f"u{slot.type.size}"))
 
     def give(state: State, _frame: int) -> None:
@@ -186,10 +186,11 @@ def _enter(code: Code, entries: dict[int, _Entry], pick: Reader | None) -> End:
             chosen = lanes[targets == target]
             if entry is None:
                 raise Violation(
-                    "call of what is no function with these parameters",
+                    "call through a pointer that is not a function with these parameters",
                     site=code.site,
                     lane=int(chosen[0]),
                     address=int(target) + CODE,
+                    fix="Check the function pointer and the types of its arguments.",
                     code="gpu.fault.bad-call",
                 )
             state.selection = chosen
@@ -200,10 +201,13 @@ def _enter(code: Code, entries: dict[int, _Entry], pick: Reader | None) -> End:
 
 
 def _collect(code: Code, call: Call, function: Function, caller: Function, *, indirect: bool) -> Step:
-    """Compile what follows a return: the frame, and the results out of the function's frame."""
+    """Compile what follows a return: restore the frame, and copy the results from the callee's frame."""
     require(len(function.results) == len(call.results), f"{function.name} has {len(function.results)} results")
     takers = [_taking(code, slot, item) for slot, item in zip(function.results, call.results, strict=True)]
-    require(not (indirect and any(slot.register for slot in function.results)), "its result is a register")
+    require(
+        not (indirect and any(slot.register for slot in function.results)),
+        "calls through pointers with results in registers are not supported",
+    )
 
     def step(state: State) -> None:
         state.frame[state.selection] -= caller.frame
@@ -233,7 +237,7 @@ def _taking(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], Non
 
 
 def save(state: State, function: Function, depth: int, lanes: Array) -> None:
-    """Put a recursive function's registers aside: they hold what its outer activation needs."""
+    """Save a recursive function's registers, which its outer activation needs."""
     saved = state.saved.setdefault((function.number, depth), [])
     if not saved:
         saved.extend(np.zeros_like(state.registers[number]) for number in function.registers)
@@ -242,7 +246,7 @@ def save(state: State, function: Function, depth: int, lanes: Array) -> None:
 
 
 def compile_return(function: Function) -> End:
-    """Compile `ret`: of a kernel it ends the threads."""
+    """Compile `ret`; in a kernel it ends the threads."""
     if function.kernel:
         return leave
 

@@ -33,8 +33,8 @@ _ORDERED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _nan(a: Array, b: Array) -> Array:
-    """Whether either is NaN: false for integers, which equal themselves."""
-    result: Array = (a != a) | (b != b)  # noqa: PLR0124 - NaN alone differs from itself
+    """Whether either is NaN; false for integers, which equal themselves."""
+    result: Array = (a != a) | (b != b)  # noqa: PLR0124 - only NaN differs from itself
     return result
 
 
@@ -53,7 +53,7 @@ _COMPARE = {
 
 
 def _prepared(kind: Type, flush: bool) -> Callable[[Array], Array]:
-    """Make operands comparable: halves as floats, subnormals flushed if wanted."""
+    """Return the conversion that makes operands comparable: halves to floats, subnormals flushed if requested."""
     if kind.name == "bf16":
         return small_floats.widen_bf16
     if kind.name in ("f16x2", "bf16x2"):
@@ -67,9 +67,9 @@ def _pair(kind: Type, bits: Array) -> Array:
 
 
 def _test(modifiers: Modifiers) -> tuple[Callable[[Array, Array], Array], Any, bool]:
-    """Read comparison, combination and .ftz."""
+    """Take the comparison, the combination and .ftz."""
     name = modifiers.one_of(tuple(_COMPARE))
-    require(bool(name), "it names no comparison")
+    require(bool(name), "it has no supported comparison")
     combine = _COMBINE.get(modifiers.one_of(tuple(_COMBINE)))
     return _COMPARE[name], combine, modifiers.flag("ftz")
 
@@ -113,7 +113,7 @@ def _set(modifiers: Modifiers) -> Form:
 
 def _set_pair(kind: Type, target: Type, compare: Callable[[Array, Array], Array], combine: Any) -> Form:
     """Build the packed form: 1.0 or 0.0 in each half."""
-    require(target == kind, "the result has the operands' type")
+    require(target == kind, "the result must have the operands' type")
     one = np.uint16(0x3F80 if kind.name == "bf16x2" else 0x3C00)
 
     def chosen(a: Array, b: Array, *c: Array) -> Array:

@@ -21,12 +21,12 @@ U32 = TYPES["u32"]
 
 
 def fall(_state: State, key: int) -> int:
-    """Go on with the next segment."""
+    """Continue with the next segment."""
     return key + 1
 
 
 def branching(read: Reader, end: End, skip: int = 1) -> End:
-    """Guard an end: lanes whose predicate does not hold go on `skip` segments further."""
+    """Guard an end with a predicate: lanes where it is false continue `skip` segments later."""
 
     def end_under_predicate(state: State, key: int) -> int:
         truth = read(state)
@@ -55,7 +55,7 @@ def _bra(code: Code, modifiers: Modifiers) -> End:
     modifiers.flag("uni")
     target = code.operands[0]
     if not isinstance(target, Symbol):
-        raise UnknownFormError("it needs a label")
+        raise UnknownFormError("its target is not a label")
     segment = _target(code, target.name)
     return lambda _state, key: (key & ~PC_MASK) | segment
 
@@ -64,7 +64,7 @@ def _brx(code: Code, modifiers: Modifiers) -> End:
     modifiers.drop(("idx", "uni"))
     index, table = code.operands[:2]
     if not isinstance(table, Symbol) or table.name not in code.scope.tables:
-        raise UnknownFormError("it needs a .branchtargets list")
+        raise UnknownFormError("its targets are not a .branchtargets list")
     targets = np.array([_target(code, name) for name in code.scope.tables[table.name]], np.int64)
     read = code.read(index, U32)
     site = code.site
@@ -78,6 +78,7 @@ def _brx(code: Code, modifiers: Modifiers) -> End:
                 f"branch to entry {chosen[first]} of a list of {len(targets)}",
                 site=site,
                 lane=int(state.lanes()[first]),
+                fix="Check the index computed here against the length of the list.",
                 code="gpu.fault.bad-branch",
             )
         state.key[state.selection] = (key & ~PC_MASK) | targets[chosen]
@@ -108,8 +109,8 @@ def _trap(code: Code, _modifiers: Modifiers) -> End:
             f"the kernel stopped itself with {code.instruction.parts[0]}",
             site=site,
             lane=int(state.lanes()[0]),
-            why="a check in it failed, or code was reached that should not be",
-            fix="Look at what leads to this line of the kernel.",
+            why="a check failed, or code was reached that should be unreachable",
+            fix="Check the conditions that lead to this line of the kernel.",
             code="gpu.fault.trap",
         )
 
@@ -123,4 +124,4 @@ ENDS: dict[str, Callable[[Code, Modifiers], End]] = {
     "trap": _trap,
     "brkpt": _trap,
 }
-"""Instruction name to what compiles it; `call` and `ret` need the module and are in `calls`."""
+"""Instruction name to the function that compiles it; `call` and `ret` need the module and are in `calls`."""

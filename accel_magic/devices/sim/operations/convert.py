@@ -26,7 +26,7 @@ def _is_float(kind: Type) -> bool:
 
 
 def widen(kind: Type, value: Array) -> Array:
-    """Any float to float64."""
+    """Convert any float to float64."""
     if kind.name == "bf16":
         return small_floats.widen_bf16(value).astype(np.float64)
     if kind.name == "tf32":
@@ -48,7 +48,7 @@ def _between_integers(source: Type, target: Type, saturate: bool) -> Callable[[A
 
 
 def to_integer(source: Type, target: Type, mode: str, flush: bool) -> Callable[[Array], Array]:
-    """Round to a whole number and clamp; NaN is 0, or the top bit alone where 64 bits are involved."""
+    """Round to an integer and clamp; NaN gives 0, or only the top bit if either type has 64 bits."""
     least, most = _limits(target)
     sixty_four = source.name == "f64" or target.size == 8
     top = np.array(1 << target.bits - 1, np.uint64).astype(target.dtype)[()]
@@ -66,7 +66,7 @@ def to_integer(source: Type, target: Type, mode: str, flush: bool) -> Callable[[
 
 
 def from_integer(target: Type, mode: str) -> Callable[[Array], Array]:
-    """Whole number to float, rounded once."""
+    """Convert an integer to a float, rounded once."""
 
     def convert(a: Array) -> Array:
         a = np.asarray(a)
@@ -81,7 +81,7 @@ def from_integer(target: Type, mode: str) -> Callable[[Array], Array]:
 
 
 def _narrowed(target: Type, mode: str) -> Callable[[Array], Array]:
-    """From float64 (exact, or rounded to odd) to any narrower float."""
+    """Return the conversion from float64 (exact, or rounded to odd) to a narrower float."""
     if target.name == "tf32":
         return lambda a: small_floats.to_tf32(a.astype(np.float32), mode)
     if target.name == "bf16":
@@ -92,7 +92,7 @@ def _narrowed(target: Type, mode: str) -> Callable[[Array], Array]:
 
 
 def _finite(target: Type) -> Callable[[Array], Array]:
-    """Clamp float64 to the numbers that the target has: `.satfinite`."""
+    """Clamp float64 to the target's finite range: `.satfinite`."""
     largest = {"f16": 65504.0, "bf16": 3.3895313892515355e38}.get(target.name, float(np.finfo(np.float32).max))
     return lambda a: np.clip(a, -largest, largest)
 
@@ -125,7 +125,7 @@ def _float_to_float(source: Type, target: Type, mode: str, modifiers: Modifiers)
 
 
 def _pairs(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Form:
-    """Two f32 to one pack, the first operand in the upper half; or a pack of 8-bit floats to a pair of f16."""
+    """Pack two f32, the first operand in the upper half; or convert a pair of 8-bit floats to a pair of f16."""
     if source.name in _EIGHTS:
         relu = modifiers.flag("relu")
         return Form((target,), (source,), lambda a: _eights_to_halves(source.name[:4], a, relu))
@@ -142,7 +142,7 @@ def _pairs(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Form:
 
 
 def _half_of(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
-    """Convert float32 to what one half of a pack holds."""
+    """Return the conversion from float32 to one half of a pack."""
     element = target.name[:-2]
     if target.name not in _EIGHTS:
         return _float_to_float(source, TYPES[element], mode, modifiers)
@@ -163,7 +163,7 @@ def _eights_to_halves(name: str, bits: Array, relu: bool) -> Array:
 
 
 def _pack(modifiers: Modifiers) -> Form:
-    """cvt.pack.sat: two s32 clamped into half of the result, with what is left of a third operand above them."""
+    """Build cvt.pack.sat: two clamped s32 in the low bits of the result, above them the low bits of a third operand."""
     modifiers.flag("sat")
     last = modifiers.type()
     rest = [part for part in modifiers.left if part in TYPES]
@@ -192,7 +192,7 @@ def _cvt(modifiers: Modifiers) -> Form:
     if _is_float(source):
         flush = modifiers.flag("ftz") and source.name == "f32"
         modifiers.flag("sat")
-        require(mode in _WHOLE, "a float becomes a whole number by .rni, .rzi, .rmi or .rpi")
+        require(mode in _WHOLE, "converting a float to an integer requires .rni, .rzi, .rmi or .rpi")
         return Form((target,), (source,), to_integer(source, target, mode, flush))
     if _is_float(target):
         saturate = modifiers.flag("sat")

@@ -1,7 +1,7 @@
 """Float arithmetic: f16, bf16, their pairs, f32 and f64 (PTX ISA 9.7.3 to 9.7.5).
 
-Approximate instructions are computed in double precision and rounded: their error is below what the manual allows. A
-NaN result is a NaN, not necessarily the bits that a GPU gives it.
+Approximate instructions are computed in double precision and rounded; their error is below the manual's limits. A NaN
+result may have different bits than on a GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 
 
 def _around(kind: Type, flush: bool, saturate: bool, function: Callable[..., Array]) -> Callable[..., Array]:
-    """Wrap a function with what `.ftz` and `.sat` ask for."""
+    """Wrap a function to apply `.ftz` and `.sat`."""
     if kind.name != "f32":
         flush = False
 
@@ -39,15 +39,15 @@ def _around(kind: Type, flush: bool, saturate: bool, function: Callable[..., Arr
 
 
 def _split(bits: Array) -> Array:
-    """Pairs in 32 bits to shape (lanes, 2)."""
+    """Split 32-bit pairs into shape (lanes, 2)."""
     return np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.uint16)
 
 
 def on_halves(kind: Type, function: Callable[..., Array], finish: Callable[[Array], Array] | None = None) -> Form:
     """Lift a function of floats to f16, bf16 and their pairs.
 
-    The function works on float32, or on float64 rounded to odd where one float32 does not hold enough, so that its
-    result is rounded once.
+    The function takes float32. It returns float32, or float64 rounded to odd if float32 is too narrow, so that the
+    result is rounded only once.
     """
     brain, pair = kind.name.startswith("bf16"), kind.name.endswith("x2")
 
@@ -73,7 +73,7 @@ def _narrow_bf16(value: Array) -> Array:
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute float32 operands in float64, where one operation on them is exact or nearly so."""
+    """Apply a function to float32 operands in float64, where one operation is exact or nearly exact."""
 
     def two(a: Array, b: Array) -> Array:
         return function(a.astype(np.float64), b.astype(np.float64))
@@ -116,7 +116,7 @@ def _arithmetic(name: str, count: int) -> Callable[[Modifiers], Form]:
         kind = modifiers.type()
         if kind.name in _HALVES:
             return on_halves(kind, _HALF_FUNCTIONS[name], _finish(saturate, relu))
-        require(kind.kind == "f", f".{kind.name} is no float")
+        require(kind.kind == "f", f".{kind.name} is not a supported float type")
         function = _FUNCTIONS[name]
         if mode == "rn" and name in _NUMPY:
             return same(kind, count, _around(kind, flush, saturate, _NUMPY[name]))
@@ -135,15 +135,15 @@ def _finish(saturate: bool, relu: bool) -> Callable[[Array], Array] | None:
 
 
 def _div(modifiers: Modifiers) -> Form:
-    modifiers.drop(("approx", "full"))  # rounded correctly is within their error
+    modifiers.drop(("approx", "full"))  # correct rounding is within their error bounds
     mode = modifiers.one_of(_ROUND, "rn")
     flush, kind = modifiers.flag("ftz"), modifiers.type()
-    require(kind.name in ("f32", "f64"), f".{kind.name} is no float")
+    require(kind.name in ("f32", "f64"), f".{kind.name} is not a supported float type")
     return same(kind, 2, _around(kind, flush, False, lambda a, b: floats.divide(a, b, mode)))
 
 
 def _unary(function: Callable[..., Array], *, modes: bool = False) -> Callable[[Modifiers], Form]:
-    """Rule for rcp, sqrt, sin, ...: computed in double precision unless a rounding mode is asked for."""
+    """Rule for rcp, sqrt, sin, ...: computed in double precision unless a rounding mode is given."""
 
     def rule(modifiers: Modifiers) -> Form:
         modifiers.flag("approx")
@@ -160,7 +160,7 @@ def _unary(function: Callable[..., Array], *, modes: bool = False) -> Callable[[
 
 
 def _sign(function: Callable[[Array], Array], on_bits: Callable[[Array, Any], Array]) -> Callable[[Modifiers], Form]:
-    """Rule for neg and abs, which touch the sign bit only, NaN or not."""
+    """Rule for neg and abs, which change only the sign bit, even of NaN."""
 
     def rule(modifiers: Modifiers) -> Form:
         flush, kind = modifiers.flag("ftz"), modifiers.type()
@@ -213,7 +213,7 @@ _TESTS: dict[str, Callable[[Array], Array]] = {
 
 def _testp(modifiers: Modifiers) -> Form:
     test = modifiers.one_of(tuple(_TESTS))
-    require(bool(test), "it names no test")
+    require(bool(test), "it has no supported test")
     return Form((PREDICATE,), (modifiers.type(),), _TESTS[test])
 
 

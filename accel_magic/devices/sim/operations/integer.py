@@ -51,7 +51,7 @@ def high(kind: Type, a: Array, b: Array) -> Array:
 
 
 def divide(a: Array, b: Array) -> Array:
-    """Quotient, towards zero; all ones for a divisor of zero, as GPUs answer."""
+    """Quotient, rounded toward zero; all ones for a divisor of zero, as on GPUs."""
     if a.dtype.kind == "u":
         return np.where(b == 0, a.dtype.type(np.iinfo(a.dtype).max), a // np.where(b == 0, b.dtype.type(1), b))
     unsigned = UNSIGNED[a.dtype.itemsize]
@@ -61,18 +61,18 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def _size(a: Array, unsigned: Any) -> Array:
-    """Magnitude, right for the most negative number too."""
+    """Magnitude; correct for the most negative number too."""
     bits = a.astype(unsigned)
     return np.where(a < 0, -bits, bits)
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """What division leaves, with the dividend's sign; the dividend for a divisor of zero."""
+    """Remainder, with the dividend's sign; the dividend itself for a divisor of zero."""
     return np.where(b == 0, a, a - divide(a, b) * b)
 
 
 def highest(a: Array) -> Array:
-    """Place of the highest bit that is set (int64), -1 for zero."""
+    """Position of the highest set bit (int64); -1 for zero."""
     a = np.asarray(a)
     wide = a.astype(np.uint64)
     upper, lower = (wide >> np.uint64(32)).astype(np.float64), (wide & np.uint64(0xFFFFFFFF)).astype(np.float64)
@@ -80,7 +80,7 @@ def highest(a: Array) -> Array:
 
 
 def count_ones(a: Array) -> Array:
-    """Bits that are set (uint32)."""
+    """Number of set bits (uint32)."""
     x = np.asarray(a).astype(np.uint64)
     u = np.uint64
     x = x - ((x >> u(1)) & u(0x5555555555555555))
@@ -90,7 +90,7 @@ def count_ones(a: Array) -> Array:
 
 
 def reverse(a: Array) -> Array:
-    """The bits in the opposite order."""
+    """Reverse the order of the bits."""
     a = np.asarray(a)
     kind = a.dtype.type
     masks = {1: 0x5555555555555555, 2: 0x3333333333333333, 4: 0x0F0F0F0F0F0F0F0F}
@@ -111,7 +111,7 @@ def _find(kind: Type, shift: bool) -> Callable[[Array], Array]:
 
 
 def ones(count: Array, dtype: Any) -> Array:
-    """A mask of the lowest `count` bits; all of them from the width on."""
+    """Make a mask of the lowest `count` bits; all bits if `count` is at least the width."""
     bits = np.dtype(dtype).itemsize * 8
     inside = np.clip(np.asarray(count).astype(np.int64), 0, bits - 1).astype(dtype)
     return np.where(count >= bits, dtype(np.iinfo(dtype).max), (dtype(1) << inside) - dtype(1)).astype(dtype)
@@ -150,10 +150,10 @@ def _insert(kind: Type) -> Callable[..., Array]:
 
 def _add(modifiers: Modifiers, sign: int = 1) -> Form:
     carry, saturate, kind = modifiers.flag("cc"), modifiers.flag("sat"), modifiers.type()
-    require(kind.integer, f".{kind.name} is no integer")
+    require(kind.integer, f".{kind.name} is not an integer type")
     function = np.add if sign > 0 else np.subtract
     if saturate:
-        require(kind.name == "s32", ".sat is for .s32")
+        require(kind.name == "s32", ".sat is only supported for .s32")
         return same(kind, 2, _saturated(function))
     return _carrying(kind, sign, False, True) if carry else same(kind, 2, function)
 
@@ -164,7 +164,7 @@ def _add_carry(modifiers: Modifiers, sign: int = 1) -> Form:
 
 
 def _carrying(kind: Type, sign: int, carry_in: bool, carry_out: bool) -> Form:
-    """Build an addition or subtraction in a chain; the flag is a carry, or a borrow."""
+    """Build an addition or subtraction with carry; when subtracting, the flag is a borrow."""
     unsigned = TYPES[f"u{kind.bits}"]
     one = unsigned.dtype
 
@@ -194,14 +194,14 @@ def _product(kind: Type, part: str) -> Callable[[Array, Array], Array]:
 
 def _mul(modifiers: Modifiers) -> Form:
     part, kind = modifiers.one_of(("lo", "hi", "wide")), modifiers.type()
-    require(bool(part) and kind.integer, "an integer product is .lo, .hi or .wide")
+    require(bool(part) and kind.integer, "an integer product must be .lo, .hi or .wide")
     return Form((wider(kind) if part == "wide" else kind,), (kind, kind), _product(kind, part))
 
 
 def _mad(modifiers: Modifiers, carry_in: bool = False) -> Form:
     part, carry_out = modifiers.one_of(("lo", "hi", "wide")), modifiers.flag("cc")
     saturate, kind = modifiers.flag("sat"), modifiers.type()
-    require(bool(part) and kind.integer, "an integer product is .lo, .hi or .wide")
+    require(bool(part) and kind.integer, "an integer product must be .lo, .hi or .wide")
     product = _product(kind, part)
     third = wider(kind) if part == "wide" else kind
     if carry_in or carry_out:
@@ -238,7 +238,7 @@ def _sad(modifiers: Modifiers) -> Form:
 def _simple(count: int, function: Callable[..., Any], signed: bool = False) -> Callable[[Modifiers], Form]:
     def rule(modifiers: Modifiers) -> Form:
         kind = modifiers.type()
-        require(kind.integer and (kind.signed or not signed), f".{kind.name} does not fit")
+        require(kind.integer and (kind.signed or not signed), f".{kind.name} is not supported here")
         return same(kind, count, function)
 
     return rule
@@ -247,7 +247,7 @@ def _simple(count: int, function: Callable[..., Any], signed: bool = False) -> C
 def _extreme(function: Any) -> Callable[[Modifiers], Form]:
     def rule(modifiers: Modifiers) -> Form:
         relu, kind = modifiers.flag("relu"), modifiers.type()
-        require(kind.integer, f".{kind.name} does not fit")
+        require(kind.integer, f".{kind.name} is not supported here")
         if relu:
             return same(kind, 2, lambda a, b: np.maximum(function(a, b), kind.dtype(0)))
         return same(kind, 2, function)
@@ -256,7 +256,7 @@ def _extreme(function: Any) -> Callable[[Modifiers], Form]:
 
 
 def _count(function: Callable[[Type], Callable[..., Any]]) -> Callable[[Modifiers], Form]:
-    """Rule for what gives a u32 about the bits of one operand."""
+    """Rule for functions that count bits of one operand and give a u32."""
 
     def rule(modifiers: Modifiers) -> Form:
         kind = modifiers.type()
@@ -326,7 +326,7 @@ def _fns(modifiers: Modifiers) -> Form:
 
 
 def _dot(parts: int) -> Callable[[Modifiers], Form]:
-    """dp4a, and dp2a with two 16-bit numbers in the first operand."""
+    """Rule for dp4a, and for dp2a with two 16-bit numbers in the first operand."""
 
     def rule(modifiers: Modifiers) -> Form:
         half = modifiers.one_of(("lo", "hi"))
@@ -346,7 +346,7 @@ def _dot(parts: int) -> Callable[[Modifiers], Form]:
 
 
 def _pieces(a: Array, dtype: Any) -> Array:
-    """Take 32-bit numbers apart: shape (lanes, pieces), int64."""
+    """Split 32-bit numbers into shape (lanes, pieces), int64."""
     return np.ascontiguousarray(np.asarray(a)[..., None]).view(dtype).astype(np.int64)
 
 

@@ -32,7 +32,7 @@ def _argument(state: State, variable: Variable, lane: int) -> int:
 
 
 class _Memory:
-    """Reads one lane's memory, byte by byte, with the bounds that its loads have."""
+    """Reads one lane's memory, byte by byte, with the same bounds checks as its loads."""
 
     def __init__(self, state: State, site: Site, lane: int) -> None:
         self._state = state
@@ -51,7 +51,7 @@ class _Memory:
         return bytes(data.tobytes())
 
     def text(self, address: int) -> str:
-        """Read up to a zero byte."""
+        """Read a zero-terminated string."""
         data = bytearray()
         while len(data) < _TEXT_LIMIT and (one := self.read(address + len(data), 1)) != b"\0":
             data += one
@@ -59,7 +59,7 @@ class _Memory:
 
 
 def formatted(pattern: str, memory: _Memory, arguments: int) -> str:
-    """Do what C's printf does; arguments lie one after the other, each aligned to its size."""
+    """Format like C's printf; arguments are consecutive, each aligned to its size."""
     at = arguments
 
     def value(size: int) -> bytes:
@@ -131,7 +131,7 @@ def _assert_fail(code: Code, _results: list[Variable], arguments: list[Variable]
             site=site,
             lane=lane,
             why=f"{memory.text(file)}:{line}, in {memory.text(function)}",
-            fix="Look at what the kernel was given.",
+            fix="Check the kernel's arguments and input data.",
             code="gpu.fault.assertion",
         )
 
@@ -148,4 +148,4 @@ FUNCTIONS: dict[str, Callable[[Code, list[Variable], list[Variable]], Step]] = {
     "malloc": _no_heap,
     "free": _no_heap,
 }
-"""Name to what compiles a call of it."""
+"""Function name to what compiles a call of it."""

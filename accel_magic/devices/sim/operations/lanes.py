@@ -1,6 +1,6 @@
-"""What lanes of a warp tell each other: shuffles, votes, matches, reductions (PTX ISA 9.7.9.6, 9.7.13.9 and on).
+"""Communication between the lanes of a warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.6, 9.7.13.9 ff.).
 
-The `.sync` forms wait until all lanes of their mask have come; the compiler puts a gate before them.
+The `.sync` forms wait until all lanes of their mask have arrived; the compiler puts a gate before them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _put(write: Writer | None, state: State, values: Array) -> None:
 
 
 def _full(state: State, values: Array) -> Array:
-    """Spread values of the executing lanes over all lanes, zero elsewhere; shape (lanes,)."""
+    """Scatter values of the executing lanes into shape (lanes,), with zero in other lanes."""
     values = np.asarray(values)
     everywhere = np.zeros(state.shape.lanes, values.dtype)
     everywhere[state.selection] = values
@@ -47,7 +47,7 @@ def _full(state: State, values: Array) -> Array:
 
 
 def _source_lane(mode: str, lane: Array, by: Array, c: Array) -> tuple[Array, Array]:
-    """Which lane each lane reads, and whether it lies in its segment: the manual's pseudo code."""
+    """Return the lane that each lane reads, and whether it is in its segment: the manual's pseudocode."""
     clamp, segment = c & 31, c >> 8 & 31
     low = lane & segment
     high = low | clamp & ~segment
@@ -67,7 +67,7 @@ def _source_lane(mode: str, lane: Array, by: Array, c: Array) -> tuple[Array, Ar
 def _shfl(code: Code, modifiers: Modifiers) -> Step:
     modifiers.flag("sync")
     mode = modifiers.one_of(("up", "down", "bfly", "idx"))
-    require(bool(mode), "it names no mode")
+    require(bool(mode), "it has no supported mode")
     modifiers.type()
     value, by, c = (code.read(operand, U32) for operand in code.operands[1:4])
     write, inside = _pair(code, U32)
@@ -87,13 +87,13 @@ def _shfl(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _voters(state: State, mask: Array) -> Array:
-    """Which lanes each executing lane's vote counts: executing, and in its mask. uint32 per executing lane."""
+    """Return the lanes whose votes each executing lane counts: executing and in its mask; uint32 per executing lane."""
     return state.ballot(state.active())[state.lanes() // WARP] & mask
 
 
 def _vote(code: Code, modifiers: Modifiers) -> Step:
     sync, mode = modifiers.flag("sync"), modifiers.one_of(("all", "any", "uni", "ballot"))
-    require(bool(mode), "it names no mode")
+    require(bool(mode), "it has no supported mode")
     modifiers.type()
     truth = code.read(code.operands[1], PREDICATE)
     mask = code.read(code.operands[2], U32) if sync else None
@@ -122,7 +122,7 @@ def _activemask(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _table(state: State, mask: Array) -> tuple[Array, Array, Array]:
-    """Give warps with lanes that execute, the row of each executing lane among them, and (warps, 32) participation."""
+    """Return the warps with executing lanes, each executing lane's row among them, and participation (warps, 32)."""
     warps = state.warps()
     rows = np.searchsorted(warps, state.lanes() // WARP)
     taking = np.zeros(state.shape.lanes, np.bool_)
@@ -133,7 +133,7 @@ def _table(state: State, mask: Array) -> tuple[Array, Array, Array]:
 def _match(code: Code, modifiers: Modifiers) -> Step:
     modifiers.flag("sync")
     mode = modifiers.one_of(("any", "all"))
-    require(bool(mode), "it names no mode")
+    require(bool(mode), "it has no supported mode")
     kind = TYPES[f"u{modifiers.type().bits}"]
     value, mask = code.read(code.operands[1], kind), code.read(code.operands[2], U32)
     write, same = _pair(code, U32)
@@ -169,7 +169,7 @@ def _redux(code: Code, modifiers: Modifiers) -> Step:
     name = modifiers.one_of(tuple(_REDUCE))
     absolute, nan = modifiers.flag("abs"), modifiers.flag("NaN")
     kind = modifiers.type()
-    require(bool(name) and (kind.integer or name in ("min", "max")), "its operation is not known")
+    require(bool(name) and (kind.integer or name in ("min", "max")), "its operation is not supported")
     value, mask = code.read(code.operands[1], kind), code.read(code.operands[2], U32)
     write = code.write(code.operands[0], kind)
 
@@ -225,7 +225,7 @@ STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
     "elect": _elect,
     "bar.warp": _warp_barrier,
 }
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""
 MASKS: dict[str, int | None] = {
     "shfl": 4,
     "vote": 2,
@@ -235,4 +235,4 @@ MASKS: dict[str, int | None] = {
     "bar.warp": 0,
     **dict.fromkeys(("mma", "ldmatrix", "stmatrix", "wgmma")),
 }
-"""Which operand of a `.sync` form is the mask of the lanes that it waits for; None for the whole warp."""
+"""Index of the operand of a `.sync` form that holds the mask of lanes to wait for; None for the whole warp."""

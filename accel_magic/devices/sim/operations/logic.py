@@ -20,7 +20,7 @@ U32 = TYPES["u32"]
 def _bitwise(count: int, function: Callable[..., Any]) -> Callable[[Modifiers], Form]:
     def rule(modifiers: Modifiers) -> Form:
         kind = modifiers.type()
-        require(kind.kind in "bp", "logic works on .b16, .b32, .b64 and .pred")
+        require(kind.kind in "bp", "logic operations support only .b16, .b32, .b64 and .pred")
         return same(kind, count, function)
 
     return rule
@@ -37,7 +37,7 @@ def _shl(modifiers: Modifiers) -> Form:
 
 
 def shift_left(kind: Type, a: Array, by: Array) -> Array:
-    """Shift left; by the width or more gives zero."""
+    """Shift left; shifting by the width or more gives zero."""
     inside = np.minimum(by, kind.bits - 1).astype(kind.dtype)
     return np.where(by >= kind.bits, kind.dtype(0), a << inside)
 
@@ -48,7 +48,7 @@ def _shr(modifiers: Modifiers) -> Form:
 
 
 def shift_right(kind: Type, a: Array, by: Array) -> Array:
-    """Shift right; by the width or more gives copies of the sign, or zero for unsigned."""
+    """Shift right; shifting by the width or more gives copies of the sign, or zero for unsigned."""
     moved = a >> np.minimum(by, kind.bits - 1).astype(kind.dtype)
     return moved if kind.signed else np.where(by >= kind.bits, kind.dtype(0), moved)
 
@@ -69,7 +69,7 @@ def _shf(modifiers: Modifiers) -> Form:
 
 
 def lookup3(table: int, a: Array, b: Array, c: Array) -> Array:
-    """Any function of three bits, given as its truth table."""
+    """Apply a function of three bits, given as its truth table."""
     a, b, c = (np.asarray(x) for x in (a, b, c))
     result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), a.dtype)
     for row in range(8):
@@ -104,7 +104,7 @@ _ROWS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "ecr": lambda s: tuple(min(s, at) for at in range(4)),
     "rc16": lambda s: ((s & 1) * 2, (s & 1) * 2 + 1) * 2,
 }
-"""prmt's modes: which bytes each value of the selector takes, lowest first."""
+"""prmt's modes: the bytes that each selector value picks, lowest first."""
 
 
 def _prmt(modifiers: Modifiers) -> Form:

@@ -1,6 +1,6 @@
 """Matrix loads, stores and products of a warp: ldmatrix, stmatrix and mma.sync (PTX ISA 9.7.14).
 
-Products are exact and summed in double precision, then rounded once: GPUs promise less, and differ from each other.
+Products are exact, summed in double precision, then rounded once; GPUs guarantee less and differ from each other.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ def whole_warps(state: State, site: Site) -> Array:
     """Numbers of the executing lanes, shape (warps, 32).
 
     Raises:
-        Violation: A warp is there in part.
+        Violation: Only part of a warp executes.
 
     """
     lanes = state.lanes()
     if len(lanes) % WARP or (lanes.reshape(-1, WARP)[:, 0] + WARP - 1 != lanes.reshape(-1, WARP)[:, -1]).any():
         raise Violation(
-            "a matrix instruction without its whole warp",
+            "a matrix instruction was executed by part of a warp",
             site=site,
             lane=int(lanes[0]),
-            fix="Use blocks of whole warps.",
+            fix=f"Use a block size that is a multiple of {WARP}, and execute the instruction in all lanes.",
             code="gpu.fault.incomplete-warp",
         )
     return lanes.reshape(-1, WARP)
 
 
 def _matrices(modifiers: Modifiers) -> tuple[int, bool, str]:
-    """Tell how many matrices of 8 x 8 halves there are, whether they are transposed, and the space that they lie in."""
+    """Return the number of matrices of 8 x 8 halves, whether they are transposed, and their space."""
     modifiers.drop(("sync", "aligned"))
     shape, count = modifiers.one_of(("m8n8",)), _COUNTS.get(modifiers.one_of(tuple(_COUNTS)), 0)
     turned, space = modifiers.flag("trans"), space_of(modifiers)
-    require(bool(shape) and count > 0 and modifiers.type().bits == 16, "only .m8n8 of .b16 is known")
+    require(bool(shape) and count > 0 and modifiers.type().bits == 16, "only .m8n8 of .b16 is supported")
     return count, turned, space
 
 
@@ -76,7 +76,7 @@ def _transposed(rows: Array) -> Array:
 def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
     count, turned, space = _matrices(modifiers)
     writers = [code.write(item, U32) for item in _items(code.operands[0])]
-    require(len(writers) == count, f"it loads {count} matrices")
+    require(len(writers) == count, f"it must have {count} destination registers")
     address = code.address(code.operands[1], space)
     how = Access(space, 4, 4, False, code.site)
 
@@ -101,7 +101,7 @@ def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
 def _stmatrix(code: Code, modifiers: Modifiers) -> Step:
     count, turned, space = _matrices(modifiers)
     readers = [code.read(item, U32) for item in _items(code.operands[1])]
-    require(len(readers) == count, f"it stores {count} matrices")
+    require(len(readers) == count, f"it must have {count} source registers")
     address = code.address(code.operands[0], space)
     how = Access(space, 4, 4, True, code.site)
 
@@ -126,7 +126,7 @@ def _eight(kind: str, words: Array) -> Array:
 
 
 def words_to(kind: str) -> Callable[[Array], Array]:
-    """From packed words, shape (..., 1), to elements as float64 or int64, shape (..., elements of a word)."""
+    """Return the conversion from packed words, shape (..., 1), to float64 or int64, shape (..., elements per word)."""
     table: dict[str, Callable[[Array], Array]] = {
         "f16": lambda words: words.view(np.float16).astype(np.float64),
         "bf16": lambda words: small_floats.widen_bf16(words.view(np.uint16)).astype(np.float64),
@@ -135,7 +135,7 @@ def words_to(kind: str) -> Callable[[Array], Array]:
         "s8": lambda words: words.view(np.int8).astype(np.int64),
         "u8": lambda words: words.view(np.uint8).astype(np.int64),
     }
-    require(kind in table, f"products of .{kind} are not known")
+    require(kind in table, f"products of .{kind} are not supported")
     return table[kind]
 
 
@@ -165,14 +165,14 @@ def _right(words: list[Array], convert: Callable[[Array], Array], depth: int) ->
 
 _ROWS: Final = np.stack([_GROUP, _GROUP, _GROUP + 8, _GROUP + 8])
 _COLUMNS: Final = np.stack([2 * _INDEX, 2 * _INDEX + 1, 2 * _INDEX, 2 * _INDEX + 1])
-"""Where the four elements of an accumulator that a lane holds lie in the 16 x 8 matrix; shape (4, 32)."""
+"""Rows and columns, in the 16 x 8 matrix, of the four accumulator elements that each lane holds; shape (4, 32)."""
 
 
 class Accumulator:
     """Reads and writes 16 x 8 accumulators of one type."""
 
     def __init__(self, kind: str) -> None:
-        require(kind in ("f32", "s32", "f16"), f"sums of .{kind} are not known")
+        require(kind in ("f32", "s32", "f16"), f"sums of .{kind} are not supported")
         self.kind = kind
         self.registers = 2 if kind == "f16" else 4
 
@@ -190,7 +190,7 @@ class Accumulator:
         return matrix
 
     def give(self, matrix: Array, *, saturate: bool) -> list[Array]:
-        """Take matrices apart: uint32 words of shape (warps, 32)."""
+        """Split matrices into uint32 words of shape (warps, 32)."""
         if saturate:
             matrix = np.clip(matrix, -(2**31), 2**31 - 1)
         dtype: Any = {"f32": np.float32, "s32": np.int32, "f16": np.float16}[self.kind]
@@ -205,9 +205,9 @@ def _mma(code: Code, modifiers: Modifiers) -> Step:
     modifiers.drop(("sync", "aligned"))
     saturate = modifiers.flag("satfinite")
     shape = _SHAPE.match(modifiers.left.pop(0)) if modifiers.left else None
-    require(shape is not None and shape.groups()[:2] == ("16", "8"), "only products of 16 x 8 are known")
-    require(modifiers.flag("row") and modifiers.flag("col"), "only .row.col is known")
-    require(len(modifiers.left) == 4, "it names four types")
+    require(shape is not None and shape.groups()[:2] == ("16", "8"), "only products of 16 x 8 are supported")
+    require(modifiers.flag("row") and modifiers.flag("col"), "only .row.col is supported")
+    require(len(modifiers.left) == 4, "it must name four types")
     target, left, right, source = modifiers.left
     modifiers.left.clear()
     depth = int(shape.group(3)) if shape else 0
@@ -215,7 +215,7 @@ def _mma(code: Code, modifiers: Modifiers) -> Step:
     readers = [[code.read(item, U32) for item in _items(operand)] for operand in code.operands[1:4]]
     writers = [code.write(item, U32) for item in _items(code.operands[0])]
     per_word = {"tf32": 1, "f16": 2, "bf16": 2, "s8": 4, "u8": 4}.get(left, 0)
-    require(per_word > 0 and depth % (4 * per_word) == 0, "this shape is not known")
+    require(per_word > 0 and depth % (4 * per_word) == 0, "this shape is not supported")
     words = depth // (4 * per_word)
     require([len(row) for row in readers] == [2 * words, words, from_.registers], "its operands do not fit its shape")
     from_left, from_right = words_to(left), words_to(right)
@@ -232,4 +232,4 @@ def _mma(code: Code, modifiers: Modifiers) -> Step:
 
 
 STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"ldmatrix": _ldmatrix, "stmatrix": _stmatrix, "mma": _mma}
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""

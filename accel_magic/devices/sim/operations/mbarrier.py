@@ -1,7 +1,7 @@
 """Barriers in shared memory, and the bulk copies that complete on them (PTX ISA 9.7.9.25, 9.7.13.15).
 
-A barrier is a word of 64 bits, whose layout is the device's own: the arrivals that a phase takes, those that are still
-to come, bytes that copies still have to bring, and the phase's parity. Copies are done when they are issued.
+A barrier is a 64-bit word with a device-specific layout: the expected arrivals of a phase, the pending arrivals, the
+bytes that copies have yet to transfer, and the phase's parity. Copies complete when they are issued.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
 _COUNT: Final = (1 << 20) - 1
 _EXPECTED, _PENDING, _BYTES, _PARITY = 0, 20, 40, 63
-"""Where in the word each part begins. Bytes are counted from the middle of their 23 bits."""
+"""First bit of each part of the word. The byte count is stored with an offset: the middle of its 23 bits is zero."""
 _NO_BYTES: Final = 1 << 22
 _ALL_BYTES: Final = (1 << 23) - 1
 
@@ -37,7 +37,7 @@ def _word(expected: int, pending: int, bytes_: int, parity: int) -> int:
 
 
 def _after(word: int, *, arrivals: int = 0, dropped: int = 0, brought: int = 0, announced: int = 0) -> int:
-    """Give a barrier's word after something has come; -1 where more come than it expects."""
+    """Return a barrier's word after arrivals or bytes; -1 if more arrive than it expects."""
     expected, pending = word >> _EXPECTED & _COUNT, word >> _PENDING & _COUNT
     missing = (word >> _BYTES & _ALL_BYTES) - _NO_BYTES + announced - brought
     parity = word >> _PARITY
@@ -50,20 +50,20 @@ def _after(word: int, *, arrivals: int = 0, dropped: int = 0, brought: int = 0, 
 
 
 def change(state: State, code: Code, space: str, addresses: Array, **amounts: Array) -> Array:
-    """Let the executing lanes change barriers; those of one barrier together.
+    """Update the executing lanes' barriers; lanes with the same barrier are combined.
 
     Args:
         state: The state.
         code: The instruction.
-        space: Of the addresses.
+        space: Space of the addresses.
         addresses: uint64, one per executing lane.
-        amounts: What each lane brings, int64, as for `_after`.
+        amounts: Each lane's amounts, int64, as for `_after`.
 
     Returns:
-        Each lane's barrier as it was before, uint64.
+        The previous word of each lane's barrier, uint64.
 
     Raises:
-        Violation: More arrive than a barrier expects.
+        Violation: More threads arrive than a barrier expects.
 
     """
     lanes = state.lanes()
@@ -84,7 +84,7 @@ def change(state: State, code: Code, space: str, addresses: Array, **amounts: Ar
             site=code.site,
             lane=int(lanes[first[wrong]]),
             address=int(addresses[first[wrong]]),
-            fix="Initialise it with as many threads as arrive in each phase.",
+            fix="Initialize it with the number of arrivals in each phase.",
             code="gpu.fault.barrier-overrun",
         )
     access.store(state, Access(space, 8, 1, True, code.site), addresses[first], [np.array(after, np.uint64)])
@@ -100,18 +100,18 @@ def _number(code: Code, operand: Operand | None, default: int = 1) -> Reader:
 
 
 def _each(state: State, read: Reader) -> Array:
-    """Give a number in each executing lane, int64."""
+    """Read a number in each executing lane; int64."""
     return state.spread(read(state)).astype(np.int64)
 
 
 def _space(modifiers: Modifiers) -> str:
-    """Take the space; what a cluster shares is the block's own here."""
+    """Take the space; a cluster has one block, so its shared memory is the block's."""
     return "shared" if modifiers.flag("shared::cluster") else space_of(modifiers)
 
 
 def _mbarrier(code: Code, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(tuple(_ACTIONS))
-    require(bool(action), "it names no action")
+    require(bool(action), "it has no supported action")
     modifiers.drop({"b64", "noComplete"})
     if action == "pending_count":
         return _pending_count(code)
@@ -137,7 +137,7 @@ def _inval(code: Code, _modifiers: Modifiers, space: str) -> Step:
 
 
 def _arrive(code: Code, modifiers: Modifiers, space: str, *, drop: bool = False) -> Step:
-    """`arrive [state], [barrier], count` or, with expect_tx, bytes that copies will bring and one arrival."""
+    """Compile `arrive [state], [barrier], count`; with expect_tx, `count` is bytes to expect, with one arrival."""
     announces = modifiers.flag("expect_tx")
     result, place, *more = code.operands
     write = None if isinstance(result, Sink) else code.write(result, U64)
@@ -179,7 +179,7 @@ def _bytes(code: Code, space: str, what: str) -> Step:
 
 
 def _wait(code: Code, modifiers: Modifiers, space: str) -> Step:
-    """Tell whether a phase is over, that of a token or of a parity; nobody is kept waiting: the program asks again."""
+    """Compile a test whether a phase, given by token or parity, is complete; it never blocks, so programs retry."""
     by_parity = modifiers.flag("parity")
     write = code.write(code.operands[0], PREDICATE)
     address = code.address(code.operands[1], space)
@@ -221,11 +221,11 @@ _ACTIONS: Final[dict[str, Callable[[Code, Modifiers, str], Step]]] = {
 
 
 def bulk(code: Code, modifiers: Modifiers) -> Step:
-    """Compile `cp.async.bulk`: copies of whole stretches between global and shared memory."""
+    """Compile `cp.async.bulk`: copies of contiguous bytes between global and shared memory."""
     if modifiers.one_of(("commit_group", "wait_group", "prefetch")):
         modifiers.left.clear()
         return lambda _state: None
-    require("tensor" not in modifiers.left, "it takes its addresses from a tensor map")
+    require("tensor" not in modifiers.left, "tensor maps are not supported")
     require("multicast::cluster" not in modifiers.left, "clusters of blocks are not supported")
     completes = modifiers.flag("mbarrier::complete_tx::bytes")
     modifiers.drop({"bulk_group", "L2::cache_hint"})
@@ -251,26 +251,26 @@ def bulk(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _require_pieces(state: State, code: Code, sizes: Array, to: Array, from_: Array) -> None:
-    """Make sure that all is a multiple of 16 bytes, and not nothing."""
+    """Check that sizes are positive, and sizes and addresses are multiples of 16 bytes."""
     wrong = (sizes <= 0) | ((sizes.astype(np.uint64) | to | from_) & np.uint64(15) != 0)
     if wrong.any():
         first = int(np.argmax(wrong))
         raise Violation(
-            f"a bulk copy of {sizes[first]} bytes from {int(from_[first]):#x} to {int(to[first]):#x}",
+            f"invalid bulk copy of {sizes[first]} bytes from {int(from_[first]):#x} to {int(to[first]):#x}",
             site=code.site,
             lane=int(state.lanes()[first]),
             address=int(to[first]),
-            fix="Give addresses and sizes that are multiples of 16 bytes.",
+            fix="Use addresses and sizes that are multiples of 16 bytes.",
             code="gpu.fault.bad-bulk-copy",
         )
 
 
 def arrive_behind_copies(code: Code, modifiers: Modifiers) -> Step:
-    """Compile `cp.async.mbarrier.arrive`: the copies before it are done, so it arrives at once.
+    """Compile `cp.async.mbarrier.arrive`: the copies before it are complete, so it arrives at once.
 
-    Without `noinc` the arrival is one more than those that the phase expects, and changes nothing.
+    Without `noinc` the pending arrivals are incremented first, so the net effect is nothing.
     """
-    require(modifiers.flag("arrive"), "it names no action")
+    require(modifiers.flag("arrive"), "it has no supported action")
     counted = modifiers.flag("noinc")
     modifiers.drop({"b64"})
     space = _space(modifiers)
@@ -284,4 +284,4 @@ def arrive_behind_copies(code: Code, modifiers: Modifiers) -> Step:
 
 
 STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"mbarrier": _mbarrier}
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""

@@ -1,4 +1,4 @@
-"""mov, loads, stores, and what concerns addresses (PTX ISA 9.7.9)."""
+"""mov, loads, stores, and address conversions (PTX ISA 9.7.9)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ ORDERS = frozenset(
         "L2::cache_hint",
     }
 )
-"""Order, scope and caching: memory here is one and coherent; an instruction of all lanes is done before the next."""
+"""Modifiers for order, scope and caching. They have no effect: memory is coherent, and each instruction completes in
+all lanes before the next begins."""
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
@@ -75,7 +76,7 @@ def space_of(modifiers: Modifiers) -> str:
 
 
 def _raw(kind: Type) -> Type:
-    """Give the type as a load or store moves it: bits, extended with the sign where it has one."""
+    """Return the type that a load or store moves: integers as they are (signed ones sign-extend), others as bits."""
     return kind if kind.integer else TYPES[f"b{kind.bits}"]
 
 
@@ -86,12 +87,12 @@ def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, Type, list[Opera
     count = _VECTORS.get(modifiers.one_of(tuple(_VECTORS)), 1)
     kind = _raw(modifiers.type())
     items: list[Operand] = list(target.items) if isinstance(target, Vector) else [target]
-    require(len(items) == count, f"it moves {count} elements, and names {len(items)} registers")
+    require(len(items) == count, f"it moves {count} elements but has {len(items)} registers")
     return space, kind, items
 
 
 def _where(code: Code, space: str, operand: Operand) -> tuple[str, Reader]:
-    """Compile the address; parameters of functions are in the frame, those of kernels in their own space."""
+    """Compile an address. Functions' parameters are in the frame; kernels' have their own space."""
     if space != "param":
         return space, code.address(operand, space)
     if isinstance(operand, Address) and isinstance(operand.base, Symbol):
@@ -103,7 +104,7 @@ def _where(code: Code, space: str, operand: Operand) -> tuple[str, Reader]:
 
 
 def _parameter_pointer(code: Code, operand: Operand) -> Reader:
-    """Compile `[register]` in the parameter space: an offset there, or a generic address that mov gave."""
+    """Compile `[register]` in the parameter space: an offset in it, or a generic address from mov."""
     read = code.address(operand, "param")
     window = np.uint64(PARAMETER)
     return lambda state: np.where(read(state) >> np.uint64(WINDOW) == 0, read(state) | window, read(state))
@@ -127,8 +128,8 @@ def _ld(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _constant_load(code: Code, source: Address, kind: Type, writers: list[Writer | None]) -> Step:
-    """Read kernel parameters at a known place: the same value for all lanes."""
-    assert isinstance(source.base, Symbol)  # noqa: S101 - the caller looked
+    """Compile a load of kernel parameters at a constant offset: the same value for all lanes."""
+    assert isinstance(source.base, Symbol)  # noqa: S101 - checked by the caller
     variable = code.scope.variables[source.base.name]
     first = source.offset + source.base.offset
     end = first + kind.size * len(writers)
@@ -174,17 +175,17 @@ def _mov(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _address_of(code: Code, source: Symbol, kind: Type) -> Reader:
-    """Compile a variable's address in its own space, but generic where its space has no other name for it."""
+    """Compile a variable's address: in its own space, or generic for a function's parameter."""
     variable = code.scope.variables.get(source.name)
-    # A kernel's parameter is read through its offset; one of a function lies in the frame, which only generic addresses
-    # tell from it.
+    # A kernel's parameter is accessed by its offset. A function's parameter is in the frame; a generic address
+    # distinguishes it from a kernel's.
     read = code.symbol(source.name, source.offset, generic=variable is not None and variable.parameter)
     require(variable is not None or source.name in code.scope.functions, f"{source.name} is not declared")
     return lambda state: read(state).astype(kind.dtype)
 
 
 def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
-    """mov.b64 r, {low, high}: registers side by side into one."""
+    """Compile `mov.b64 r, {low, high}`: pack several registers into one."""
     piece = TYPES[f"u{kind.bits // len(source.items)}"]
     whole = TYPES[f"u{kind.bits}"]
     readers = [code.read(item, piece) for item in source.items]
@@ -201,7 +202,7 @@ def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
 
 
 def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
-    """mov.b64 {low, high}, r: one register into several."""
+    """Compile `mov.b64 {low, high}, r`: unpack one register into several."""
     piece = TYPES[f"u{kind.bits // len(target.items)}"]
     whole = TYPES[f"u{kind.bits}"]
     read = code.read(source, whole)
@@ -220,9 +221,9 @@ _BASES = {"global": 0, "const": 0, "shared": SHARED, "local": LOCAL, "param": PA
 
 
 def _cvta(code: Code, modifiers: Modifiers) -> Step:
-    """Between generic addresses and those of a space; null stays null on neither way, as on GPUs."""
+    """Convert between generic addresses and those of a space; as on GPUs, null does not stay null."""
     back, space, kind = modifiers.flag("to"), space_of(modifiers), modifiers.type()
-    require(space in _BASES, "it names no space")
+    require(space in _BASES, "it has no supported space")
     target, source = code.operands[:2]
     if isinstance(source, Symbol):
         read = _address_of(code, source, TYPES["u64"])
@@ -241,7 +242,7 @@ def _cvta(code: Code, modifiers: Modifiers) -> Step:
 
 def _isspacep(code: Code, modifiers: Modifiers) -> Step:
     space = space_of(modifiers)
-    require(space in _BASES, "it names no space")
+    require(space in _BASES, "it has no supported space")
     target, source = code.operands[:2]
     read = code.read(source, TYPES["u64"])
     write = code.write(target, TYPES["pred"])
@@ -265,13 +266,13 @@ def _within(state: State, space: str, address: Array) -> Array:
 
 
 def _nothing(_code: Code, modifiers: Modifiers) -> Step:
-    """Hints that change nothing."""
+    """Compile an instruction that has no effect here."""
     modifiers.left.clear()
     return lambda _state: None
 
 
 def _alloca(_code: Code, _modifiers: Modifiers) -> Step:
-    raise UnknownFormError("memory on the stack whose size is known only at run time is not supported")
+    raise UnknownFormError("stack memory of dynamic size is not supported")
 
 
 STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
@@ -285,4 +286,4 @@ STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
     **dict.fromkeys(("prefetch", "prefetchu", "applypriority", "discard", "createpolicy", "griddepcontrol"), _nothing),
     **dict.fromkeys(("membar", "fence", "setmaxnreg", "pmevent"), _nothing),
 }
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""

@@ -1,8 +1,8 @@
-"""Products of a warp group, as sm_90 has them: wgmma (PTX ISA 9.7.15).
+"""Warp-group matrix products of sm_90: wgmma (PTX ISA 9.7.15).
 
-Each of the group's four warps multiplies 16 rows of the left matrix with all of the right one. Matrices that lie in
-shared memory are named by descriptors: where they begin, how far their 8-row cores lie apart, and how 16-byte pieces
-are swizzled among the banks. Products are done when they are issued, and summed as those of `mma`.
+Each of the group's four warps multiplies 16 rows of the left matrix by the whole right matrix. Descriptors give the
+matrices in shared memory: their start, the distance between their 8-row cores, and how 16-byte pieces are swizzled
+among the banks. Products complete when they are issued, and are summed like those of `mma`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
 _SHAPE: Final = re.compile(r"m64n(\d+)k(\d+)$")
 _ROWS: Final = 16
-"""Rows of the product that one warp has."""
+"""Rows of the product per warp."""
 _CORE: Final = 8
 _PIECE: Final = 16
-"""Bytes that are never torn apart."""
+"""Bytes that swizzling keeps together."""
 _WIDTHS: Final = {0: 16, 1: 128, 2: 64, 3: 32}
-"""Bytes of a swizzled row by the descriptor's mode; 0 is no swizzle."""
+"""Bytes of a swizzled row by the descriptor's mode; mode 0 does not swizzle."""
 _BYTES: Final = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
@@ -49,9 +49,9 @@ class _Matrix:
 
     Attributes:
         kind: Type of its elements.
-        length: Rows of a left matrix, columns of a right one.
-        depth: The other dimension: what is summed over.
-        turned: It lies with its length, not its depth, in consecutive bytes.
+        length: Rows of a left matrix, or columns of a right one.
+        depth: The other dimension, which is summed over.
+        turned: Transposed: consecutive bytes run along its length, not its depth.
         site: The instruction.
 
     """
@@ -67,9 +67,9 @@ class _Matrix:
 
         Args:
             state: The state.
-            lanes: A lane of each warp, shape (warps,).
+            lanes: One lane of each warp, shape (warps,).
             descriptors: uint64, shape (warps,).
-            first: Where along its length each warp begins, shape (warps,).
+            first: Each warp's start along the length, shape (warps,).
 
         Returns:
             float64 or int64, shape (warps, length, depth).
@@ -86,7 +86,7 @@ class _Matrix:
         return _elements(self.kind, units).reshape(len(lanes), self.length, self.depth)
 
     def _places(self, descriptor: int, first: int) -> Array:
-        """Addresses of all elements, shape (length, depth)."""
+        """Return the addresses of all elements, shape (length, depth)."""
         size = _BYTES[self.kind]
         leading, stride = (_decoded(descriptor >> at) for at in (16, 32))
         width, pieces = _WIDTHS[descriptor >> 62], _PIECE // size
@@ -106,7 +106,7 @@ class _Matrix:
 
 
 def _decoded(field: int) -> int:
-    """Bytes that 14 bits of a descriptor stand for."""
+    """Decode a 14-bit field of a descriptor to bytes."""
     return (field & 0x3FFF) << 4
 
 
@@ -126,23 +126,23 @@ def _elements(kind: str, units: Array) -> Array:
 def _wgmma(code: Code, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(("fence", "commit_group", "wait_group", "mma_async"))
     modifiers.drop(("sync", "aligned"))
-    require(bool(action), "it names no action")
+    require(bool(action), "it has no supported action")
     return _product(code, modifiers) if action == "mma_async" else _nothing
 
 
 def _nothing(_state: State) -> None:
-    """Order what is done already."""
+    """Do nothing: earlier products are already complete."""
 
 
 def _product(code: Code, modifiers: Modifiers) -> Step:
     saturate = modifiers.flag("satfinite")
     shape = _SHAPE.match(modifiers.left.pop(0)) if modifiers.left else None
-    require(shape is not None and len(modifiers.left) == 3, "its shape or its types are not known")
+    require(shape is not None and len(modifiers.left) == 3, "its shape or its types are not supported")
     columns, depth = (int(one) for one in shape.groups()) if shape else (0, 0)
     target, left, right = modifiers.left
     modifiers.left.clear()
-    require({left, right} <= _BYTES.keys(), f"products of .{left} and .{right} are not known")
-    require(depth * _BYTES[left] == 32, "this shape is not known")
+    require({left, right} <= _BYTES.keys(), f"products of .{left} and .{right} are not supported")
+    require(depth * _BYTES[left] == 32, "this shape is not supported")
     result, a, b, *rest = code.operands
     into = Accumulator(target)
     signs, turned = _constants(rest[1:], in_registers=isinstance(a, Vector))
@@ -170,8 +170,8 @@ def _product(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _constants(operands: list[Operand], *, in_registers: bool) -> tuple[int, tuple[bool, bool]]:
-    """Tell the sign of the product, and which of the two matrices lie turned; integers and narrow floats name less."""
-    require(all(isinstance(one, Number) for one in operands), "its last operands are constants")
+    """Return the product's sign and whether each matrix is transposed; some types omit the last operands."""
+    require(all(isinstance(one, Number) for one in operands), "its last operands must be constants")
     values = [int(one.value) for one in operands if isinstance(one, Number)]
     sign = values[0] * values[1] if len(values) > 1 else 1
     turned = [bool(value) for value in values[2:]]
@@ -186,10 +186,10 @@ def _registers(code: Code, operand: Operand) -> tuple[list[Reader], list[Writer 
 
 
 def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) -> Callable[[State, Array], Array]:
-    """Give the rows of the left matrix that each warp has, shape (warps, 16, depth)."""
+    """Return a function that reads each warp's rows of the left matrix, shape (warps, 16, depth)."""
     if isinstance(operand, Vector):
         readers, convert = [code.read(item, U32) for item in operand.items], words_to(kind)
-        require(len(readers) == 4, "its left matrix has four registers")
+        require(len(readers) == 4, "its left matrix must have four registers")
         return lambda state, _lanes: left_of(
             [state.spread(read(state)).reshape(-1, WARP) for read in readers], convert, depth
         )
@@ -199,10 +199,10 @@ def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) 
         warps = lanes // WARP % state.shape.warps
         if (warps // 4 * 4 + 4 > state.shape.warps).any():
             raise Violation(
-                "a product of a warp group without its four warps",
+                "a warp-group product in a block without four warps for the group",
                 site=code.site,
                 lane=int(lanes[0]),
-                fix="Use blocks of 128 threads or a multiple of that.",
+                fix="Use a block size that is a multiple of 128.",
                 code="gpu.fault.incomplete-warp-group",
             )
         return matrix.read(state, lanes, state.spread(read(state)).reshape(-1, WARP)[:, 0], _ROWS * (warps % 4))
@@ -211,4 +211,4 @@ def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) 
 
 
 STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"wgmma": _wgmma}
-"""Instruction name to what compiles it."""
+"""Instruction name to the function that compiles it."""

@@ -1,4 +1,4 @@
-/* The device, its properties, and contexts, all of which a process keeps to itself. */
+/* The device, its properties, and contexts; all of this is local to the process. */
 #include "standin.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ CUcontext current_context(void)
 	return depth ? stack[depth - 1] : NULL;
 }
 
-/* What most calls need: a connection and a current context. */
+/* Check what most calls need: a connection and a current context. */
 CUresult usable(void)
 {
 	if (!process.greeting)

@@ -1,9 +1,9 @@
-/* Copying and filling: what waits for the stream first, and then is the host's own memory. */
+/* Copies and fills: wait for the stream, then access the memory on the host. */
 #include "standin.h"
 
 #include <string.h>
 
-/* Where bytes lie for this process, on the device or on the host; NULL for what the device does not have. */
+/* Find bytes of the device or of the host in this process; NULL if they are in the device's range but not allocated. */
 static uint8_t *anywhere(uint64_t address, size_t size)
 {
 	struct range range;
@@ -78,7 +78,7 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size,
 	return copy(to, from, size, stream);
 }
 
-/* CUDA_MEMCPY2D: of each side its kind (1 host, 2 device, 3 array, 4 either) and where it begins. */
+/* One side of CUDA_MEMCPY2D: its start and its kind (1 host, 2 device, 3 array, 4 unified). */
 struct side {
 	size_t x, y;
 	int kind;

@@ -1,4 +1,4 @@
-/* The names of results, and the same in words; and what there is not. */
+/* Names and descriptions of results, and the unsupported export tables. */
 #include "standin.h"
 
 static const struct {
@@ -127,13 +127,13 @@ API CUresult cuGetErrorName(CUresult result, const char **name)
 	return *name ? SUCCESS : INVALID_VALUE;
 }
 
-/* In words: the name itself says what happened, and stderr has said why. */
+/* The description is the name; the reason was written to stderr. */
 API CUresult cuGetErrorString(CUresult result, const char **text)
 {
 	return cuGetErrorName(result, text);
 }
 
-/* NVIDIA's own libraries talk to its driver through tables that it does not describe; here are none. */
+/* NVIDIA's libraries call its driver through undocumented tables; there are none here. */
 API CUresult cuGetExportTable(const void **table, const void *id)
 {
 	(void)id;

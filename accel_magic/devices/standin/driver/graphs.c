@@ -1,4 +1,4 @@
-/* Graphs: what is put into a stream while it is captured, to be done again as often as the graph is launched. */
+/* Graphs: work recorded while a stream is captured, repeated each time the graph is launched. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -11,10 +11,10 @@ struct node {
 	struct request request;
 	uint64_t to, from, size, unit;
 	void (*function)(void *);
-	char *data; /* a kernel's parameters; or what `function` is called with, which is the program's */
+	char *data; /* a kernel's parameters; or the argument of `function`, owned by the program */
 };
 
-/* What a program ties to graphs, and destroys when the last one is gone. */
+/* A user object: kept by graphs, destroyed when its last owner releases it. */
 struct object {
 	void (*destroy)(void *);
 	void *data;
@@ -186,7 +186,7 @@ static void release(struct graph *graph)
 	free(graph);
 }
 
-/* What is launched is a copy: the graph may change or go. */
+/* Copy a graph for launching; the original may change or be destroyed. */
 static CUresult duplicate(struct graph **made, const struct graph *graph)
 {
 	struct graph *copy = calloc(1, sizeof(*copy));

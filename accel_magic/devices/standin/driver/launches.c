@@ -1,4 +1,4 @@
-/* Kernels: their properties, and launching them. */
+/* Kernels: attributes and launches. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static CUresult get_attribute(int *value, int attribute, CUfunction function)
 	case LOCAL_BYTES:
 		*value = function->local;
 		return SUCCESS;
-	case REGISTERS: /* the CPU device has as many as a kernel wants */
+	case REGISTERS: /* the CPU device has no limit */
 		*value = 32;
 		return SUCCESS;
 	case PTX_VERSION:
@@ -165,7 +165,7 @@ struct launch_attribute {
 
 enum { CLUSTER_DIMENSION = 4 };
 
-/* `extra` of a launch: pairs of a key and a value, up to a null. */
+/* Parse a launch's `extra`: pairs of a key and a value, ended by a null. */
 static CUresult packed(void **extra, const void **data, size_t *size)
 {
 	enum { END, BUFFER, BUFFER_SIZE };
@@ -183,7 +183,7 @@ static CUresult packed(void **extra, const void **data, size_t *size)
 	return SUCCESS;
 }
 
-/* The parameters as one block, laid out as the kernel has them. */
+/* Copy the parameters into one block, in the kernel's layout. */
 static CUresult gather(CUfunction function, void **parameters, void **extra, char *block, size_t room, size_t *size)
 {
 	const void *given;
@@ -268,7 +268,7 @@ API CUresult cuLaunchKernelEx(const struct launch *how, CUfunction function, voi
 	return how ? launch(function, how, parameters, extra) : INVALID_VALUE;
 }
 
-/* Blocks that a multiprocessor of compute capability 8.0 holds: by threads, by number, and by shared memory. */
+/* Resident blocks of a multiprocessor of compute capability 8.0, limited by threads, number and shared memory. */
 static int blocks_at_once(CUfunction function, int threads, size_t dynamic)
 {
 	const uint32_t warps = 64, most = 32, memory = 164 << 10, reserved = 1 << 10;
@@ -333,7 +333,7 @@ API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction f
 	return SUCCESS;
 }
 
-/* There are no clusters: Triton asks all the same, as for any kernel. */
+/* Clusters are not supported, but Triton calls this for every kernel. */
 API CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const struct launch *how)
 {
 	(void)how;

@@ -1,4 +1,4 @@
-/* Allocations of the device's memory, of memory that host and device share, and what a pointer is. */
+/* Allocation of device memory and of memory shared by host and device, and pointer attributes. */
 #define _GNU_SOURCE
 #include "standin.h"
 
@@ -115,7 +115,7 @@ API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
 	return SUCCESS;
 }
 
-/* Memory of the host that kernels reach: it is the device's, which this process maps. */
+/* Host memory that kernels can access: device memory, which this process maps. */
 API CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
 {
 	CUdeviceptr address;
@@ -199,7 +199,7 @@ API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	return SUCCESS;
 }
 
-/* Attributes: 1 to 3 are int, the others 64 bits; 4 is the threshold for giving memory back. */
+/* Attributes 1 to 3 are int, the others 64 bits; 4 is the release threshold. */
 API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value)
 {
 	if (attribute == 4)
@@ -257,7 +257,7 @@ static int is_host(enum kind kind)
 	return kind == HOST || kind == REGISTERED || kind == MOVED;
 }
 
-/* The numbers of CUpointer_attribute; what is true or false is one byte. */
+/* The numbers are those of CUpointer_attribute; booleans are one byte. */
 static CUresult describe(void *value, int attribute, const struct range *range, CUdeviceptr address)
 {
 	uint64_t base = (uint64_t)(uintptr_t)range->host;
@@ -284,10 +284,10 @@ static CUresult describe(void *value, int attribute, const struct range *range, 
 	case 8: /* managed */
 		*(uint8_t *)value = range->kind == MANAGED;
 		return SUCCESS;
-	case 11: /* range's start */
+	case 11: /* start of the range */
 		*(uint64_t *)value = range->address;
 		return SUCCESS;
-	case 12: /* range's size */
+	case 12: /* size of the range */
 		*(uint64_t *)value = range->size;
 		return SUCCESS;
 	case 13: /* mapped */
@@ -296,15 +296,15 @@ static CUresult describe(void *value, int attribute, const struct range *range, 
 	case 16: /* access flags: read and write */
 		*(unsigned int *)value = 3;
 		return SUCCESS;
-	case 9: /* device's number */
+	case 9: /* device number */
 		*(unsigned int *)value = 0;
 		return SUCCESS;
 	case 6:	 /* synchronous operations */
-	case 10: /* old inter-process sharing */
-	case 15: /* direct access of other devices */
+	case 10: /* legacy IPC capable */
+	case 15: /* GPUDirect RDMA capable */
 		*(uint8_t *)value = 0;
 		return SUCCESS;
-	case 14: /* kinds of shareable handles */
+	case 14: /* types of shareable handles */
 	case 17: /* memory pool */
 		*(uint64_t *)value = 0;
 		return SUCCESS;
@@ -322,7 +322,7 @@ API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr addre
 	return find_range(address, &range) ? describe(value, attribute, &range, address) : INVALID_VALUE;
 }
 
-/* Of memory that is not the device's: zeros. */
+/* For memory that the driver does not know, all values are zero, except the device number. */
 API CUresult cuPointerGetAttributes(unsigned int count, const int *attributes, void **values, CUdeviceptr address)
 {
 	static const uint8_t sizes[] = {0, 8, 4, 8, 8, 0, 1, 8, 1, 4, 1, 8, 8, 1, 8, 1, 4, 8};

@@ -1,4 +1,4 @@
-/* Modules and libraries, their kernels and variables. */
+/* Modules and libraries, with their kernels and variables. */
 #include "standin.h"
 
 #include <elf.h>
@@ -26,7 +26,7 @@ struct container {
 	uint64_t size;
 };
 
-/* An image comes without its size: each form says where it ends. */
+/* Images are passed without a size; compute it from their headers. */
 static size_t image_size(const void *image)
 {
 	const Elf64_Ehdr *elf = image;
@@ -52,7 +52,7 @@ static size_t image_size(const void *image)
 	return end;
 }
 
-/* Where a program wants to read what is wrong with its PTX: of CUjit_option the buffer for errors, and its size. */
+/* Write the error log to the buffer that a program passes in CUjit_option. */
 static void write_log(const char *text, unsigned int count, const int *options, void **values)
 {
 	enum { ERROR_LOG = 5, ERROR_LOG_SIZE = 6 };
@@ -206,7 +206,7 @@ API CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodule m
 	return SUCCESS;
 }
 
-/* All kernels of a module, at most `room`; how many it has. */
+/* List a module's kernels, at most `room`; `count` is how many it has. */
 static CUresult enumerate(CUfunction *functions, unsigned int room, CUmodule module, unsigned int *count)
 {
 	struct request request = {.operation = NAMES, .a = {module ? module->id : 0}};
@@ -269,7 +269,7 @@ API CUresult cuModuleGetLoadingMode(int *mode)
 	return SUCCESS;
 }
 
-/* Libraries belong to no context; cudart loads them before it makes one. */
+/* Libraries are independent of contexts; cudart loads them before it creates one. */
 static CUresult with_context(CUresult (*act)(CUmodule *, const void *), CUmodule *module, const void *given)
 {
 	CUcontext own = NULL;

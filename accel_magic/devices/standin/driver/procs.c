@@ -1,10 +1,10 @@
-/* Finding functions by name, as cudart and most frameworks do. */
+/* Function lookup by name, used by cudart and most frameworks. */
 #define ACCEL_STANDIN_NAMES
 #include "standin.h"
 
 #include <string.h>
 
-/* Every function, each with the first version of CUDA that means it by its name without the suffix. */
+/* All functions, each with the first CUDA version in which its name without suffix refers to it. */
 #define FUNCTIONS(EACH) \
 	EACH(cuCtxCreate_v2, 0) \
 	EACH(cuCtxCreate_v3, 11040) \
@@ -199,7 +199,7 @@ static const struct {
 
 enum { FOUND, NO_SUCH_FUNCTION };
 
-/* Length of a name without `_v2` and the like. */
+/* Length of a name without a suffix like `_v2`. */
 static size_t base(const char *name)
 {
 	size_t length = strlen(name);
@@ -207,14 +207,14 @@ static size_t base(const char *name)
 	return length > 3 && name[length - 3] == '_' && name[length - 2] == 'v' ? length - 3 : length;
 }
 
-/* cudart asks for a function without a name before all others. It goes on with NVIDIA's own driver only. */
+/* cudart first looks up a function with an empty name. It only works with NVIDIA's own driver. */
 static void refuse_cudart(void)
 {
-	static int told;
+	static int reported;
 
-	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
-		locally("programs of CUDA's runtime (cudart) cannot run here\n"
-			"  why: cudart works with NVIDIA's own driver only, which it checks\n"
+	if (!__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED))
+		locally("programs that use the CUDA runtime (cudart) cannot run here\n"
+			"  why: cudart works only with NVIDIA's own driver, and checks for it\n"
 			"  fix: use CUDA's driver API (cuLaunchKernel), or run the cell on a GPU: --device cuda");
 }
 
@@ -227,13 +227,13 @@ API CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
 	(void)flags;
 	*function = NULL;
 	if (name && version >= 12000 && !strcmp(name, "cuGraphInstantiate"))
-		name = "cuGraphInstantiateWithFlags"; /* as cuda.h says */
+		name = "cuGraphInstantiateWithFlags"; /* as in cuda.h */
 	length = name ? strlen(name) : 0;
 	if (!length)
 		refuse_cudart();
 	if (!strcmp(name ? name : "", "cuGetProcAddress"))
 		*function = version < 12000 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
-	/* Of one name the newest comes last. */
+	/* Of the versions of a function, the newest comes last. */
 	for (size_t i = 0; name && i < sizeof(functions) / sizeof(*functions); i++)
 		if (base(functions[i].name) == length && !strncmp(functions[i].name, name, length) &&
 		    functions[i].since <= version)

@@ -1,4 +1,4 @@
-/* Memory that this process has on the device: looked up here, so that no call for a pointer's properties waits. */
+/* This process's memory on the device, recorded here so that queries about pointers need no round trip. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void add_range(struct range range)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The number of the range that holds an address of the device or of the host, -1 for none. */
+/* The index of the range that contains a device or host address; -1 for none. */
 static long holding(uint64_t address)
 {
 	for (size_t i = used; i-- > 0;) {
@@ -40,7 +40,7 @@ static long holding(uint64_t address)
 	return -1;
 }
 
-/* Take out the range that begins at an address of the device or of the host. */
+/* Remove the range that begins at a device or host address. */
 int take_range(uint64_t address, enum kind kind, struct range *taken)
 {
 	long at;
@@ -71,7 +71,7 @@ int find_range(uint64_t address, struct range *found)
 	return at >= 0;
 }
 
-/* Where the host sees bytes of the device; NULL unless all are within one allocation. */
+/* The host's address of device bytes; NULL unless all are within one allocation. */
 uint8_t *reach(uint64_t address, size_t size)
 {
 	struct range range;

@@ -1,7 +1,7 @@
-/* Memory of the host that a program registers, so that kernels reach it: the server maps the same file.
+/* Host memory that a program registers so that kernels can access it: the server maps the same file.
  *
- * What is shared memory already (a map of the kernel's BPF, a memfd) has a file, which is looked for among the open ones.
- * Private memory is moved into a file of its own, which takes its place until it is unregistered.
+ * Memory that is already shared (a BPF map, a memfd) has a file, which is found among the open descriptors. Private
+ * memory is moved into a new file, which is mapped in its place until it is unregistered.
  */
 #define _GNU_SOURCE
 #include "standin.h"
@@ -31,7 +31,7 @@ static struct pages pages_of(void *pointer, size_t size)
 	return (struct pages){(uint8_t *)first, end - first};
 }
 
-/* What /proc/self/maps says of all of it: 's' for shared, 'p' for private, 0 where some is neither, or both. */
+/* How /proc/self/maps shows all of it: 's' for shared, 'p' for private, 0 if mixed or not fully mapped read-write. */
 static char mapped_as(struct pages what)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -51,13 +51,13 @@ static char mapped_as(struct pages what)
 	return at < end ? 0 : found;
 }
 
-/* The physical page at an address, 0 where the system does not tell. */
+/* The physical page at an address; 0 if the kernel does not reveal it. */
 static uint64_t frame(const volatile uint8_t *address)
 {
 	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	uint64_t entry = 0;
 
-	(void)*address; /* so that there is a page */
+	(void)*address; /* make sure that the page exists */
 	if (file < 0)
 		return 0;
 	if (pread(file, &entry, sizeof(entry), (uintptr_t)address / sysconf(_SC_PAGESIZE) * sizeof(entry)) !=
@@ -81,7 +81,7 @@ static int is_same(int file, struct pages what)
 	return same;
 }
 
-/* Whether a file in memory reaches so far: what is mapped behind its end cannot be read. */
+/* Whether a memfd has at least this size: pages past its end cannot be read. */
 static int reaches(int file, size_t size)
 {
 	struct stat status;
@@ -89,7 +89,7 @@ static int reaches(int file, size_t size)
 	return !fstat(file, &status) && status.st_size >= (off_t)size;
 }
 
-/* The descriptor of the file that is mapped there from its beginning, -1 for none. */
+/* The descriptor of the file that is mapped there from its beginning; -1 for none. */
 static int file_of(struct pages what)
 {
 	DIR *files = opendir("/proc/self/fd");
@@ -112,7 +112,7 @@ static int file_of(struct pages what)
 	return found;
 }
 
-/* Move private memory into a file. Another thread that writes there meanwhile loses that: nothing can hold it off. */
+/* Move private memory into a file. Concurrent writes by other threads are lost; they cannot be prevented. */
 static int moved(struct pages what)
 {
 	int file = memfd_create("accel_magic registered memory", MFD_CLOEXEC);
@@ -136,7 +136,7 @@ static void move_back(struct pages what)
 	uint8_t *copy = mmap(NULL, what.size, ACCESS, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (copy == MAP_FAILED)
-		return; /* it stays in its file, where it is as good */
+		return; /* it stays in the file, which works as well */
 	memcpy(copy, what.first, what.size);
 	if (mremap(copy, what.size, what.size, MREMAP_MAYMOVE | MREMAP_FIXED, what.first) == MAP_FAILED)
 		munmap(copy, what.size);

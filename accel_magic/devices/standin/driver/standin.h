@@ -1,6 +1,6 @@
-/* A CUDA driver that hands every call to the CPU device (simulated): what its parts share.
+/* Common declarations of the mock CUDA driver, which forwards calls to the CPU device (simulated).
  *
- * Names, numbers and layouts are those of NVIDIA's public driver API (cuda.h); none of its files is needed.
+ * Names, numbers and layouts follow NVIDIA's public driver API (cuda.h); none of its files are needed.
  */
 #ifndef ACCEL_STANDIN_H
 #define ACCEL_STANDIN_H
@@ -44,24 +44,24 @@ enum result {
 	INVALID_CLUSTER_SIZE = 912,
 };
 
-/* The messages; server.py and protocol.py have the other end. */
+/* The messages; server.py and protocol.py are the other end. */
 enum operation {
-	HELLO = 1, /* process, client or 0, thread -> client, first address, bytes; data: `greeting`; the memory's file beside it */
+	HELLO = 1, /* process, client or 0, thread -> client, first address, bytes; data: `greeting`; with the memory's file */
 	ALLOCATE,  /* bytes -> address */
 	FREE,      /* address, stream or EVERYTHING */
-	LOAD,      /* data: the image -> module; data: what is wrong with it */
+	LOAD,      /* data: the image -> module; data: the error log */
 	UNLOAD,    /* module */
 	FUNCTION,  /* module; data: name -> function, static shared bytes, local bytes, threads; data: `parameter`s */
-	NAMES,     /* module -> data: names of its kernels, each with a zero byte */
+	NAMES,     /* module -> data: names of its kernels, each zero-terminated */
 	VARIABLE,  /* module; data: name -> address, bytes */
 	LAUNCH,    /* function, stream, x | y << 32, z | x << 32, y | z << 32, shared bytes; data: parameters */
-	WAIT,      /* stream or EVERYTHING, 1 to wait or 0 to ask */
+	WAIT,      /* stream or EVERYTHING, 1 to wait or 0 to query */
 	STREAM,    /* flags -> stream */
 	CLOSE,     /* stream */
 	RECORD,    /* event, stream */
-	EVENT,     /* event, 1 to wait or 0 to ask -> ns of the device's clock */
+	EVENT,     /* event, 1 to wait or 0 to query -> device time, ns */
 	FORGET,    /* event */
-	SHARE,     /* bytes; a file beside it -> address */
+	SHARE,     /* bytes; with a file -> address */
 	RESET,
 };
 
@@ -74,7 +74,7 @@ struct request {
 
 struct reply {
 	int32_t result;
-	uint32_t size, printed, said; /* bytes of data, of kernels' output, and of what went wrong, that follow */
+	uint32_t size, printed, said; /* bytes that follow: data, kernels' output, and error messages */
 	uint64_t a[4];
 };
 
@@ -110,7 +110,7 @@ struct stream {
 	int priority;
 };
 
-/* What is on the device, or was registered there, for this process. */
+/* Memory that this process has on the device or has registered. */
 enum kind { DEVICE, HOST, MANAGED, VARIABLE_KIND, REGISTERED, MOVED };
 
 struct range {
@@ -137,7 +137,7 @@ void locally(const char *text);
 /* context.c */
 CUresult usable(void);
 CUcontext current_context(void);
-#ifndef ACCEL_STANDIN_NAMES /* procs.c has the names only */
+#ifndef ACCEL_STANDIN_NAMES /* procs.c declares only the names */
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);

@@ -1,4 +1,4 @@
-/* Streams and events: their order is the server's, which runs kernels one after the other. */
+/* Streams and events. The server determines their order: it runs kernels one after the other. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct event {
 
 enum { ASK, UNTIL_DONE };
 
-/* Null and the two handles that cuda.h gives to default streams are one stream here. */
+/* Null and the two default stream handles of cuda.h are all one stream here. */
 static int is_default(CUstream stream)
 {
 	return (uintptr_t)stream <= 2;
@@ -236,7 +236,7 @@ API CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 	return cuEventElapsedTime_v2(ms, start, end);
 }
 
-/* All streams go through one queue: what was recorded before is done before. */
+/* All streams share one queue, so earlier recorded events are always reached first. */
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	(void)flags;

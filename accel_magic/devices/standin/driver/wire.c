@@ -1,4 +1,4 @@
-/* The way to the server: one connection for each thread, and one for the process that tells of its end. */
+/* Communication with the server: one connection per thread, and one per process, by which the server sees its end. */
 #define _GNU_SOURCE
 #include "standin.h"
 
@@ -29,10 +29,10 @@ static uint64_t generation;
 static __thread int line = -1;
 static __thread uint64_t line_generation;
 
-/* Where the server listens: what the environment says when the process connects holds from then on. */
+/* Read the server's address from the environment, once, when the process connects. */
 static int find_server(void)
 {
-	const char *name = getenv("ACCEL_MAGIC_STANDIN"); /* @ for the zero of a name without a file */
+	const char *name = getenv("ACCEL_MAGIC_STANDIN"); /* @ replaces the zero byte of an abstract socket name */
 
 	if (!name || name[0] != '@' || strlen(name) >= sizeof(server.sun_path))
 		return 0;
@@ -49,7 +49,7 @@ static int open_line(void)
 
 	if (descriptor < 0)
 		return -1;
-	/* Another user may have taken the name meanwhile. */
+	/* Another user may have taken over the name. */
 	if (connect(descriptor, (struct sockaddr *)&server, server_size) ||
 	    getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &size) || (other.uid && other.uid != geteuid())) {
 		close(descriptor);
@@ -58,7 +58,7 @@ static int open_line(void)
 	return descriptor;
 }
 
-/* Send all of it, with a file beside the first byte unless that is negative. */
+/* Send all of it; a non-negative file is attached to the first byte. */
 static int push(int to, const void *data, size_t size, int file)
 {
 	while (size) {
@@ -93,7 +93,7 @@ static int push(int to, const void *data, size_t size, int file)
 	return 0;
 }
 
-/* Receive all of it; a file that comes beside it goes to `file`, unless that is null. */
+/* Receive all of it; an attached file is stored in `file` unless that is null. */
 static int pull(int from, void *data, size_t size, int *file)
 {
 	while (size) {
@@ -146,7 +146,7 @@ void locally(const char *text)
 	fprintf(stderr, "CPU device (simulated): %s\n", text);
 }
 
-/* Receive an answer; its data, which the caller frees, is NULL where there is none. */
+/* Receive a reply; its data, which the caller frees, is NULL if there is none. */
 static int hear(int from, struct reply *reply, void **data, int *file)
 {
 	*data = NULL;
@@ -180,7 +180,7 @@ static CUresult greet(int on, uint64_t client, int *file)
 	return SUCCESS;
 }
 
-/* Map the device's memory where its addresses say, so that host and device share pointers; elsewhere if that is taken. */
+/* Map the device's memory at its device addresses, so that host and device share pointers; elsewhere if taken. */
 static CUresult map_memory(int file)
 {
 	const int access = PROT_READ | PROT_WRITE;
@@ -200,7 +200,7 @@ static void close_line(void *value)
 	close((int)(intptr_t)value - 1);
 }
 
-/* In a forked child the parent's connections and handles mean nothing: CUDA gives up there too. */
+/* A forked child cannot use the parent's connections and handles; CUDA does not support that either. */
 static void after_fork(void)
 {
 	if (lifeline >= 0) {
@@ -219,7 +219,7 @@ static void prepare(void)
 	pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* Connect this process to the server, unless it is. */
+/* Connect this process to the server if necessary. */
 CUresult connected(void)
 {
 	CUresult result = SUCCESS;
@@ -247,7 +247,7 @@ CUresult connected(void)
 	return result;
 }
 
-/* Go back to before cuInit: the server in this process ends. */
+/* Return to the state before cuInit, because the server in this process ends. */
 API void accel_standin_reset(void)
 {
 	pthread_mutex_lock(&lock);
@@ -262,7 +262,7 @@ API void accel_standin_reset(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* This thread's connection, made where there is none yet; -1 on failure. */
+/* This thread's connection, opened if necessary; -1 on failure. */
 static int own_line(void)
 {
 	int descriptor;
@@ -304,9 +304,9 @@ static CUresult exchange(struct request *request, const void *data, int file, st
 	return reply->result;
 }
 
-/* Ask the server and wait for its answer.
+/* Send a request to the server and wait for the reply.
  *
- * data: `request->size` bytes. reply: may be NULL. received: gets the answer's data, which the caller frees; may be NULL.
+ * data: `request->size` bytes. reply: may be NULL. received: set to the reply's data, freed by the caller; may be NULL.
  */
 CUresult ask(struct request *request, const void *data, struct reply *reply, void **received)
 {

@@ -1,4 +1,4 @@
-"""A CUDA driver that keeps books, compiled for these tests: see recording_driver.c."""
+"""A CUDA driver that records allocations and calls, compiled for these tests: see recording_driver.c."""
 
 import ctypes
 import shutil
@@ -44,7 +44,7 @@ class Books:
         self.library.driver_clock.argtypes, self.library.driver_clock.restype = [ctypes.c_int64], ctypes.c_int64
 
     def held(self):
-        """What is held of the driver."""
+        """Driver resources that are still held, without the zeros."""
         count = self.count
         names = ("device", "registered", "streams", "modules", "bytes")
         return {name: value for name in names if (value := getattr(count, name))} | (
@@ -54,7 +54,7 @@ class Books:
 
 @pytest.fixture
 def default_device():
-    """Choose as outside of tests: the driver is the tests' own."""
+    """Choose the device as outside tests: these tests have their own driver."""
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
-/* A CUDA driver for tests: it keeps books of what is allocated, retained, pushed and waited for, fails where it is told
- * to, and answers the clock kernel from a thread, with a clock of its own. Kernels do nothing else. */
+/* A CUDA driver for tests: it records what is allocated, retained and pushed, fails where `set` requests it, and runs
+ * the clock kernel in a thread, with its own clock. Other kernels do nothing. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ static int64_t now(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* The device's clock at a moment of the host's. */
+/* The device's clock at a host time. */
 int64_t driver_clock(int64_t host)
 {
 	int64_t passed = host - origin;
@@ -67,7 +67,7 @@ void driver_reset(void)
 	origin = now();
 }
 
-/* What the user's own code does: make a context current, without this library's books. */
+/* Make a context current as the user's code would, bypassing the recorded calls. */
 void driver_enter(int device, int is_own)
 {
 	stack[depth++] = is_own ? &own[device] : &primary[device];
@@ -327,7 +327,7 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t size, void *stream)
 {
 	int result = usable();
 
-	/* Into memory that is not pinned the copy would wait for what runs. */
+	/* The target must be pinned: a copy to pageable memory would wait for running kernels. */
 	if (!result && !(within(address, size) && within((uint64_t)to, size) && stream))
 		result = INVALID_VALUE;
 	if (!result)
@@ -376,7 +376,7 @@ int cuStreamSynchronize(void *stream)
 	return usable();
 }
 
-/* All of the context's kernels: also those of users, which take set.busy_ns. */
+/* Waits for all of the context's kernels, including the user's, which take set.busy_ns. */
 int cuCtxSynchronize(void)
 {
 	int64_t until = now() + set.busy_ns;

@@ -1,4 +1,4 @@
-"""The GPU's clock on the host's: against a driver whose clock is known."""
+"""Mapping the GPU's clock to the host's, with a driver whose clock is known."""
 
 import time
 
@@ -13,6 +13,7 @@ from accel_magic.devices.cuda.memory import CudaMemory
 from accel_magic.devices.device import Clock
 from accel_magic.devices.sim import Device
 from accel_magic.errors import MachineError
+from tests.support.errors import raises
 
 MINUTE = 60_000_000_000
 
@@ -26,7 +27,7 @@ def memory(driver):
 
 @pytest.mark.parametrize("offset", [0, 1_700_000_000 * 10**9, -5_000_000])
 @pytest.mark.parametrize("step", [1, 32, 1000])
-def test_a_clock_is_mapped_within_the_error_that_it_states(books, memory, offset, step):
+def test_a_mapped_time_is_within_the_stated_error(books, memory, offset, step):
     books.set.offset, books.set.step = offset, step
 
     clock = memory.clock()
@@ -39,7 +40,7 @@ def test_a_clock_is_mapped_within_the_error_that_it_states(books, memory, offset
 
 
 @pytest.mark.parametrize("drift", [300, -300, 20_000])
-def test_a_line_through_both_ends_holds_between_them_for_a_clock_that_drifts(books, memory, drift):
+def test_a_line_through_two_comparisons_is_accurate_between_them_for_a_drifting_clock(books, memory, drift):
     books.set.drift_ppm, books.set.offset = drift, 10**15
     first = memory.clock()
     moments = []
@@ -55,13 +56,13 @@ def test_a_line_through_both_ends_holds_between_them_for_a_clock_that_drifts(boo
     assert line.rate == pytest.approx(1 / (1 + drift / 1e6), abs=2 * line.error_ns / 1e8)
 
 
-def test_the_question_is_taken_back_when_the_gpu_does_not_answer_and_the_mailbox_stays(books, driver, monkeypatch):
+def test_if_the_gpu_does_not_answer_the_request_is_withdrawn_and_the_mailbox_is_kept(books, driver, monkeypatch):
     monkeypatch.setattr(clocks, "PATIENCE_NS", 5_000_000)
     memory = CudaMemory.open(driver=driver)
     books.set.silent = 1
     held = books.held()
 
-    with pytest.raises(MachineError, match="cannot be compared") as caught:
+    with raises("cuda.no-answer", MachineError) as caught:
         memory.clock()
 
     memory.close()
@@ -69,7 +70,7 @@ def test_the_question_is_taken_back_when_the_gpu_does_not_answer_and_the_mailbox
     assert books.held() == held
 
 
-def test_an_exchange_that_is_broken_off_leaves_the_others(books, memory, monkeypatch):
+def test_an_aborted_exchange_keeps_the_earlier_ones(books, memory, monkeypatch):
     monkeypatch.setattr(clocks, "_LIMIT_NS", 5_000_000)
     books.set.after_rounds, books.set.offset = 3, 123_456_789
 
@@ -78,7 +79,7 @@ def test_an_exchange_that_is_broken_off_leaves_the_others(books, memory, monkeyp
     assert abs(clock.device_ns - clock.host_ns - 123_456_789) <= clock.error_ns
 
 
-def test_where_launches_wait_for_their_kernels_each_answers_once(books, memory, monkeypatch):
+def test_if_launches_block_until_their_kernel_ends_each_answers_once(books, memory, monkeypatch):
     monkeypatch.setattr(clocks, "_LIMIT_NS", 200_000_000)
     books.set.blocking, books.set.offset = 1, -77_000_000_000
 
@@ -88,7 +89,7 @@ def test_where_launches_wait_for_their_kernels_each_answers_once(books, memory, 
     assert abs(clock.device_ns - clock.host_ns + 77_000_000_000) <= clock.error_ns
 
 
-def test_a_kernel_whose_questions_end_early_does_not_go_on_waiting_for_them(driver, monkeypatch):
+def test_the_kernel_stops_waiting_when_the_host_fails_before_the_last_request(driver, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
@@ -101,17 +102,17 @@ def test_a_kernel_whose_questions_end_early_does_not_go_on_waiting_for_them(driv
     memory.wait()
 
 
-def test_a_failed_gpu_is_told_from_a_busy_one(books, memory):
+def test_a_failed_gpu_is_distinguished_from_a_busy_one(books, memory):
     books.set.sticky = 700
 
-    with pytest.raises(MachineError, match="context is gone"):
+    with raises("cuda.driver-error", MachineError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         memory.clock()
 
     books.set.sticky = 0
     assert not memory.given_up
 
 
-def test_the_narrowest_exchange_counts_with_half_of_it_and_a_step_as_error():
+def test_the_narrowest_exchange_is_used_and_its_error_is_half_its_width_plus_one_step():
     exchanges = [Exchange(0, 5_000, 100), Exchange(200, 5_300, 211), Exchange(300, 5_400, 350)]
 
     assert narrowest(exchanges, 32) == Clock(5_300, 205, 1.0, 6 + 32)
@@ -124,7 +125,7 @@ def test_the_narrowest_exchange_counts_with_half_of_it_and_a_step_as_error():
     st.integers(0, 10**12),
     st.integers(1, 5000),
 )
-def test_between_two_comparisons_the_larger_error_holds(offset, host, ppm, length, error):
+def test_between_two_comparisons_the_larger_error_applies(offset, host, ppm, length, error):
     def device(at):
         return at + offset + (at - host) * ppm // 1_000_000
 
@@ -138,17 +139,17 @@ def test_between_two_comparisons_the_larger_error_holds(offset, host, ppm, lengt
         assert (np.abs(mapped - times) <= error + 2).all()
 
 
-def test_a_clock_that_went_back_states_by_how_much():
+def test_the_error_of_a_clock_that_went_back_includes_the_step():
     assert Clock(1_000, 0, 1.0, 10).through(Clock(400, 5_000, 1.0, 20)).error_ns == 20 + 5_000 + 600
 
 
-def test_a_clock_that_nobody_compared_again_grows_uncertain():
+def test_the_error_grows_with_time_since_the_last_comparison():
     assert Clock(0, 1_000, 1.0, 50).aged(1_000 + MINUTE) == Clock(0, 1_000, 1.0, 50 + 6_000_000)
     assert Clock(0, 1_000, 1.0, 50).aged(0).error_ns == 50
 
 
 class TestKernel:
-    """The kernel itself, on the simulated device."""
+    """The clock kernel on the simulated device."""
 
     @pytest.fixture
     def run(self):
@@ -166,7 +167,7 @@ class TestKernel:
 
         return run
 
-    def test_it_answers_each_question_once_in_order_with_the_time(self, run):
+    def test_it_answers_each_request_once_in_order_with_the_time(self, run):
         words, launch = run(8, 2**64 - 1)
 
         answers = words[2:].astype(np.int64)
@@ -174,7 +175,7 @@ class TestKernel:
         assert launch.start_ns <= answers[0] <= answers[-1] <= launch.start_ns + launch.duration_ns
         assert 1 <= words[1] < 100
 
-    def test_what_is_not_asked_is_not_answered_and_it_ends_after_its_limit(self, run):
+    def test_it_answers_only_requests_and_ends_after_its_limit(self, run):
         words, launch = run(4, 2, limit=3_000)
 
         assert (words[2:4] > 0).all()

@@ -1,4 +1,4 @@
-"""The CUDA driver's library: what is missing or fails is a typed error with the driver's own words."""
+"""The CUDA driver library: missing or failing functions are typed errors with the driver's own text."""
 
 import subprocess
 import sys
@@ -10,40 +10,41 @@ from accel_magic.devices import targets
 from accel_magic.devices.cuda import driver as cuda
 from accel_magic.devices.cuda import gpus
 from accel_magic.errors import MachineError, ProbeError
+from tests.support.errors import raises
 
 
-def test_without_a_driver_the_way_out_is_named():
-    with pytest.raises(cuda.NoDriverError) as caught:
+def test_without_a_driver_the_error_names_a_fix():
+    with raises("cuda.no-driver", cuda.NoDriverError) as caught:
         cuda.load("libcuda-that-is-not-there.so.1")
 
     assert "libcuda-that-is-not-there.so.1" in caught.value.why
     assert "--device cpu" in caught.value.fix
 
 
-def test_a_library_that_lacks_a_function_is_an_older_driver(tmp_path):
+def test_a_library_that_lacks_a_function_is_reported_as_too_old(tmp_path):
     library = tmp_path / "libold.so"
     subprocess.run(["cc", "-shared", "-o", library, "-x", "c", "-"], input=b"int cuInit(int f){return f;}", check=True)
 
-    with pytest.raises(MachineError, match="too old") as caught:
+    with raises("cuda.driver-too-old", MachineError) as caught:
         cuda.load(str(library))
 
     assert "cuDriverGetVersion" in caught.value.why
 
 
-def test_a_driver_of_an_old_cuda_is_refused_with_both_versions(books):
+def test_a_driver_for_an_old_cuda_is_rejected_with_both_versions(books):
     books.set.version = 10020
 
-    with pytest.raises(MachineError, match="too old") as caught:
+    with raises("cuda.driver-too-old", MachineError) as caught:
         cuda.load(books.path)
 
     assert "10.2" in caught.value.why
     assert "11.0" in caught.value.why
 
 
-def test_a_driver_without_a_gpu_says_so_until_it_has_one(books):
+def test_a_driver_without_a_gpu_is_reported_until_it_has_one(books):
     books.set.init = cuda.NO_DEVICE
 
-    with pytest.raises(cuda.DriverError, match="finds no GPU") as caught:
+    with raises("cuda.driver-error", cuda.DriverError) as caught:
         cuda.load(books.path)
     books.set.init = 0
 
@@ -52,7 +53,7 @@ def test_a_driver_without_a_gpu_says_so_until_it_has_one(books):
 
 
 @pytest.mark.parametrize(("code", "dead"), [(2, False), (700, True), (709, True), (1, False), (777, False)])
-def test_every_result_but_success_is_an_error_that_knows_whether_the_context_lives(books, driver, code, dead):
+def test_every_result_but_success_is_an_error_that_knows_whether_the_context_is_usable(books, driver, code, dead):
     books.set.sticky = code
     books.library.driver_enter(0, 0)
 
@@ -78,7 +79,7 @@ def test_the_drivers_own_text_is_in_the_error(books, driver):
     assert caught.value.why == "cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"
 
 
-def test_gpus_are_described_with_what_kernels_are_compiled_for(books, driver):
+def test_gpus_are_described_with_their_architecture(books, driver):
     books.set.devices, books.set.minor = 2, 0
 
     first, second = gpus.found(driver)
@@ -90,7 +91,7 @@ def test_gpus_are_described_with_what_kernels_are_compiled_for(books, driver):
     assert not first.simulated
 
 
-def test_the_gpu_of_the_current_context_is_taken_unless_another_is_named(books, driver):
+def test_the_gpu_of_the_current_context_is_chosen_unless_a_number_is_given(books, driver):
     books.set.devices = 2
     assert gpus.chosen(None, driver).number == 0
     books.library.driver_enter(1, 0)
@@ -103,27 +104,28 @@ def test_the_gpu_of_the_current_context_is_taken_unless_another_is_named(books, 
 
 
 @pytest.mark.parametrize("number", [2, -1])
-def test_a_gpu_that_is_not_there_is_refused_with_those_that_are(books, driver, number):
+def test_an_unknown_gpu_number_is_rejected_with_a_list_of_the_gpus(books, driver, number):
     books.set.devices = 2
 
-    with pytest.raises(MachineError, match=f"no GPU {number}") as caught:
+    with raises("gpu.no-such-device", MachineError, match=f"GPU {number}") as caught:
         gpus.chosen(number, driver)
 
     assert "0 (Test GPU A), 1 (Test GPU B)" in caught.value.why
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "what"), [("major", 7, "too old"), ("maps_host", 0, "host's memory"), ("devices", 0, "no GPU")]
+    ("setting", "value", "code"),
+    [("major", 7, "cuda.gpu-too-old"), ("maps_host", 0, "cuda.no-host-memory"), ("devices", 0, "cuda.no-gpu")],
 )
-def test_a_gpu_that_cannot_be_traced_is_refused(books, driver, setting, value, what):
+def test_a_gpu_that_cannot_be_traced_is_rejected(books, driver, setting, value, code):
     setattr(books.set, setting, value)
 
-    with pytest.raises(MachineError, match=what):
+    with raises(code, MachineError):
         gpus.chosen(None, driver)
 
 
 class TestChoosing:
-    """What `--device` comes to."""
+    """The device that `--device` selects."""
 
     @pytest.fixture
     def on(self, books, driver, monkeypatch):
@@ -137,21 +139,21 @@ class TestChoosing:
         monkeypatch.setattr(cuda, "load", load)
 
     @pytest.mark.usefixtures("on")
-    def test_auto_is_the_gpu_where_there_is_one(self):
+    def test_auto_selects_the_gpu_if_there_is_one(self):
         found = targets.target("auto")
 
         assert (found.kind, found.gpu, found.architecture, found.simulated) == ("cuda", 0, "sm_90", False)
         assert found.name.startswith("Test GPU A")
 
     @pytest.mark.usefixtures("without")
-    def test_auto_is_the_simulated_device_where_there_is_no_driver_and_nothing_is_noted(self):
+    def test_auto_selects_the_simulated_device_without_a_note_if_there_is_no_driver(self):
         found = targets.target("auto")
 
         assert (found.kind, found.name, found.simulated) == ("cpu", "CPU device (simulated)", True)
         assert found.note == ""
 
     @pytest.mark.usefixtures("on")
-    def test_auto_says_why_a_gpu_that_is_there_is_not_used(self, books):
+    def test_auto_notes_why_a_gpu_that_is_present_is_not_used(self, books):
         books.set.major = 6
 
         found = targets.target("auto")
@@ -159,7 +161,7 @@ class TestChoosing:
         assert found.kind == "cpu"
         assert "Test GPU A is too old" in found.note
 
-    def test_auto_is_the_simulated_device_where_the_driver_has_no_gpu(self, books, monkeypatch):
+    def test_auto_selects_the_simulated_device_if_the_driver_has_no_gpu(self, books, monkeypatch):
         books.set.init = cuda.NO_DEVICE
         monkeypatch.setattr(cuda, "load", partial(cuda.load, books.path))
 
@@ -167,20 +169,20 @@ class TestChoosing:
 
     @pytest.mark.usefixtures("without")
     @pytest.mark.parametrize("asked", [("cuda", None), ("auto", 0)])
-    def test_a_gpu_that_was_asked_for_is_not_replaced(self, asked):
-        with pytest.raises(MachineError, match="no NVIDIA driver"):
+    def test_an_explicitly_requested_gpu_is_not_replaced(self, asked):
+        with raises("cuda.no-driver", MachineError):
             targets.target(*asked)
 
-    def test_the_simulated_device_has_no_number(self):
-        with pytest.raises(ProbeError, match="gpu=1"):
+    def test_a_gpu_number_for_the_simulated_device_is_rejected(self):
+        with raises("gpu.option-not-for-cpu", ProbeError, match="gpu=1"):
             targets.target("cpu", 1)
 
     @pytest.mark.usefixtures("on")
-    def test_the_simulated_device_is_taken_beside_a_gpu(self):
+    def test_the_simulated_device_can_be_chosen_on_a_machine_with_a_gpu(self):
         assert targets.target("cpu").kind == "cpu"
 
 
-def test_a_trace_without_a_gpu_does_not_touch_the_driver():
+def test_a_trace_on_the_simulated_device_does_not_load_the_driver():
     code = (
         "import accel_magic.api.gputrace as t, sys; t.target('cpu'); print('accel_magic.devices.cuda' in sys.modules)"
     )

@@ -1,4 +1,4 @@
-"""Memory of a GPU for maps, against a driver that keeps books: what is there, and that nothing is left."""
+"""Memory of a GPU for maps, on the recording driver: contents, and that nothing leaks."""
 
 import ctypes
 import gc
@@ -14,6 +14,7 @@ import pytest
 from accel_magic.devices.cuda.memory import CudaMemory
 from accel_magic.errors import MachineError
 from accel_magic.interrupts import uninterrupted
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def memory(driver):
 
 
 def on_device(address, size):
-    """The recording driver's addresses are the host's."""
+    """View device memory; the recording driver's addresses are host addresses."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
@@ -40,7 +41,7 @@ def test_opening_and_closing_leaves_nothing(books, driver):
     assert books.count.freed_elsewhere == 0
 
 
-def test_closing_gives_back_what_was_not_freed_and_again_is_harmless(books, driver):
+def test_closing_frees_the_remaining_memory_and_can_be_repeated(books, driver):
     memory = CudaMemory.open(driver=driver)
     memory.allocate(numbers(100))
     memory.allocate(numbers(100), "host")
@@ -53,7 +54,7 @@ def test_closing_gives_back_what_was_not_freed_and_again_is_harmless(books, driv
 
 @pytest.mark.parametrize("kind", ["device", "host"])
 @pytest.mark.parametrize("size", [1, 4096, (4 << 20) + 5])
-def test_memory_holds_the_content_it_is_allocated_with(memory, kind, size):
+def test_allocated_memory_has_the_given_content(memory, kind, size):
     content = numbers(size)
 
     address = memory.allocate(content, kind)
@@ -63,7 +64,7 @@ def test_memory_holds_the_content_it_is_allocated_with(memory, kind, size):
     np.testing.assert_array_equal(memory.read(address, size), content)
 
 
-def test_what_is_zero_is_zero_on_the_device_although_the_driver_gives_used_memory(memory):
+def test_zeros_are_zero_on_the_device_although_the_driver_returns_used_memory(memory):
     content = np.zeros(9 << 20, np.uint8)
     content[8 << 20] = 7
 
@@ -72,7 +73,7 @@ def test_what_is_zero_is_zero_on_the_device_although_the_driver_gives_used_memor
     np.testing.assert_array_equal(on_device(address, len(content)), content)
 
 
-def test_a_part_of_a_block_can_be_read_and_a_copy_does_not_change(memory):
+def test_part_of_a_block_can_be_read_and_the_result_is_a_copy(memory):
     address = memory.allocate(numbers(1000))
 
     part = memory.read(address + 100, 50)
@@ -81,7 +82,7 @@ def test_a_part_of_a_block_can_be_read_and_a_copy_does_not_change(memory):
     np.testing.assert_array_equal(part, numbers(1000)[100:150])
 
 
-def test_host_memory_is_seen_live_and_device_memory_is_not(memory):
+def test_only_host_memory_has_a_live_view(memory):
     host, device = memory.allocate(numbers(64), "host"), memory.allocate(numbers(64))
 
     seen = memory.view(host + 8, 8)
@@ -92,12 +93,12 @@ def test_host_memory_is_seen_live_and_device_memory_is_not(memory):
 
 
 @pytest.mark.parametrize("reach", [lambda m: m.read(64, 8), lambda m: m.view(1 << 40, 1)])
-def test_memory_of_others_is_refused(memory, reach):
-    with pytest.raises(MachineError, match="not this trace's"):
+def test_foreign_memory_is_rejected(memory, reach):
+    with raises("cuda.foreign-address", MachineError):
         reach(memory)
 
 
-def test_a_file_is_shared_both_ways_also_after_its_descriptor_is_closed(books, driver):
+def test_a_file_is_shared_in_both_directions_even_after_its_descriptor_is_closed(books, driver):
     memory = CudaMemory.open(driver=driver)
     before = books.count.registered
     descriptor = os.memfd_create("map")
@@ -118,13 +119,13 @@ def test_a_file_is_shared_both_ways_also_after_its_descriptor_is_closed(books, d
     os.close(other)
 
 
-def test_a_driver_that_does_not_take_the_memory_of_a_file_is_an_error_and_nothing_stays(books, memory):
+def test_if_the_driver_rejects_a_files_memory_an_error_is_raised_and_nothing_leaks(books, memory):
     held = books.held()
     books.set.refuse_register = 801
     descriptor = os.memfd_create("map")
     os.ftruncate(descriptor, 4096)
 
-    with pytest.raises(MachineError, match="does not take the memory"):
+    with raises("gpu.map.not-shareable", MachineError, match="CUDA|error 801"):
         memory.share(descriptor, 100)
 
     os.close(descriptor)
@@ -134,7 +135,7 @@ def test_a_driver_that_does_not_take_the_memory_of_a_file_is_an_error_and_nothin
 def test_a_file_that_cannot_be_mapped_is_an_error(memory):
     reading, writing = os.pipe()
 
-    with pytest.raises(MachineError, match="cannot be shared") as caught:
+    with raises("gpu.map.not-shareable", MachineError, match="mmap") as caught:
         memory.share(reading, 100)
 
     os.close(reading)
@@ -143,13 +144,17 @@ def test_a_file_that_cannot_be_mapped_is_an_error(memory):
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"), [("device", "1,000 of its"), ("host", "cuMemHostRegister_v2: CUDA_ERROR_OUT_OF_MEMORY")]
+    ("kind", "code", "why"),
+    [
+        ("device", "cuda.out-of-memory", "1,000 of its"),
+        ("host", "cuda.out-of-host-memory", "cuMemHostRegister_v2: CUDA_ERROR_OUT_OF_MEMORY"),
+    ],
 )
-def test_lack_of_room_says_how_much_there_is(books, memory, kind, why):
+def test_running_out_of_memory_is_an_error_with_the_sizes(books, memory, kind, code, why):
     held = books.held()
     books.set.room = books.count.bytes + 1000
 
-    with pytest.raises(MachineError, match="no room for 2,000 bytes") as caught:
+    with raises(code, MachineError, match="2,000 bytes") as caught:
         memory.allocate(np.zeros(2000, np.uint8), kind)
 
     assert why in caught.value.why
@@ -158,30 +163,30 @@ def test_lack_of_room_says_how_much_there_is(books, memory, kind, why):
 
 
 @pytest.mark.parametrize(("setting", "kind"), [("refuse_set", "device"), ("refuse_pointer", "host")])
-def test_memory_that_cannot_be_filled_or_reached_is_given_back(books, memory, setting, kind):
+def test_memory_that_cannot_be_filled_or_mapped_is_freed(books, memory, setting, kind):
     held = books.held()
     setattr(books.set, setting, 1)
 
-    with pytest.raises(MachineError, match="refuses"):
+    with raises("cuda.driver-error", MachineError):
         memory.allocate(numbers(10), kind)
 
     setattr(books.set, setting, 0)
     assert books.held() == held
 
 
-def test_opening_that_fails_half_way_leaves_nothing(books, driver):
+def test_a_failed_opening_leaves_nothing(books, driver):
     books.set.room = 1 << 20
 
-    with pytest.raises(MachineError, match="no room"):
+    with raises("cuda.out-of-host-memory", MachineError):
         CudaMemory.open(driver=driver)
 
     assert books.held() == {}
 
 
 class TestContexts:
-    """The user's current context is the same after every call; maps lie where the user's kernels run."""
+    """Calls do not change the user's current context; maps are in the context of the user's kernels."""
 
-    def test_nothing_is_current_afterwards_where_nothing_was(self, books, memory):
+    def test_no_context_is_current_afterwards_if_none_was_before(self, books, memory):
         address = memory.allocate(numbers(10))
         memory.read(address, 10)
         memory.clock()
@@ -191,7 +196,7 @@ class TestContexts:
         assert books.library.driver_depth() == 0
         assert books.count.mode_left == 0
 
-    def test_in_a_context_of_the_users_own_the_maps_lie_there_and_no_other_is_made(self, books, driver):
+    def test_maps_are_in_the_users_own_context_and_no_other_is_retained(self, books, driver):
         books.library.driver_enter(0, 1)
 
         memory = CudaMemory.open(driver=driver)
@@ -203,7 +208,7 @@ class TestContexts:
         driver.handle("cuCtxPopCurrent_v2")
         assert books.held() == {}
 
-    def test_an_active_primary_context_beside_the_users_own_is_not_taken(self, books, driver):
+    def test_an_active_primary_context_is_not_used_if_the_users_own_is_current(self, books, driver):
         books.count.retained[0] = 1  # by another library
         books.library.driver_enter(0, 1)
 
@@ -222,7 +227,7 @@ class TestContexts:
         assert list(books.count.retained) == [0, 0]
 
     @pytest.mark.parametrize(("device", "own", "where"), [(1, 0, "GPU 1"), (0, 1, "another context of GPU 0")])
-    def test_kernels_of_another_gpu_or_context_are_told_that_they_do_not_reach_the_maps(
+    def test_kernels_of_another_gpu_or_context_get_the_reason_why_they_cannot_access_the_maps(
         self, books, driver, device, own, where
     ):
         books.set.devices = 2
@@ -239,15 +244,15 @@ class TestContexts:
 
 
 class TestFailure:
-    """A kernel of the user's has failed, or the context was reset."""
+    """One of the user's kernels has failed, or the context was reset."""
 
     @pytest.mark.parametrize("code", [700, 719])
-    def test_memory_on_a_gpu_that_has_failed_is_an_error_and_rings_are_still_read(self, books, driver, code):
+    def test_on_a_failed_gpu_reading_device_memory_is_an_error_and_rings_are_still_readable(self, books, driver, code):
         memory = CudaMemory.open(driver=driver)
         device, host = memory.allocate(numbers(10)), memory.allocate(numbers(10), "host")
         books.set.sticky = code
 
-        with pytest.raises(MachineError, match="context is gone"):
+        with raises("cuda.driver-error", MachineError):
             memory.read(device, 10)
         np.testing.assert_array_equal(memory.read(host, 10), numbers(10))
 
@@ -255,7 +260,7 @@ class TestFailure:
         memory.close()
         assert list(books.count.retained) == [0, 0]
 
-    def test_rings_are_read_also_after_their_context_was_destroyed(self, books, driver):
+    def test_rings_are_readable_after_their_context_was_destroyed(self, books, driver):
         memory = CudaMemory.open(driver=driver)
         host = memory.allocate(numbers(10), "host")
         books.set.sticky = 709
@@ -265,7 +270,7 @@ class TestFailure:
         memory.free(host)
         memory.close()
 
-    def test_giving_back_what_went_with_a_reset_is_no_error(self, books, driver):
+    def test_freeing_memory_that_a_reset_has_freed_is_not_an_error(self, books, driver):
         memory = CudaMemory.open(driver=driver)
         address = memory.allocate(numbers(10))
         driver.handle("cuDevicePrimaryCtxRetain", 0)
@@ -277,7 +282,7 @@ class TestFailure:
 
         memory.close()
 
-    def test_waiting_for_a_gpu_that_has_failed_ends(self, books, memory):
+    def test_waiting_for_a_failed_gpu_returns(self, books, memory):
         books.set.sticky = 700
 
         assert memory.wait()
@@ -286,7 +291,7 @@ class TestFailure:
 
 
 class TestWaiting:
-    """At the end of a trace kernels may still run."""
+    """Kernels may still run at the end of a trace."""
 
     def test_all_kernels_are_waited_for(self, books, memory):
         books.set.busy_ns = 50_000_000
@@ -296,7 +301,7 @@ class TestWaiting:
 
         assert time.monotonic_ns() - began >= 50_000_000
 
-    def test_an_interrupt_ends_the_waiting_and_the_memory_of_what_still_runs_stays(self, books, driver):
+    def test_an_interrupt_ends_the_wait_and_the_memory_of_running_kernels_is_kept(self, books, driver):
         memory = CudaMemory.open(driver=driver)
         address = memory.allocate(numbers(10))
         books.set.busy_ns = 1_000_000_000
@@ -312,12 +317,12 @@ class TestWaiting:
         gc.collect()
 
         assert books.held() == held
-        assert seen() is not None  # its pages are the kernels' to write to
+        assert seen() is not None  # kernels may still write to its pages
         for thread in threading.enumerate():
             if thread.name == "accel_magic gpu end":
                 thread.join()
 
-    def test_one_stream_is_waited_for_unless_it_is_being_captured(self, books, memory):
+    def test_a_stream_is_waited_for_unless_it_is_being_captured(self, books, memory):
         memory.finish(0)
         books.set.capturing = 1
         stream = ctypes.create_string_buffer(1)
@@ -327,7 +332,7 @@ class TestWaiting:
 
         assert books.count.calls == calls + 1  # no cuStreamSynchronize
 
-    def test_reading_from_a_thread_of_its_own_uses_the_same_context(self, books, memory):
+    def test_reading_from_another_thread_uses_the_same_context(self, books, memory):
         address = memory.allocate(numbers(100))
         found = []
         reading = threading.Thread(target=lambda: found.append(memory.read(address, 100)))

@@ -1,4 +1,4 @@
-"""Whole traces with `device="cuda"`, on the driver that stands in for NVIDIA's: counts, clocks, failures, leftovers."""
+"""Whole traces with `device="cuda"` on the mock CUDA driver: counts, clocks, failures, leaks."""
 
 import ctypes
 import gc
@@ -21,6 +21,7 @@ from accel_magic.devices.sim import Device
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
 from accel_magic.views.live.gpu import render
+from tests.support.errors import raises
 
 cu = pytest.importorskip("cuda.bindings.driver")
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -62,7 +63,7 @@ def checked(result):
 
 
 class User:
-    """What a user's code has of CUDA: a context, a stream, an array on the device."""
+    """The user's CUDA objects: a context, a stream, an array on the device."""
 
     def __init__(self):
         self.context = checked(cu.cuDevicePrimaryCtxRetain(checked(cu.cuDeviceGet(0))))
@@ -90,12 +91,12 @@ def options():
 
 @pytest.fixture
 def server(options, monkeypatch):
-    # The stand-in runs PTX: what would be machine code for a GPU is handed over as text.
+    # The mock driver runs PTX: pass it text instead of machine code.
     monkeypatch.setattr(
         assemble, "assemble", lambda text, arch: assemble.Assembled(text.encode() + b"\0", {}, arch, "none")
     )
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        pytest.skip("no C compiler to build the stand-in driver with")
+        pytest.skip("no C compiler to build the mock driver with")
     with standin.driver(Device(memory_bytes=256 << 20), options=options) as server:
         yield server
 
@@ -106,7 +107,7 @@ def user(server):
 
 
 def held(server):
-    """What this process holds of the device: allocations and their bytes, streams, modules."""
+    """This process's objects on the device: allocations and their bytes, streams, modules."""
     (client,) = server._clients.values()
     return len(client.allocations), sum(client.allocations.values()), len(client.streams), len(client.modules)
 
@@ -115,7 +116,7 @@ def traced(*tools, **options):
     return accel_magic.gputrace(*tools, device="cuda", host_api="off", threads=BLOCKS * THREADS, **options)
 
 
-def test_counts_are_exact_and_the_result_says_what_it_ran_on(user):
+def test_counts_are_exact_and_the_result_names_the_device(user):
     with traced("kernelcount", "threadhist", "launchlate") as trace:
         kernel = user.load()
         for _ in range(3):
@@ -133,7 +134,7 @@ def test_counts_are_exact_and_the_result_says_what_it_ran_on(user):
     np.testing.assert_array_equal(user.filled(), np.arange(BLOCKS * THREADS))
 
 
-def test_kernels_that_still_run_at_the_end_of_the_block_are_counted(user):
+def test_kernels_still_running_at_the_end_of_the_block_are_counted(user):
     with traced("kernelcount") as trace:
         kernel = user.load()
         for _ in range(8):
@@ -142,7 +143,7 @@ def test_kernels_that_still_run_at_the_end_of_the_block_are_counted(user):
     assert trace.result.tools["kernelcount"]["threads"].tolist() == [8 * BLOCKS * THREADS]
 
 
-def test_auto_takes_the_gpu_that_the_driver_has(user):
+def test_auto_uses_the_driver_s_gpu(user):
     with accel_magic.gputrace("kernelcount", host_api="off", threads=BLOCKS * THREADS) as trace:
         user.launch(user.load())
 
@@ -150,7 +151,7 @@ def test_auto_takes_the_gpu_that_the_driver_has(user):
     assert trace.result.tools["kernelcount"]["threads"].tolist() == [BLOCKS * THREADS]
 
 
-def test_the_live_row_says_what_the_kernels_run_on(user):
+def test_the_live_row_names_the_device(user):
     seen = []
     trace = traced("kernelcount")
     trace.prepare()
@@ -170,7 +171,7 @@ class TestClock:
     def options(self):
         return standin.Options(clock_offset_ns=5 * 10**17, clock_drift=2e-3)
 
-    def test_launches_lie_on_the_hosts_time_although_the_devices_clock_has_an_offset_and_drifts(self, user, tmp_path):
+    def test_launches_have_host_times_although_the_devices_clock_has_an_offset_and_drifts(self, user, tmp_path):
         with traced("launchlate", save=tmp_path / "t.parquet") as trace:
             kernel = user.load()
             time.sleep(0.3)
@@ -204,7 +205,7 @@ def test_many_traces_leave_nothing_behind(user, server):
     assert int(checked(cu.cuCtxGetCurrent())) == int(user.context)
 
 
-def test_the_users_current_context_and_stream_are_as_before(user, server):
+def test_the_users_current_context_and_stream_are_unchanged(user, server):
     with traced("kernelcount"):
         kernel = user.load()
         user.launch(kernel)
@@ -215,7 +216,7 @@ def test_the_users_current_context_and_stream_are_as_before(user, server):
     np.testing.assert_array_equal(user.filled(), np.arange(BLOCKS * THREADS))
 
 
-def test_a_kernel_of_another_context_runs_untraced_and_is_named(user):
+def test_a_kernel_of_another_context_runs_untraced_and_is_reported(user):
     with traced("kernelcount") as trace:
         own = checked(cu.cuCtxCreate(None, 0, checked(cu.cuDeviceGet(0))))
         elsewhere = user.load()
@@ -230,15 +231,18 @@ def test_a_kernel_of_another_context_runs_untraced_and_is_named(user):
     assert len(trace.result.tools["kernelcount"]) == 0
 
 
-class TestLackOfRoom:
+class TestOutOfMemory:
     @pytest.fixture
     def options(self):
         return standin.Options(most_bytes=32 << 20)
 
-    def test_lack_of_room_is_a_typed_error_and_nothing_stays(self, user, server):
+    def test_running_out_of_memory_is_a_typed_error_and_nothing_leaks(self, user, server):
         before = held(server)
 
-        with pytest.raises(MachineError, match="no room") as caught, traced("kernelretsnoop", "blocktime", "warpmap"):
+        with (
+            raises("cuda.out-of-memory", MachineError) as caught,
+            traced("kernelretsnoop", "blocktime", "warpmap"),
+        ):
             pass
 
         assert "--threads" in caught.value.fix
@@ -248,7 +252,7 @@ class TestLackOfRoom:
         assert trace.result.tools["kernelcount"]["threads"].tolist() == [BLOCKS * THREADS]
 
 
-def test_after_a_kernel_that_faults_there_is_a_result_that_says_what_could_not_be_read(user, server, capfd):
+def test_after_a_fault_there_is_a_result_that_notes_what_could_not_be_read(user, server, capfd):
     with traced("kernelcount", "kernelretsnoop") as trace:
         kernel = user.load()
         user.launch(kernel)
@@ -259,15 +263,15 @@ def test_after_a_kernel_that_faults_there_is_a_result_that_says_what_could_not_b
     result = trace.result
     assert any("could not be read" in note for note in result.recording.notes)
     assert len(result.tools["kernelcount"]) == 0
-    assert len(result.tools["kernelretsnoop"]) >= BLOCKS * THREADS  # records lie in the host's memory
+    assert len(result.tools["kernelretsnoop"]) >= BLOCKS * THREADS  # records are in host memory
     assert "µs" in " ".join(result.recording.notes)
-    with pytest.raises(MachineError, match="context is gone"), traced("kernelcount"):
+    with raises("cuda.driver-error", MachineError), traced("kernelcount"):
         pass
     with accel_magic.gputrace("kernelcount", device="cpu", host_api="off"):
         pass
 
 
-def test_an_error_in_the_block_takes_everything_out(user, server):
+def test_an_error_in_the_block_leaves_nothing_on_the_device(user, server):
     with traced("kernelcount"):
         pass
     before = held(server)
@@ -281,21 +285,21 @@ def test_an_error_in_the_block_takes_everything_out(user, server):
     assert trace.result.tools["kernelcount"]["threads"].tolist() == [BLOCKS * THREADS]
 
 
-def test_an_interrupt_while_kernels_run_ends_the_waiting_and_says_so(user, server):
+def test_an_interrupt_while_kernels_run_ends_the_wait_and_is_noted(user, server):
     with pytest.raises(KeyboardInterrupt), traced("kernelcount") as trace:
         user.launch(user.load(), rounds=150_000)
         threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
 
     assert any("still running" in note for note in trace.result.recording.notes)
     assert trace.result.recording.clock.error_ns > 0
-    checked(cu.cuStreamSynchronize(user.stream))  # the kernel still writes to maps, which are there
+    checked(cu.cuStreamSynchronize(user.stream))  # the kernel still writes to the maps, which are kept
     np.testing.assert_array_equal(user.filled(), np.arange(BLOCKS * THREADS))
 
 
 class TestDoctor:
-    """`%accel_doctor` asks in a process of its own."""
+    """`%accel_doctor` queries the driver in a separate process."""
 
-    def test_the_gpus_that_could_be_used_are_named(self, server, monkeypatch):
+    def test_the_usable_gpus_are_listed(self, server, monkeypatch):
         for name, value in standin.environment(server).items():
             monkeypatch.setenv(name, value)
 
@@ -305,7 +309,7 @@ class TestDoctor:
         assert check.detail.startswith("0: CPU device (simulated)")
         assert check.detail.endswith(", sm_80")
 
-    def test_a_driver_that_does_not_load_is_information_with_a_fix(self, tmp_path, monkeypatch):
+    def test_a_driver_that_cannot_be_loaded_is_information_with_a_fix(self, tmp_path, monkeypatch):
         (tmp_path / "libcuda.so.1").write_text("not a library")
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
@@ -314,7 +318,7 @@ class TestDoctor:
         assert (check.status, check.detail.partition(";")[0]) == ("info", "no NVIDIA driver was found")
         assert "--device cpu" in check.fix
 
-    def test_a_driver_that_ends_the_process_is_information_too(self, tmp_path, monkeypatch):
+    def test_a_driver_that_crashes_the_process_is_information_too(self, tmp_path, monkeypatch):
         source = b"__attribute__((constructor)) static void end(void) { __builtin_trap(); }"
         library = tmp_path / "libcuda.so.1"
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=source, check=True)
@@ -326,7 +330,7 @@ class TestDoctor:
         assert "ends the process" in check.detail
 
 
-def test_a_dry_run_compiles_for_the_gpu_that_is_there(user):
+def test_a_dry_run_compiles_for_the_gpu_in_the_machine(user):
     dry = traced("kernelcount").examine()
 
     assert dry.arch == "sm_80"

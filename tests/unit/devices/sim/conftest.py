@@ -1,4 +1,4 @@
-"""A device, and running kernels of the samples on numpy arrays."""
+"""A device, and a fixture that runs the samples' kernels on numpy arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(sample):
 
 
 class Bench:
-    """Runs kernels: arrays are copied in, and come back as they are afterwards."""
+    """Runs kernels: arrays are copied to the device, and their contents after the kernel are returned."""
 
     def __init__(self, **options):
         self.device = Device(1 << 26, **options)

@@ -1,4 +1,4 @@
-"""Kernels that nvcc compiled, whose results numpy or arithmetic knows."""
+"""Kernels compiled by nvcc, Triton and Numba, checked against numpy or arithmetic."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_named_barrier_lets_one_half_arrive_and_the_other_wait(bench):
 
 
 @pytest.mark.parametrize("kernel", ["spin_lock", "plain_spin_lock"])
-def test_a_lock_that_lanes_of_one_warp_fight_for_is_released_and_counts_exactly(bench, kernel):
+def test_a_lock_contended_by_lanes_of_one_warp_is_released_and_counts_exactly(bench, kernel):
     _, counter = bench.run("parallel", kernel, 2, 64, np.zeros(1, np.int32), np.zeros(1, np.int32))
     assert counter[0] == 128
 
@@ -114,7 +114,7 @@ def test_recursion_gives_each_thread_its_own_activation(bench):
     assert out.tolist() == [known[i % 12] for i in range(96)]
 
 
-def test_structs_travel_by_value_through_calls(bench):
+def test_structs_are_passed_by_value_through_calls(bench):
     kind = np.dtype([("x", "f8"), ("y", "f8"), ("tag", "i4"), ("pad", "i4")])
     given = np.zeros(40, kind)
     given["x"], given["y"], given["tag"] = RANDOM.random(40), RANDOM.random(40), np.arange(40)
@@ -131,7 +131,7 @@ def test_calls_through_a_table_of_pointers_reach_each_lanes_function(bench):
     assert np.array_equal(out, np.choose(which, [2 * i, i * i, -i]))
 
 
-def test_a_switch_takes_every_lane_to_its_case(bench):
+def test_a_switch_sends_every_lane_to_its_case(bench):
     values = RANDOM.integers(-2, 9, 128, np.int32)
     _, out = bench.run("functions", "switches", 1, 128, values, np.zeros(128, np.int32))
     i = np.arange(128)
@@ -158,7 +158,7 @@ def test_printf_of_a_kernel_formats_like_c(bench):
     )
 
 
-def test_arrays_indexed_at_run_time_live_in_local_memory(bench):
+def test_arrays_indexed_at_run_time_are_in_local_memory(bench):
     values = RANDOM.integers(0, 1000, 16, np.int32)
     _, out = bench.run("functions", "local_array", 1, 50, values, np.zeros(50, np.int32))
     for thread in range(50):
@@ -186,7 +186,7 @@ def test_generic_pointers_of_one_warp_reach_shared_global_and_local_memory(bench
     assert out[:32].tolist() == expected
 
 
-def test_a_matrix_product_that_triton_compiled_uses_tensor_cores_and_async_copies(bench):
+def test_a_matrix_product_compiled_by_triton_with_tensor_cores_and_async_copies_is_exact(bench):
     a, b = (RANDOM.integers(-8, 9, shape).astype(np.float16) for shape in ((64, 128), (128, 96)))
     out = np.zeros((64, 96), np.float32)
     module = bench.module("triton_matmul")
@@ -194,7 +194,7 @@ def test_a_matrix_product_that_triton_compiled_uses_tensor_cores_and_async_copie
     assert np.array_equal(got, a.astype(np.int64) @ b.astype(np.int64))
 
 
-def test_a_matrix_product_that_numba_compiled_takes_its_arrays_as_structs(bench):
+def test_a_matrix_product_compiled_by_numba_takes_its_arrays_as_structs(bench):
     a, b = RANDOM.integers(-8, 9, (2, 32, 32)).astype(np.float32)
     module = bench.module("numba_matmul")
     (kernel,) = module.kernels

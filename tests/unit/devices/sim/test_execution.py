@@ -1,4 +1,4 @@
-"""Who runs when: special registers, divergence, lanes together, virtual time, blocks on multiprocessors."""
+"""Execution order: special registers, divergence, lane communication, virtual time, blocks on multiprocessors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
 def execute(body, *, grid=1, block=32, words=1, device=None, given=None, shared=0):
-    """Run instructions that leave up to four results in %o0 to %o3; gives shape (threads of the grid, words)."""
+    """Run instructions that write up to four results to %o0 to %o3; returns shape (threads of the grid, words)."""
     device = device or Device(1 << 24)
     threads = int(np.prod(grid)) * int(np.prod(block))
     stores = "".join(f"st.global.u64 [%out+{8 * i}], %o{i};\n" for i in range(words))
@@ -42,7 +42,7 @@ def special(name, **shape):
     return execute(f"mov.u32 %r0, {name};\ncvt.u64.u32 %o0, %r0;", **shape)[0][:, 0]
 
 
-def test_every_thread_knows_its_place():
+def test_special_registers_give_every_thread_its_position():
     shape = {"grid": (3, 2), "block": (5, 4, 3)}
     x, y, z = np.unravel_index(np.arange(60), (3, 4, 5))[::-1]
     for axis, place in (("x", x), ("y", y), ("z", z)):
@@ -91,7 +91,7 @@ def test_partial_warps_and_divergence_show_in_the_active_mask():
     assert set(out[32:, 1]) == {0xFF}
 
 
-def test_loops_of_different_length_end_each_at_its_own_time():
+def test_lanes_leave_a_loop_after_their_own_number_of_iterations():
     body = (
         "mov.u32 %r1, %me;\nmov.u32 %r2, 0;\nloop:\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra done;\nadd.u32 %r2, %r2, %r1;\n"
         "sub.u32 %r1, %r1, 1;\nbra loop;\ndone:\ncvt.u64.u32 %o0, %r2;"
@@ -99,7 +99,7 @@ def test_loops_of_different_length_end_each_at_its_own_time():
     out, launch = execute(body, grid=3, block=70)
     n = np.arange(210)
     assert np.array_equal(out[:, 0], n * (n + 1) // 2)
-    # 17 before the loop is prepared by 2 more, 5 for each turn, 2 to leave it, then 3.
+    # 17 of the preamble, 2 before the loop, 5 per iteration, 2 to leave it, then 3.
     assert launch.instructions == (17 + 2 + 5 * n + 2 + 3).sum()
 
 
@@ -125,7 +125,7 @@ def test_shuffles_follow_the_manuals_pseudo_code(mode, c):
         assert got[thread] == values[thread - lane + (source if good else lane)]
 
 
-def test_shuffles_wait_for_lanes_that_come_by_another_way():
+def test_shuffles_wait_for_lanes_from_other_branches():
     body = (
         "mov.u32 %r1, %laneid;\nsetp.lt.u32 %p1, %r1, 16;\n@%p1 bra low;\nadd.u32 %r2, %r1, 100;\nbra meet;\nlow:\n"
         "add.u32 %r2, %r1, 200;\nnanosleep.u32 50;\nmeet:\n"
@@ -208,7 +208,7 @@ def test_compare_and_swap_lets_one_lane_of_each_place_win():
     assert out[:, 0].tolist() == expected
 
 
-def test_asynchronous_copies_arrive_and_fill_with_zeros():
+def test_asynchronous_copies_complete_and_fill_with_zeros():
     body = (
         "mov.u32 %r1, %tid.x;\nmov.u32 %r2, dynamic;\nmad.lo.u32 %r2, %r1, 16, %r2;\nld.param.u64 %rd1, [in];\n"
         "mad.wide.u32 %rd1, %r1, 16, %rd1;\nand.b32 %r3, %r1, 1;\nmul.lo.u32 %r3, %r3, 8;\nadd.u32 %r3, %r3, 4;\n"
@@ -261,7 +261,7 @@ def test_a_warps_clock_advances_with_its_own_work():
     assert spans[1] - spans[0] == 40
 
 
-def test_a_barrier_brings_the_clocks_of_a_block_together():
+def test_a_barrier_synchronizes_the_clocks_of_a_block():
     body = (
         "setp.lt.u32 %p1, %me, 32;\n@%p1 bra meet;\nnanosleep.u32 5000;\nmeet:\nbar.sync 0;\nmov.u64 %o0, %globaltimer;"
     )
@@ -269,7 +269,7 @@ def test_a_barrier_brings_the_clocks_of_a_block_together():
     assert len(set(out[:, 0].tolist())) == 1
 
 
-def test_blocks_take_turns_on_multiprocessors_and_late_ones_begin_when_others_end():
+def test_blocks_alternate_between_multiprocessors_and_later_ones_begin_when_others_end():
     device = Device(1 << 24, multiprocessors=2)
     body = (
         "mov.u32 %r1, %smid;\ncvt.u64.u32 %o0, %r1;\nmov.u64 %o1, %globaltimer;\nsetp.ne.u32 %p1, %x3, 0;\n"
@@ -282,7 +282,7 @@ def test_blocks_take_turns_on_multiprocessors_and_late_ones_begin_when_others_en
     assert len(set(begin[:4].tolist())) == 1
     assert begin[4] >= end[1]
     assert end[0] - begin[0] >= 100_000
-    # Others do not wait for the one long block: its place alone is taken until the end.
+    # Others do not wait for the one long block, which occupies only its own slot.
     assert max(end[1:]) < end[0]
     assert launch.duration_ns >= 100_000
     assert launch.start_ns <= begin.min()
@@ -315,7 +315,7 @@ def test_inner_scopes_may_reuse_names_of_outer_ones():
     assert set(out[:, 0]) == {10}
 
 
-def test_variables_begin_with_the_values_that_they_were_given():
+def test_variables_have_their_initial_values():
     before = (
         ".global .align 4 .u32 table[2][3] = {{1, 2, 3}, {4, 5}};\n.const .align 8 .f64 half = 0.5;\n"
         ".global .align 8 .u64 where = generic(table)+8;\n.global .align 4 .f32 one[2] = {0f3F800000, 2.0};\n"
@@ -329,13 +329,13 @@ def test_variables_begin_with_the_values_that_they_were_given():
     assert read("one", np.float32) == [1.0, 2.0]
 
 
-def test_a_counted_barrier_takes_a_partial_warp_for_a_whole_one():
+def test_a_barrier_with_a_count_counts_a_partial_warp_as_a_whole_one():
     out, launch = execute("bar.sync 1, 64;\nmov.u64 %o0, 3;", block=40)
     assert set(out[:, 0]) == {3}
     assert launch.barriers == 1
 
 
-def test_a_lane_whose_turn_to_swap_is_over_does_not_swap_later():
+def test_a_lane_whose_compare_and_swap_failed_does_not_swap_later():
     body = (
         "ld.param.u64 %rd1, [in];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\nselp.u64 %rd2, 7, 5, %p1;\n"
         "selp.u64 %rd3, 9, 7, %p1;\natom.cas.b64 %o0, [%rd1], %rd2, %rd3;\nbar.sync 0;\nld.global.u64 %o1, [%rd1];"
@@ -344,7 +344,7 @@ def test_a_lane_whose_turn_to_swap_is_over_does_not_swap_later():
     assert out.tolist() == [[5, 7], [5, 7]]
 
 
-def test_a_call_under_a_predicate_leaves_the_other_lanes_alone():
+def test_a_predicated_call_does_not_affect_other_lanes():
     text = (
         f"{HEAD}.func (.param .b32 r) f (.param .b32 a)\n{{\n.reg .b32 %r<2>;\n.local .align 4 .b32 own[4];\n"
         "ld.param.b32 %r0, [a];\nst.local.b32 [own+4], %r0;\nld.local.b32 %r1, [own+4];\nadd.u32 %r1, %r1, 100;\n"

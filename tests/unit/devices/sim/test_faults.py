@@ -1,4 +1,4 @@
-"""What a kernel may not do: the fault names the instruction, its line, the address, and the first thread."""
+"""Kernel faults: the error names the instruction, its line, the address, and the first thread."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import pytest
 
 from accel_magic.devices.sim import Device, DeviceFault
 from accel_magic.errors import MachineError, ProbeError, ProgramError
+from tests.support.errors import raises
 
 HEAD = ".version 7.0\n.target sm_80\n.address_size 64\n"
 
 
 def kernel(body, parameters=".param .u64 a", before=""):
-    """Wrap instructions; the first of them is on line 10, plus lines of `before`."""
+    """Wrap instructions in a kernel; the first one is on line 10, plus the lines of `before`."""
     return (
         f"{HEAD}{before}.visible .entry k({parameters})\n{{\n.reg .pred %p<4>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"
         f".reg .f32 %f<4>;\n{body}\nret;\n}}\n"
@@ -27,7 +28,7 @@ def fault(body, *arguments, device=None, block=32, grid=1, parameters=".param .u
     return caught.value
 
 
-def test_a_write_beyond_an_allocation_names_the_first_lane_its_address_and_both_lines(bench):
+def test_a_write_past_an_allocation_names_the_first_lane_its_address_and_both_lines(bench):
     out = np.zeros(64, np.int32)
     with pytest.raises(DeviceFault) as caught:
         bench.run("functions", "stray", 2, 96, out, 1)
@@ -35,11 +36,11 @@ def test_a_write_beyond_an_allocation_names_the_first_lane_its_address_and_both_
     assert (error.block, error.thread) == ((0, 0, 0), (64, 0, 0))
     assert error.site.text.startswith("st.global.u32") or error.site.text.startswith("st.global.b32")
     assert error.site.source.startswith("functions.cu:")
-    assert "ends 4 bytes beyond the allocation of 256 bytes" in error.why
+    assert "ends 4 bytes past the allocation of 256 bytes" in error.why
     assert error.address % 256 == 0
 
 
-def test_the_source_line_of_a_fault_is_the_statement(bench):
+def test_the_source_line_of_a_fault_is_that_of_the_statement(bench):
     with pytest.raises(DeviceFault) as caught:
         bench.run("functions", "stray", 1, 32, np.zeros(4, np.int32), 1000)
     line = int(caught.value.site.source.split(":")[1])
@@ -67,15 +68,15 @@ def bench_source():
                 "add.u64 %rd2, %rd2, %rd1;\natom.global.add.u32 %r3, [%rd2], 1;"
             ),
             "write of 4 bytes",
-            "beyond the allocation",
+            "past the allocation",
             16,
         ),
         ("mov.b64 %rd1, c;\nst.const.u32 [%rd1], %r1;", "write of 4 bytes", "constant memory", 0),
         ("trap;", "stopped itself with trap", "check", 0),
-        ("mov.u32 %r1, %tid.x;\nbar.sync %r1;", "barrier 16 of 16", "", 16),
+        ("mov.u32 %r1, %tid.x;\nbar.sync %r1;", "barrier number 16", "16 barriers", 16),
     ],
 )
-def test_every_kind_of_wrong_access_is_a_fault_with_its_reason_and_thread(body, what, why, thread):
+def test_every_kind_of_invalid_access_is_a_fault_with_its_reason_and_thread(body, what, why, thread):
     device = Device(1 << 20)
     error = fault(body, device.allocate(1024), device=device, before=".const .align 4 .u32 c = 3;\n")
     assert what in error.what
@@ -84,7 +85,7 @@ def test_every_kind_of_wrong_access_is_a_fault_with_its_reason_and_thread(body, 
     assert error.site.line == 11 + body.count("\n")
 
 
-def test_memory_that_was_freed_is_named_as_such():
+def test_access_to_freed_memory_is_reported_as_such():
     device = Device(1 << 20)
     address = device.allocate(512)
     device.free(address)
@@ -94,7 +95,7 @@ def test_memory_that_was_freed_is_named_as_such():
     assert error.address == address + 8
 
 
-def test_the_first_offending_thread_is_found_among_many_blocks():
+def test_the_first_faulting_thread_is_found_among_many_blocks():
     device = Device(1 << 20)
     body = (
         "mov.u32 %r1, %ctaid.y;\nmov.u32 %r2, %tid.y;\nsetp.ne.u32 %p1, %r1, 3;\n@%p1 ret;\nsetp.ne.u32 %p2, %r2, 5;\n"
@@ -106,23 +107,23 @@ def test_the_first_offending_thread_is_found_among_many_blocks():
     assert "misaligned" in error.what
 
 
-def test_threads_that_wait_at_different_barriers_are_listed_with_their_lines():
+def test_threads_waiting_at_different_barriers_are_listed_with_their_lines():
     body = (
         "mov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 40;\n@%p1 bra low;\nbar.sync 2;\nbra out;\nlow:\nbar.sync 1;\nout:"
     )
     error = fault(body, 0, block=96)
-    assert error.what.endswith("deadlock: threads wait for others that never come")
+    assert error.code == "gpu.fault.deadlock"
     assert "40 threads (0-39) wait for barrier 1 at PTX line 16: bar.sync 1" in error.why
     assert "56 threads (40-95) wait for barrier 2 at PTX line 13: bar.sync 2" in error.why
 
 
-def test_a_barrier_for_more_threads_than_come_is_a_deadlock(bench):
-    with pytest.raises(DeviceFault, match="deadlock") as caught:
+def test_a_barrier_for_more_threads_than_arrive_is_a_deadlock(bench):
+    with raises("gpu.fault.deadlock", DeviceFault) as caught:
         bench.run("functions", "stuck", 1, 128, np.zeros(128, np.int32))
     assert "30 threads (0-29) wait for barrier 1" in caught.value.why
 
 
-def test_lanes_that_wait_for_others_of_their_warp_in_vain_are_a_deadlock():
+def test_lanes_that_wait_in_vain_for_others_of_their_warp_are_a_deadlock():
     body = (
         "mov.u32 %r1, %laneid;\nsetp.lt.u32 %p1, %r1, 8;\n@%p1 bra low;\nbar.sync 0;\nbra out;\nlow:\n"
         "vote.sync.any.pred %p2, %p1, 0xffffffff;\nout:"
@@ -131,21 +132,21 @@ def test_lanes_that_wait_for_others_of_their_warp_in_vain_are_a_deadlock():
     assert "8 threads (0-7) wait for the rest of their warp at PTX line 16: vote.sync.any.pred" in error.why
 
 
-def test_an_endless_loop_is_stopped_and_named():
+def test_an_endless_loop_is_stopped_and_reported():
     device = Device(1 << 20, instruction_limit=20_000)
     error = fault("again:\nadd.u32 %r1, %r1, 1;\nbra again;", 0, device=device)
     assert "stopped after 20000 instructions" in error.what
     assert error.site.text == "add.u32 %r1, %r1, 1"
 
 
-def test_recursion_without_end_is_a_stack_overflow(bench):
-    with pytest.raises(DeviceFault, match="stack overflow") as caught:
+def test_endless_recursion_is_a_stack_overflow(bench):
+    with raises("gpu.fault.stack-overflow", DeviceFault) as caught:
         bench.run("functions", "endless_recursion", 1, 32, np.zeros(32, np.uint32))
     assert "32768 bytes of local memory" in caught.value.why
     assert caught.value.site.text.startswith("call")
 
 
-def test_a_failed_assertion_gives_the_condition_file_and_line(bench):
+def test_a_failed_assertion_reports_the_condition_file_and_line(bench):
     with pytest.raises(DeviceFault) as caught:
         bench.run("functions", "asserts", 1, 32, 5)
     assert "assertion failed: threadIdx.x < n" in caught.value.what
@@ -153,7 +154,7 @@ def test_a_failed_assertion_gives_the_condition_file_and_line(bench):
     assert caught.value.thread == (5, 0, 0)
 
 
-def test_the_device_runs_on_after_a_fault(bench):
+def test_the_device_is_usable_after_a_fault(bench):
     out = np.zeros(16, np.int32)
     with pytest.raises(DeviceFault):
         bench.run("functions", "stray", 1, 256, out, 1)
@@ -175,8 +176,8 @@ def test_the_device_runs_on_after_a_fault(bench):
         ("ld.param.u64 %rd1, [a+4];", "beyond a"),
     ],
 )
-def test_what_the_device_does_not_know_is_refused_when_it_is_loaded_with_its_line(body, named):
-    with pytest.raises(ProgramError) as caught:
+def test_unsupported_code_is_rejected_at_load_time_with_its_line(body, named):
+    with raises("gpu.ptx.unsupported", ProgramError) as caught:
         Device(1 << 20).load(kernel(f"mov.u32 %r1, 0;\n{body}"))
     assert named in str(caught.value)
     assert "PTX line 11" in caught.value.what
@@ -184,31 +185,31 @@ def test_what_the_device_does_not_know_is_refused_when_it_is_loaded_with_its_lin
 
 
 @pytest.mark.parametrize("name", ["malloc", "free", "cudaDeviceSynchronize"])
-def test_functions_that_the_device_does_not_provide_are_refused_by_name(name):
+def test_functions_that_the_device_does_not_provide_are_rejected_by_name(name):
     before = f".extern .func (.param .b64 r) {name} (.param .b64 p);\n"
     body = f"{{\n.param .b64 x;\n.param .b64 y;\ncall (y), {name}, (x);\n}}"
-    with pytest.raises(ProgramError, match=name):
+    with raises("gpu.ptx.unsupported", ProgramError, match=name):
         Device(1 << 20).load(kernel(body, before=before))
 
 
-def test_launches_that_cannot_be_are_refused_before_anything_runs():
+def test_invalid_launches_are_rejected_before_anything_runs():
     device = Device(1 << 20)
     module = device.load(kernel("", ".param .u64 a, .param .f32 b"))
-    with pytest.raises(ProgramError, match="no kernel 'j'") as caught:
+    with raises("gpu.no-kernel", ProgramError, match="'j'") as caught:
         device.launch(module, "j", 1, 1, [])
-    assert "It has k" in caught.value.why
-    with pytest.raises(ProgramError, match="given 1 arguments"):
+    assert "kernels: k" in caught.value.why
+    with raises("gpu.wrong-argument-count", ProgramError):
         device.launch(module, "k", 1, 1, [1])
-    with pytest.raises(ProgramError, match="Argument 0"):
+    with raises("gpu.bad-argument", ProgramError, match="Argument 0"):
         device.launch(module, "k", 1, 1, [2**64, 1.0])
-    with pytest.raises(ProgramError, match="Argument 1"):
+    with raises("gpu.bad-argument", ProgramError, match="Argument 1"):
         device.launch(module, "k", 1, 1, [0, b"12"])
     for grid, block, shared in [(1, 1025, 0), (0, 1, 0), (1, (32, 33), 0), (1, 1, 1 << 20)]:
-        with pytest.raises(ProbeError, match="cannot launch"):
+        with raises("gpu.bad-launch-shape", ProbeError):
             device.launch(module, "k", grid, block, [0, 1.0], shared)
 
 
-def test_memory_is_given_out_without_overlap_and_only_as_much_as_there_is():
+def test_allocations_do_not_overlap_and_are_limited_by_the_device_memory():
     device = Device(1 << 20)
     first, second = device.allocate(100), device.allocate(100, align=4096)
     assert first % 256 == 0
@@ -217,12 +218,12 @@ def test_memory_is_given_out_without_overlap_and_only_as_much_as_there_is():
     device.view(first, 100)[:] = 7
     assert device.copy_out(first, 100).tolist() == [7] * 100
     assert not device.copy_out(second, 100).any()
-    with pytest.raises(ProgramError, match="not within one allocation"):
+    with raises("gpu.bad-address", ProgramError):
         device.view(first, 101)
-    with pytest.raises(MachineError, match="no room"):
+    with raises("gpu.out-of-memory", MachineError):
         device.allocate(1 << 20)
     device.free(first)
-    with pytest.raises(ProgramError, match="not the address"):
+    with raises("gpu.bad-address", ProgramError):
         device.free(first)
     assert device.allocate(64) == first
     assert not device.copy_out(first, 64).any()
@@ -238,4 +239,4 @@ def test_an_access_that_straddles_an_allocations_end_is_found_among_accesses_to_
     error = fault(body, first, second, device=device, parameters=".param .u64 a, .param .u64 b")
     assert error.thread == (9, 0, 0)
     assert error.address == second + 4
-    assert "ends 2 bytes beyond the allocation of 6 bytes" in error.why
+    assert "ends 2 bytes past the allocation of 6 bytes" in error.why

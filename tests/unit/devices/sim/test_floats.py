@@ -21,7 +21,7 @@ MODES = ["rn", "rz", "rm", "rp"]
 
 
 def numbers(kind, count=600):
-    """Random bit patterns, among them every kind of number; and many of similar size, whose sums round."""
+    """Random bit patterns, including every class of number, and many of similar size, whose sums round."""
     dtype = np.float32 if kind == "f32" else np.float64
     bits = RANDOM.integers(0, 2 ** (8 * np.dtype(dtype).itemsize), count // 2, np.uint64)
     wild = bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
@@ -34,7 +34,7 @@ def numbers(kind, count=600):
 
 
 def rounded(exact, kind, mode):
-    """Round a fraction to a format with integers only. Gives a fraction, or an infinity."""
+    """Round a fraction to a format, using only integers. Returns a fraction, or an infinity."""
     digits, lowest, _ = WIDTH[kind]
     if exact == 0:
         return Fraction(0)
@@ -87,7 +87,7 @@ def test_sums_products_and_quotients_are_rounded_once_in_every_mode(kind, mode):
     check(f"div.{mode}.{kind} {{d0}}, {{s0}}, {{s1}}", kind, [a, b], lambda x, y: x / y, mode)
     check(f"fma.{mode}.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [a, b, c], lambda x, y, z: x * y + z, mode)
     check(f"rcp.{mode}.{kind} {{d0}}, {{s0}}", kind, [a], lambda x: 1 / x, mode)
-    # Sums that nearly cancel, where a product rounded first would show.
+    # Sums that nearly cancel, which reveal a product rounded before the addition.
     with np.errstate(all="ignore"):
         product = a * b
     check(f"fma.{mode}.{kind} {{d0}}, {{s0}}, {{s1}}, {{s2}}", kind, [a, b, -product], lambda x, y, z: x * y + z, mode)
@@ -117,7 +117,7 @@ def test_square_roots_are_the_nearest_number_on_the_side_of_their_mode(kind, mod
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
-def test_infinities_nans_and_zeros_combine_as_ieee_says(kind):
+def test_infinities_nans_and_zeros_follow_ieee_754(kind):
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5], np.float32 if kind == "f32" else np.float64)
     a, b = (x.ravel() for x in np.meshgrid(special, special))
     with np.errstate(all="ignore"):
@@ -129,7 +129,7 @@ def test_infinities_nans_and_zeros_combine_as_ieee_says(kind):
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
-def test_minimum_and_maximum_prefer_numbers_to_nan_and_tell_zeros_apart(kind):
+def test_minimum_and_maximum_prefer_numbers_to_nan_and_distinguish_zeros(kind):
     a, b = numbers(kind), numbers(kind)
     a[20:24], b[20:24] = [0.0, -0.0, np.nan, 3.0], [-0.0, 0.0, 2.0, np.nan]
     key = lambda x: (float(x), not math.copysign(1, x) < 0)  # noqa: E731 - two lines for one use
@@ -147,7 +147,7 @@ def test_minimum_and_maximum_prefer_numbers_to_nan_and_tell_zeros_apart(kind):
             assert np.array_equal(np.isnan(strict), np.isnan(a) | np.isnan(b))
 
 
-def test_flushing_and_saturation_change_only_what_they_say():
+def test_flushing_changes_only_subnormals_and_saturation_only_values_out_of_range():
     tiny = np.array([1e-40, -1e-40, 1e-38, 1.5, -3.0, 0.25, np.nan, np.inf], np.float32)
     one = np.ones_like(tiny)
     (flushed,) = run("mul.ftz.f32 {d0}, {s0}, {s1}", ["f32"], ["f32"] * 2, tiny, one)
@@ -171,7 +171,7 @@ def test_flushing_and_saturation_change_only_what_they_say():
         ("tanh.approx", np.tanh, -5, 5),
     ],
 )
-def test_approximate_functions_are_the_nearest_float_to_the_truth(name, function, low, high):
+def test_approximate_functions_give_the_float_nearest_to_the_exact_result(name, function, low, high):
     x = (np.geomspace(low, high, 500) if low > 0 else np.linspace(low, high, 501)).astype(np.float32)
     (got,) = run(f"{name}.f32 {{d0}}, {{s0}}", ["f32"], ["f32"], x)
     assert np.array_equal(got, function(x.astype(np.float64)).astype(np.float32))
@@ -200,7 +200,7 @@ def test_signs_are_copied_and_numbers_classified():
 
 
 @pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
-def test_comparisons_with_nan_are_false_or_true_as_their_name_says(name):
+def test_comparisons_with_nan_are_false_unless_unordered(name):
     a, b = numbers("f32", 200), numbers("f32", 200)
     b[50:100] = a[50:100]
     test = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal}.get(
@@ -278,7 +278,7 @@ def test_narrow_floats_are_rounded_once_and_widen_exactly(kind, mode):
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
-def test_half_arithmetic_is_rounded_once_also_in_pairs(kind):
+def test_half_arithmetic_is_rounded_once_even_in_pairs(kind):
     dtype = np.float16
     raw = (RANDOM.standard_normal((3, 400)) * 2.0 ** RANDOM.integers(-6, 6, (3, 400))).astype(np.float32)
     codes = raw.astype(dtype).view(np.uint16) if kind == "f16" else (raw.view(np.uint32) >> 16).astype(np.uint16)

@@ -12,14 +12,14 @@ RANDOM = random.Random(9)
 
 
 def wrap(value, kind):
-    """Cut an integer to a type."""
+    """Wrap an integer to a type."""
     bits = int(kind[1:])
     value &= 2**bits - 1
     return value - 2**bits if kind[0] == "s" and value >> bits - 1 else value
 
 
 def integer(kind):
-    """A random number of a type: often one at an edge, often a small one."""
+    """Generate numbers of a type: often edge cases, often small ones."""
     bits = int(kind[1:])
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind[0] == "s" else (0, 2**bits - 1)
     edges = [value for value in (low, low + 1, -1, 0, 1, 2, 31, 32, 33, 63, 64, high - 1, high) if low <= value <= high]
@@ -29,7 +29,7 @@ def integer(kind):
 
 
 def rows(*kinds):
-    """Arguments of many lanes, which one launch executes."""
+    """Generate arguments of many lanes, for one launch."""
     return [tuple(map(integer, kinds)) for _ in range(250)]
 
 
@@ -148,7 +148,7 @@ BINARY = {
 def test_arithmetic_wraps_at_the_width_of_its_type(name, kind):
     values = rows(kind, kind)
     if name == "div":
-        # What division by zero gives is all ones, which the model says as -1.
+        # Division by zero gives all ones, which is -1 in the model.
         values = [(a, b) for a, b in values] + [(5 if kind[0] == "u" else -5, 0)]
     check(f"{name}.{kind} {{d0}}, {{s0}}, {{s1}}", kind, [kind, kind], BINARY[name], values)
 
@@ -183,7 +183,7 @@ def test_upper_halves_of_products_and_sums_of_products_are_exact(kind):
 
 
 @pytest.mark.parametrize("kind", ["s32", "u32"])
-def test_products_of_24_bits_ignore_the_upper_ones(kind):
+def test_products_of_24_bits_ignore_the_upper_bits(kind):
     def cut(x):
         return wrap(x << 8, f"{kind[0]}32") >> 8
 
@@ -283,7 +283,7 @@ def test_bits_are_counted_found_and_moved(kind):
 
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
-def test_shifts_by_the_width_or_more_leave_nothing_or_the_sign(bits):
+def test_shifts_by_the_width_or_more_give_zero_or_the_sign(bits):
     u, s = f"u{bits}", f"s{bits}"
     values = rows(u, "u32")
     values += [(a, by % 70) for a, by in values]
@@ -328,7 +328,7 @@ def test_funnel_shifts_and_permutations_pick_the_right_bits():
         )
 
 
-def test_masks_extensions_and_the_nth_set_bit():
+def test_masks_extensions_and_the_nth_set_bit_follow_the_manual():
     values = rows("u32", "u32", "s32")
     fields = [(a % 40, b % 40) for a, b, _ in values]
     for mode in ("clamp", "wrap"):
@@ -382,7 +382,7 @@ def test_dot_products_of_bytes_and_halves_respect_both_signs():
 
 
 @pytest.mark.parametrize("source", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
-def test_integers_convert_by_cutting_extending_or_saturating(source):
+def test_integers_convert_by_truncating_extending_or_saturating(source):
     values = rows(source)
     for target in ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"):
         low, high = (
@@ -390,7 +390,7 @@ def test_integers_convert_by_cutting_extending_or_saturating(source):
             if target[0] == "u"
             else (-(2 ** (int(target[1:]) - 1)), 2 ** (int(target[1:]) - 1) - 1)
         )
-        # A narrow result is extended to its register: look at all of it through 32 bits at least.
+        # A narrow result is extended to its register: read at least 32 bits of it.
         seen = target if int(target[1:]) >= 32 else f"{target[0]}32"
         check(f"cvt.{target}.{source} {{d0}}, {{s0}}", seen, [source], lambda a, t=target: wrap(a, t), values)
         check(

@@ -1,4 +1,4 @@
-"""Barriers in shared memory and bulk copies: what the manual says of phases, counts and bytes."""
+"""Barriers in shared memory and bulk copies: the manual's rules for phases, counts and bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accel_magic.devices.sim import Device
-from accel_magic.errors import AccelMagicError
+from tests.support.errors import raises
 
 HEAD = """
 .version 8.0
@@ -35,7 +35,7 @@ OVER = "mbarrier.test_wait.shared::cta.b64 %p1, [%r1], %rd2;\nselp.u32 {into}, 1
 
 
 def ran(body, threads=32, given=None):
-    """Give what each thread leaves in %r9."""
+    """Return each thread's final value of %r9."""
     device = Device(1 << 20)
     given = np.zeros(128, np.int32) if given is None else given
     addresses = [device.allocate(512), device.allocate(4 * threads)]
@@ -44,7 +44,7 @@ def ran(body, threads=32, given=None):
     return device.copy_out(addresses[1], 4 * threads).view(np.uint32).tolist()
 
 
-def test_copies_of_a_pipeline_arrive_where_and_when_they_are_waited_for(bench):
+def test_copies_of_a_pipeline_have_arrived_after_the_wait(bench):
     blocks, tiles = 3, 5
     given = np.arange(blocks * tiles * 128, dtype=np.int32)
     _, out = bench.run("pipelines", "staged", blocks, 64, given, np.zeros_like(given), tiles)
@@ -58,11 +58,11 @@ def test_a_phase_ends_with_its_last_arrival_and_the_next_one_begins():
     late = "@!%p0 bra on;\nnanosleep.u32 1;\non:\n"
     body = INIT.format(count=32) + late + "@%p0 bra last;\n" + ARRIVE + OVER.format(into="%r9")
     body += "last:\nbar.sync 0;\n@!%p0 bra done;\n" + ARRIVE + OVER.format(into="%r9") + "done:\n"
-    # 31 arrive and are not through; the last one is.
+    # After 31 arrivals the phase is not complete; after the last one it is.
     assert ran(body) == [1] + [0] * 31
 
 
-def test_all_are_through_together_and_the_parity_turns_with_each_phase():
+def test_all_threads_see_a_phase_complete_together_and_each_phase_flips_the_parity():
     asked = "".join(
         f"mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], {parity};\nselp.u32 %r3, {bit}, 0, %p1;\n"
         "or.b32 %r9, %r9, %r3;\n"
@@ -88,7 +88,7 @@ def test_a_phase_waits_for_the_bytes_that_were_announced():
     assert ran(begin + "@%p0 mbarrier.complete_tx.shared::cta.b64 [%r1], 256;\n" + read + over, given=given) == [0] * 32
 
 
-def test_bytes_that_come_before_they_are_announced_end_no_phase():
+def test_bytes_that_arrive_before_they_are_announced_do_not_end_a_phase():
     copy = "@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd0], 64, [%r1];\nbar.sync 0;\n"
     parity = "mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0;\nselp.u32 {into}, 1, 0, %p1;\n"
     body = INIT.format(count=1) + copy + parity.format(into="%r3") + "bar.sync 0;\n"
@@ -96,15 +96,15 @@ def test_bytes_that_come_before_they_are_announced_end_no_phase():
     assert ran(body + "mad.lo.u32 %r9, %r3, 10, %r4;\n") == [1] * 32
 
 
-def test_who_drops_out_is_not_expected_any_more():
+def test_threads_that_drop_out_are_no_longer_expected():
     body = INIT.format(count=32) + "setp.lt.u32 %p2, %r0, 12;\n@%p2 mbarrier.arrive_drop.shared::cta.b64 %rd2, [%r1];\n"
     body += "@!%p2 mbarrier.arrive.shared::cta.b64 %rd2, [%r1];\nbar.sync 0;\n"
-    # The first phase is over, the second one has 20 to come.
+    # The first phase is over; the second one has 20 pending arrivals.
     body += "@%p0 mbarrier.arrive.shared::cta.b64 %rd2, [%r1];\n@%p0 mbarrier.pending_count.b64 %r9, %rd2;\n"
     assert ran(body)[0] == 20
 
 
-def test_copies_go_back_to_global_memory():
+def test_bulk_copies_can_write_to_global_memory():
     body = "mad.lo.u32 %r4, %r0, 4, %r2;\nst.shared.u32 [%r4], %r0;\nbar.sync 0;\nfence.proxy.async.shared::cta;\n"
     body += "@%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd0+128], [%r2], 128;\n"
     body += "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\nbar.sync 0;\n"
@@ -112,7 +112,7 @@ def test_copies_go_back_to_global_memory():
     assert ran(body) == list(range(32))
 
 
-def test_a_copy_of_a_thread_can_be_waited_for_by_its_arrival():
+def test_a_threads_copies_can_be_waited_for_through_an_arrival():
     copy = (
         "mad.wide.u32 %rd3, %r0, 4, %rd0;\nmad.lo.u32 %r4, %r0, 4, %r2;\ncp.async.ca.shared.global [%r4], [%rd3], 4;\n"
     )
@@ -124,14 +124,17 @@ def test_a_copy_of_a_thread_can_be_waited_for_by_its_arrival():
 
 
 @pytest.mark.parametrize(
-    ("body", "named"),
+    ("body", "code"),
     [
-        (INIT.format(count=31) + ARRIVE, "more threads arrive at a barrier than it expects"),
-        ("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd0], 24, [%r1];\n", "24 bytes"),
-        ("cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r2], 1024;\n", "out of bounds"),
-        ("mbarrier.init.shared::cta.b64 [%r1+4], 1;\n", "misaligned"),
+        (INIT.format(count=31) + ARRIVE, "gpu.fault.barrier-overrun"),
+        (
+            "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd0], 24, [%r1];\n",
+            "gpu.fault.bad-bulk-copy",
+        ),
+        ("cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r2], 1024;\n", "gpu.fault.out-of-bounds"),
+        ("mbarrier.init.shared::cta.b64 [%r1+4], 1;\n", "gpu.fault.misaligned"),
     ],
 )
-def test_what_a_barrier_and_a_copy_do_not_allow_faults(body, named):
-    with pytest.raises(AccelMagicError, match=named):
+def test_invalid_use_of_barriers_and_copies_faults(body, code):
+    with raises(code):
         ran(body)

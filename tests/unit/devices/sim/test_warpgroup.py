@@ -1,4 +1,4 @@
-"""Products of warp groups: kernels that Triton compiles for sm_90, against exact products of whole numbers."""
+"""Warp-group products: kernels that Triton compiles for sm_90, against exact products of integers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from accel_magic.devices.sim import Device
-from accel_magic.errors import AccelMagicError
+from tests.support.errors import raises
 
 triton = pytest.importorskip("triton")
 compiler = pytest.importorskip("triton.backends.compiler")
 tl = triton.language
 
 RANDOM = np.random.default_rng(11)
-# One of each: how Triton calls it, most of its random elements, and numbers as bits of it.
+# Triton's name of each type, the largest random element, and the conversion of numbers to its bits.
 KINDS = {
     "fp16": (8, lambda x: x.astype(np.float16)),
     "bf16": (8, lambda x: (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)),
@@ -28,7 +28,7 @@ RESULTS = {"fp32": np.float32, "i32": np.int32, "fp16": np.float16}
 
 
 @triton.jit
-def matmul(  # noqa: PLR0917 - as it is launched
+def matmul(  # noqa: PLR0917 - the launch's arguments
     a,
     b,
     c,
@@ -60,7 +60,7 @@ def matmul(  # noqa: PLR0917 - as it is launched
 
 
 def compiled(kind, result, shape, turned, warps):
-    """PTX, and bytes of shared memory."""
+    """Compile; return the PTX and the bytes of shared memory."""
     constants = dict(zip("MNK", shape, strict=True), LEFT_TURNED=turned[0], RIGHT_TURNED=turned[1])
     constants["SUM"] = {"fp32": tl.float32, "i32": tl.int32, "fp16": tl.float16}[result]
     types = {"a": f"*{kind}", "b": f"*{kind}", "c": f"*{result}", **dict.fromkeys("mnk", "i32")}
@@ -148,7 +148,7 @@ ret;
 @pytest.mark.parametrize(
     ("last", "expected"), [("1, 1, 1", 5 + 16), ("1, -1, 1", 5 - 16), ("1, -1, -1", 5 + 16), ("0, 1, -1", -16)]
 )
-def test_a_product_is_added_or_not_with_the_sign_that_is_asked_for(last, expected):
+def test_a_product_is_added_or_not_with_the_requested_sign(last, expected):
     device = Device(1 << 20)
     out = device.allocate(2048)
     device.launch(device.load(SIGNS.replace("LAST", last)), "k", 1, 128, [out])
@@ -162,17 +162,21 @@ BODY = f".reg .f32 %f<4>;\n.reg .b64 %rd<2>;\nmov.b64 %rd1, DESCRIPTOR;\n{PRODUC
 
 
 @pytest.mark.parametrize(
-    ("descriptor", "threads", "named"),
-    [(0, 64, "without its four warps"), (0, 120, "without its whole warp"), (0x200 | 1 << 62, 128, "out of bounds")],
+    ("descriptor", "threads", "code"),
+    [
+        (0, 64, "gpu.fault.incomplete-warp-group"),
+        (0, 120, "gpu.fault.incomplete-warp"),
+        (0x200 | 1 << 62, 128, "gpu.fault.out-of-bounds"),
+    ],
 )
-def test_what_a_warp_group_cannot_do_faults(descriptor, threads, named):
+def test_invalid_warp_group_products_fault(descriptor, threads, code):
     device = Device(1 << 20)
     module = device.load(HEAD + BODY.replace("DESCRIPTOR", str(descriptor)))
-    with pytest.raises(AccelMagicError, match=named):
+    with raises(code):
         device.launch(module, "k", 1, threads, [])
 
 
-def test_a_stored_matrix_lies_row_by_row():
+def test_a_matrix_is_stored_row_by_row():
     text = """
 .version 8.0
 .target sm_90
@@ -206,6 +210,6 @@ ret;
     device.copy_in(addresses[0], given)
     device.launch(device.load(text), "k", 1, 32, addresses)
     rows = device.copy_out(addresses[1], 512).view(np.uint16).reshape(4, 8, 8)
-    # Lane 4r+c holds halves 2c and 2c+1 of row r; row r of matrix i goes where lane 8i+r says.
+    # Lane 4r+c holds halves 2c and 2c+1 of row r; row r of matrix i is stored at the address of lane 8i+r.
     expected = [[[given[4 * r + c // 2, i, c % 2] for c in range(8)] for r in range(8)] for i in range(4)]
     assert rows.tolist() == np.array(expected).tolist()

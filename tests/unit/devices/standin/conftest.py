@@ -1,4 +1,4 @@
-"""A server of the stand-in driver, and programs that run with it in processes of their own."""
+"""A server of the mock driver, and programs that use it in separate processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Machine:
         self.server = standin.Server(self.device, observer, options=options)
 
     def start(self, script):
-        """Start a script; its text comes after what cuda_client gives it."""
+        """Start a script, with all names of cuda_client imported."""
         environment = {**os.environ, **standin.environment(self.server), "PYTHONPATH": str(HERE)}
         return subprocess.Popen(
             [sys.executable, "-c", f"from cuda_client import *\n{script}"],
@@ -46,7 +46,7 @@ class Machine:
         )
 
     def run(self, script):
-        """Run a script; its stdout, and its stderr if it fails."""
+        """Run a script and return its stdout; fail with its stdout and stderr if it fails."""
         process = self.start(script)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, out + err
@@ -54,7 +54,7 @@ class Machine:
         return out
 
     def left(self):
-        """Bytes that are allocated once the server has noticed that a process is gone; it may take its time."""
+        """Wait until the server has noticed that a process has ended; return the bytes still allocated."""
         until = time.monotonic() + 20
         while self.device.memory.allocated and time.monotonic() < until:
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""A small program's way to CUDA's driver, by ctypes: what the scripts of these tests begin with."""
+"""Access to CUDA's driver through ctypes, imported by the scripts of these tests."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-// A program of CUDA's driver API as users write them: doubles 1000 numbers in the file of PTX that it is given.
+// A typical program that uses CUDA's driver API: doubles 1000 numbers with the kernel in the given PTX file.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

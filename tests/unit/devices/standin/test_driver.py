@@ -1,4 +1,4 @@
-"""The stand-in for CUDA's driver: what programs get from it, each in a process of its own."""
+"""The mock CUDA driver, used by programs in separate processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from accel_magic import local_socket
 from accel_magic.devices import standin
 from accel_magic.devices.standin import build
 from accel_magic.errors import MachineError
+from tests.support.errors import raises
 
-pytestmark = pytest.mark.thorough  # it is a double for tests; those that use it show most of the same
+pytestmark = pytest.mark.thorough  # the driver is itself for tests, and those that use it cover most of this
 HERE = Path(__file__).parent
-FATBIN = HERE.parent / "adapters" / "samples" / "two_kernels_speed.fatbin"
+FATBIN = HERE.parents[1] / "ptx" / "fatbins" / "two_kernels_speed.fatbin"
 
 
 def values(text):
@@ -42,7 +43,7 @@ print(get(data, n))
     assert values(out) == [[2 * i for i in range(1000)]]
 
 
-def test_the_device_says_that_it_is_simulated(machine):
+def test_the_devices_name_says_that_it_is_simulated(machine):
     out = machine(multiprocessors=6).run("""
 begin()
 name, number, total = ctypes.create_string_buffer(64), c_int(), c_size_t()
@@ -58,7 +59,7 @@ print(cu.cuDeviceGet(byref(number), 1))
     assert out.splitlines() == ["CPU device (simulated)", "8", "0", "32", "6", "1024", str(1 << 26), "101"]
 
 
-def test_before_cuinit_and_without_a_context_calls_are_refused(machine):
+def test_calls_before_cuinit_or_without_a_context_fail(machine):
     out = machine().run("""
 address, number = c_uint64(), c_int()
 print(cu.cuDeviceGetCount(byref(number)), cu.cuMemAlloc_v2(byref(address), c_size_t(4)))
@@ -68,7 +69,7 @@ print(cu.cuDeviceGetCount(byref(number)), cu.cuMemAlloc_v2(byref(address), c_siz
     assert out.split() == ["3", "3", "0", "201"]
 
 
-def test_parameters_are_laid_out_as_the_kernel_has_them_one_by_one_or_as_a_block(machine):
+def test_parameters_get_the_kernels_layout_when_passed_one_by_one_or_as_a_block(machine):
     out = machine().run("""
 begin()
 to, function = alloc(8), kernel("packed")
@@ -89,7 +90,7 @@ print(offsets, cu.cuFuncGetParamInfo(function, c_size_t(3), byref(offset), byref
     assert out.splitlines() == [f"[{(1 << 40) + 200}]", "[205]", "[(0, 1), (8, 8), (16, 8)] 1"]
 
 
-def test_a_launch_returns_while_the_kernel_runs_and_only_its_own_stream_waits(machine):
+def test_a_launch_is_asynchronous_and_only_its_own_stream_waits(machine):
     out = machine().run("""
 begin()
 streams = []
@@ -113,7 +114,7 @@ print(c_uint.from_address(flag).value, cu.cuStreamQuery(streams[0]))
     assert out.splitlines() == ["600 0", "7 600", "2 0"]
 
 
-def test_events_come_in_order_and_measure_the_device_clock(machine):
+def test_events_are_reached_in_order_and_measure_the_device_clock(machine):
     out = machine().run("""
 begin()
 events = []
@@ -145,7 +146,7 @@ print(cu.cuEventQuery(events[1]), 0 < ms.value < 60_000)
         ('ok(launch(kernel("stops")))', 719, "trap"),
     ],
 )
-def test_a_fault_stays_until_the_device_is_reset_and_is_explained_once(machine, script, result, text):
+def test_a_fault_is_returned_until_the_device_is_reset_and_is_explained_once(machine, script, result, text):
     used = machine()
     out = used.run(f"""
 begin()
@@ -165,7 +166,7 @@ print(get(data, 1))
     assert text in used.err
 
 
-def test_after_a_fault_kernels_that_wait_in_the_queue_do_not_run(machine):
+def test_after_a_fault_queued_kernels_do_not_run(machine):
     used = machine()
     process = used.start("""
 begin()
@@ -200,7 +201,7 @@ print(sync())
     assert "endless loop" in used.err
 
 
-def test_impossible_launches_are_refused_at_once(machine):
+def test_invalid_launches_fail_immediately(machine):
     out = machine().run("""
 begin()
 function = kernel("says")
@@ -212,7 +213,7 @@ print(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 60000, None, None, None), sy
     assert [line for line in out.splitlines() if "hello" not in line] == ["1 1 400", "1", "0 1", "0 0"]
 
 
-def test_copies_and_fills_beyond_an_allocation_are_refused_and_change_nothing(machine):
+def test_copies_and_fills_beyond_an_allocation_fail_and_change_nothing(machine):
     out = machine().run("""
 begin()
 data = alloc(16)
@@ -231,7 +232,7 @@ print(get(data, 4))
     assert out.splitlines() == ["1"] * 4 + ["[1, 2, 3, 4] [0, 0, 0, 0, 0]", "[257, 9, 9, 9]"]
 
 
-def test_what_kernels_print_comes_out_when_the_program_waits(machine):
+def test_kernels_output_is_printed_when_the_program_waits(machine):
     out = machine().run("""
 begin()
 ok(launch(kernel("says"), block=3))
@@ -248,7 +249,7 @@ print("done")
     ]
 
 
-def test_variables_of_a_module_are_found_and_names_listed(machine):
+def test_a_modules_variables_are_found_and_its_kernels_listed(machine):
     out = machine().run("""
 begin()
 module = load()
@@ -271,7 +272,7 @@ print(sorted(names))
     assert out.splitlines() == ["12 [11, 22, 33]", "500", "500", str(names)]
 
 
-def test_libraries_work_as_modules_do_before_there_is_a_context(machine):
+def test_libraries_work_like_modules_even_before_there_is_a_context(machine):
     out = machine().run("""
 ok(cu.cuInit(0))
 library, one, context = c_void_p(), c_void_p(), c_void_p()
@@ -288,7 +289,7 @@ ok(cu.cuLibraryUnload(library))
     assert out == "[8]\n"
 
 
-def test_unloading_and_freeing_gives_all_memory_back(machine):
+def test_unloading_and_freeing_releases_all_memory(machine):
     used = machine()
     process = used.start("""
 begin()
@@ -309,7 +310,7 @@ input()
     process.communicate("\n", timeout=60)
 
 
-def test_memory_that_is_freed_in_a_stream_is_there_until_the_stream_comes_to_it(machine):
+def test_memory_freed_in_a_stream_stays_until_the_stream_reaches_the_free(machine):
     out = machine().run("""
 begin()
 def left():
@@ -331,7 +332,7 @@ print(before - left())
     assert out.splitlines() == [f"{1 << 20} 1", "0"]
 
 
-def test_a_killed_process_leaves_nothing_not_even_its_endless_kernel(machine):
+def test_a_killed_process_leaves_nothing_including_its_endless_kernel(machine):
     used = machine()
     process = used.start("""
 begin()
@@ -349,7 +350,7 @@ input()
     assert used.run("begin()\nprint(sync())") == "0\n"
 
 
-def test_processes_do_not_reach_each_other_through_the_driver(machine):
+def test_processes_cannot_access_each_others_memory_through_the_driver(machine):
     used = machine()
     first = used.start(
         "begin()\ndata = alloc(64)\nput(data, [5])\nprint(data, flush=True)\ninput()\nprint(get(data, 1))"
@@ -364,7 +365,7 @@ print(cu.cuMemcpyHtoD_v2(c_uint64({address}), byref(word), c_size_t(4)), cu.cuMe
     assert first.communicate("\n", timeout=60)[0] == "[5]\n"
 
 
-def test_a_forked_child_is_told_that_it_has_no_driver_and_its_parent_goes_on(machine):
+def test_in_a_forked_child_calls_fail_and_its_parent_continues(machine):
     out = machine().run("""
 begin()
 data = alloc(4)
@@ -379,7 +380,7 @@ print(get(data, 1))
     assert out.splitlines() == ["3 3", "[3]"]
 
 
-def test_threads_share_the_process_and_each_needs_its_context(machine):
+def test_threads_share_the_processs_objects_and_each_needs_a_current_context(machine):
     out = machine().run("""
 import threading
 begin()
@@ -401,7 +402,7 @@ print(get(data, 3))
     assert out.splitlines() == [str([0] * 18 + [201] * 3), str([0, 1 << 15, 2 << 15])]
 
 
-def test_memory_runs_out_where_the_test_says(machine):
+def test_memory_runs_out_at_the_configured_limit(machine):
     used = machine(options=standin.Options(most_bytes=1 << 20))
     out = used.run("""
 begin()
@@ -416,7 +417,7 @@ print(cu.cuMemAlloc_v2(byref(address), c_size_t(1)))
     assert out.splitlines() == [f"{1 << 19} {1 << 20}", "2 0", "2"]
 
 
-def test_the_device_clock_is_off_and_drifts_as_the_test_says(machine):
+def test_the_device_clock_has_the_configured_offset_and_drift(machine):
     offset, drift = 5_000_000_000_000, 0.5
     started = time.monotonic_ns()
     used = machine(options=standin.Options(clock_offset_ns=offset, clock_drift=drift))
@@ -433,14 +434,14 @@ for _ in range(2):
     time.sleep(0.1)
 """)
     for before, device, after in values(out):
-        # The server began between the two; a launch begins 2 us after it was asked for.
+        # The server started between `started` and `begun`; a launch begins 2 µs after the call.
         assert before + offset + (before - begun) * drift <= device
         assert device <= after + offset + (after - started) * drift + 10_000
     (first, a, first_end), (second, b, second_end) = values(out)
     assert 1.5 * (second - first_end) - 10_000 <= b - a <= 1.5 * (second_end - first) + 10_000
 
 
-def test_memory_of_the_host_has_one_address_for_both(machine):
+def test_host_memory_has_the_same_address_on_host_and_device(machine):
     out = machine().run("""
 begin()
 data = host_alloc(40)
@@ -456,7 +457,7 @@ ok(cu.cuMemFreeHost(c_void_p(data)))
     assert out == f"True {[2 * i for i in range(10)]}\n"
 
 
-def test_where_the_addresses_of_the_device_are_taken_its_memory_lies_elsewhere_and_all_else_works(machine):
+def test_if_the_device_addresses_are_occupied_its_memory_is_mapped_elsewhere_and_all_else_works(machine):
     out = machine().run("""
 libc = ctypes.CDLL(None)
 libc.mmap.restype = c_void_p
@@ -497,7 +498,7 @@ words[0] = 17
 """
 
 
-def test_private_memory_is_registered_where_it_is_and_keeps_its_neighbours(machine):
+def test_private_memory_is_registered_in_place_and_its_neighbors_are_unchanged(machine):
     used = machine()
     out = used.run(f"""
 whole = (c_uint * 5000)(*[7] * 5000)
@@ -512,7 +513,7 @@ print(set(whole[:100]), set(whole[100 + size // 4 :]), whole[100])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root sees physical pages in /proc/self/pagemap")
-def test_shared_memory_is_registered_as_the_file_that_it_is(machine):
+def test_shared_memory_is_registered_through_its_file(machine):
     out = machine().run(f"""
 import mmap
 shorter = os.memfd_create("what another part of the process keeps in memory")
@@ -530,7 +531,7 @@ print((c_uint * 3).from_buffer(again)[:], (c_uint * 3).from_buffer(other)[:])
     assert out.splitlines() == ["712", "True", "True", "True 713", "[17, 2, 4] [0, 0, 0]"]
 
 
-def test_pointers_say_what_they_are(machine):
+def test_pointer_attributes_describe_the_memory(machine):
     out = machine().run("""
 begin()
 data, host = alloc(100), host_alloc(50)
@@ -560,7 +561,7 @@ ok(cu.cuStreamIsCapturing(stream, byref(status)))
 """
 
 
-def test_a_captured_stream_does_nothing_until_its_graph_is_launched_and_then_all_of_it_in_order(machine):
+def test_captured_work_runs_only_when_the_graph_is_launched_and_then_in_order(machine):
     out = machine().run(f"""
 {GRAPH}
 ok(cu.cuMemsetD32Async(c_uint64(data), 3, c_size_t(9), stream))
@@ -589,7 +590,7 @@ ok(cu.cuGraphExecDestroy(made))
     ]
 
 
-def test_a_graph_runs_in_the_stream_that_it_is_launched_in(machine):
+def test_a_graph_runs_in_the_stream_it_is_launched_in(machine):
     out = machine().run(f"""
 {GRAPH}
 flag = host_alloc(4)
@@ -606,7 +607,7 @@ print(c_uint.from_address(flag).value)
     assert out.splitlines() == ["600 0", "2"]
 
 
-def test_what_a_program_ties_to_a_graph_lives_as_long_as_its_copies(machine):
+def test_a_graphs_user_objects_live_as_long_as_its_copies(machine):
     out = machine().run(f"""
 {GRAPH}
 ok(cu.cuStreamEndCapture(stream, byref(graph)))
@@ -669,7 +670,7 @@ print(cu.cuGetErrorName(12345, byref(name)))
     ]
 
 
-def test_machine_code_is_refused_unless_the_server_knows_its_ptx(machine):
+def test_machine_code_is_rejected_unless_the_server_knows_its_ptx(machine):
     used = machine()
     cubin = b"\x7fELF\2\1\1" + bytes(9 + 48) + b"machine code"
     script = f"begin()\nmodule = c_void_p()\nprint(cu.cuModuleLoadData(byref(module), {cubin!r}))"
@@ -691,7 +692,7 @@ print(count.value)
     assert out == "2\n"
 
 
-def test_ptx_that_the_device_does_not_know_is_refused_with_the_line(machine):
+def test_unsupported_ptx_is_rejected_with_the_line(machine):
     used = machine()
     text = (HERE / "kernels.ptx").read_text().replace("trap;", "frobnicate.u32 1;").encode()
     out = used.run(f"begin()\nmodule = c_void_p()\nprint(cu.cuModuleLoadData(byref(module), {text!r}))")
@@ -706,7 +707,7 @@ print(cu.cuModuleLoadDataEx(byref(module), {text!r}, 2, options, values), log.va
     assert log == f"218 {used.err[:39]}\n"
 
 
-def test_programs_of_cudart_are_told_why_they_do_not_run(machine):
+def test_programs_that_use_cudart_get_the_reason_why_they_cannot_run(machine):
     used = machine()
     used.run("""
 found, status = c_void_p(), c_int()
@@ -715,10 +716,10 @@ for _ in range(2):
 table = c_void_p()
 print(cu.cuGetExportTable(byref(table), bytes(16)))
 """)
-    assert used.err.count("cudart works with NVIDIA's own driver only") == 1
+    assert used.err.count("cudart works only with NVIDIA's own driver") == 1
 
 
-def test_what_is_no_driver_is_hung_up_on_and_hurts_nobody(machine, monkeypatch):
+def test_a_client_with_another_protocol_is_disconnected_and_does_no_harm(machine, monkeypatch):
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     used = machine()
@@ -734,7 +735,7 @@ def test_what_is_no_driver_is_hung_up_on_and_hurts_nobody(machine, monkeypatch):
     assert used.run("begin()\nprint(sync())") == "0\n"
 
 
-def test_when_the_server_ends_programs_are_told_and_nothing_is_left(machine):
+def test_after_the_server_ends_calls_fail_and_nothing_is_left(machine):
     before = threading.active_count()
     used = machine()
     process = used.start('begin()\nalloc(64)\nprint("there", flush=True)\ninput()\nprint(sync(), sync())')
@@ -746,7 +747,7 @@ def test_when_the_server_ends_programs_are_told_and_nothing_is_left(machine):
     assert used.server.name not in Path("/proc/net/unix").read_text()
 
 
-def test_an_error_of_ours_is_told_and_the_program_goes_on(machine):
+def test_an_internal_error_is_reported_and_the_program_continues(machine):
     class Broken:
         def rewrite(self, _kernel):
             raise RuntimeError("ours")
@@ -756,7 +757,7 @@ def test_an_error_of_ours_is_told_and_the_program_goes_on(machine):
     assert "RuntimeError: ours" in used.err
 
 
-def test_handles_of_nothing_are_refused(machine):
+def test_unknown_handles_are_rejected(machine):
     out = machine().run("""
 begin()
 module, data = load(), alloc(4)
@@ -766,7 +767,7 @@ print(cu.cuMemFree_v2(c_uint64(data + 1)), cu.cuMemFree_v2(c_uint64(0)), cu.cuSt
     assert out == "1 0 400\n"
 
 
-def test_one_process_has_one_stand_in_and_may_have_another_afterwards():
+def test_a_process_has_one_mock_driver_at_a_time():
     script = """
 import ctypes
 from accel_magic.errors import TraceStateError
@@ -780,11 +781,11 @@ for _ in range(2):
             with standin.driver():
                 pass
         except TraceStateError as error:
-            print("in use" in str(error))
+            print(error.code)
     print(cu.cuDeviceGetCount(ctypes.byref(count)))
 """
     out = subprocess.check_output([sys.executable, "-c", script], text=True)
-    assert out.splitlines() == ["0 1", "True", "3"] * 2
+    assert out.splitlines() == ["0 1", "standin.in-use", "3"] * 2
 
 
 def test_without_a_server_there_is_no_device():
@@ -793,10 +794,10 @@ def test_without_a_server_there_is_no_device():
     assert subprocess.check_output([sys.executable, "-c", script], env=environment, text=True) == "100\n"
 
 
-def test_without_a_c_compiler_its_package_is_named(monkeypatch, tmp_path):
+def test_without_a_c_compiler_the_error_names_the_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    with pytest.raises(MachineError, match="apt install gcc"):
+    with raises("standin.not-built", MachineError, match="apt install gcc"):
         build.library()
 
 
@@ -806,6 +807,6 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch, tmp_path):
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    with pytest.raises(MachineError, match=r"stdio\.h: error: not found"):
+    with raises("standin.not-built", MachineError, match=r"stdio\.h: error: not found"):
         build.library()
     assert list(tmp_path.rglob("libcuda*")) == []

@@ -1,4 +1,4 @@
-"""Native binaries that a traced cell starts, with `--device cpu`."""
+"""Native binaries started by a traced cell with `--device cpu`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def binary(tmp_path_factory):
     return str(path)
 
 
-def test_its_kernels_run_with_the_programs_in_them(binary):
+def test_its_kernels_are_instrumented(binary):
     with accel_magic.gputrace("kernelcount", "memtrace", device="cpu") as t:
         runs = [subprocess.run([binary, PTX], capture_output=True, text=True, check=False) for _ in range(2)]
     assert [(run.returncode, run.stdout, run.stderr) for run in runs] == [(0, "doubled\n", "")] * 2
     result = t.result
     counted = result.tools["kernelcount"].query("launches > 0")
     assert counted[["name", "launches", "warps", "threads"]].to_numpy().tolist() == [["twice", 1, 32, 1024]] * 2
-    # 1000 of 1024 threads go on: 31 whole warps and 8 lanes of one more.
+    # 1000 of 1024 threads pass the check: 31 whole warps and 8 lanes of one more.
     accesses = result.tools["memtrace"].query("name == 'twice'")
     assert (
         accesses[["operation", "requests", "lanes"]].to_numpy().tolist()
@@ -47,7 +47,7 @@ def test_its_kernels_run_with_the_programs_in_them(binary):
     assert result.kernels.query("launches > 0")["instrumented"].all()
 
 
-def test_a_child_that_ends_abruptly_leaves_the_trace_whole(binary):
+def test_a_child_that_ends_abruptly_does_not_affect_the_trace(binary):
     with accel_magic.gputrace("kernelcount", device="cpu") as t:
         first = subprocess.run([binary, PTX, "abort"], capture_output=True, text=True, check=False)
         second = subprocess.run([binary, PTX], capture_output=True, text=True, check=False)
@@ -56,7 +56,7 @@ def test_a_child_that_ends_abruptly_leaves_the_trace_whole(binary):
     assert t.result.tools["kernelcount"]["launches"].sum() == 2
 
 
-def test_what_the_cell_itself_changes_in_the_environment_stays(monkeypatch):
+def test_the_cells_own_changes_to_the_environment_are_kept(monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
     monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
     with accel_magic.gputrace("kernelcount", device="cpu"):
@@ -66,7 +66,7 @@ def test_what_the_cell_itself_changes_in_the_environment_stays(monkeypatch):
     assert "ACCEL_MAGIC_STANDIN" not in os.environ
 
 
-def test_the_environment_and_threads_are_as_before_also_after_an_error(binary, monkeypatch):
+def test_the_environment_and_threads_are_restored_even_after_an_error(binary, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
     monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
     before, threads = dict(os.environ), set(threading.enumerate())
@@ -78,7 +78,7 @@ def test_the_environment_and_threads_are_as_before_also_after_an_error(binary, m
     assert set(threading.enumerate()) <= threads
 
 
-def test_a_child_that_outlives_the_cell_is_told(monkeypatch):
+def test_calls_of_a_child_that_outlives_the_cell_fail(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     script = "from cuda_client import *; begin(); print('there', flush=True); input(); print(sync())"
     with accel_magic.gputrace("kernelcount", device="cpu"):
@@ -89,9 +89,9 @@ def test_a_child_that_outlives_the_cell_is_told(monkeypatch):
     assert child.communicate("\n", timeout=60)[0] == "4\n"
 
 
-def test_without_a_c_compiler_the_cell_runs_and_says_what_is_missing(monkeypatch, tmp_path):
+def test_without_a_c_compiler_the_cell_runs_and_reports_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)  # other tests have the driver in this process
+    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)  # other tests load the driver in this process
     monkeypatch.setattr(build, "_compiler", lambda: str(tmp_path / "no-compiler"))
     with accel_magic.gputrace("kernelcount", device="cpu") as t:
         assert "ACCEL_MAGIC_STANDIN" not in os.environ

@@ -1,4 +1,4 @@
-// What the .fatbin files beside this were made of, with nvcc 13.0:
+// Source of the .fatbin files in this folder, compiled with nvcc 13.0:
 //   nvcc -fatbin -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=compute_90
 //        --compress-mode=MODE -o two_kernels_MODE.fatbin two_kernels.cu
 // for the modes none, size (zstd) and speed (lz4).

@@ -1,6 +1,6 @@
-// Kernels behind kernels_*.ptx: nvcc -ptx -arch=sm_75 -lineinfo kernels.cu; async_copy.cu needs sm_80.
-// Behind each kernel: what its PTX has, counted by hand: memory operations (loads, stores, atomics) without parameters,
-// barriers, conditional branches, returns.
+// Source of kernels.ptx: nvcc -ptx -arch=sm_75 -lineinfo kernels.cu; async_copy.cu needs sm_80.
+// The PTX refers to lines of this file: adding or removing a line requires compiling it again.
+//
 #include <cstdint>
 
 extern "C" __global__ void vector_add(const float *a, const float *b, float *c, int n)
@@ -88,7 +88,7 @@ extern "C" __global__ void atomics(unsigned *counts, unsigned long long *total, 
 		atomicAdd(&counts[threadIdx.x], local[threadIdx.x]);
 }
 
-// A load, a predicated load and a store within a chain that carries.
+// A load, a predicated load and a store within a carry chain.
 extern "C" __global__ void carries(const uint32_t *a, uint32_t *sum)
 {
 	uint32_t r0, r1, r2;

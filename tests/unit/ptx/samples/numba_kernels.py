@@ -1,4 +1,4 @@
-"""Where numba_smooth.ptx comes from: numba-cuda 0.30, `python numba_kernels.py` (no GPU needed)."""
+"""Generates numba_smooth.ptx with numba-cuda 0.30: `python numba_kernels.py` (no GPU needed)."""
 
 from pathlib import Path
 

@@ -27,13 +27,13 @@ __device__ __noinline__ int other(const int *in, int i)
 typedef int (*function)(const int *, int);
 __device__ function table[2] = {kept, other};
 
-// Each thread reads through `inner` twice.
+// Each thread makes two reads through `inner`.
 extern "C" __global__ void first(const int *in, int *out)
 {
 	out[threadIdx.x] = outer(in, threadIdx.x);
 }
 
-// Three times, of those twice through `outer`.
+// Three reads, two of them through `outer`.
 extern "C" __global__ void second(const int *in, int *out)
 {
 	out[threadIdx.x] = outer(in, threadIdx.x) + inner(in, threadIdx.x);
@@ -44,7 +44,7 @@ extern "C" __global__ void upwards(const int *in, int *out)
 	out[threadIdx.x] = climbing(in, threadIdx.x % 5);
 }
 
-// Even threads read once, through an address.
+// Even threads make one read, through a function pointer.
 extern "C" __global__ void through_address(const int *in, int *out)
 {
 	out[threadIdx.x] = table[threadIdx.x % 2](in, threadIdx.x);

@@ -1,4 +1,4 @@
-"""Where triton_*.ptx come from: Triton 3.9, `python triton_kernels.py` (no GPU needed)."""
+"""Generates triton_*.ptx with Triton 3.9: `python triton_kernels.py` (no GPU needed)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-// Device functions, recursion, pointers, switches, printf. nvcc -arch=sm_80 -lineinfo -ptx functions.cu
+// Device functions, recursion, pointers, switches, printf: nvcc -arch=sm_80 -lineinfo -ptx functions.cu
 #include <stdio.h>
 #include <assert.h>
 __device__ __noinline__ unsigned fibonacci(unsigned n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }

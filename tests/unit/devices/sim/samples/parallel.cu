@@ -1,4 +1,4 @@
-// Algorithms whose results are known. nvcc -arch=sm_80 -ptx parallel.cu
+// Algorithms with known results: nvcc -arch=sm_80 -ptx parallel.cu
 extern "C" {
 __global__ void vector_add(const float *a, const float *b, float *c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// Bulk copies that complete on barriers, with libcu++. nvcc -arch=sm_90 -std=c++17 -ptx pipelines.cu
+// Bulk copies that complete on barriers, with libcu++: nvcc -arch=sm_90 -std=c++17 -ptx pipelines.cu
 #include <cuda/barrier>
 #include <cuda/ptx>
 using barrier = cuda::barrier<cuda::thread_scope_block>;
