@@ -59,11 +59,10 @@ def test_every_function_is_counted_as_often_as_the_kernels_function_tracer_sees_
 def test_hits_in_interrupts_of_an_idle_processor_count(guest, load, hits_of):
     result = guest.trace("intel_vpu:ivpu_hw_irq_handler", "kprobe:handle_edge_irq", command=load(jobs=100, rate=200))
 
-    events = result.events
-    assert (events["pid"] == 0).sum() > 20  # most of the NPU's interrupts find nobody at work
-    hits = hits_of(result)
-    assert hits["ivpu_hw_irq_handler"] >= 90
-    assert hits["handle_edge_irq"] >= hits["ivpu_hw_irq_handler"] * 0.9
+    idle = result.events.query("pid == 0")
+    assert set(idle["function"]) == {"ivpu_hw_irq_handler", "handle_edge_irq"}
+    # One call of handle_edge_irq serves what arrives meanwhile too, so the driver's handler may run more often.
+    assert hits_of(result)["ivpu_hw_irq_handler"] >= 90
 
 
 def test_kprobes_of_the_kernels_own_count_the_same(guest, load, counted, hits_of):

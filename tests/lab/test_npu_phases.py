@@ -14,7 +14,8 @@ from accel_magic.lab.npu import Load
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 
-BOOT_NS = 40_000_000
+BOOT_NS = 300_000_000
+"""Long against what a busy machine may take from the start of the boot to the first look at it."""
 PROCESSES, JOBS, PAGES = 3, 6, 16
 WORK = """
 import sys, time
@@ -55,7 +56,7 @@ def test_the_boot_is_polled_for_and_nothing_else(trace):
 
     assert set(table["host"]) == {"ivpu_wait_for_ready"}
     assert (table["repeats"] > 20).all()
-    assert ((table["end_ns"] - table["start_ns"]) > 0.9 * BOOT_NS).all()
+    assert ((table["end_ns"] - table["start_ns"]) > 0.5 * BOOT_NS).all()
     assert len(table) == trace.counts["ivpu_wait_for_ready"]
 
 
@@ -75,7 +76,7 @@ def test_each_process_opens_allocates_submits_waits_and_cleans_up(trace):
     assert (table["phase"] == "wait").sum() == JOBS
     boots = table[table["phase"] == "boot"]
     assert len(boots) == trace.counts["ivpu_wait_for_ready"]
-    assert (boots["duration_ns"] > 0.9 * BOOT_NS).all()
+    assert (boots["duration_ns"] > 0.5 * BOOT_NS).all()
     assert trace.missed or not (table["phase"] == "other").any()
 
 

@@ -183,8 +183,9 @@ def test_messages_are_told_by_type_and_number_on_their_way_out_and_back(traced):
     assert sent["request_id"].is_unique
     assert (sent["request_id"].sort_values().diff().dropna() == 1).all()
     assert set(answers["request_id"]) <= set(sent["request_id"])
-    seen = len(answers) + (received["retval"] != 0).sum()  # a busy machine is late
-    assert len(sent) - traced.result.recording.missed <= seen <= len(sent)
+    seen = len(answers) + (received["retval"] != 0).sum()  # a late answer is a failed call
+    in_flight = sent["request_id"].max() not in set(answers["request_id"])  # when the trace ended
+    assert len(sent) - traced.result.recording.missed - in_flight <= seen <= len(sent)
     asked = sent.set_index("request_id")["msg_type"]
     assert all(0x1100 <= kind < 0x1300 for kind in asked)
     assert all(0x2200 <= kind < 0x2400 for kind in answers["msg_type"])
