@@ -162,7 +162,7 @@ class _Writer:
         return names
 
     def _renamed(self, one: Declared, space: str) -> Iterator[tuple[str, str]]:
-        """Give (old, new) of a name, or of all names of a range and of its prefix."""
+        """Yield (old, new) for a name, or for a register range: its prefix and all its names."""
         new = f"%{self._tag}_{one.name.lstrip('%')}" if space == "reg" else f"{self._tag}_{one.name}"
         yield one.name, new
         for number in range(one.count or 0):
