@@ -1,1 +1,1 @@
-"""From eBPF to LLVM IR and PTX."""
+"""Code generation: eBPF to LLVM IR and PTX."""

@@ -1,4 +1,4 @@
-"""Machine code from PTX: with nvJitLink from its wheel, else with `ptxas` on the PATH. Neither needs a GPU."""
+"""Machine code from PTX, by nvJitLink from its wheel or else `ptxas` on the PATH. Neither needs a GPU."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _COMPILING: Final = re.compile(r"Compiling entry function '([^']+)'")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a function needs, as the assembler says.
+    """A function's resources as reported by the assembler.
 
     Attributes:
-        registers: For each thread; None for a device function that is called: it uses its callers'.
-        spill_stores: Bytes that are stored because registers do not suffice.
-        spill_loads: Bytes that are loaded again.
-        stack: Bytes of stack for each thread.
+        registers: Registers per thread; None for a device function that is not inlined, which uses its callers'.
+        spill_stores: Bytes spilled from registers to memory.
+        spill_loads: Bytes of spilled registers loaded back.
+        stack: Bytes of stack per thread.
         shared: Bytes of static shared memory.
         constant: Bytes of constant memory, parameters included.
 
@@ -61,8 +61,8 @@ class Assembled:
 
     Attributes:
         cubin: An ELF file.
-        functions: What each kernel, and each device function that was not inlined, needs.
-        arch: What it is for.
+        functions: Resources of each kernel and of each device function that was not inlined.
+        arch: Its architecture.
         assembler: "nvJitLink" or "ptxas".
 
     """
@@ -75,14 +75,14 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a kernel needs before and after something was put into it.
+    """Resources of a kernel without and with inserted programs.
 
     Attributes:
         kernel: Its name.
-        before: Without.
-        after: With.
-        occupancy_before: Without.
-        occupancy_after: With.
+        before: Resources without programs.
+        after: Resources with programs.
+        occupancy_before: Occupancy without programs.
+        occupancy_after: Occupancy with programs.
 
     """
 
@@ -105,10 +105,10 @@ def assemble(text: str, arch: str) -> Assembled:
 
     Args:
         text: PTX.
-        arch: `sm_90`; a module for `sm_90a` must be assembled for just that.
+        arch: E.g. `sm_90`; a module for `sm_90a` must be assembled for exactly that.
 
     Raises:
-        ProgramError: The assembler refuses the module; names the line and shows it.
+        ProgramError: The assembler rejects the module; the error shows the line.
         MachineError: There is no assembler.
 
     """
@@ -120,10 +120,10 @@ def assemble(text: str, arch: str) -> Assembled:
 
 
 def newest_isa() -> tuple[int, int]:
-    """Say which PTX ISA is the newest that the assembler reads: (9, 5).
+    """Return the newest PTX ISA version that the assembler supports, e.g. (9, 5).
 
     Raises:
-        MachineError: There is no assembler, or it does not say.
+        MachineError: There is no assembler, or it does not report its version.
 
     """
     name, run = _assembler()
@@ -134,13 +134,13 @@ def compare(before: Assembled, after: Assembled, threads: int, shared: int = 0) 
     """Compare the kernels that are in both modules.
 
     Args:
-        before: The original.
-        after: The instrumented one, for the same architecture.
-        threads: Threads of a block.
+        before: The original module.
+        after: The instrumented module, for the same architecture.
+        threads: Threads per block.
         shared: Bytes of dynamic shared memory.
 
     Raises:
-        ProbeError: The architecture is not known to `occupancy`, or the block is none.
+        ProbeError: `occupancy` does not support the architecture, or the number of threads is not valid.
 
     """
     return tuple(
@@ -172,11 +172,11 @@ def _assembler() -> tuple[str, Callable[[str, str], _Outcome]]:
 
 @cache
 def _newest(name: str, run: Callable[[str, str], _Outcome]) -> tuple[int, int]:
-    # Asked for a version that does not exist, the assembler says which one it has.
+    # The error for a version that does not exist names the newest supported version.
     found = _UNSUPPORTED.search(run(".version 99.0\n.target sm_75\n.address_size 64\n", "sm_75").errors)
     if found is None:
         raise MachineError(
-            f"{name} does not say which PTX it reads",
+            f"{name} does not report which PTX version it supports",
             fix="pip install --upgrade nvidia-nvjitlink",
             code="gpu.assembler-unusable",
         )
@@ -184,14 +184,14 @@ def _newest(name: str, run: Callable[[str, str], _Outcome]) -> tuple[int, int]:
 
 
 def _library() -> ctypes.CDLL | None:
-    """Load nvJitLink from the newest of its wheels that is installed, or from where the loader finds it."""
+    """Load nvJitLink from its newest installed wheel, or from the loader's search path."""
     spec = find_spec("nvidia")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     wheels = [str(path) for folder in folders for path in sorted(Path(folder).glob("*/lib/libnvJitLink.so.*"))]
     for candidate in (*reversed(wheels), "libnvJitLink.so.13"):
         try:
             library = ctypes.CDLL(candidate)
-            library.nvJitLinkCreate  # noqa: B018 - older ones have it under other names
+            library.nvJitLinkCreate  # noqa: B018 - older versions use other names
         except (OSError, AttributeError):
             continue
         return library
@@ -204,13 +204,13 @@ def _link(library: ctypes.CDLL, text: str, arch: str) -> _Outcome:
     code = text.rstrip("\0").encode() + b"\0"
     failed = library.nvJitLinkCreate(ctypes.byref(handle), len(options), options)
     if not handle:
-        return _Outcome(b"", "", f"the linker cannot be started for {arch} (code {failed})")
+        return _Outcome(b"", "", f"nvJitLink cannot be started for {arch} (code {failed})")
     try:
         failed = failed or library.nvJitLinkAddData(handle, _PTX, code, ctypes.c_size_t(len(code)), b"kernels.ptx")
         failed = failed or library.nvJitLinkComplete(handle)
         errors = _log(library, handle, "Error")
         if failed:
-            return _Outcome(b"", "", errors or f"the linker failed (code {failed})")
+            return _Outcome(b"", "", errors or f"nvJitLink failed (code {failed})")
         size = ctypes.c_size_t()
         library.nvJitLinkGetLinkedCubinSize(handle, ctypes.byref(size))
         cubin = ctypes.create_string_buffer(size.value)
@@ -247,7 +247,7 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
     newer = _UNSUPPORTED.search(errors)
     if newer:
         raise ProgramError(
-            f"the kernels are PTX {newer[1]}.{newer[2]}, and {name} reads up to {newer[3]}.{newer[4]}",
+            f"the kernels are PTX {newer[1]}.{newer[2]}, but {name} supports only up to {newer[3]}.{newer[4]}",
             why="the framework's compiler is newer than the assembler",
             fix="pip install --upgrade nvidia-nvjitlink",
             code="gpu.assembler-too-old",
@@ -256,23 +256,23 @@ def _refused(text: str, arch: str, name: str, errors: str) -> NoReturn:
     if at is None:
         lines = [line for line in errors.splitlines() if line.strip()]
         raise ProgramError(
-            f"{name} cannot make machine code for {arch}",
+            f"{name} cannot generate machine code for {arch}",
             why=" ".join(lines[:3])[:400],
-            fix="check that the architecture is the one that the PTX is for",
+            fix="check that the PTX is for this architecture",
             code="gpu.assembler-lacks-architecture",
         )
     number, message = int(at[1]), at[2].strip()
     shown = "".join(text.splitlines()[number - 1 : number]).strip()
     raise ProgramError(
-        f"{name} refuses line {number} of the PTX: {message}",
+        f"{name} rejects line {number} of the PTX: {message}",
         why=shown[:200],
-        fix="if the kernel assembles without accel_magic, please report it with this line",
+        fix="if the kernel assembles without accel_magic, report this defect and include this line",
         code="gpu.assembler-rejects-ptx",
     )
 
 
 def _functions(log: str) -> dict[str, Resources]:
-    """Read what `-v` says: for each function its properties, and of kernels then what they use."""
+    """Parse the output of `-v`: the properties of each function, followed for kernels by the resources they use."""
     found: dict[str, Resources] = {}
     name = entry = ""
     stack = (0, 0, 0)
@@ -302,15 +302,15 @@ _MOST_THREADS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """What one multiprocessor has.
+    """Limits of one multiprocessor.
 
     Attributes:
-        warps: Warps at once.
-        blocks: Blocks at once.
+        warps: Maximum resident warps.
+        blocks: Maximum resident blocks.
         shared: Bytes of shared memory for all blocks.
-        block_shared: Bytes that one block can have.
-        shared_unit: Shared memory is given out in multiples of so many bytes.
-        kept: Bytes that the system keeps of each block.
+        block_shared: Maximum bytes of shared memory per block.
+        shared_unit: Allocation unit of shared memory in bytes.
+        kept: Bytes reserved by the system for each block.
 
     """
 
@@ -343,13 +343,13 @@ MULTIPROCESSORS: Final[Mapping[int, Multiprocessor]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What fits.
+    """Occupancy of a multiprocessor.
 
     Attributes:
-        blocks: Blocks at once on a multiprocessor; 0 if not even one fits.
-        warps: Warps at once.
-        share: Of the warps that could be there, 0 to 1.
-        limits: What stops one more block: "warps", "blocks", "registers", "shared memory"; several where they agree.
+        blocks: Resident blocks; 0 if not even one fits.
+        warps: Resident warps.
+        share: Resident warps as a fraction of the maximum, 0 to 1.
+        limits: The resources that limit the number of blocks: "warps", "blocks", "registers", "shared memory".
 
     """
 
@@ -360,23 +360,23 @@ class Occupancy:
 
 
 def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> Occupancy:
-    """Say how much of a multiprocessor a kernel can fill.
+    """Return a kernel's occupancy.
 
     Args:
-        arch: `sm_90`.
-        registers: For each thread.
-        threads: Of a block.
-        shared: Bytes of shared memory of a block, static and dynamic.
+        arch: E.g. `sm_90`.
+        registers: Registers per thread.
+        threads: Threads per block.
+        shared: Bytes of shared memory per block, static and dynamic.
 
     Raises:
-        ProbeError: The architecture is not known, or the block is none.
+        ProbeError: The architecture is not supported, or the number of threads is not valid.
 
     """
     machine = multiprocessor(arch)
     if not 1 <= threads <= _MOST_THREADS:
         raise ProbeError(
-            f"a block has 1 to {_MOST_THREADS} threads, not {threads}",
-            fix="give the launch's block size",
+            f"a block must have 1 to {_MOST_THREADS} threads, not {threads}",
+            fix="pass the launch's block size",
             code="gpu.bad-launch-shape",
         )
     warps = -(-threads // LANES)
@@ -392,18 +392,18 @@ def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> Occup
 
 
 def multiprocessor(arch: str) -> Multiprocessor:
-    """Look an architecture up: `sm_90`, `sm_90a`.
+    """Return the limits of an architecture, such as `sm_90` or `sm_90a`.
 
     Raises:
-        ProbeError: It is not known here.
+        ProbeError: The architecture is not supported.
 
     """
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None or int(match[1]) not in MULTIPROCESSORS:
         known = ", ".join(f"sm_{number}" for number in MULTIPROCESSORS)
         raise ProbeError(
-            f"{arch} is no architecture whose multiprocessors are known here",
-            fix=f"one of {known}",
+            f"the multiprocessor of {arch} is not known",
+            fix=f"use one of {known}",
             code="gpu.unsupported-architecture",
         )
     return MULTIPROCESSORS[int(match[1])]
@@ -413,8 +413,8 @@ def _by_registers(registers: int, warps: int) -> int:
     if registers > _MOST_REGISTERS:
         return 0
     each = -(-max(registers, 1) * LANES // _REGISTER_UNIT) * _REGISTER_UNIT
-    # Each of a multiprocessor's four parts has its own registers, and a launch is checked as if all parts had as many
-    # of the block's warps.
+    # Each of a multiprocessor's four partitions has its own registers, and a launch is checked as if the block's warps
+    # were rounded up to fill all partitions equally.
     if each * -(-warps // _PARTS) * _PARTS > _REGISTERS:
         return 0
     return _REGISTERS // _PARTS // each * _PARTS // warps

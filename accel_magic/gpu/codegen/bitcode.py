@@ -1,4 +1,4 @@
-"""Modules of LLVM linked with the helpers, optimised, and checked to be complete."""
+"""LLVM modules: linking with the helpers, optimizing, and checking for completeness."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def helpers(build: Build) -> bytes:
 
 @cache
 def bitcode(text: str) -> bytes:
-    """Translate a module's text to bitcode, which is read much faster."""
+    """Translate a module's text to bitcode, which is much faster to parse."""
     return bytes(parse(text).as_bitcode())
 
 
@@ -39,9 +39,9 @@ def link(module: Any, helpers: bytes, machine: Any, *, keep: Collection[str]) ->
     """Link helpers into a module and hide everything that is not named in `keep`.
 
     Args:
-        module: A program's module; changed.
+        module: A program's module; modified in place.
         helpers: Bitcode of the helpers.
-        machine: The target machine: its data layout and triple become the module's.
+        machine: The target machine; the module gets its data layout and triple.
         keep: Functions and variables that stay visible.
 
     """
@@ -53,13 +53,13 @@ def link(module: Any, helpers: bytes, machine: Any, *, keep: Collection[str]) ->
 
 
 def adopt(module: Any, machine: Any) -> None:
-    """Give a module a machine's triple and data layout."""
+    """Set a module's triple and data layout to a machine's."""
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
 
 
 def hide(module: Any, keep: Collection[str]) -> None:
-    """Make everything that is defined and not in `keep` internal, so that LLVM drops what is not used."""
+    """Make all definitions that are not in `keep` internal, so LLVM drops unused ones."""
     llvm = binding()
     for group in (module.functions, module.global_variables):
         for value in group:
@@ -68,7 +68,7 @@ def hide(module: Any, keep: Collection[str]) -> None:
 
 
 def optimise(module: Any, machine: Any, level: int) -> None:
-    """Run LLVM's standard passes of level 0 to 3."""
+    """Run LLVM's standard passes for an optimization level from 0 to 3."""
     llvm = binding()
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     builder = llvm.create_pass_builder(machine, options)
@@ -76,28 +76,28 @@ def optimise(module: Any, machine: Any, level: int) -> None:
 
 
 def undefined(module: Any) -> list[str]:
-    """Name the functions and variables that a module uses but does not define; LLVM's own intrinsics do not count."""
+    """Return the functions and variables that a module uses but does not define, except LLVM's intrinsics."""
     functions = [one.name for one in module.functions if one.is_declaration and not one.name.startswith("llvm.")]
     return functions + [one.name for one in module.global_variables if one.is_declaration]
 
 
 def require_complete(module: Any, machine: str, *, built_in: tuple[str, ...] = ()) -> None:
-    """Check that nothing is left that a linker would have to find.
+    """Check that a module has no unresolved references.
 
     Args:
-        module: The module, optimised.
-        machine: What it is for, in words.
-        built_in: How names begin that the target itself knows.
+        module: The module, optimized.
+        machine: Name of the target for messages.
+        built_in: Prefixes of names that the target provides.
 
     Raises:
-        ProgramError: Something is missing on this kind of machine; names it.
+        ProgramError: The target lacks something that the module uses; the error names it.
 
     """
     missing = sorted(_NUMBERED.sub(_name_of, name) for name in undefined(module) if not name.startswith(built_in))
     if missing:
         raise ProgramError(
-            f"the program uses what there is not on {machine}: {', '.join(missing)}",
-            why="nobody has written that for this kind of machine",
-            fix="leave the helpers out, or trace on an NVIDIA GPU or the CPU device",
+            f"the program uses helpers that {machine} does not have: {', '.join(missing)}",
+            why="they are not implemented for this kind of machine",
+            fix="remove these calls, or trace on an NVIDIA GPU or the CPU device",
             code="gpu.unsupported-helper",
         )

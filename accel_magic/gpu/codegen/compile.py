@@ -1,4 +1,4 @@
-"""LLVM IR of programs to PTX functions for NVIDIA GPUs."""
+"""Compilation of programs from LLVM IR to PTX functions for NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PTX_VERSIONS: Final[Mapping[int, int]] = {
     100: 86,
     120: 87,
 }
-"""The lowest PTX ISA version (63 is 6.3) that knows each architecture: PTX ISA manual, release notes."""
+"""The lowest PTX ISA version (63 is 6.3) that supports each architecture: PTX ISA manual, release notes."""
 _LEVEL: Final = 3
 _ARCH: Final = re.compile(r"sm_(\d+)[af]?")
 _PROBE: Final = re.compile(r'^define void @"?(accel_\w+)"?\(', re.MULTILINE)
@@ -41,15 +41,16 @@ def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
     """Compile a program to a PTX function.
 
     Args:
-        ir: What `lowering.lower` gave for `Target.NVPTX`.
-        arch: Of the kernel that the function is for: "sm_75" and up; the features of "sm_90a" are not used.
+        ir: LLVM IR from `lowering.lower` for `Target.NVPTX`.
+        arch: Architecture of the kernel: "sm_75" or newer; the features specific to "sm_90a" are not used.
 
     Returns:
-        `accel_<program>` with everything that it uses, in a module of the lowest PTX version that the architecture has.
+        `accel_<program>` with everything that it uses, in a module of the lowest PTX version that supports the
+        architecture.
 
     Raises:
         MachineError: llvmlite is missing.
-        ProgramError: The architecture is not supported, or the program uses what there is not.
+        ProgramError: The architecture is not supported, or the program uses a helper that NVIDIA GPUs do not have.
 
     """
     name = _probe_of(ir)
@@ -66,21 +67,21 @@ def _probe_of(ir: str) -> str:
     if found is None:
         raise ProgramError(
             "this LLVM IR defines no probe",
-            fix="compile what accel_magic.gpu.codegen.lowering.lower returns",
+            fix="pass the IR that accel_magic.gpu.codegen.lowering.lower returns",
             code="gpu.no-probe-in-ir",
         )
     return found[1]
 
 
 def _base(arch: str) -> int:
-    """Return the newest architecture of PTX_VERSIONS that the given one can run: PTX is upward compatible."""
+    """Return the newest architecture in PTX_VERSIONS that the given one can run: PTX is upward compatible."""
     found = _ARCH.fullmatch(arch)
     known = [one for one in PTX_VERSIONS if found and one <= int(found[1])]
     if not known:
         raise ProgramError(
             f"programs cannot be compiled for `{arch}`",
-            why="they are compiled for NVIDIA GPUs of compute capability 7.5 or newer",
-            fix='name the architecture like "sm_80"',
+            why="programs need an NVIDIA GPU of compute capability 7.5 or newer",
+            fix='pass a supported architecture, e.g. "sm_80"',
             code="gpu.unsupported-architecture",
         )
     return max(known)
@@ -102,8 +103,8 @@ def compile_probes(sources: Sequence[tuple[Source, Placement]], arch: str) -> tu
     """Compile all GPU programs of some sources.
 
     Args:
-        sources: Each with the place of its maps.
-        arch: Such as `sm_80`.
+        sources: Each source with the placement of its maps.
+        arch: E.g. `sm_80`.
 
     """
     return tuple(
@@ -114,7 +115,7 @@ def compile_probes(sources: Sequence[tuple[Source, Placement]], arch: str) -> tu
 
 
 def code_of(sources: Sequence[Source], arch: str) -> dict[str, tuple[str, str]]:
-    """Compile programs to be read: LLVM IR and PTX by program, with made-up addresses of the maps."""
+    """Compile programs for display: LLVM IR and PTX by program, with placeholder addresses for the maps."""
     found = {}
     for source in sources:
         plan = maps.plan_memory(source.object.maps, _SHOWN_THREADS, limit=1 << 40)

@@ -1,4 +1,4 @@
-"""Putting probes into kernels: `inject` puts compiled programs into PTX and says where (`report.Injection`)."""
+"""Injecting probes into kernels: `inject` inserts compiled programs into PTX and reports where (`report.Injection`)."""
 
 from accel_magic.gpu.inject.inject import inject
 from accel_magic.gpu.inject.report import Injection, KernelReport, Site

@@ -1,4 +1,4 @@
-"""What the functions of a PTX module use: registers and their types, calls, and accesses to memory."""
+"""Names, calls and memory accesses in the functions of a PTX module."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Names:
-    """Names that can be used at a place, those of the scopes around it included.
+    """Names visible at a place, including those of enclosing scopes.
 
     Attributes:
         single: (space, type) of registers and variables by name.
-        ranges: (count, type) of ranges of registers by prefix.
-        outer: Names of the scope around.
+        ranges: (count, type) of register ranges by prefix.
+        outer: Names of the enclosing scope.
 
     """
 
@@ -41,7 +41,7 @@ class Names:
     outer: Names | None = None
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """Give (space, type) of a name; None if it is not declared."""
+        """Return (space, type) of a name; None if it is not declared."""
         scope: Names | None = self
         while scope is not None:
             if name in scope.single:
@@ -55,7 +55,7 @@ class Names:
 
 
 def _splits(name: str) -> Iterator[tuple[str, int]]:
-    """Cut a name into a prefix and a number in all ways: `%r12` is `%r` 12 or `%r1` 2."""
+    """Split a name into a prefix and a number in all possible ways: `%r12` is `%r` 12 or `%r1` 2."""
     digits = len(name) - len(name.rstrip("0123456789"))
     for count in range(digits, 0, -1):
         number = name[-count:]
@@ -64,17 +64,17 @@ def _splits(name: str) -> Iterator[tuple[str, int]]:
 
 
 def of_module(module: Module) -> Names:
-    """Give the names of a module's variables."""
+    """Return the names of a module's variables."""
     return _names(module.variables, None)
 
 
 def of_function(function: Function, outer: Names) -> Names:
-    """Give a function's parameters, as `param` or `reg`, over the module's names."""
+    """Return the names of a function's parameters and results (space `param` or `reg`), inside the module's names."""
     return Names({one.name: (one.space, one.type) for one in (*function.results, *function.parameters)}, {}, outer)
 
 
 def of_scope(scope: Scope, outer: Names) -> Names:
-    """Give the names declared directly in a scope, over those around it."""
+    """Return the names declared directly in a scope, inside those of the enclosing scope."""
     declared = [item for item in scope.items if isinstance(item, Declaration)]
     return _names(declared, outer) if declared else outer
 
@@ -93,18 +93,18 @@ def _names(declarations: Iterable[Declaration], outer: Names | None) -> Names:
 NAMING: Final = frozenset({"call", "mov", "cvta", "st"})
 """Instructions that may name a function."""
 _OF_THE_SYSTEM: Final = frozenset({"vprintf", "malloc", "free", "__assertfail"})
-"""Functions outside of all modules, which call nothing of a module."""
+"""Functions of the system, outside all modules, which never call back into a module."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Who calls whom.
+    """The call graph of a module.
 
     Attributes:
         direct: Functions that each function names.
-        named: By kernel: the functions that it gets to by their names, itself included; naming counts as calling.
-        kept: Functions whose address a variable of the module keeps, and those that they get to.
-        blind: Kernels that may call what is kept.
+        named: By kernel: functions reachable by name, including itself; naming counts as calling.
+        kept: Functions whose address a variable of the module holds, and the functions reachable from them.
+        blind: Kernels that may call functions in `kept`, through an address or through another module.
 
     """
 
@@ -114,20 +114,20 @@ class Calls:
     blind: frozenset[str]
 
     def of(self, kernel: str) -> frozenset[str]:
-        """Name all functions that a kernel may get to, itself included."""
+        """Return all functions that a kernel may reach, including itself."""
         return self.named[kernel] | self.kept if kernel in self.blind else self.named[kernel]
 
     def users(self, function: str) -> list[str]:
-        """Name the kernels that may get to a function."""
+        """Return the kernels that may reach a function."""
         return [kernel for kernel in self.named if function in self.of(kernel)]
 
     def below(self, function: str) -> frozenset[str]:
-        """Name the functions that a function gets to by their names, itself included."""
+        """Return the functions that a function reaches by name, including itself."""
         return _closure([function], self.direct)
 
 
 def calls(module: Module) -> Calls:
-    """Find out who calls whom in a module."""
+    """Build a module's call graph."""
     names = {function.name for function in module.functions}
     direct = {function.name: frozenset(_named(function, names)) for function in module.functions}
     declared = {item.name for item in module.items if isinstance(item, Function)}
@@ -149,7 +149,7 @@ def _named(function: Function, names: set[str]) -> set[str]:
 
 
 def _is_blind(function: Function, declared: set[str], outside: set[str]) -> bool:
-    """Whether a function calls through an address, or what another module defines, which may do so."""
+    """Whether a function calls through an address, or calls a function of another module, which may do so."""
     for instruction in instructions(function.body) if function.body else ():
         if instruction.opcode[0] == "call":
             words = WORD.findall(instruction.operand_text)
@@ -191,13 +191,13 @@ class Access:
     """A memory operation.
 
     Attributes:
-        operation: What it does.
-        space: As the opcode says; of copies the space of `address`.
-        address: Which address is reported. Of copies between global and shared memory the global one; of copies of
-            tensors the tensor map's, since the elements' addresses are not in the instruction.
-        size: Bytes per lane over all elements of a vector; a register where the instruction takes it from one; 0 where
-            it cannot be known. Of matrix loads and stores what each lane receives or gives: their rows together have
-            as many bytes.
+        operation: Its kind.
+        space: The space in the opcode; for copies the space of `address`.
+        address: The address that is reported. For copies between global and shared memory, the global one; for tensor
+            copies, the tensor map's, since the elements' addresses are not in the instruction.
+        size: Bytes per lane for all elements of a vector; a register if the instruction takes the size from one; 0 if
+            it is unknown. For matrix loads and stores, the bytes that each lane receives or provides; the sum over the
+            lanes is the size of all rows.
 
     """
 
@@ -208,13 +208,13 @@ class Access:
 
 
 def access(instruction: Instruction) -> Access | None:
-    """Say what an instruction does to memory.
+    """Return the memory operation of an instruction, or None.
 
-    Parameters and constants are no memory here, nor are textures, surfaces, prefetches and the barriers of asynchronous
-    copies.
+    Accesses to parameters, constants, textures and surfaces, prefetches, and barriers of asynchronous copies do not
+    count as memory operations.
 
     Raises:
-        ProgramError: The operands cannot be read.
+        ProgramError: The operands cannot be parsed.
 
     """
     rule = _RULES.get(instruction.opcode[0])

@@ -1,9 +1,9 @@
-"""Puts copies of compiled programs into the kernels of a PTX module.
+"""Inserts copies of compiled programs into the kernels of a PTX module.
 
-Each copy stands in a scope of its own before the instruction that it is about, with registers and labels of its own;
-the kernel's registers are read and never written. Before a guarded instruction it runs in those lanes only that the
-guard lets through. Runs of instructions that must not be cut (`regions`) are left whole: there the copy follows behind
-the run. As after any branch of the kernel's own, the lanes of a warp come together again behind a copy.
+Each copy is inserted before its instruction, in its own scope with its own registers and labels; it reads the kernel's
+registers but never writes them. Before a predicated instruction it runs only in the lanes that execute the instruction.
+Sequences of instructions that must not be split (`sites.moved`) stay whole: the copy follows the sequence. The lanes of
+a warp reconverge after a copy, as after any branch in the kernel.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from accel_magic.ptx.model import Module
 
 MOST_STATEMENTS: Final = 400_000
-"""Instructions that the copies in one kernel may have together: more would take minutes to assemble."""
+"""Maximum number of instructions in all copies in one kernel; more would take minutes to assemble."""
 _BITS: Final = 64
 
 
 @dataclass
 class _Edits:
-    """What is put into the text, by offset, and what is put in the place of names: (start, end, name)."""
+    """Insertions into the text by offset, and replacements of names: (start, end, name)."""
 
     tag: str
     copies: Iterator[int] = field(default_factory=count)
@@ -45,7 +45,7 @@ class _Edits:
     renamed: list[tuple[int, int, str]] = field(default_factory=list)
 
     def apply(self, text: str, start: int = 0, end: int | None = None) -> str:
-        """Write the text between two offsets with all edits, which lie there."""
+        """Return the text between two offsets with all edits applied; all of them are within these offsets."""
         heads = [(at, at, "\n" + "\n".join(dict.fromkeys(lines))) for at, lines in self.heads.items() if lines]
         inserted = [(at, at, code) for at, code in self.inserted]
         pieces, at = [], start
@@ -63,19 +63,19 @@ def inject(
     first_site: int = 0,
     first_kernel: int = 0,
 ) -> Injection:
-    """Put programs into a module's kernels and into the device functions that these use.
+    """Insert programs into a module's kernels and the device functions that they use.
 
-    A device function that kernels with other programs or none share is there once for each of them.
+    A device function shared by kernels with different programs, or with and without programs, is duplicated for them.
 
     Args:
         text: The module's PTX.
-        probes: What goes where; at the same place they run in this order.
-        wanted: Whether a kernel is to be traced, by its name in PTX.
+        probes: Attach points and programs; at the same place the programs run in this order.
+        wanted: Whether to trace a kernel, by its name in PTX.
         first_site: Number of the first place.
-        first_kernel: Number of the first kernel of the module.
+        first_kernel: Number of the module's first kernel.
 
     Raises:
-        ProgramError: The PTX cannot be read, or a program is not as it has to be.
+        ProgramError: The PTX cannot be parsed, or a compiled program does not have the expected form.
 
     """
     module = parse(text)
@@ -114,36 +114,36 @@ def inject(
 
 
 def _entries(module: Module) -> Iterator[Function]:
-    """All kernels, those that are only declared included, each once."""
+    """All kernels, each once, including those that are only declared."""
     entries = {item.name: item for item in module.items if isinstance(item, Function) and item.entry}
     entries.update({kernel.name: kernel for kernel in module.kernels})
     yield from entries.values()
 
 
 def _unused(text: str) -> str:
-    """Find a prefix that no name of the module has: it may have been instrumented before."""
+    """Find a prefix that does not occur in the module, which may already be instrumented."""
     return next(tag for tag in (f"ax{number or ''}_" for number in count()) if tag not in text).rstrip("_")
 
 
 def _refusal(kernel: Function, plans: Plans, wanted: Callable[[str], bool]) -> str:
-    """Say why nothing is put into a kernel; "" if something is."""
+    """Return why a kernel is not instrumented; "" if it is."""
     module, chosen = plans.module, plans.of(kernel.name)
     templates = [probe.template for one in chosen for probe in one.probes]
     newest = max((template.target for template in templates), default=0)
     size = sum(template.statements for template in templates)
     only = not module.target[0].removeprefix("sm_").isdigit()
     checks = (
-        (not wanted(kernel.name), "not asked for"),
-        (kernel.body is None, "only declared in this module: its code is in another one"),
-        (module.address_size != _BITS, f"its addresses have {module.address_size} bits"),
-        (not chosen, "none of the programs has a place in it"),
+        (not wanted(kernel.name), "not selected"),
+        (kernel.body is None, "only declared in this module; its code is in another one"),
+        (module.address_size != _BITS, f"its addresses have {module.address_size} bits, not {_BITS}"),
+        (not chosen, "no program attaches to a place in it"),
         (
             only and newest > _architecture(module),
-            f"it is compiled for {module.target[0]} only, and the programs need sm_{newest}",
+            f"it is compiled for {module.target[0]} only, but the programs need sm_{newest}",
         ),
         (
             size > MOST_STATEMENTS,
-            f"too large: {len(chosen)} places would get {size} instructions; the limit is {MOST_STATEMENTS}",
+            f"too large: {len(chosen)} places need {size} instructions; the limit is {MOST_STATEMENTS}",
         ),
     )
     return next((reason for holds, reason in checks if holds), "")
@@ -173,7 +173,7 @@ def _put(edits: _Edits, chosen: Chosen, number: int, kernel: int) -> None:
 
 
 def _copies(edits: _Edits, chosen: Chosen, here: Values, first: Sequence[str]) -> str:
-    """Write a place's copies, within the guard."""
+    """Write the copies for a place, with the guard around them."""
     copies = [probe.template.copy(next(edits.copies), here.values) for probe in chosen.probes]
     code = ["{", *first, *copies, "}"] if first else copies
     if chosen.found.leaves:
@@ -186,7 +186,7 @@ def _copies(edits: _Edits, chosen: Chosen, here: Values, first: Sequence[str]) -
 
 
 def _renamed(text: str, version: Version) -> Iterator[tuple[int, int, str]]:
-    """Say where a version has names that its function has not: its own, and those of functions that it calls."""
+    """Yield the names to replace in a version: the function's own, and those of functions that it calls."""
     function = version.function
     if version.name != function.name:
         yield from _words(text, function.start, function.header_end, {function.name: version.name})
@@ -206,14 +206,14 @@ def _words(text: str, start: int, end: int, names: Mapping[str, str]) -> Iterato
 
 
 def _declared(text: str, version: Version) -> str:
-    """Declare a version under its new name: others may call it before it is there."""
+    """Declare a version under its new name: it may be called before its definition."""
     function = version.function
     edits = _Edits("", renamed=list(_words(text, function.start, function.header_end, {function.name: version.name})))
     return f"{edits.apply(text, function.start, function.header_end).rstrip()};"
 
 
 def _share(module: Module, edits: _Edits, templates: Sequence[Template], versions: Sequence[Version]) -> None:
-    """Put in what all copies share, and the names of new versions, behind the header."""
+    """Insert after the header what all copies share, and the declarations of new versions."""
     shared = [template.shared for template in templates if template.shared]
     shared += [_declared(module.text, version) for version in versions if version.name != version.function.name]
     if shared:
@@ -229,7 +229,10 @@ def _header(module: Module) -> dict[str, Directive]:
 
 
 def _raised(text: str, module: Module, templates: Sequence[Template]) -> tuple[str, list[str]]:
-    """Raise the header of an edited module where the probes need that, and say so; it lies before all edits."""
+    """Raise the version and target in an edited module's header if the probes need it, and return notes about it.
+
+    The header precedes all edits.
+    """
     header, notes = _header(module), []
     version = max(template.version for template in templates)
     target = max(template.target for template in templates)
@@ -240,7 +243,7 @@ def _raised(text: str, module: Module, templates: Sequence[Template]) -> tuple[s
         changes.append((header[".version"], re.compile(r"\d+\.\d+"), f"{version[0]}.{version[1]}"))
     for directive, pattern, value in sorted(changes, key=lambda change: -change[0].start):
         line = pattern.sub(value, directive.text, count=1)
-        notes.append(f"`{directive.text}` was raised to `{line}`: the programs need it")
+        notes.append(f"`{directive.text}` was raised to `{line}`, which the programs need")
         text = text[: directive.start] + line + text[directive.end :]
     return text, notes
 

@@ -1,7 +1,7 @@
-"""What goes where in a module: the places of each function, for each kernel, and functions that need several versions.
+"""Which probes go where in a module, for each function and kernel, and which functions need several versions.
 
-A device function is one for all kernels that call it. Where these are to run different programs in it, or some of them
-none, each gets a version of its own under a name of its own, and the calls follow.
+All kernels that call a device function share it. If they need different programs in it, or some of them none, each
+group of kernels gets its own version under a new name, and the calls are changed accordingly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IN_FUNCTIONS = frozenset({Where.FUNCTION, Where.FUNCTION_EXIT})
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A program and where it goes; no other one equals it."""
+    """A program and its attach point. Probes compare by identity."""
 
     attach: Attach
     name: str
@@ -34,7 +34,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A place with the probes that go there."""
+    """A place and its probes."""
 
     found: Found
     probes: tuple[Probe, ...]
@@ -45,11 +45,11 @@ class Version:
     """A function with the programs of some kernels.
 
     Attributes:
-        function: The function as it is in the module.
-        name: What this version is called: the function's name, or a new one.
-        chosen: What goes into it.
+        function: The original function.
+        name: Name of this version: the function's name, or a new one.
+        chosen: Its places and their probes.
         kernels: The traced kernels that use it.
-        calls: New names of functions that it calls, by their own.
+        calls: New names of functions that it calls, by original name.
 
     """
 
@@ -62,23 +62,23 @@ class Version:
 
 @dataclass(frozen=True)
 class _Plan:
-    """All that could go into one function, and which of its instructions are left alone and why."""
+    """Places in one function that could get probes, and instructions that cannot be instrumented, with reasons."""
 
     chosen: tuple[Chosen, ...]
     left: tuple[str, ...]
 
     def of(self, probes: frozenset[Probe]) -> tuple[Chosen, ...]:
-        """Choose what some of the probes do."""
+        """Select the places of some of the probes."""
         kept = ((one.found, tuple(probe for probe in one.probes if probe in probes)) for one in self.chosen)
         return tuple(Chosen(found, those) for found, those in kept if those)
 
 
 _Key = tuple[str, frozenset[Probe]]
-"""A version: the function's name, and those probes that go into it and into what it calls."""
+"""A version: the function's name, and the probes that go into it and into functions that it calls."""
 
 
 class Plans:
-    """What would go where in a module if all its kernels were traced.
+    """Where probes would go in a module if all its kernels were traced.
 
     Args:
         module: The module.
@@ -104,29 +104,29 @@ class Plans:
         }
 
     def of(self, kernel: str) -> list[Chosen]:
-        """List what goes into a kernel and into the functions that it uses; nothing for one without a body."""
+        """List the places in a kernel and in the functions that it uses; none for a kernel without a body."""
         if kernel not in self._for:
             return []
         return [one for name in self.calls.of(kernel) for one in self._plans[name].of(self._for[kernel])]
 
     def left(self, kernel: str, traced: Collection[str]) -> tuple[str, ...]:
-        """List what is left alone in a traced kernel and in the functions that it uses, with the reasons."""
+        """List what is not instrumented in a traced kernel and in the functions that it uses, with the reasons."""
         functions = sorted(self.calls.of(kernel) - {kernel})
         lines = [line for name in (kernel, *functions) for line in self._plans[name].left]
         asked = self._asked(traced)
         lines += [
-            f"calls of {name} through its address: kernels that are to run other programs or none share it"
+            f"calls of {name} through its address: kernels with other programs, or with none, share it"
             for name in functions
             if name in self.calls.kept and asked[kernel] & self._within[name] and len(self._groups(name, asked)) > 1
         ]
         return tuple(lines)
 
     def versions(self, traced: Collection[str], tag: str) -> list[Version]:
-        """Say which versions of which functions there are to be, in the order of the module.
+        """Return the versions of functions to make, in the order of the module.
 
         Args:
-            traced: The kernels that programs are put into.
-            tag: How new names begin.
+            traced: The kernels to instrument.
+            tag: Prefix of new names.
 
         """
         asked = self._asked(traced)
@@ -151,23 +151,23 @@ class Plans:
         return {kernel: probes if kernel in traced else frozenset() for kernel, probes in self._for.items()}
 
     def _groups(self, name: str, asked: Mapping[str, frozenset[Probe]]) -> dict[frozenset[Probe], list[str]]:
-        """Group the kernels that use a function by the programs that they have in it; the first keeps its name."""
+        """Group the kernels that use a function by their programs in it; the first group keeps the function's name."""
         groups: dict[frozenset[Probe], list[str]] = {}
         for kernel in [name] if name in asked else self.calls.users(name):
             groups.setdefault(self._part(name, asked[kernel]), []).append(kernel)
         if len(groups) > 1 and name in self.calls.kept:
-            groups.setdefault(frozenset(), [])  # whoever has its address
+            groups.setdefault(frozenset(), [])  # for calls through its address
         return dict(sorted(groups.items(), key=lambda group: bool(group[0])))
 
     def _part(self, name: str, probes: frozenset[Probe]) -> frozenset[Probe]:
-        """Those of some probes that go into a function and into what it calls."""
+        """The subset of some probes that go into a function and into functions that it calls."""
         return probes if name in self._for else probes & self._within[name]
 
     def _called(self, name: str) -> list[str]:
         return sorted(self.calls.direct[name] - self._for.keys())
 
     def _needed(self, names: Mapping[_Key, str]) -> set[_Key]:
-        """Tell the versions that keep their function's name, and those that are called."""
+        """Return the versions that keep their function's name, and those that are called."""
         waiting = [key for key, name in names.items() if name == key[0]]
         needed = set[_Key]()
         while waiting:
@@ -190,7 +190,7 @@ class Plans:
 
 
 def _kernels_of(attach: Attach) -> str:
-    """Glob of the kernels that a program is for."""
+    """Glob of the kernels that a program attaches to."""
     return attach.kernels if attach.where in _IN_FUNCTIONS else attach.name
 
 

@@ -1,4 +1,4 @@
-"""What an injection did: kernels, places, and what it could not do."""
+"""The result of an injection: kernels, places, and instructions that could not be instrumented."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from accel_magic.ptx.model import Location
 
 SEVERAL_KERNELS: Final = 0xFFFFFFFF
-"""What a program reads as its kernel in a device function that several traced kernels use."""
+"""The kernel number that a program reads in a device function used by several traced kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place that programs were put at.
+    """A place where programs were inserted.
 
     Attributes:
-        number: What programs read as `site`.
-        kernel: What programs read as `kernel`; `SEVERAL_KERNELS` in a function that several traced kernels use.
-        function: The entry or device function that it lies in.
+        number: The value of `site` in programs.
+        kernel: The value of `kernel` in programs; `SEVERAL_KERNELS` in a function that several traced kernels use.
+        function: The kernel or device function that contains it.
         where: Its kind.
-        operation: Of a memory operation; else NONE.
-        space: Of a memory operation; else GENERIC.
-        size: Bytes per lane; 0 where that is known only as the kernel runs, and at other places.
+        operation: Kind of a memory operation; otherwise NONE.
+        space: Space of a memory operation; otherwise GENERIC.
+        size: Bytes per lane of a memory operation; 0 if known only at run time, and at other places.
         instruction: The instruction's text; "" at entries and at the end of a function.
-        ptx_line: Line in the module before anything was put in.
-        source: Line of the kernel's source; where code was inlined, the outermost call.
-        inlined: The line of the inlined function, if it was inlined.
+        ptx_line: Line in the original module.
+        source: Line of the kernel's source; for inlined code, the outermost call.
+        inlined: The line in the inlined function, if the code was inlined.
         programs: Names of the probes, in the order in which they run.
 
     """
@@ -56,13 +56,13 @@ class KernelReport:
     """A kernel of the module.
 
     Attributes:
-        name: As PTX names it.
-        number: What programs read as `kernel`.
-        instrumented: Whether anything was put into it or into a function that it uses.
-        reason: Why not; "" if it was.
-        sites: Places in it and in the device functions that it uses.
+        name: Its name in PTX.
+        number: The value of `kernel` in programs.
+        instrumented: Whether a program was inserted into it or into a function that it uses.
+        reason: Why it was not instrumented; "" if it was.
+        sites: Number of places in it and in the device functions that it uses.
         functions: Those device functions.
-        left: Instructions that were left alone, with their reason.
+        left: Instructions that were not instrumented, with the reasons.
 
     """
 
@@ -77,13 +77,13 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A module with programs in it.
+    """A module with inserted programs.
 
     Attributes:
-        text: The PTX to use; the same as before where nothing was put in.
-        kernels: All kernels of the module, in its order.
-        sites: All places, in the order of their numbers.
-        notes: What else was changed, in words: a raised PTX version, for one.
+        text: The PTX to use; the original if nothing was inserted.
+        kernels: All kernels of the module, in order.
+        sites: All places, sorted by number.
+        notes: Other changes as sentences, e.g. a raised PTX version.
 
     """
 
@@ -99,10 +99,10 @@ def site(found: Found, number: int, kernel: int, *, text: str, line: int, progra
     Args:
         found: The place.
         number: Its number.
-        kernel: Its kernel's.
+        kernel: Its kernel's number.
         text: The instruction as written.
         line: Line in the PTX.
-        programs: Probes.
+        programs: Names of its probes.
 
     """
     location = found.instruction.location if found.instruction else None

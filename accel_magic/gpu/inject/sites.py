@@ -1,4 +1,4 @@
-"""Sites in a function where code can be inserted, and what is known there."""
+"""Places in a function where code can be inserted, and what is known there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _BARRIERS: Final = frozenset({"bar", "barrier"})
 _NO_BARRIER: Final = frozenset({"warp", "arrive"})
-"""`bar.warp.sync` is about one warp, `bar.arrive` does not wait."""
+"""`bar.warp.sync` synchronizes one warp only, `bar.arrive` does not wait."""
 _ENDS: Final = frozenset({"bra", "brx", "ret", "exit", "trap"})
 _JUMPS: Final = frozenset({"bra", "brx"})
 _LEAVE: Final = frozenset({"ret", "exit"})
@@ -31,15 +31,15 @@ class Found:
 
     Attributes:
         where: Its kind.
-        function: The function it lies in.
-        at: Offset of the instruction; of an entry or the end of a function where the code goes.
-        put: Offset where the code goes; behind `at` where that is within a run that must not be cut.
-        head: Offset behind the opening brace of the function's body: where declarations can go.
-        names: What can be named there.
+        function: The function that contains it.
+        at: Offset of the instruction; at an entry or the end of a function, the insertion offset.
+        put: Insertion offset; after `at` if the instruction is in a sequence that must not be split.
+        head: Offset after the opening brace of the function's body, where declarations can go.
+        names: Names visible there.
         instruction: None at an entry and at a function's end.
-        access: Of a memory operation.
-        leaves: Of a branch that leads straight out of the kernel: `ret` or `exit`, with which the code is to end. Lanes
-            that take it would else wait at the kernel's end for those that do not.
+        access: The access of a memory operation.
+        leaves: For a branch that goes straight to the kernel's end: `ret` or `exit`, with which the inserted code must
+            end. Otherwise lanes that take the branch would wait at the kernel's end for those that do not.
 
     """
 
@@ -56,19 +56,19 @@ class Found:
 
 @dataclass(frozen=True)
 class Places:
-    """All places of a function, and those that are left alone with the reason."""
+    """All places in a function, and the instructions that cannot be instrumented, with the reasons."""
 
     found: tuple[Found, ...]
     left: tuple[str, ...]
 
 
 def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Places:
-    """Find the places of some kinds in a function, in the order of the text.
+    """Find places in a function, in the order of the text.
 
     Args:
-        function: It has a body.
+        function: The function.
         variables: Names of its module.
-        kinds: Which are wanted.
+        kinds: The kinds of places to find.
 
     """
     body = function.body
@@ -114,7 +114,7 @@ def _instructions(scope: Scope, names: Names) -> Iterator[tuple[Instruction, Nam
 
 
 def _ways_out(body: Scope) -> dict[str, str]:
-    """Labels right before the end of the kernel, with the instruction there."""
+    """Labels directly before a `ret` or `exit` without a predicate, each with that opcode."""
     found: dict[str, str] = {}
     labels: list[str] = []
     for item in walk(body):
@@ -142,12 +142,12 @@ def _kind(instruction: Instruction, function: Function) -> tuple[Where | None, A
 
 
 def first_code(body: Scope) -> int:
-    """Offset of a function's first label, instruction or scope: behind its declarations."""
+    """Offset of a function's first label, instruction or scope, after its declarations."""
     return next((item.start for item in body.items if isinstance(item, Instruction | Label | Scope)), body.end - 1)
 
 
 def _falls_through(body: Scope) -> bool:
-    """Whether the closing brace can be reached: by the last instruction, or by a jump to a label behind it."""
+    """Whether control can reach the closing brace: from the last instruction, or by a jump to a label after it."""
     last: Instruction | None = None
     labels: set[str] = set()
     jumps: set[str] = set()
@@ -168,10 +168,11 @@ _READS_CARRY: Final = frozenset({"addc", "subc", "madc"})
 
 
 def moved(body: Scope) -> dict[int, int]:
-    """Say where places go that lie within such a run.
+    """Find sequences that must not be split: carry chains, `wgmma` groups, and calls with their arguments.
 
     Returns:
-        Offset behind the run, by the offset at which an instruction within the run starts.
+        For each instruction but the first in such a sequence: the offset after the sequence, by the instruction's start
+        offset.
 
     """
     arguments = {
@@ -191,7 +192,7 @@ def moved(body: Scope) -> dict[int, int]:
 
 
 def _behind(last: int, spans: Sequence[tuple[int, int]]) -> int:
-    """Find the instruction behind which no run goes on: another one may begin before this one ends."""
+    """Find the first instruction from `last` on that no sequence continues past: sequences may overlap."""
     for first, other in spans:
         if first <= last < other:
             last = other

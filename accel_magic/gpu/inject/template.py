@@ -1,4 +1,4 @@
-"""A compiled program, ready to be put into kernels."""
+"""Compiled programs as templates for insertion into kernels."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ProbeCode:
     """A probe in PTX.
 
     Attributes:
-        name: Its function; the parameters are `context.PARAMETERS`, and it returns nothing.
-        text: A whole PTX module that defines the function and everything that the function uses.
+        name: Name of its function, which has the parameters `context.PARAMETERS` and no result.
+        text: A complete PTX module that defines the function and everything that it uses.
 
     """
 
@@ -56,16 +56,16 @@ _DROPPED: Final = frozenset({".loc", ".file", ".section", "@@DWARF"})
 
 @dataclass(frozen=True)
 class Template:
-    """A probe, prepared.
+    """A probe prepared for insertion.
 
     Attributes:
-        shared: What goes once into the module: variables and functions that the probe uses.
-        local: Declarations that go once into each function that has copies: the probe's stack.
-        body: The copy, with marks for its number and for the values of its parameters.
+        shared: Variables and functions that the probe uses, inserted once per module.
+        local: Declarations of the probe's stack, inserted once per function with copies.
+        body: The copy, with placeholders for its number and for the values of its parameters.
         uses: Parameters that the probe reads.
-        statements: Instructions in one copy.
-        version: PTX ISA that the probe's module names.
-        target: Number of the architecture it names: 90 for sm_90a.
+        statements: Number of instructions in one copy.
+        version: PTX ISA version of the probe's module.
+        target: Architecture number of the probe's module: 90 for sm_90a.
 
     """
 
@@ -81,8 +81,8 @@ class Template:
         """Write one copy.
 
         Args:
-            number: Different for each copy in a module.
-            values: What each of the used parameters is: a number, or a register of the kernel.
+            number: A number unique to each copy in a module.
+            values: Values of the used parameters: numbers, or registers of the kernel.
 
         """
         text = self.body.replace(_COPY, str(number))
@@ -96,10 +96,10 @@ def prepare(probe: ProbeCode, tag: str) -> Template:
 
     Args:
         probe: The compiled probe.
-        tag: What all its names get in front; no name in the kernel's module has it.
+        tag: Prefix for all its names; no name in the kernel's module has it.
 
     Raises:
-        ProgramError: The probe is not as it has to be.
+        ProgramError: The probe does not have the expected form.
 
     """
     module = parse(probe.text)
@@ -113,15 +113,15 @@ def prepare(probe: ProbeCode, tag: str) -> Template:
 
 def _not_as_agreed(probe: ProbeCode, why: str) -> ProgramError:
     return ProgramError(
-        f"the compiled program {probe.name} cannot be put into kernels",
+        f"the compiled program {probe.name} cannot be inserted into kernels",
         why=why,
-        fix="please report this with the program",
+        fix="report this defect and include the program",
         code="gpu.ptx.not-insertable",
     )
 
 
 class _Writer:
-    """Writes a probe's text anew, with other names."""
+    """Rewrites a probe's text with new names."""
 
     def __init__(self, probe: ProbeCode, module: Module, function: Function, body: Scope, tag: str) -> None:
         self._probe, self._module, self._function, self._body, self._tag = probe, module, function, body, tag
@@ -150,7 +150,7 @@ class _Writer:
         )
 
     def _own_names(self, scope: Scope) -> dict[str, str]:
-        """New names of registers, labels and the stack; names of parameters of calls stay, their scopes hide others."""
+        """New names of registers, labels and the stack. Call parameters keep theirs: their scopes hide other names."""
         names = {}
         for item in scope.items:
             if isinstance(item, Label):
@@ -162,7 +162,7 @@ class _Writer:
         return names
 
     def _renamed(self, one: Declared, space: str) -> Iterator[tuple[str, str]]:
-        """Give (old, new) of a name, or of all names of a range and of its prefix."""
+        """Yield (old, new) for a name, or for a register range: its prefix and all its names."""
         new = f"%{self._tag}_{one.name.lstrip('%')}" if space == "reg" else f"{self._tag}_{one.name}"
         yield one.name, new
         for number in range(one.count or 0):
@@ -215,17 +215,17 @@ class _Writer:
         return f"@{'!' * item.predicate.negated}{names.get(item.predicate.name, item.predicate.name)} "
 
     def _parameter(self, item: Instruction, address: Address, names: Mapping[str, str], known: Names) -> Sequence[str]:
-        """Take a parameter, or a part of it, from the kernel's operand instead of from parameter memory."""
+        """Replace a load of a parameter, or of part of it, by code that uses the kernel's operand."""
         result, (name, size) = item.operands[0], self._parameters[str(getattr(address.base, "text", ""))]
         kind = item.opcode[-1]
         bits = re.fullmatch(r"[bus](8|16|32|64)", kind)
         register = known.find(result.text) if isinstance(result, Name) else None
         if item.predicate or not bits or register is None or not isinstance(result, Name):
-            raise _not_as_agreed(self._probe, f"it reads a parameter in a way that is not known: {item.name}")
+            raise _not_as_agreed(self._probe, f"it reads a parameter in an unsupported way: {item.name}")
         self._uses.add(name)
         target, width = names[result.text], int(bits[1])
         if not 0 <= 8 * address.offset <= 8 * size - width:
-            raise _not_as_agreed(self._probe, f"it reads behind the parameter {name}")
+            raise _not_as_agreed(self._probe, f"it reads outside the parameter {name}")
         if width == 8 * size and not address.offset and register[1][1:] == bits[1]:
             return (f"mov.b{width} {target}, {_VALUE.format(name)};",)
         value = f"%{self._tag}_value"
@@ -252,7 +252,7 @@ class _Writer:
 
 
 def _module_names(module: Module) -> Iterator[str]:
-    """Names of variables and functions that the module itself defines."""
+    """Names of variables and functions that the module defines."""
     defined = {one.name for one in module.functions}
     for item in module.items:
         if isinstance(item, Declaration) and item.space in _DEFINED and item.linkage != "extern":
@@ -270,13 +270,13 @@ _WORD_MASK: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values at a place.
+    """Values of the parameters at a place.
 
     Attributes:
-        code: Instructions that compute them; they change nothing of the kernel.
+        code: Instructions that compute them; they do not change the kernel's registers.
         values: By parameter: a number or a register.
         registers: (type, name) of registers that `code` writes.
-        guard: The predicate that the copy must run under: "" for none, else `%p1` or `!%p1`.
+        guard: The predicate that the copy must run under, such as `%p1` or `!%p1`; "" for none.
 
     """
 
@@ -287,20 +287,20 @@ class Values:
 
 
 def values(found: Found, site: int, kernel: int, *, tag: str, uses: Collection[str], saved: str = "") -> Values:
-    """Say what the parameters are.
+    """Return the values of the parameters at a place.
 
-    At a branch `address` is 1 in the lanes that take it and 0 in the others, of an indexed branch the index.
+    At a branch, `address` is 1 in the lanes that take it and 0 in the others; at an indexed branch, it is the index.
 
     Args:
         found: The place.
         site: Its number.
-        kernel: Its kernel's.
+        kernel: Its kernel's number.
         tag: Prefix of new registers.
-        uses: Parameters that the probes read; code for others is left out.
-        saved: Suffix of new registers that keep everything for later; "" where the copy follows at once.
+        uses: Parameters that the probes read; no code is generated for others.
+        saved: Suffix of new registers that save all values for later; "" if the copy follows directly.
 
     Raises:
-        ProgramError: An operand is nothing that can be reported.
+        ProgramError: An operand is not declared.
 
     """
     access = found.access
@@ -337,7 +337,7 @@ class _Maker:
         return register
 
     def _width(self, name: Name) -> int:
-        """Bits of a register; 0 if the name is none."""
+        """Bits of a register; 0 if the name is not a register."""
         found = self._names.find(name.text)
         if found is None:
             raise ProgramError(
@@ -347,7 +347,7 @@ class _Maker:
         return int(bits[1]) if found[0] == "reg" and bits else 0
 
     def number(self, what: str, name: Name, bits: int) -> str:
-        """Give a register of so many bits with the value of another one."""
+        """Return a register with a number of bits and the value of another register."""
         width = self._width(name)
         if width == bits and not self._saved:
             return name.text
@@ -394,7 +394,7 @@ class _Maker:
 
     def guard(self, found: Found) -> str:
         instruction = found.instruction
-        # All lanes that come to a conditional branch are at it, those too that do not take it.
+        # All lanes execute a conditional branch, including those that do not take it.
         if instruction is None or instruction.predicate is None:
             return ""
         if found.where is Where.BRANCH and instruction.opcode[0] == "bra":

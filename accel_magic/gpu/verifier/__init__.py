@@ -20,17 +20,17 @@ Mode = Literal["strict", "warn", "off"]
 
 
 def verify(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
-    """Judge one program.
+    """Verify one program.
 
     Args:
         program: The program with the functions it calls.
         maps: All maps of its object.
-        mode: 'strict' refuses every error; 'warn' makes warnings of errors that cannot touch memory which is not the
-            program's own: SIMT rules and loops without a visible end; 'off' checks nothing.
+        mode: 'strict' rejects the program for every error; 'warn' turns errors that do not concern memory safety (SIMT
+            rules, loops that may not end, print formats) into warnings; 'off' checks nothing.
         per: Whether it runs in every thread, or in one lane of each warp.
 
     Raises:
-        ProgramError: The program is refused; it names the line, the rule and the fix.
+        ProgramError: The program is rejected; the error names the line, the rule and the fix.
 
     """
     if mode == "off":
@@ -42,9 +42,9 @@ def verify(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", 
 
 
 def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
-    """Say all that is found, and refuse nothing: for reports. Takes what `verify` takes.
+    """Return all findings without rejecting the program, for reports. Takes the same arguments as `verify`.
 
-    Where memory is not safe, or a loop has no end, nothing is said about threads.
+    If the memory analysis reports errors, the SIMT rules are not checked.
     """
     safe = safety.analyse(program, maps)
     findings = judged(safe.findings, mode)
@@ -58,12 +58,12 @@ def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", p
 
 
 def refusal(program: Program, findings: Sequence[Finding]) -> ProgramError:
-    """Make an error of what refuses a program: its first finding in full, and where the others are."""
+    """Make an error from the findings that reject a program: the first with its fix, the others with their places."""
     first, *others = findings
     text = f" `{first.line.text.strip()}`" if first.line is not None and first.line.text.strip() else ""
     more = "".join(f"\n       {other.where}: {other.message} [{other.rule}]" for other in others)
     return ProgramError(
-        f"the program {program.name} is refused at {first.where}:{text}",
+        f"the verifier rejects {program.name} at {first.where}:{text}",
         why=f"{first.message} [{first.rule}]{more}",
         fix=first.fix,
         code=first.code,

@@ -1,4 +1,4 @@
-"""What arithmetic and conditions do to what is known across threads."""
+"""Effects of arithmetic and conditions on what is known about values across threads."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from accel_magic.gpu.verifier.world import World
 
 FOLLOWER: Final = "follower"
-"""Part of a value that is zero in all lanes but the leader."""
+"""Part of a value that is zero only in the warp's leader."""
 LEADER: Final = "leader"
-"""Pin where only a warp's leader comes."""
+"""Pin of places that only a warp's leader reaches."""
 MISSING: Final = "missing "
-"""Begins the pin of a map in which nothing was found."""
+"""Prefix of the pin of a map in which a lookup found nothing."""
 
 
 def narrowed(value: Value, size: int, version: Version) -> Value:
-    """Value of the lowest `size` bytes. Indices are below 2^32, so that four bytes hold them."""
+    """Value of the lowest `size` bytes. Indices are below 2^32, so four bytes hold them."""
     if value.constant is not None:
         return number(value.constant & ((1 << 8 * size) - 1), version)
     if size >= 4 and not value.negative:
@@ -37,7 +37,7 @@ def narrowed(value: Value, size: int, version: Version) -> Value:
 
 
 def computed(world: World, place: Place, state: State, instruction: Instruction) -> Value:
-    """Value that arithmetic leaves in its destination."""
+    """Value of an arithmetic instruction's destination."""
     version = (place[1], instruction.dst)
     narrow = instruction.kind == isa.ALU
     operand = state.registers[instruction.src] if instruction.from_register else number(instruction.imm, version)
@@ -98,7 +98,7 @@ def _combined(instruction: Instruction, one: Value, two: Value, version: Version
 
 
 def _parts(operation: int, one: Value, two: Value) -> frozenset[str]:
-    """Indices of which the result is the sum; a bitwise or is as zero as a sum."""
+    """Indices whose sum is the result. A bitwise or is zero in the same cases as a sum, so it counts as one."""
     if operation in (Alu.ADD, Alu.OR) and one.negative == two.negative:
         if one.parts and two.parts:
             return one.parts | two.parts
@@ -109,7 +109,7 @@ def _parts(operation: int, one: Value, two: Value) -> frozenset[str]:
 
 
 def _pointer_of(world: World, place: Place, instruction: Instruction, state: State, value: Value) -> Value:
-    """Keep whose a map's value is when its pointer moves within it."""
+    """Keep the owner of a map value when a pointer moves within it."""
     if instruction.operation not in (Alu.ADD, Alu.SUB):
         return value
     for register in (instruction.dst, instruction.src if instruction.from_register else instruction.dst):
@@ -123,7 +123,7 @@ _EQUAL_NOT_TAKEN: Final = frozenset({Jump.JNE})
 
 
 def pins(world: World, place: Place, state: State, instruction: Instruction, *, taken: bool) -> frozenset[str]:
-    """Pins that a conditional jump adds on one of its ways."""
+    """Pins that a conditional jump adds on one of its branches."""
     operation = instruction.operation
     equal = operation in (_EQUAL_TAKEN if taken else _EQUAL_NOT_TAKEN)
     unequal = operation in (_EQUAL_NOT_TAKEN if taken else _EQUAL_TAKEN)

@@ -1,4 +1,4 @@
-"""What arithmetic does to numbers that are only partly known."""
+"""Arithmetic on numbers that are only partly known."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 def compute(operation: int, width: int, left: Scalar, right: Scalar, *, variant: int = 0) -> Scalar:
-    """Give the result of an `Alu` operation other than MOV and END.
+    """Return the result of an `Alu` operation other than MOV and END.
 
     Args:
         operation: An `Alu`. NEG takes its operand as `left`.
-        width: 64, or 32 for arithmetic on lower halves, which clears the upper one.
+        width: 64, or 32 for arithmetic on the lower half, which clears the upper half.
         left: The destination's old value.
         right: The other operand.
         variant: The instruction's offset: 1 for signed division and remainder.
@@ -60,14 +60,14 @@ def compute(operation: int, width: int, left: Scalar, right: Scalar, *, variant:
 
 
 def moved(width: int, number: Scalar, extend: int) -> Scalar:
-    """Give the result of MOV: of 64 or 32 bits, with the lowest `extend` bits sign-extended where that is not 0."""
+    """Return the result of a 64-bit or 32-bit MOV; unless `extend` is 0, it sign-extends the lowest `extend` bits."""
     if extend:
         number = sign_extended(number, extend)
     return number if width == 64 else zero_extended(number)
 
 
 def swapped(number: Scalar, width: int, *, swap: bool) -> Scalar:
-    """Give the result of END: the lowest 16, 32 or 64 bits, with their bytes in the other order when `swap`."""
+    """Return the result of END: the lowest 16, 32 or 64 bits, with their bytes reversed if `swap`."""
     size = width // 8
     number = truncated(number, size)
     if not swap:
@@ -102,7 +102,7 @@ def _exact_remainder(width: int, left: int, right: int, variant: int) -> int:
 
 
 def _exactly(function: Callable[[int, int, int, int], int]) -> Callable[[int, int, int, int], int]:
-    """Make the operands, and the result, numbers of the operation's width."""
+    """Truncate the operands and the result to the operation's width."""
 
     def compute_(width: int, left: int, right: int, variant: int) -> int:
         mask = M64 if width == 64 else M32
@@ -143,7 +143,7 @@ def _sub_bits(_width: int, left: Tnum, right: Tnum) -> Tnum:
 
 
 def _mul_bits(width: int, left: Tnum, right: Tnum) -> Tnum:
-    """Know the zeros at the low end, and everything where one factor is a power of two."""
+    """Know the low zero bits, and all bits if one factor is a known power of two."""
     for one, other in ((left, right), (right, left)):
         if not one.mask and one.value and not one.value & (one.value - 1):
             return Tnum(other.value * one.value, other.mask * one.value)
@@ -210,7 +210,7 @@ def _mul_range(width: int, left: Range, right: Range) -> Range:
 
 
 def _wrapped(width: int, umin: int, umax: int, smin: int, smax: int) -> Range:
-    """Bring a range of whole numbers into a width: known only where all of it wraps the same number of times."""
+    """Wrap a range of integers to a width; the bounds are known only if all of it wraps the same number of times."""
     full = FULL[width]
     turns = umin >> width
     if turns == umax >> width:
@@ -242,7 +242,7 @@ def _xor_range(width: int, _left: Range, _right: Range) -> Range:
 
 
 def _shifts(width: int, by: Range) -> tuple[int, int] | None:
-    """Least and greatest distance of a shift; None where it may exceed the width, which then counts modulo it."""
+    """Least and greatest shift distance; None if it may reach the width, because it counts modulo the width."""
     return (by.umin, by.umax) if by.umax < width else None
 
 
@@ -256,7 +256,7 @@ def _lsh_range(width: int, left: Range, right: Range) -> Range:
 
 
 def _wrapped_shift(width: int, found: Range) -> Range:
-    """Drop what bits shifted out make wrong: a shifted range is right only where nothing is lost."""
+    """Keep the bounds of a shifted range only if no bits are shifted out."""
     full = FULL[width]
     unsigned = (found.umin, found.umax) if found.umax <= full.umax else (full.umin, full.umax)
     fits = full.smin <= found.smin and found.smax <= full.smax
@@ -288,7 +288,7 @@ _ABSTRACT: Final[Mapping[int, tuple[Bits, Ranges, bool]]] = {
     Alu.RSH: (_rsh_bits, _rsh_range, False),
     Alu.ARSH: (_arsh_bits, _arsh_range, False),
 }
-"""Of each operation: its bits, its range, and whether the result's lower half comes from the lower halves alone."""
+"""For each operation: its bits, its range, and whether the result's lower half depends on the lower halves only."""
 
 
 def _divide_unsigned(_width: int, left: Range, right: Range) -> tuple[int, int]:
@@ -330,7 +330,7 @@ _DIVISIONS: Final[Mapping[tuple[int, int], tuple[Divide, bool]]] = {
     (Alu.DIV, 1): (_divide_signed, True),
     (Alu.MOD, 1): (_remainder_signed, True),
 }
-"""Of each operation and variant: least and greatest result, and whether those are signed."""
+"""For each operation and variant: least and greatest result, and whether they are signed."""
 
 
 def _divided(width: int, left: Scalar, right: Scalar, divide: Divide, by_sign: bool) -> Scalar:

@@ -1,6 +1,6 @@
-"""Whether a program fits: instructions, stack, and the memory of its maps for a number of threads.
+"""Resource limits: instructions, stack, and the memory of a program's maps for a number of threads.
 
-Registers are not guessed here: the assembler counts them, before and after, for each kernel.
+Registers are not estimated here: the assembler counts them for each kernel, with and without the program.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _START: Final = (0, 0)
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may take.
+    """Limits for one program.
 
     Attributes:
-        instructions: Of one program, which becomes a part of each place that it is injected into.
-        stack_bytes: Of the deepest chain of calls, for each thread. Stack that the compiler cannot keep in registers is
-            local memory, as slow as the device's.
-        map_bytes: Of all maps together.
+        instructions: Instructions of the program, which is copied to each place that it is injected into.
+        stack_bytes: Stack of the deepest call chain, for each thread. Stack that the compiler cannot keep in registers
+            is local memory, as slow as device memory.
+        map_bytes: Bytes of all maps together.
 
     """
 
@@ -40,35 +40,35 @@ class Limits:
 
 INSTRUCTIONS: Final = Rule(
     "instruction-budget",
-    "a program is copied to every place that it is attached to: long ones slow kernels down and take long to assemble",
-    "do less on the device, and combine on the host; or attach to fewer places",
+    "a program is copied to every place that it is attached to; long programs slow kernels down and assemble slowly",
+    "do less on the device and more on the host, or attach to fewer places",
     severity="warning",
     memory=False,
 )
 STACK: Final = Rule(
     "stack-budget",
-    "each thread has its own stack; what does not fit into registers is slow local memory",
-    "use a per-thread array map for large structs, and fewer nested calls",
+    "each thread has its own stack; the part that does not fit into registers is slow local memory",
+    "move large structs into a per-thread array map, and nest fewer calls",
     severity="warning",
     memory=False,
 )
 MEMORY: Final = Rule(
     "map-memory",
-    "the maps of a trace take device memory before the kernel runs",
-    "use fewer entries, or --threads with the number of threads that the largest grid has",
+    "the maps of a trace are allocated in device memory before the kernel runs",
+    "use fewer entries, or set --threads to the number of threads in the largest grid",
     memory=False,
 )
 
 
 def map_bytes(maps: Sequence[MapSpec], threads: int) -> Mapping[str, int]:
-    """Bytes of each map.
+    """Bytes of each map, by name.
 
     Args:
         maps: The object's maps.
-        threads: Threads that per-thread maps have room for.
+        threads: Number of threads for which per-thread maps have values.
 
     Raises:
-        ProgramError: A declaration is no map that GPU programs can use.
+        ProgramError: GPU programs cannot use a map.
 
     """
     return {spec.name: layout_of(spec, threads).bytes for spec in maps}
@@ -77,17 +77,17 @@ def map_bytes(maps: Sequence[MapSpec], threads: int) -> Mapping[str, int]:
 def findings(
     program: Program, maps: Sequence[MapSpec], verdict: Verdict, *, threads: int, limits: Limits | None = None
 ) -> list[Finding]:
-    """Compare what a program takes with the limits; each finding names the limit, and how much there is.
+    """Compare a program's resources with the limits; each finding has the amount and the limit.
 
     Args:
         program: The program.
         maps: The object's maps.
-        verdict: What the verifier counted.
-        threads: Threads that per-thread maps have room for.
-        limits: Others than the usual ones.
+        verdict: The verifier's counts.
+        threads: Number of threads for which per-thread maps have values.
+        limits: Limits other than the defaults.
 
     Raises:
-        ProgramError: A declaration is no map that GPU programs can use.
+        ProgramError: GPU programs cannot use a map.
 
     """
     most = limits or Limits()

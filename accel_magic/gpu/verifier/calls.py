@@ -30,7 +30,7 @@ MAPS_OF: Final[Mapping[int, frozenset[MapType]]] = {
     130: frozenset({MapType.RINGBUF}),
     131: frozenset({MapType.RINGBUF}),
 }
-"""Types of maps that each helper works on."""
+"""Map types that each helper supports."""
 
 _CLEARED: Final = range(1, 6)
 _LONGEST_TEXT: Final = 512
@@ -38,15 +38,15 @@ _LONGEST_TEXT: Final = 512
 
 @dataclass(slots=True)
 class _Call:
-    """A helper's call while its arguments are looked at.
+    """A helper call while its arguments are checked.
 
     Attributes:
         run: The pass.
         state: The state before the call.
         helper: The helper.
-        map: The map among the arguments, when it has been seen.
-        size: The constant size among them.
-        memory: The memory that the next argument is the size of.
+        map: The map argument, once it has been checked.
+        size: The constant size argument.
+        memory: The memory whose size is the next argument.
 
     """
 
@@ -66,14 +66,14 @@ def helper(run: Run, state: State, place: Place, number: int) -> int:
     """Call a helper.
 
     Raises:
-        Breach: An argument is not what the helper asks for.
+        Breach: An argument is not what the helper expects.
 
     """
     called = HELPERS[number]
     call = _Call(run, state, called)
     for register, wanted in enumerate(called.arguments, 1):
         if wanted is Arg.ANY and called.effect == "print" and state.frame.registers[register].kind == "unset":
-            continue  # how many numbers follow is up to the format
+            continue  # the format determines how many numbers follow
         _CHECKS[wanted](call, register, read(state, register))
     if number == prints.NUMBER:
         prints.look(run, state, place)
@@ -82,7 +82,7 @@ def helper(run: Run, state: State, place: Place, number: int) -> int:
     for register in _CLEARED:
         registers[register] = UNSET
     if called.result is Result.NEVER:
-        require_no_records(state, "the thread ends here")
+        require_no_records(state, "the thread ends")
         return DONE
     return place[1] + 1
 
@@ -91,7 +91,7 @@ def local(state: State, place: Place, function: int) -> int:
     """Enter a function of the program.
 
     Raises:
-        Breach: Too many functions would be active.
+        Breach: The maximum number of functions is already active.
 
     """
     if len(state.frames) >= MOST_FRAMES:
@@ -108,13 +108,14 @@ def leave(state: State) -> int:
     """Return from a function.
 
     Raises:
-        Breach: The program's own function returns no number, or keeps a record; another one the address of its stack.
+        Breach: The main function does not return a number or still holds a record, or another function returns the
+            address of its own stack.
 
     """
     value = state.frame.registers[0]
     if len(state.frames) == 1:
         require_scalar(read(state, 0), "the return value")
-        require_no_records(state, "the program returns here")
+        require_no_records(state, "the program returns")
         return DONE
     if value.kind == "stack" and value.frame == len(state.frames) - 1:
         raise Breach("dangling-stack-pointer", "the address of a local variable is returned")
@@ -126,14 +127,14 @@ def leave(state: State) -> int:
 
 
 def require_no_records(state: State, when: str) -> None:
-    """Make sure that all reserved records are given back.
+    """Require that all reserved records have been submitted or discarded.
 
     Raises:
-        Breach: One is not; the place is that of its reserve.
+        Breach: A record has not; the place is where it was reserved.
 
     """
     for place in state.records.values():
-        raise Breach("record-leak", f"the record that is reserved here is still held when {when}", place=place)
+        raise Breach("record-leak", f"the record reserved here is still held when {when}", place=place)
 
 
 def _map(call: _Call, register: int, value: Value) -> None:
@@ -149,21 +150,21 @@ def _map(call: _Call, register: int, value: Value) -> None:
             fix=f"use a map of type {types}",
         )
     if spec.read_only and call.helper.effect in ("update", "delete"):
-        raise Breach("write-to-read-only", f"`{spec.name}` is written: it holds constants")
+        raise Breach("write-to-read-only", f"this writes to `{spec.name}`, which holds constants")
     call.map = spec
 
 
 def _key(call: _Call, _register: int, value: Value) -> None:
     spec = call.map
     if spec is not None:
-        what = f"a key of map `{spec.name}` that has {spec.key_size} bytes,"
+        what = f"the key of map `{spec.name}`"
         memory.require_readable(call.run, call.state, value, spec.key_size, rule="out-of-bounds-key", what=what)
 
 
 def _value(call: _Call, _register: int, value: Value) -> None:
     spec = call.map
     if spec is not None:
-        what = f"a value of map `{spec.name}` that has {spec.value_size} bytes,"
+        what = f"the value of map `{spec.name}`"
         memory.require_readable(call.run, call.state, value, spec.value_size, rule="out-of-bounds-key", what=what)
 
 
@@ -183,7 +184,7 @@ def _memory(call: _Call, register: int, value: Value) -> None:
 def _size(call: _Call, register: int, value: Value) -> None:
     known = _sized(call, register, value).number.wide
     if known.smin < 0:
-        raise Breach("wrong-argument", f"{call.named(register)} is a size that may be negative")
+        raise Breach("wrong-argument", f"{call.named(register)} is a size and may be negative")
     memory.require_readable(call.run, call.state, call.memory, known.umax, what=call.named(register - 1))
 
 
@@ -206,29 +207,29 @@ def _record(call: _Call, register: int, value: Value) -> None:
     if value.kind != "record" or not value.number.known or value.number.value:
         raise Breach(
             "wrong-argument",
-            f"{call.named(register)} is {NAMES[value.kind]}; it must be what bpf_ringbuf_reserve returned, not moved",
+            f"{call.named(register)} is {NAMES[value.kind]}; it must be a pointer to the start of a reserved record",
         )
     call.state.release(value.id)
 
 
 def _text(call: _Call, register: int, value: Value) -> None:
-    """Walk a text to its end: each byte must be a constant."""
+    """Read a text to its end; each byte must be a constant."""
     what = call.named(register)
     memory.require_readable(call.run, call.state, value, 0, what=what)
     for at in range(_LONGEST_TEXT):
         try:
             byte = memory.peek(call.run, call.state, value, at)
         except Breach as breach:
-            raise Breach("text-not-terminated", f"{what} is no text with a zero byte at its end") from breach
+            raise Breach("text-not-terminated", f"{what} is not a zero-terminated text") from breach
         if not byte.known:
             break
         if not byte.value:
             return
-    raise Breach("text-not-terminated", f"{what} is no constant text with a zero byte at its end")
+    raise Breach("text-not-terminated", f"{what} is not a constant, zero-terminated text")
 
 
 def _anything(_call: _Call, _register: int, _value: Value) -> None:
-    """Let everything pass that is set."""
+    """Accept every value; the caller has checked that it is set."""
 
 
 _CHECKS: Final[Mapping[Arg, Callable[[_Call, int, Value], None]]] = {

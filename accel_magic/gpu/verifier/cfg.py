@@ -1,4 +1,4 @@
-"""Control flow of one eBPF function: edges, post-dominators, loops, and the faults that need no values to be seen."""
+"""Control flow of one eBPF function: edges, post-dominators, loops, and faults visible without knowing values."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.model import Function
 
 END: Final = -1
-"""Where every `exit` leads: the post-dominator of all that returns."""
+"""Successor of every `exit`: the post-dominator of every slot that reaches a return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A natural loop, or a region with several entries, by its head.
+    """A natural loop, or a region with several entries, identified by its head.
 
     Attributes:
-        head: Slot that the loop is entered at, and that its rounds come back to.
-        body: Its slots, the head's included.
-        exits: Slots of the body from which an edge leaves the loop.
+        head: Slot where the loop is entered and each iteration starts.
+        body: Its slots, including the head.
+        exits: Slots of the body with an edge that leaves the loop.
 
     """
 
@@ -35,7 +35,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A breach that the shape of the code shows: id of the rule, the slot, and what is wrong."""
+    """A rule broken by the code's structure alone: the rule's id, the slot, and the message."""
 
     rule: str
     slot: int
@@ -48,9 +48,9 @@ class Cfg:
 
     Attributes:
         code: The function's instructions.
-        successors: Slots that may come next, by slot; END after an exit. A conditional jump has first the slot that
-            follows, then its target; both are given even if they are the same.
-        faults: Jumps to nowhere and paths off the end; edges of them are left out.
+        successors: Possible next slots, by slot; END after an exit. A conditional jump lists the slot that follows,
+            then its target, even if they are the same.
+        faults: Invalid jumps and paths off the end; their edges are omitted.
 
     """
 
@@ -65,12 +65,12 @@ class Cfg:
 
     @cached_property
     def reachable(self) -> frozenset[int]:
-        """Slots that some path leads to."""
+        """Slots that some path reaches."""
         return frozenset(self.order)
 
     @cached_property
     def unreachable(self) -> tuple[range, ...]:
-        """Stretches of slots that no path leads to."""
+        """Ranges of slots that no path reaches."""
         dead = [slot for slot in self.successors if slot not in self.reachable]
         stretches: list[range] = []
         for slot in dead:
@@ -83,7 +83,7 @@ class Cfg:
 
     @cached_property
     def predecessors(self) -> Mapping[int, tuple[int, ...]]:
-        """Reachable slots that lead to a slot (and to END), each once, ascending."""
+        """Reachable slots with an edge to a slot (or to END), each once, ascending."""
         found: dict[int, list[int]] = {slot: [] for slot in (*sorted(self.reachable), END)}
         for slot in sorted(self.reachable):
             for to in dict.fromkeys(self.successors[slot]):
@@ -92,25 +92,25 @@ class Cfg:
 
     @cached_property
     def branches(self) -> frozenset[int]:
-        """Reachable slots with two different ways on."""
+        """Reachable slots with two different successors."""
         return frozenset(slot for slot in self.reachable if len(set(self.successors[slot])) > 1)
 
     @cached_property
     def joins(self) -> frozenset[int]:
-        """Reachable slots that several ways lead to."""
+        """Reachable slots with several predecessors."""
         return frozenset(slot for slot, sources in self.predecessors.items() if slot != END and len(sources) > 1)
 
     @cached_property
     def post_dominators(self) -> Mapping[int, int]:
-        """Nearest slot (or END) that every path from a slot to the end must pass.
+        """Immediate post-dominators: for each slot the nearest slot (or END) on every path from it to the end.
 
-        Slots from which no path reaches the end (loops without exit) are not in it.
+        Slots from which no path reaches the end (loops without exit) are omitted.
         """
         order = _reverse_post_order(END, lambda slot: self.predecessors[slot])
         return _immediate_dominators(order, lambda slot: self.successors[slot] if slot != END else ())
 
     def between(self, branch: int) -> frozenset[int]:
-        """Slots that lie on some path from a branch to its post-dominator, neither of them included."""
+        """Slots on some path from a branch to its post-dominator, excluding both."""
         stop = self.post_dominators.get(branch, END)
         found: set[int] = set()
         work = list(self.successors[branch])
@@ -124,7 +124,7 @@ class Cfg:
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """Loops by ascending head; loops with the same head are one."""
+        """Loops sorted by head; loops with the same head are merged."""
         bodies: dict[int, set[int]] = {}
         for source, head in sorted(_back_edges(self.order, self.successors)):
             body = bodies.setdefault(head, {head})
@@ -146,7 +146,7 @@ class Cfg:
 
 
 def build(function: Function) -> Cfg:
-    """Find a function's edges. Whether opcodes exist is not looked at."""
+    """Find a function's edges. Opcodes are not checked."""
     successors: dict[int, tuple[int, ...]] = {}
     faults: list[Fault] = []
     for slot, instruction in enumerate(function.code):
@@ -167,14 +167,14 @@ def build(function: Function) -> Cfg:
 
 
 def calls(function: Function) -> Iterator[tuple[int, int]]:
-    """Local calls: slot, and the called function's place."""
+    """Local calls: the slot, and the index of the called function."""
     for slot, instruction in enumerate(function.code):
         if instruction is not None and instruction.opcode == isa.CALL and instruction.src == isa.CALL_LOCAL:
             yield slot, instruction.imm
 
 
 def _ways(slot: int, instruction: isa.Instruction) -> tuple[int, ...]:
-    """Give the slots after an instruction, whether they exist or not."""
+    """Return the slots after an instruction, even if they do not exist."""
     after = slot + (2 if instruction.wide else 1)
     if instruction.kind not in (isa.JMP, isa.JMP32) or instruction.opcode in (isa.CALL, isa.CALLX):
         return (after,)
@@ -189,9 +189,9 @@ def _landing_fault(code: isa.Code, slot: int, to: int) -> Fault | None:
     if to == len(code) and to == slot + (2 if _wide(code, slot) else 1):
         return Fault("falls-off-the-end", slot, "the code ends here without a return")
     if not 0 <= to < len(code):
-        return Fault("bad-jump", slot, f"the jump leads to instruction {to}; the function has {len(code)}")
+        return Fault("bad-jump", slot, f"the jump goes to instruction {to}; the function has {len(code)} instructions")
     if code[to] is None:
-        return Fault("bad-jump", slot, f"the jump leads into the middle of the wide instruction {to - 1}")
+        return Fault("bad-jump", slot, f"the jump goes into the middle of the wide instruction {to - 1}")
     return None
 
 
@@ -218,7 +218,7 @@ def _reverse_post_order(start: int, following: Callable[[int], Sequence[int]]) -
 
 
 def _back_edges(order: Sequence[int], successors: Mapping[int, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
-    """Edges of a depth-first walk that lead back into the path they come from."""
+    """Edges of a depth-first walk that lead back to a slot on the current path."""
     if not order:
         return
     on_path = {order[0]}
@@ -240,7 +240,7 @@ def _back_edges(order: Sequence[int], successors: Mapping[int, tuple[int, ...]])
 
 
 def _immediate_dominators(order: Sequence[int], preceding: Callable[[int], Sequence[int]]) -> dict[int, int]:
-    """Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm". The first of `order` is the root and has none."""
+    """Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm". The first in `order` is the root and has none."""
     rank = {slot: at for at, slot in enumerate(order)}
     root = order[0]
     found = {root: root}

@@ -1,4 +1,4 @@
-"""What a conditional jump tells about the numbers that it compares, on either way."""
+"""What each outcome of a conditional jump implies about the numbers that it compares."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def assume(jump: int, width: int, left: Scalar, right: Scalar, *, taken: bool) -> Pair:
-    """Sharpen two compared numbers by the way that a jump went; None where it cannot go that way.
+    """Refine two compared numbers by the outcome of a jump; None if that outcome is impossible.
 
     Args:
         jump: A conditional `Jump`.
-        width: 64, or 32 where only the lower halves are compared.
+        width: 64, or 32 if only the lower halves are compared.
         left: The destination register's number.
         right: The other operand.
-        taken: The condition holds.
+        taken: Whether the condition holds.
 
     """
     relation, flipped = _RELATIONS[jump] if taken else _OPPOSITES[jump]
@@ -91,7 +91,7 @@ def _unequal(width: int, left: Scalar, right: Scalar) -> Pair:
 
 
 def _without(width: int, number: Scalar, other: Scalar) -> Scalar | None:
-    """Take a number out at the ends of a range; inside it cannot be expressed."""
+    """Exclude a number at the ends of a range; excluding one inside cannot be expressed."""
     gone, known = _range(width, other), _range(width, number)
     if gone.umin != gone.umax:
         return number
@@ -132,7 +132,7 @@ def _shares_none(width: int, left: Scalar, right: Scalar) -> Pair:
 
 
 def _with_bits(number: Scalar, which: int, value: int) -> Scalar | None:
-    """Fix the bits in `which` to those of `value`."""
+    """Set the bits in `which` to those of `value`."""
     bits = meet_bits(number.bits, Tnum(value & which, M64 ^ which))
     if bits is None:
         return None
@@ -152,7 +152,7 @@ _RELATIONS: Final[Mapping[int, tuple[Assume, bool]]] = {
     Jump.JSLE: (_signed_at_most, False),
     Jump.JSET: (_shares_bits, False),
 }
-"""What holds when a jump is taken, and whether it holds with the operands the other way round."""
+"""The relation that holds when a jump is taken, and whether its operands are swapped."""
 
 _OPPOSITES: Final[Mapping[int, tuple[Assume, bool]]] = {
     Jump.JEQ: _RELATIONS[Jump.JNE],

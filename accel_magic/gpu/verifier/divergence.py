@@ -1,4 +1,4 @@
-"""Where the threads of a group part and meet again in one function, when it is known which branches part them."""
+"""Where threads diverge and reconverge in one function, given which branches are divergent."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Among which threads a branch's condition differs.
+    """The level at which a branch's condition differs between threads.
 
     Attributes:
         split: The level, and the reads of shared state that the condition depends on.
-        lenient: The level when lookups of one key are taken to succeed for all threads alike: null checks.
+        lenient: The level under the assumption that lookups of one key succeed, or fail, for all threads alike (null
+            checks).
 
     """
 
@@ -33,13 +34,13 @@ class Branch:
 
 @dataclass(frozen=True)
 class Divergence:
-    """What follows from the levels of the branches.
+    """Consequences of the branches' levels.
 
     Attributes:
-        control: For slots that not all threads come to together: among which they differ.
-        lenient: The same with `Branch.lenient`.
-        meetings: For slots (and END) where threads meet that came by different ways: how they were split.
-        loops: For loops that threads leave in different rounds, by place in `Cfg.loops`: likewise.
+        control: How threads are split at slots that they do not all reach together.
+        lenient: The levels of the same with `Branch.lenient`.
+        meetings: How threads were split that reconverge at a slot (or END) after different paths.
+        loops: The same for loops that threads leave in different iterations, by index in `Cfg.loops`.
 
     """
 
@@ -51,7 +52,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a function's control flow says about divergence before any value is known."""
+    """The parts of a function's control flow that determine divergence; they do not depend on values."""
 
     cfg: Cfg
 
@@ -65,7 +66,7 @@ class Shape:
 
     @cached_property
     def around(self) -> Mapping[int, tuple[int, ...]]:
-        """Loops around each slot, by place in `Cfg.loops`."""
+        """Loops around each slot, by index in `Cfg.loops`."""
         found: dict[int, list[int]] = {slot: [] for slot in self.cfg.reachable}
         for at, loop in enumerate(self.cfg.loops):
             for slot in loop.body:
@@ -73,7 +74,7 @@ class Shape:
         return {slot: tuple(places) for slot, places in found.items()}
 
     def region(self, branch: int) -> frozenset[int]:
-        """Slots on some path from a branch to its post-dominator: whether they are reached depends on it."""
+        """Slots that are control-dependent on a branch: those on a path from it to its post-dominator."""
         if branch not in self._regions:
             inside = self.cfg.between(branch)
             again = any(branch in self.cfg.successors[slot] for slot in inside | {branch})
@@ -81,7 +82,7 @@ class Shape:
         return self._regions[branch]
 
     def joints_of_branch(self, branch: int) -> frozenset[int]:
-        """Slots (and END) that several ways from a branch lead to within one round of the loops around it."""
+        """Slots (and END) that several successors of a branch reach within one iteration of the loops around it."""
         key = (False, branch)
         if key not in self._joints:
             heads = frozenset(self.cfg.loops[at].head for at in self.around[branch])
@@ -91,7 +92,7 @@ class Shape:
         return self._joints[key]
 
     def joints_of_loop(self, at: int) -> frozenset[int]:
-        """Slots (and END) that several of the edges that leave a loop lead to."""
+        """Slots (and END) reachable from several of the edges that leave a loop."""
         key = (True, at)
         if key not in self._joints:
             loop = self.cfg.loops[at]
@@ -121,11 +122,11 @@ class Shape:
 
 
 def diverge(shape: Shape, branches: Mapping[int, Branch]) -> Divergence:
-    """Say where threads part and meet.
+    """Find where threads diverge and reconverge.
 
     Args:
         shape: The function.
-        branches: Its branches on which some threads differ.
+        branches: Its divergent branches.
 
     """
     control: dict[int, Split] = {}
@@ -151,7 +152,7 @@ def _spread(found: dict[int, Split], slots: Iterable[int], split: Split) -> None
 
 
 def _exit_split(shape: Shape, loop: Loop, branches: Mapping[int, Branch]) -> Split:
-    """Among which threads the round differs in which they leave a loop: an exit that some of them miss counts too."""
+    """How threads are split by leaving a loop in different iterations, including exits that only some of them reach."""
     split = TOGETHER
     for slot, branch in branches.items():
         if slot in loop.body and (slot in loop.exits or not loop.exits.isdisjoint(shape.region(slot))):
@@ -160,7 +161,7 @@ def _exit_split(shape: Shape, loop: Loop, branches: Mapping[int, Branch]) -> Spl
 
 
 def left(shape: Shape, divergence: Divergence, source: int, to: int, state: State) -> State:
-    """State after an edge: what was made in loops that the edge leaves differs as the rounds do."""
+    """State after an edge: if threads leave a loop in different iterations, values made in it differ accordingly."""
     for at in shape.around[source]:
         body = shape.cfg.loops[at].body
         if at in divergence.loops and to not in body:

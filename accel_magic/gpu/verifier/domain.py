@@ -1,7 +1,7 @@
 """Numbers that are only partly known: known bits, and ranges as signed and unsigned 64-bit and 32-bit values.
 
-The abstraction of the kernel's verifier (tnum and ranges, kernel/bpf/verifier.c). Every function here is sound: its
-result holds all values that the operation can have on values that its arguments hold.
+This is the abstraction of the kernel's verifier (tnum and ranges, kernel/bpf/verifier.c). Every function here is sound:
+its result contains every value that the operation can give for values contained in its arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MASKS: Final = {8: 0xFF, 16: 0xFFFF, 32: M32, 64: M64}
 
 
 class Range(NamedTuple):
-    """Least and greatest value, read as unsigned and as signed."""
+    """Least and greatest value, as unsigned and as signed numbers."""
 
     umin: int
     umax: int
@@ -24,7 +24,7 @@ class Range(NamedTuple):
 
 
 class Tnum(NamedTuple):
-    """Known bits: those of `mask` are unknown, the others are as in `value`."""
+    """Known bits: the bits in `mask` are unknown, the others are those of `value`."""
 
     value: int
     mask: int
@@ -34,7 +34,7 @@ FULL: Final = {
     64: Range(0, M64, -(1 << 63), (1 << 63) - 1),
     32: Range(0, M32, -(1 << 31), (1 << 31) - 1),
 }
-"""Nothing known, by width."""
+"""All numbers, by width."""
 ALL_BITS: Final = Tnum(0, M64)
 
 
@@ -47,24 +47,24 @@ class Scalar(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether it is one number."""
+        """Whether it is a constant."""
         return not self.bits.mask
 
     @property
     def value(self) -> int:
-        """That number, unsigned."""
+        """That constant, unsigned."""
         return self.bits.value
 
 
 def signed(value: int, width: int = 64) -> int:
-    """Read the lowest bits of a number as a signed one."""
+    """Interpret the lowest bits of a number as signed."""
     value &= _MASKS[width]
     return value - (1 << width) if value >> (width - 1) else value
 
 
 @lru_cache(maxsize=4096)
 def constant(value: int) -> Scalar:
-    """One number; any Python integer, taken modulo 2**64."""
+    """Return a constant: any Python integer, modulo 2**64."""
     value &= M64
     low = value & M32
     wide, half = signed(value), signed(low, 32)
@@ -76,14 +76,14 @@ UNKNOWN: Final = Scalar(ALL_BITS, FULL[64], FULL[32])
 
 @lru_cache(maxsize=64)
 def unsigned_below(size: int) -> Scalar:
-    """Any number of that many bytes, with zeros above: what a load gives."""
+    """Return any number of that many bytes, zero-extended: the result of a load."""
     limit = (1 << 8 * size) - 1
     found = settle(Tnum(0, limit), Range(0, limit, *FULL[64][2:]), FULL[32])
     return found or UNKNOWN
 
 
 def settle(bits: Tnum, wide: Range, half: Range) -> Scalar | None:
-    """Let bits and ranges sharpen each other; None when no number fits them all."""
+    """Refine bits and ranges by each other; None if no number fits them all."""
     for _ in range(2):
         tight = _tighten(bits, wide, 64)
         low = _tighten(Tnum(bits.value & M32, bits.mask & M32), half, 32)
@@ -113,7 +113,7 @@ def _holds(outer: Range, inner: Range) -> bool:
 
 
 def _tighten(bits: Tnum, known: Range, width: int) -> Range | None:
-    """Sharpen a range by its bits, and its signed and unsigned reading by each other."""
+    """Refine a range by its bits, and its signed and unsigned bounds by each other."""
     umin, umax, smin, smax = known
     value, mask = bits
     top = 1 << (width - 1)
@@ -128,9 +128,9 @@ def _tighten(bits: Tnum, known: Range, width: int) -> Range | None:
         if umin >> (width - 1) == umax >> (width - 1):
             smin = max(smin, (umin ^ top) - top)
             smax = min(smax, (umax ^ top) - top)
-        elif smin < 0 <= smax < umin:  # no number that is not negative is in both
+        elif smin < 0 <= smax < umin:  # only negative numbers are in both
             smax = -1
-        elif smin < 0 <= smax and umax < smin & full:  # no negative one is
+        elif smin < 0 <= smax and umax < smin & full:  # no negative number is in both
             smin = 0
         if smin >= 0 or smax < 0:
             umin = max(umin, smin & full)
@@ -141,7 +141,7 @@ def _tighten(bits: Tnum, known: Range, width: int) -> Range | None:
 
 
 def _cross(wide: Range, half: Range) -> tuple[Range, Range]:
-    """Sharpen the range of a number by that of its lower half, and the other way round."""
+    """Refine the range of a number and the range of its lower half by each other."""
     umin, umax, smin, smax = wide
     low_umin, low_umax, low_smin, low_smax = half
     if umin >> 32 == umax >> 32:
@@ -149,7 +149,7 @@ def _cross(wide: Range, half: Range) -> tuple[Range, Range]:
     if smin >> 32 == smax >> 32:
         low_umin, low_umax = max(low_umin, smin & M32), min(low_umax, smax & M32)
     if smin >= -(1 << 31) and smax < 1 << 31:
-        # The number is its lower half with the sign extended.
+        # The number is its sign-extended lower half.
         low_smin, low_smax = max(low_smin, smin), min(low_smax, smax)
         smin, smax = max(smin, low_smin), min(smax, low_smax)
     umin, umax = max(umin, umin & ~M32 | low_umin), min(umax, umax & ~M32 | low_umax)
@@ -158,13 +158,13 @@ def _cross(wide: Range, half: Range) -> tuple[Range, Range]:
 
 
 def bits_of_range(low: int, high: int) -> Tnum:
-    """Bits that all unsigned numbers of a range have in common."""
+    """Bits that all unsigned numbers in a range have in common."""
     differing = (1 << (low ^ high).bit_length()) - 1
     return Tnum(low & ~differing, differing)
 
 
 def meet_bits(one: Tnum, other: Tnum) -> Tnum | None:
-    """Bits of numbers that fit both; None where they contradict each other."""
+    """Bits of the numbers that fit both; None if they contradict each other."""
     if (one.value ^ other.value) & ~one.mask & ~other.mask:
         return None
     mask = one.mask & other.mask
@@ -172,7 +172,7 @@ def meet_bits(one: Tnum, other: Tnum) -> Tnum | None:
 
 
 def meet(one: Scalar, other: Scalar) -> Scalar | None:
-    """Numbers that both hold; None for none."""
+    """Numbers contained in both; None if there are none."""
     bits = meet_bits(one.bits, other.bits)
     if bits is None:
         return None
@@ -186,7 +186,7 @@ def _meet_ranges(one: Range, other: Range) -> Range:
 
 
 def join(one: Scalar, other: Scalar) -> Scalar:
-    """Numbers that one of them holds, and as few others as possible."""
+    """Numbers contained in either, and as few others as possible."""
     if one == other:
         return one
     mask = one.bits.mask | other.bits.mask | (one.bits.value ^ other.bits.value)
@@ -201,7 +201,7 @@ def _join_ranges(one: Range, other: Range) -> Range:
 
 
 def widen(old: Scalar, new: Scalar) -> Scalar:
-    """Join, with every bound that moved sent to its end: repeated, it changes nothing after a few rounds."""
+    """Join, but set every bound that moved to its extreme, so that repeating it converges after a few steps."""
     if old == new:
         return old
     moved = old.bits.mask | new.bits.mask | (old.bits.value ^ new.bits.value)
@@ -224,7 +224,7 @@ def _widen_range(old: Range, new: Range, width: int) -> Range:
 
 
 def includes(outer: Scalar, inner: Scalar) -> bool:
-    """Whether every number of the inner one is in the outer one, as far as bits and ranges show it."""
+    """Whether the outer one contains every number of the inner one, as far as bits and ranges show it."""
     if outer is inner or outer is UNKNOWN:
         return True
     unknown = outer.bits.mask
@@ -234,7 +234,7 @@ def includes(outer: Scalar, inner: Scalar) -> bool:
 
 
 def zero_extended(number: Scalar) -> Scalar:
-    """Keep the lower 32 bits, with zeros above."""
+    """Zero-extend the lower 32 bits."""
     if number.wide.umax <= M32:
         return number
     bits = Tnum(number.bits.value & M32, number.bits.mask & M32)
@@ -242,7 +242,7 @@ def zero_extended(number: Scalar) -> Scalar:
 
 
 def truncated(number: Scalar, size: int) -> Scalar:
-    """Keep the lowest bytes, with zeros above: what storing and loading again gives."""
+    """Zero-extend the lowest bytes, as storing and loading them does."""
     if size == 8:
         return number
     if size == 4:
@@ -255,7 +255,7 @@ def truncated(number: Scalar, size: int) -> Scalar:
 
 
 def sign_extended(number: Scalar, width: int) -> Scalar:
-    """Keep the lowest 8, 16 or 32 bits, with their sign in the bits above."""
+    """Sign-extend the lowest 8, 16 or 32 bits."""
     limit = 1 << (width - 1)
     if number.wide.smin >= -limit and number.wide.smax < limit:
         return number

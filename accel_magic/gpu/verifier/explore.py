@@ -1,4 +1,4 @@
-"""Following all paths through a program: which states are followed, which are covered by others, and when loops end."""
+"""Following all paths through a program: which states to follow, which ones others cover, and whether loops end."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 _MOST_BREACHES: Final = 20
 _JOIN_AFTER: Final = 8
-"""States that are followed from one instruction on before further ones are joined with them."""
+"""States followed from one instruction before further ones are joined with them."""
 _WIDEN_AFTER: Final = 24
 _LOOK_BACK: Final = 12
-"""States at the same instruction that a new one is compared with: the latest, and as many like it."""
+"""How many of the latest states at an instruction a new one is compared with, and how many of those similar to it."""
 _SUSPICIOUS: Final = 64
-"""Rounds of a loop on one path after which its limit is looked at."""
+"""Iterations of a loop on one path after which the loop is suspected not to end."""
 _CROWD: Final = 256
-"""States at the same instruction from which on even unlike ones are joined."""
+"""States at the same instruction after which even dissimilar ones are joined."""
 
 
 class StuckError(Exception):
     """A loop may not end.
 
     Args:
-        loop: Its function and head; None where too many instructions were followed and no loop is to blame.
-        suspected: It has only gone round often.
+        loop: Its function and head; None if too many instructions were followed outside any loop.
+        suspected: It has only run for many iterations so far.
 
     """
 
@@ -57,15 +57,15 @@ class StuckError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """A state that was followed from a place where ways join.
+    """A state that was followed from a place where paths join.
 
     Attributes:
-        state: The state, not changed any more.
-        slot: Where.
-        before: The visit that its path came through last.
-        depth: How many visits its path came through.
-        finished: The visits at the same place all of whose paths are at their end; it joins them then.
-        pending: Paths from here that are not at their end yet.
+        state: The state; it no longer changes.
+        slot: Its slot.
+        before: The previous visit on its path.
+        depth: Number of visits on its path before it.
+        finished: The visits at the same place whose paths have all ended; this one is appended when its own have.
+        pending: Paths from here that have not ended yet.
 
     """
 
@@ -79,15 +79,17 @@ class Visit:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a program before its paths are followed.
+    """What is known about a program before its paths are followed.
 
     Attributes:
-        steps: Of each function, by slot, the step and its instruction.
+        program: The program.
+        maps: The object's maps by name.
         graphs: Control flow of each function.
-        meeting: Of each function the slots where states are compared.
-        live: Of each function and slot the registers that are read later.
-        decisive: Likewise those that decide something.
-        stack: Likewise the bytes of the stack that are read later.
+        steps: For each function and slot: the step and its instruction.
+        meeting: For each function: the slots where states are compared.
+        live: For each function and slot: the registers that are read later, as bits.
+        decisive: For each function and slot: the registers from `liveness.decisive`, as bits.
+        stack: For each function and slot: the bytes of the stack that are read later, as bits.
 
     """
 
@@ -102,7 +104,7 @@ class Plan:
 
 
 def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -> Plan:
-    """Prepare a program whose code has no faults of shape."""
+    """Prepare a program in which `shape` found no faults."""
     return Plan(
         program,
         maps,
@@ -122,7 +124,7 @@ def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -
 
 
 Seen = tuple[tuple["Value", ...], "Cells", tuple[int, ...]]
-"""Registers and stack of the running function before an instruction, and the places of all active functions."""
+"""Registers and stack of the running function before an instruction, and the indices of all active functions."""
 
 
 @dataclass(slots=True)
@@ -131,15 +133,15 @@ class Exploration:
 
     Attributes:
         plan: The program.
-        forgetful: States may be made less precise where ways join. What is then found may be wrong.
-        widened: Loops that are known not to end in time: function and head. They are followed a few rounds, with
-            bounds that move sent to their ends.
+        forgetful: Allow states to lose precision where paths join. Breaches found may then be false.
+        widened: Loops known not to end in time: function and head. They are followed for a few iterations, and bounds
+            that move are set to their extremes.
+        trusted: Loops that may run for any number of iterations; others are suspected after `_SUSPICIOUS`.
         run: What the steps collect.
-        breaches: Rules that were broken, each once at a place.
-        history: All that was seen before each instruction.
-        trusted: Loops that may go round as often as they need; others are suspected after some rounds.
-        forgot: Whether the value of a register was dropped.
-        blended: Whether states were joined.
+        breaches: Rules that were broken, each once per place.
+        history: Everything seen before each instruction.
+        forgot: Whether any value was dropped.
+        blended: Whether any states were joined.
 
     """
 
@@ -162,7 +164,7 @@ class Exploration:
         """Follow every path.
 
         Raises:
-            StuckError: A loop does not end within the steps that are followed, or is suspected not to.
+            StuckError: A loop does not end within `MOST_STEPS` steps, or is suspected not to.
 
         """
         waiting: list[tuple[State, int, Visit | None]] = [(at_start(), 0, None)]
@@ -205,7 +207,7 @@ class Exploration:
             return DONE
 
     def _meet(self, state: State, slot: int, before: Visit | None) -> Visit | None:
-        """Compare a state with those that were here; give the visit to go on from, None where there is nothing new."""
+        """Compare a state with earlier ones at its slot; return the visit to continue from, None if one covers it."""
         place = (state.frame.function, slot)
         live = [
             *(self.plan.live[function][back] & ~1 for function, back in state.chain),
@@ -233,19 +235,19 @@ class Exploration:
         return visit
 
     def _within_widened(self, state: State, slot: int) -> bool:
-        """Whether a loop around an instruction is known not to end in time: its rounds may then cover each other."""
+        """Whether a loop around an instruction is in `widened`: its iterations may then cover each other."""
         return bool(self.widened) and any(
             (function, loop.head) in self.widened for _, function, loop in self._loops_around(state, slot)
         )
 
     def _forget(self, state: State, place: Place) -> None:
-        """Take the values out of registers that decide nothing any more, and all out of stack that is not read."""
+        """Drop the values of registers that are no longer decisive, and the stack that is not read later."""
         frame = state.frame
         kept = self.plan.stack[place[0]][place[1]]
         for at, cell in frame.cells.items():
             mask = stack.bytes_mask(at, cell.size)
             if cell.value.pointer and mask & kept:
-                kept |= mask  # a part of an address is no number
+                kept |= mask  # part of an address is not a number
         if frame.written & ~kept:
             frame.written &= kept
             frame.cells = {at: cell for at, cell in frame.cells.items() if not stack.bytes_mask(at, cell.size) & ~kept}
@@ -257,7 +259,7 @@ class Exploration:
                 self.forgot = True
 
     def _blended(self, state: State, live: Sequence[int], finished: list[Visit], alike: list[Visit]) -> State:
-        """Give the state to go on with: joined with one that was here before where that is wanted."""
+        """Return the state to continue with: the given one, or if there were many, its join with an earlier one."""
         if not self.forgetful:
             return state
         others = [visit for visit in alike[-_WIDEN_AFTER:] if not visit.pending]
@@ -272,13 +274,13 @@ class Exploration:
         return both
 
     def _suspect(self, here: Sequence[Visit], place: Place) -> None:
-        """Stop at a loop that has gone round often on this path."""
+        """Raise StuckError for a loop that has run for many iterations on this path."""
         rounds = sum(visit.pending > 0 for visit in here)
         if rounds >= _SUSPICIOUS and place[1] in self.plan.graphs[place[0]].loop_heads:
             raise StuckError(place, suspected=True)
 
     def _longest_loop(self) -> Place | None:
-        """Find the loop that has gone round most often on the longest path; None where there is no loop."""
+        """Find the loop with the most iterations on the longest path; None if the path is in no loop."""
         everything = (visit for here, _ in self._visits.values() for visit in here)
         last = max(everything, key=lambda visit: visit.depth, default=None)
         if last is None:
@@ -290,7 +292,7 @@ class Exploration:
         return function, loop.head
 
     def _loop_around(self, state: State, slot: int) -> Place | None:
-        """Find the innermost loop around an instruction."""
+        """Find the innermost loop around an instruction, including loops around the calls that led to it."""
         around = self._loops_around(state, slot)
         if not around:
             return None
@@ -298,7 +300,7 @@ class Exploration:
         return function, loop.head
 
     def _loops_around(self, state: State, slot: int) -> list[tuple[Chain, int, Loop]]:
-        """Find the loops around an instruction and around the calls that led to it, with those calls and functions."""
+        """Find the loops around an instruction and the calls that led to it, each with its call chain and function."""
         at = [*((function, back - 1) for function, back in state.chain), (state.frame.function, slot)]
         return [
             (state.chain[:depth], function, loop)
@@ -309,7 +311,7 @@ class Exploration:
 
 
 def _finish(visit: Visit | None) -> None:
-    """Note the end of a path at all visits that it came through."""
+    """Record the end of a path in all its visits."""
     while visit is not None:
         visit.pending -= 1
         if visit.pending:
@@ -324,14 +326,14 @@ def _widened(old: State, new: State, live: Sequence[int]) -> State:
         places = [place for place in new.records.values() if place not in old.records.values()]
         raise Breach(
             "record-leak",
-            "each round of the loop reserves a record, and the one before is not given back",
+            "each iteration of the loop reserves a record without submitting or discarding the previous one",
             place=(places or list(new.records.values()) or list(old.records.values()))[0],
         )
     return both
 
 
 def _rounds(chain: Chain, loop: Loop, visit: Visit | None) -> int:
-    """Count how often a path has come by a loop's head since it entered the loop."""
+    """Count how often a path has passed a loop's head since it entered the loop."""
     count = 0
     while visit is not None and visit.state.chain[: len(chain)] == chain:
         if len(visit.state.chain) == len(chain):
@@ -347,7 +349,7 @@ def _latest(visits: list[Visit]) -> Iterator[Visit]:
 
 
 def _signature(state: State, mask: int) -> tuple[int, ...]:
-    """Give the numbers that registers are known to hold: states that cover each other mostly have the same."""
+    """Return the constants in registers, -1 for others: states that cover each other mostly have the same ones."""
     values = [state.frame.registers[register] for register in _bits(mask)]
     return tuple(value.number.value if value.kind == "scalar" and value.number.known else -1 for value in values)
 

@@ -1,4 +1,4 @@
-"""What the memory analysis knows about registers and stack before each instruction, joined over all paths."""
+"""What the memory analysis found out about registers and stack before each instruction, joined over all paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Kind = Literal[
-    "unset",  # never written, gone after a call, of different kinds on different paths, or not read any more
+    "unset",  # never written, cleared by a call, of different kinds on different paths, or not read later
     "scalar",
     "stack",
     "map",  # a map's handle
@@ -34,16 +34,16 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RegisterFact:
-    """What a register, or eight or fewer bytes of stack, holds.
+    """Contents of a register, or of at most eight bytes of stack.
 
     Attributes:
-        kind: What it is.
-        map: Name of the map that a 'map', 'value', 'record' or 'data' belongs to; '' where paths differ.
-        low: Least value of a scalar as a signed number, or least offset of a pointer in bytes. Stack offsets count
-            from the frame's end (r10): -512 to 0.
-        high: Greatest one; equal to `low` where it is constant.
-        frame: Of a stack pointer: the place of the function that owns the stack, in `Program.functions`.
-        depth: Of a stack pointer: how many calls that function is above the one that holds the pointer; 0 is its own.
+        kind: The kind of value.
+        map: Name of the map that a 'map', 'value', 'record' or 'data' belongs to; '' if paths differ.
+        low: Least value of a scalar as a signed number, or least offset of a pointer in bytes. Stack offsets are
+            relative to the frame's end (r10): -512 to 0.
+        high: Greatest value or offset; equal to `low` if it is constant.
+        frame: For a stack pointer: index in `Program.functions` of the function that owns the stack.
+        depth: For a stack pointer: how many calls above the current function that function is; 0 for its own stack.
 
     """
 
@@ -56,7 +56,7 @@ class RegisterFact:
 
     @property
     def constant(self) -> int | None:
-        """The one value or offset, where there is only one."""
+        """The value or offset, if it is constant."""
         return self.low if self.low == self.high else None
 
 
@@ -66,13 +66,13 @@ Registers = tuple[RegisterFact, ...]
 
 @dataclass(frozen=True)
 class Facts:
-    """All that the memory analysis learnt.
+    """Everything that the memory analysis found out.
 
     Attributes:
-        registers: Before each instruction that is reached.
-        stack: What was stored in the function's own stack as one piece, by the offset of its first byte from r10
-            (negative), before each instruction that is reached. Left out are pieces that differ in place between paths,
-            and pieces that are not read any more.
+        registers: Registers before each reachable instruction.
+        stack: Pieces of the function's own stack, each written by one store, by the offset of the first byte from r10
+            (negative), before each reachable instruction. Pieces that paths place differently, or that are not read
+            later, are omitted.
         pointers: As in `Verdict`.
         stack_bytes: As in `Verdict`.
 
@@ -88,7 +88,7 @@ _UNSET = RegisterFact()
 
 
 def collect(program: Program, exploration: Exploration) -> Facts:
-    """Join what was seen on all paths, instruction by instruction."""
+    """Join the observations of all paths at each instruction."""
     pointers = {place: next(iter(kinds)) for place, kinds in exploration.run.pointers.items() if len(kinds) == 1}
     return Facts(
         MappingProxyType(
@@ -104,7 +104,7 @@ def collect(program: Program, exploration: Exploration) -> Facts:
 
 
 def _registers(seen: Sequence[Seen], live: int) -> Registers:
-    """Join what registers held. Those that are not read any more are left out: paths that differ only there are one."""
+    """Join registers. Those not read later are 'unset', because paths that differ only in them were merged."""
     owners = [functions for _, _, functions in seen]
     columns = zip(*(registers for registers, _, _ in seen), strict=True)
     wanted = live | 1 << 10
@@ -114,7 +114,7 @@ def _registers(seen: Sequence[Seen], live: int) -> Registers:
 
 
 def _joined(column: Iterable[Value], owners: Sequence[tuple[int, ...]]) -> RegisterFact:
-    """Join the facts of one register; each different object is looked at once."""
+    """Join the facts of one register; each distinct object is processed once."""
     different = {id(value): (value, functions) for value, functions in zip(column, owners, strict=True)}
     return _join({_fact(value, functions) for value, functions in different.values()})
 
@@ -150,7 +150,7 @@ def _pieces(cells: Cells) -> Iterable[tuple[int, int]]:
 
 
 def _deepest(program: Program, lowest: Mapping[int, int]) -> int:
-    """Add up the stacks of the chain of calls that needs most; each function's is a multiple of 8 bytes."""
+    """Stack bytes of the deepest call chain; each function's stack is rounded up to a multiple of 8 bytes."""
     needs = [-lowest.get(place, 0) + 7 & ~7 for place in range(len(program.functions))]
     deepest: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""What the verifier says about a program, and the rules of memory safety as data."""
+"""The rules of memory safety as data, and how findings are rendered."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class Rule:
     Attributes:
         id: Short name, shown with each finding.
         meaning: What must hold, or what goes wrong without it.
-        fix: What usually mends a program; a finding may know better.
-        severity: Of its findings.
-        memory: A breach can touch memory that is not the program's. Such findings stay errors with `--verify warn`.
+        fix: The usual fix; a finding may have a more specific one.
+        severity: Severity of its findings.
+        memory: A breach can access memory that the program does not own. Such findings stay errors with
+            `--verify warn`.
 
     """
 
@@ -34,14 +35,14 @@ class Rule:
     memory: bool = True
 
 
-class Breach(Exception):  # noqa: N818 - it is caught within the analysis, and becomes a finding
+class Breach(Exception):  # noqa: N818 - caught within the analysis and turned into a finding
     """An instruction breaks a rule.
 
     Args:
         rule: Id of the rule.
         message: What is wrong, one sentence without a full stop.
-        fix: What mends it, where it is not what the rule says.
-        place: Where, if it is not the instruction that is looked at.
+        fix: The fix, if it differs from the rule's.
+        place: The instruction, if it is not the current one.
 
     """
 
@@ -54,154 +55,166 @@ class Breach(Exception):  # noqa: N818 - it is caught within the analysis, and b
 
 
 MOST_INSTRUCTIONS: Final = 32_768
-"""Instruction slots of one program, all functions together."""
+"""Instruction slots in one program, all functions together."""
 MOST_FRAMES: Final = 8
-"""Functions that may be active at the same time, as in the kernel."""
+"""Functions that can be active at the same time, as in the kernel."""
 MOST_STEPS: Final = 100_000
-"""Instructions that the analysis follows before it calls a loop unbounded."""
+"""Instructions that the analysis follows before it reports a loop as unbounded."""
 
 _TABLE: Final = (
     Rule(
         "too-many-instructions",
-        f"a program has at most {MOST_INSTRUCTIONS} instructions",
-        "split the program, or let loops be loops (no `#pragma unroll`)",
+        f"a program can have at most {MOST_INSTRUCTIONS} instructions",
+        "split the program, or keep its loops rolled (remove `#pragma unroll`)",
     ),
-    Rule("unknown-opcode", "every instruction is one of eBPF ISA version 4", "compile with clang for -target bpf"),
-    Rule("bad-register", "only r0 to r9 are written; r10 is the frame's address and stays", "use a local variable"),
-    Rule("bad-jump", "a jump lands on an instruction of its own function", "compile with clang for -target bpf"),
-    Rule("falls-off-the-end", "every path ends with a return", "return a value on every path"),
+    Rule("unknown-opcode", "every instruction must belong to eBPF ISA version 4", "compile with clang -target bpf"),
+    Rule("bad-register", "only r0 to r9 can be written; r10 is the read-only frame pointer", "use a local variable"),
+    Rule("bad-jump", "a jump must land on an instruction of its own function", "compile with clang -target bpf"),
+    Rule("falls-off-the-end", "every path must end with a return", "return a value on every path"),
     Rule(
         "unreachable-code",
-        "no path leads here",
-        "nothing to do; the compiler left it in",
+        "no path reaches this code",
+        "no action needed: the compiler left it in",
         severity="note",
         memory=False,
     ),
     Rule(
         "unbounded-loop",
-        f"a loop ends after a number of rounds that the verifier can follow ({MOST_STEPS} instructions in all)",
-        "give the loop a constant limit as well: `for (k = 0; k < K && k < 64; k++)`",
+        f"a loop must end within the number of instructions that the verifier follows ({MOST_STEPS} in all)",
+        "add a constant limit to the loop: `for (k = 0; k < K && k < 64; k++)`",
         memory=False,
     ),
     Rule(
         "too-complex",
-        f"all paths through a program have at most {MOST_STEPS} instructions, paths that meet again counted once",
-        "split the program, or test fewer independent conditions in one program",
+        f"all paths through a program can have at most {MOST_STEPS} instructions; paths that merge count once",
+        "split the program, or test fewer independent conditions",
     ),
-    Rule("recursion", "no function calls itself, directly or through others", "write the recursion as a loop"),
-    Rule("call-depth", f"at most {MOST_FRAMES} functions are active at once", "mark small functions __always_inline"),
-    Rule("unknown-helper", "a call names a helper that exists on the GPU", "use the helpers of accel_gpu.h"),
+    Rule("recursion", "a function must not call itself, directly or through others", "rewrite the recursion as a loop"),
     Rule(
-        "unknown-map", "a map that a program uses is one of the types that a GPU can hold", "use a type of accel_gpu.h"
+        "call-depth", f"at most {MOST_FRAMES} functions can be active at once", "mark small functions __always_inline"
     ),
-    Rule("wrong-map", "a helper works on some types of maps only", "use the helper that goes with the map"),
-    Rule("wrong-argument", "a helper gets the kind of value that it asks for", "see the helper's line in accel_gpu.h"),
+    Rule("unknown-helper", "a called helper must exist on the GPU", "use the helpers in accel_gpu.h"),
+    Rule("unknown-map", "a map must have a type that the GPU supports", "use a map type from accel_gpu.h"),
+    Rule("wrong-map", "each helper supports only some map types", "use the helper for this map type"),
+    Rule(
+        "wrong-argument",
+        "each helper argument must be the kind of value that the helper expects",
+        "see the helper's declaration in accel_gpu.h",
+    ),
     Rule(
         "uninitialised-register",
-        "a value is set before it is used; r1 to r5 are gone after a call",
-        "give the variable a value on every path, and every function that is not void a return value",
+        "a value must be set before it is used; calls clear r1 to r5",
+        "set the variable on every path, and return a value from every function that is not void",
     ),
     Rule(
         "uninitialised-stack",
-        "bytes of the stack are written before they are read or given to a helper",
-        "set the variable first; set structs with padding to zero: `struct key key = {};` or __builtin_memset",
+        "stack bytes must be written before they are read or passed to a helper",
+        "initialize the variable first; zero structs that have padding: `struct key key = {};` or __builtin_memset",
     ),
     Rule(
-        "null-not-checked", "what a lookup or a reserve returns may be null", "test it first: `if (!value) return 0;`"
+        "null-not-checked", "the result of a lookup or reserve may be null", "check it first: `if (!value) return 0;`"
     ),
-    Rule("wild-pointer", "only pointers are used as addresses, never numbers", "look the value up in a map"),
+    Rule("wild-pointer", "an address must be a pointer, not a number", "look the value up in a map"),
     Rule(
         "out-of-bounds-value",
-        "an access stays inside the map's value or the ring's record",
-        "test the index against the size before, in an unsigned variable: `if (index >= SIZE) return 0;`",
+        "an access must stay inside the map value or the ring buffer record",
+        "check the index first, in an unsigned variable: `if (index >= SIZE) return 0;`",
     ),
     Rule(
         "out-of-bounds-key",
-        "the memory given as key or value has at least the map's key or value size",
+        "memory passed as a key or value must be at least as large as the map's key or value",
         "pass the address of a variable of the map's key or value type",
     ),
     Rule(
         "out-of-bounds-stack",
-        "an access stays inside the function's own 512 bytes of stack",
-        "use a smaller local variable or a per-thread array map, and test indexes against the size",
+        "an access must stay inside the function's 512 bytes of stack",
+        "use smaller local variables or a per-thread array map, and check indexes against the size",
     ),
     Rule(
         "out-of-bounds-context",
-        "the context is read within struct gpu_ctx, at a constant offset",
+        "the context must be read within struct gpu_ctx, at a constant offset",
         "read a field of struct gpu_ctx by name",
     ),
     Rule(
         "partial-context-field",
-        "a field of the context is read whole, with its own size",
-        "read the field into a variable of its type, then take it apart",
+        "a context field must be read whole, at its own size",
+        "read the field into a variable of its type, then extract the part you need",
     ),
-    Rule("write-to-context", "the context is only for reading", "copy the field into a variable"),
-    Rule("write-to-read-only", "constants are only for reading", "use a global variable that is not const, or a map"),
+    Rule("write-to-context", "the context is read-only", "copy the field into a variable"),
+    Rule("write-to-read-only", "constants are read-only", "use a global variable that is not const, or a map"),
     Rule(
         "misaligned-atomic",
-        "an atomic lies at a multiple of its size: the device faults otherwise",
-        "use naturally aligned fields, and values of a multiple of 8 bytes for 64-bit atomics",
+        "an atomic must be aligned to its size; the device faults otherwise",
+        "use naturally aligned fields, and a value size that is a multiple of 8 bytes for 64-bit atomics",
     ),
     Rule(
         "misaligned-argument",
-        "the 64-bit numbers that a helper writes lie at multiples of 8 bytes",
+        "64-bit numbers that a helper writes must be aligned to 8 bytes",
         "pass the addresses of u64 variables",
     ),
     Rule(
         "pointer-arithmetic",
-        "pointers move by adding and subtracting numbers, and are compared with each other or with null",
+        "pointers support only adding and subtracting numbers, and comparing with other pointers or null",
         "index an array instead",
     ),
-    Rule("null-pointer-arithmetic", "a pointer that may be null is not moved", "test it before the arithmetic"),
+    Rule(
+        "null-pointer-arithmetic",
+        "a pointer that may be null must be checked before arithmetic on it",
+        "check it before the arithmetic",
+    ),
     Rule(
         "pointer-leak",
-        "addresses stay in the program: none goes into maps, numbers, prints or the return value",
-        "store what it points to",
+        "addresses must not leave the program through maps, numbers, prints or the return value",
+        "store the value that it points to",
     ),
     Rule(
         "dangling-stack-pointer",
-        "an address of a function's stack does not outlive the function",
-        "let the caller own the variable and pass its address",
+        "the address of a local variable must not outlive its function",
+        "declare the variable in the caller and pass its address",
     ),
     Rule(
         "mixed-pointers",
-        "one instruction reads the context on every path or on none",
-        "read the context's field into a variable first",
+        "an instruction must read the context on every path or on none",
+        "read the context field into a variable first",
     ),
     Rule(
         "record-leak",
-        "what is reserved in a ring buffer is submitted or discarded on every path",
+        "a reserved ring buffer record must be submitted or discarded on every path",
         "call bpf_ringbuf_submit or bpf_ringbuf_discard before each return",
     ),
-    Rule("use-after-submit", "a record is not used after submit or discard", "use it before, or keep a copy"),
-    Rule("text-not-terminated", "a text ends with a zero byte that the verifier can see", "use a string literal"),
+    Rule(
+        "use-after-submit",
+        "a record must not be used after submit or discard",
+        "use it before, or keep a copy",
+    ),
+    Rule("text-not-terminated", "a text must end with a zero byte known to the verifier", "use a string literal"),
     Rule(
         "print-format",
-        "a format asks for as many numbers as it is given, at most three, and for nothing else",
-        "print numbers: %d %u %x %c %p, with l or ll for 64 bits",
+        "a format can print at most three numbers, each with an argument, and nothing else",
+        "print numbers only: %d %u %x %c %p, with l or ll for 64 bits",
         memory=False,
     ),
 )
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
-"""The rules of memory safety by id. Those of SIMT safety are in `simt`."""
+"""Memory safety rules by id. SIMT safety rules are in `simt`."""
 
 
 def finding(rule: Rule, program: Program, place: Place, message: str, *, fix: str = "") -> Finding:
-    """Say what is wrong at an instruction; its line is looked up, and the rule has a fix where none is given."""
+    """Make a finding for an instruction, with its source line and, unless `fix` is given, the rule's fix."""
     function = program.functions[place[0]]
     line = function.lines[place[1]] if 0 <= place[1] < len(function.lines) else None
     return Finding(rule.id, rule.severity, program.name, function.name, place[1], line, message, fix or rule.fix)
 
 
 def ordered(program: Program, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort by place in the program, each finding once."""
+    """Sort findings by place in the program and drop duplicates."""
     places = {function.name: place for place, function in enumerate(program.functions)}
     return tuple(sorted(dict.fromkeys(findings), key=lambda found: (places[found.function], found.slot, found.rule)))
 
 
 def judged(findings: Iterable[Finding], mode: str) -> tuple[Finding, ...]:
-    """Give findings the severity they have in a mode: with 'warn', errors that touch no memory are warnings."""
+    """Apply a mode to the findings: with 'warn', errors that do not concern memory safety become warnings."""
     return tuple(
         replace(found, severity="warning")
         if mode == "warn" and found.severity == "error" and not _hard(found)
@@ -218,16 +231,15 @@ _ORDER: Final = ("error", "warning", "note")
 
 
 def render(program: Program, verdict: Verdict, *, map_bytes: Mapping[str, int] | None = None) -> str:
-    """Say what the verifier found in one program.
+    """Render a verdict as text.
 
     Args:
         program: The program.
-        verdict: What was found.
-        map_bytes: Bytes of each map, from `budget.map_bytes`; left out without it.
+        verdict: Its verdict.
+        map_bytes: Bytes of each map, from `budget.map_bytes`; without it the line about maps is omitted.
 
     Returns:
-        Lines without an end-of-line at the end: a summary, then each finding with its line of the source, why it is
-        one, and what mends it.
+        Lines without a trailing newline: a summary, then each finding with its message, source line and fix.
 
     """
     return "\n".join(
@@ -245,8 +257,8 @@ def _summary(program: Program, verdict: Verdict, map_bytes: Mapping[str, int] | 
 
 def _counted(findings: Sequence[Finding]) -> str:
     counts = {severity: sum(each.severity == severity for each in findings) for severity in _ORDER}
-    said = [_number(count, severity) for severity, count in counts.items() if count]
-    return ", ".join(said) or "nothing found"
+    parts = [_number(count, severity) for severity, count in counts.items() if count]
+    return ", ".join(parts) or "no findings"
 
 
 def _number(count: int, unit: str) -> str:

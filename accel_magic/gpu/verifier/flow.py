@@ -1,4 +1,4 @@
-"""What one instruction does to what is known across threads: the transfer functions of `uniformity`."""
+"""The transfer functions of `uniformity`: the effect of one instruction on what is known across threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.verifier.facts import RegisterFact
 
 _RESULTS: Final = MappingProxyType(
-    # Wider than what `Lanes.UNIFORM` promises, which is one warp.
+    # Uniform in larger groups than the warp that `Lanes.UNIFORM` guarantees.
     dict.fromkeys((14, 504, 508, 506, 605, 609), Level.GRID) | dict.fromkeys((8, 503, 509, BLOCK_NUMBER), Level.BLOCK)
 )
 _OWN: Final = MappingProxyType({THREAD_NUMBER: Own.THREAD, BLOCK_NUMBER: Own.BLOCK})
@@ -57,7 +57,7 @@ _CALLER_SAVED: Final = range(1, 6)
 
 
 def with_register(state: State, register: int, value: Value) -> State:
-    """State after a register was set."""
+    """Return the state with a register set."""
     registers = list(state.registers)
     registers[register] = value
     return replace(state, registers=tuple(registers))
@@ -79,7 +79,7 @@ def read_stack(world: World, state: State, offset: int, size: int, version: Vers
 
 
 def memory(world: World, place: Place, state: State, register: int, size: int) -> tuple[Value, ...]:
-    """Pieces of the memory that a helper's argument points to: one value for what was stored as one piece."""
+    """Pieces of the memory that a helper's argument points to: one value for each piece written by one store."""
     fact = world.fact(place, register)
     if fact.kind != "stack" or fact.depth or fact.constant is None:
         pointer = state.registers[register]
@@ -151,7 +151,8 @@ def _load(world: World, place: Place, state: State, instruction: Instruction) ->
 def _loaded(world: World, place: Place, fact: RegisterFact, pointer: Value, version: Version) -> Value:
     """Value read from a map.
 
-    What the program only reads is the same wherever the address is; what it writes may have changed between two lanes.
+    In maps that the program only reads, equal addresses give equal values. In maps that it writes, a value may change
+    between the reads of two lanes.
     """
     if world.is_per_thread(fact.map) or fact.map not in world.maps:
         return plain(world.cap(Level.LANE), version, pointer.reads)
@@ -161,7 +162,7 @@ def _loaded(world: World, place: Place, fact: RegisterFact, pointer: Value, vers
 
 
 def _bytes_between(world: World, state: State, fact: RegisterFact, instruction: Instruction) -> Iterable[Value]:
-    """Values of all bytes of the stack that a variable offset may reach."""
+    """Values of all stack bytes that a variable offset may reach."""
     for at in _reach(fact, instruction):
         cell = state.stack.get(at)
         yield world.unknown((0, 0)) if cell is None else cell.value
@@ -186,7 +187,7 @@ def _store(world: World, place: Place, state: State, instruction: Instruction) -
 
 
 def blurred(world: World, place: Place, state: State) -> State:
-    """State after something may have been written anywhere in the function's stack."""
+    """State after a write that may have changed any byte of the function's stack."""
     return replace(state, stack={at: Byte(world.unknown((place[1], at)), 0, 1) for at in state.stack})
 
 
@@ -221,7 +222,7 @@ def _atomic(world: World, place: Place, state: State, instruction: Instruction) 
 
 
 def called(world: World, place: Place, state: State, returned: Value) -> State:
-    """State after a call: r0 is what came back, r1 to r5 are gone."""
+    """State after a call: r0 holds the result, r1 to r5 are unknown."""
     slot = place[1]
     registers = list(state.registers)
     registers[0] = returned
@@ -233,15 +234,15 @@ def called(world: World, place: Place, state: State, returned: Value) -> State:
 def call_helper(
     world: World, place: Place, state: State, instruction: Instruction, *, apart: bool, scattered: bool
 ) -> State:
-    """State after a helper's call.
+    """State after a helper call.
 
     Args:
         world: The program.
-        place: The call.
-        state: Before it.
+        place: Place of the call.
+        state: State before it.
         instruction: The call.
-        apart: Lanes of the warp part before, null checks aside, so that there may be several leaders.
-        scattered: Lanes of the warp part before in any way, so that lanes may see different masks and votes.
+        apart: Lanes of the warp have diverged, not counting null checks, so there may be several leaders.
+        scattered: Lanes of the warp have diverged in any way, so lanes may see different masks and votes.
 
     """
     slot = place[1]
@@ -288,7 +289,7 @@ def _written(world: World, place: Place, state: State, register: int, value: Val
 
 
 def _found(world: World, place: Place, state: State) -> Value:
-    """Pointer that a lookup gives."""
+    """Pointer that a lookup returns."""
     name = world.fact(place, 1).map
     version = (place[1], 0)
     spec = world.maps.get(name)
@@ -316,4 +317,4 @@ STEPS: Final[Mapping[int, Callable[[World, Place, State, Instruction], State]]] 
         isa.STX: _store,
     }
 )
-"""Transfer functions by class of instruction; calls and jumps are `uniformity`'s."""
+"""Transfer functions by instruction class; `uniformity` handles calls and jumps."""

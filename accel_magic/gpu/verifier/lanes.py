@@ -1,4 +1,4 @@
-"""What is known about a value across the threads of a GPU: who has the same one, who has one of their own."""
+"""What is known about a value across the threads of a GPU: which threads share it, and which have a unique one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """Among which threads a value is the same, each wider group a smaller number.
+    """The group of threads in which a value is the same; wider groups have smaller numbers.
 
-    Threads are compared at the same step: the same instruction, reached through the same calls, in the same round of
-    every loop around it. Threads that left a loop in different rounds are compared after it with what they left with.
+    Threads are compared at the same step: the same instruction, reached through the same calls, in the same iteration
+    of every loop around it. After a loop, threads that left it in different iterations are compared by the values that
+    they left with.
     """
 
     GRID = 0
@@ -26,7 +27,7 @@ class Level(IntEnum):
 
 
 class Own(IntEnum):
-    """Of whom a value is unique, within one launch."""
+    """The owner of a unique value: no other block or thread of the launch has the same one."""
 
     NOBODY = 0
     BLOCK = 1
@@ -34,8 +35,8 @@ class Own(IntEnum):
 
 
 Version = tuple[int, int]
-"""Where a value was made: its slot and register; where paths meet minus one minus the slot, and the register or the
-offset in the stack. Two equal versions are one value within one round of every loop."""
+"""Where a value was made: slot and register. For a merge of paths before a slot: -1 - slot, and the register or stack
+offset. Equal versions are the same value within one iteration of every loop."""
 NOTHING: Final[frozenset[Place]] = frozenset()
 BITS: Final = 64
 _MASK: Final = (1 << BITS) - 1
@@ -43,18 +44,18 @@ _MASK: Final = (1 << BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a register or of bytes of the stack.
+    """Value of a register or of stack bytes.
 
     Attributes:
-        level: Among which threads it is the same.
+        level: The group of threads in which it is the same.
         version: Where it was made.
-        reads: Reads of state that threads change that it depends on: loads, atomics, lookups in hashes.
-        own: Of whom it is unique. Of a pointer into a map's value: of whom the key is.
-        place: Of a pointer into a map's value: among which threads it is the same, null apart. Else the level.
-        constant: The number (unsigned, 64 bits) where it is known.
-        zeros: How many of its lowest bits are known to be zero: alignment.
-        parts: Indices of which it is the sum, so that it is zero only when all of them are.
-        negative: It is minus that sum.
+        reads: Reads of state changed by threads that it depends on: loads, atomics, lookups in hashes.
+        own: Its owner if it is unique. For a pointer into a map value: the key's owner.
+        place: For a pointer into a map value: the group in which it is the same, ignoring null. Otherwise the level.
+        constant: The number (unsigned, 64 bits), if known.
+        zeros: How many of its lowest bits are known to be zero (alignment).
+        parts: Indices whose sum it is, so it is zero only if all of them are.
+        negative: It is the negative of that sum.
 
     """
 
@@ -69,7 +70,7 @@ class Value:
     negative: bool = False
 
     def raised(self, level: Level, reads: frozenset[Place]) -> Value:
-        """Give the value as differing at least among so many threads; what differed already stays its owner's."""
+        """Return the value with at least this level and these reads; if that changes it, it is no longer unique."""
         if level <= self.level and level <= self.place and reads <= self.reads:
             return self
         return replace(
@@ -83,17 +84,17 @@ class Value:
 
 
 def plain(level: Level, version: Version, reads: frozenset[Place] = NOTHING) -> Value:
-    """Value of which only the level is known."""
+    """Value with only the level known."""
     return Value(level, version, reads, place=level)
 
 
 def trailing_zeros(bits: int) -> int:
-    """Count the zero bits below the lowest one that is set; 64 for zero."""
+    """Count the zero bits below the lowest set bit; 64 for zero."""
     return BITS if bits == 0 else (bits & -bits).bit_length() - 1
 
 
 def number(constant: int, version: Version) -> Value:
-    """Value of a known number."""
+    """Constant value."""
     bits = constant & _MASK
     return Value(version=version, constant=bits, zeros=trailing_zeros(bits))
 
@@ -108,13 +109,13 @@ def mix(values: Iterable[Value], version: Version) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How threads come to a place by different ways: among which they differ, and the reads that decided."""
+    """How threads reach a place on different paths: the level of the difference, and the reads that caused it."""
 
     level: Level = Level.GRID
     reads: frozenset[Place] = NOTHING
 
     def with_(self, other: Split) -> Split:
-        """Give both together."""
+        """Combine two splits."""
         return Split(max(self.level, other.level), self.reads | other.reads)
 
 
@@ -125,9 +126,9 @@ def merge(values: Sequence[Value], meeting: Version, split: Split) -> Value:
     """Value of one register where several paths meet.
 
     Args:
-        values: On each path.
-        meeting: Version of what is different on the paths.
-        split: How threads come by different paths.
+        values: The value on each path.
+        meeting: Version of the result if the values have different versions.
+        split: How threads are split between the paths.
 
     """
     first = values[0]
@@ -152,7 +153,7 @@ def merge(values: Sequence[Value], meeting: Version, split: Split) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Byte:
-    """One byte of the stack: which byte of a value that was stored there, of how many."""
+    """One byte of the stack: the value stored there, the index of the byte in it, and the value's size in bytes."""
 
     value: Value
     index: int
@@ -160,7 +161,7 @@ class Byte:
 
     @property
     def constant(self) -> int | None:
-        """The byte, where it is known."""
+        """The byte, if known."""
         return None if self.value.constant is None else self.value.constant >> 8 * self.index & 255
 
 
@@ -171,8 +172,8 @@ class State:
     Attributes:
         registers: r0 to r10.
         stack: Bytes of this function's frame that every path wrote, by their offset from r10.
-        pins: Indices that are one constant for all threads that come here, `thread_x` or `lane`; `leader` where only
-            the leader comes; `missing NAME` where nothing was found in a map.
+        pins: Indices that are one constant in all threads that reach the instruction, e.g. `thread_x` or `lane`;
+            `leader` if only leaders reach it; `missing NAME` if a lookup in that map found nothing.
 
     """
 

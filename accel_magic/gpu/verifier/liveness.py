@@ -1,4 +1,4 @@
-"""Which registers and bytes of stack are read, and which registers decide anything, from each instruction on."""
+"""Which registers and stack bytes are read after each instruction, and which registers are decisive."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _REGISTERS = 0x3FF
 _FRAME = 10
 _KEPT = 6
 _REACH = 64
-"""Bytes that are taken to be read from an address on."""
+"""Bytes after an address that are assumed to be read."""
 _WHOLE = (1 << isa.STACK_SIZE) - 1
 _ARGUMENTS = 0b111110
 _AFTER_CALL = 0b111111
 
 
 def live(cfg: Cfg) -> Mapping[int, int]:
-    """Give the registers that are read before they are written, before each reachable slot.
+    """Return the registers that are read before they are written, before each reachable slot.
 
-    Bit n stands for rn. r10 is left out: it never changes.
+    Bit n is rn. r10 is omitted because it never changes.
     """
     return _backwards(cfg, lambda instruction, after: _read_before(instruction, after) & _REGISTERS)
 
 
 def decisive(cfg: Cfg, *, returns_number: bool) -> Mapping[int, int]:
-    """Give the registers that an address, a condition or a helper's argument is made of, likewise.
+    """Return the registers that addresses, conditions or helper arguments are computed from, as bits like `live`.
 
-    What goes only into memory is not among them. It is an estimate for speed: the analysis may forget the values of
-    other registers where ways join, and looks again without forgetting when it then finds anything wrong.
+    Registers whose values only go into memory are not among them. This is a heuristic for speed: the analysis may drop
+    the values of other registers where paths join, and if it then finds a breach, it repeats without dropping any.
 
     Args:
         cfg: Control flow.
-        returns_number: The result only goes out, as the program's own function's does.
+        returns_number: Nothing in the program uses the function's result, as for the main function.
 
     """
     at_exit = 0 if returns_number else 1
@@ -48,17 +48,17 @@ def decisive(cfg: Cfg, *, returns_number: bool) -> Mapping[int, int]:
 
 
 def stack(cfg: Cfg) -> Mapping[int, int]:
-    """Give the bytes of the function's own stack that may be read later, before each reachable slot.
+    """Return the bytes of the function's own stack that may be read later, before each reachable slot.
 
-    Bit n stands for the byte at offset n - 512 from r10. It is an estimate for speed, as `decisive` is: what is read
-    through an address is taken to lie within some bytes from where the address points.
+    Bit n is the byte at offset n - 512 from r10. This is a heuristic for speed, like `decisive`: reads through an
+    address are assumed to stay within a few bytes of it.
     """
     addressed = _addressed(cfg)
     return _backwards(cfg, lambda instruction, after: _stack_before(instruction, after) | addressed)
 
 
 def _addressed(cfg: Cfg) -> int:
-    """Give the bytes around addresses that stay in registers over calls: they may be read anywhere."""
+    """Return the bytes after addresses held in registers that survive calls: they may be read anywhere."""
     found = 0
     for slot in cfg.reachable:
         instruction = cfg.code[slot]
@@ -78,7 +78,7 @@ def _stack_before(instruction: isa.Instruction, after: int) -> int:
         and instruction.operation == isa.Alu.ADD
         and -isa.STACK_SIZE <= instruction.imm < 0
     ):
-        # After a copy of r10, mostly: it cannot be seen from here, and bytes too many do no harm.
+        # Usually follows a copy of r10. That is not visible here, but extra bytes do no harm.
         return after | _span(instruction.imm)
     return after
 
@@ -93,7 +93,7 @@ def _takes_address(instruction: isa.Instruction) -> bool:
 
 
 def _moved_by(code: isa.Code, slot: int, register: int) -> int:
-    """Give the constant that is added to an address right after it is taken; the stack's start where there is none."""
+    """Return the constant added to an address right after it is taken; if there is none, the stack's start."""
     following = code[slot + 1] if slot + 1 < len(code) else None
     if following is None or following.opcode != isa.ALU64 | isa.Alu.ADD or following.dst != register:
         return -isa.STACK_SIZE
@@ -112,7 +112,7 @@ def _bytes(offset: int, size: int) -> int:
 
 
 def _backwards(cfg: Cfg, before_of: Callable[[isa.Instruction, int], int]) -> dict[int, int]:
-    """Follow sets against the flow until nothing changes."""
+    """Propagate sets backwards until nothing changes."""
     found = dict.fromkeys(cfg.reachable, 0)
     work = deque(reversed(cfg.order))
     waiting = set(work)
@@ -151,7 +151,7 @@ def _decides_before(instruction: isa.Instruction, after: int, at_exit: int) -> i
 
 
 def _numbers(instruction: isa.Instruction) -> int:
-    """Arguments of a helper that may be any number."""
+    """Helper arguments that may be any number."""
     if instruction.opcode != isa.CALL or instruction.src != isa.CALL_HELPER or instruction.imm not in HELPERS:
         return 0
     arguments = HELPERS[instruction.imm].arguments
@@ -159,7 +159,7 @@ def _numbers(instruction: isa.Instruction) -> int:
 
 
 def _effects(instruction: isa.Instruction) -> tuple[int, int]:
-    """Give the registers that an instruction reads and writes, as bits."""
+    """Return the registers that an instruction reads and writes, as bits."""
     return _EFFECTS[instruction.kind](instruction)
 
 

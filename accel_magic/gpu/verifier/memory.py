@@ -1,4 +1,4 @@
-"""Loads, stores and atomics: what they may touch, and what is known of what they read."""
+"""Loads, stores and atomics: which memory they may access, and what is known about the values they read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ _MEMORY: Final[Mapping[str, PointerKind]] = {
     "data": "map",
     "context": "context",
 }
-"""Kinds of values that memory can be reached through."""
+"""Kinds of values that can be used as addresses, and the memory they point to."""
+
+_PARTS: Final[Mapping[str, str]] = {"value": "a value", "record": "a record", "data": "the data"}
+"""How messages name memory that belongs to a map."""
 
 _FIELDS: Final = {(field.offset, field.size) for field in context.FIELDS}
 _FIELD_AT: Final = {field.offset + at: field for field in context.FIELDS for at in range(field.size)}
 
 
 def load(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
-    """Give what a load reads.
+    """Return the value that a load reads.
 
     Raises:
         Breach: It must not read there.
@@ -73,7 +76,7 @@ def store(run: Run, state: State, place: Place, base: Value, value: Value, *, of
     low, high = _stack_reach(run, state, base, offset, size, doing="writes")
     frame = state.frames[base.frame]
     if value.pointer and (size < 8 or low != high):
-        raise Breach("pointer-leak", f"{NAMES[value.kind]} is stored in pieces, or at a place that is not known")
+        raise Breach("pointer-leak", f"{NAMES[value.kind]} is stored in pieces or at an unknown offset")
     if value.kind == "stack" and value.frame > base.frame:
         raise Breach("dangling-stack-pointer", "the address of a local variable is stored in the caller's stack")
     if low == high:
@@ -83,7 +86,7 @@ def store(run: Run, state: State, place: Place, base: Value, value: Value, *, of
 
 
 def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
-    """Change memory in one step, and give what was there before.
+    """Change memory atomically and return its old value.
 
     Raises:
         Breach: It must not be changed, or it is not aligned.
@@ -101,7 +104,7 @@ def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.I
     if not _aligned(run, base, offset, size):
         raise Breach(
             "misaligned-atomic",
-            f"an atomic of {size} bytes on {_name(base)} is not known to lie at a multiple of {size}",
+            f"an atomic of {size} bytes on {_name(base)} may not be aligned to {size} bytes",
         )
     if base.kind == "stack":
         stack.blur(frame, low, high + size)
@@ -109,45 +112,45 @@ def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.I
 
 
 def require_readable(run: Run, state: State, base: Value, size: int, *, rule: str = "", what: str) -> None:
-    """Make sure that a helper may read bytes from an address on.
+    """Require that a helper may read bytes at an address.
 
     Args:
         run: The pass.
         state: The state.
         base: The address.
         size: Bytes, at least 0.
-        rule: Id of the rule for what lies outside, where it is not the usual one.
-        what: What the memory is for.
+        rule: Id of the rule for reads out of bounds, if it is not the default.
+        what: Name of the memory in messages.
 
     Raises:
-        Breach: It may not.
+        Breach: The helper may not read it.
 
     """
     _require_memory(base, what)
     if not size:
         return
     if base.kind == "stack":
-        low, high = _stack_reach(run, state, base, 0, size, doing=f"gives {what} of", rule=rule)
+        low, high = _stack_reach(run, state, base, 0, size, doing=f"passes, as {what},", rule=rule)
         stack.require_plain(state.frames[base.frame], low, high + size - low)
     else:
-        _require_inside(run, base, 0, size, doing=f"gives {what} of", rule=rule)
+        _require_inside(run, base, 0, size, doing=f"passes, as {what},", rule=rule)
 
 
 def require_writable(run: Run, state: State, base: Value, size: int, *, what: str) -> None:
-    """Make sure that a helper may write bytes from an address on, aligned to their size, and note that it does.
+    """Require that a helper may write bytes at an address aligned to their size, and record the write.
 
     Raises:
-        Breach: It may not.
+        Breach: The helper may not write it.
 
     """
     _require_memory(base, what)
     _require_writable(run, base)
     if base.kind == "stack":
-        low, high = _stack_reach(run, state, base, 0, size, doing=f"gives {what} of")
+        low, high = _stack_reach(run, state, base, 0, size, doing=f"passes, as {what},")
     else:
-        _require_inside(run, base, 0, size, doing=f"gives {what} of")
+        _require_inside(run, base, 0, size, doing=f"passes, as {what},")
     if not _aligned(run, base, 0, size):
-        raise Breach("misaligned-argument", f"{what} on {_name(base)} is not known to lie at a multiple of {size}")
+        raise Breach("misaligned-argument", f"{what} points into {_name(base)} and may not be aligned to {size} bytes")
     if base.kind != "stack":
         return
     if low == high:
@@ -157,10 +160,10 @@ def require_writable(run: Run, state: State, base: Value, size: int, *, what: st
 
 
 def peek(run: Run, state: State, base: Value, at: int) -> Scalar:
-    """Give the byte at an offset from an address, as far as it is known.
+    """Return the byte at an offset from an address, as far as it is known.
 
     Raises:
-        Breach: It is outside, or was never written.
+        Breach: It is out of bounds, or was never written.
 
     """
     if base.kind == "stack":
@@ -170,11 +173,11 @@ def peek(run: Run, state: State, base: Value, at: int) -> Scalar:
 
 
 def _note(run: Run, place: Place, base: Value) -> None:
-    """Make sure that an address can be used, and note what it points to."""
+    """Require that an address can be used, and record what it points to."""
     if base.kind in OR_NULL:
         raise Breach("null-not-checked", f"{NAMES[base.kind]} is used as an address; it may be null here")
     if base.kind == "scalar" and base.number.known and not base.number.value:
-        raise Breach("null-not-checked", "null is used as an address on one of the paths that lead here")
+        raise Breach("null-not-checked", "null is used as an address on a path to this place")
     if base.kind not in _MEMORY:
         raise Breach("wild-pointer", f"{NAMES[base.kind]} is used as an address")
     run.pointers.setdefault(place, set()).add(_MEMORY[base.kind])
@@ -184,31 +187,31 @@ def _require_memory(base: Value, what: str) -> None:
     if base.kind in OR_NULL:
         raise Breach("null-not-checked", f"{what} is {NAMES[base.kind]}; it may be null here")
     if base.kind not in _MEMORY or base.kind == "context":
-        raise Breach("wrong-argument", f"{what} is {NAMES[base.kind]}; it must be an address of stack or map memory")
+        raise Breach("wrong-argument", f"{what} is {NAMES[base.kind]}; it must point to stack or map memory")
 
 
 def _require_writable(run: Run, base: Value) -> None:
     if base.kind == "context":
-        raise Breach("write-to-context", "the context is written")
+        raise Breach("write-to-context", "this writes to the context")
     if base.map and run.maps[base.map].read_only:
-        raise Breach("write-to-read-only", f"`{base.map}` is written: it holds constants")
+        raise Breach("write-to-read-only", f"this writes to `{base.map}`, which holds constants")
 
 
 def _require_field(base: Value, offset: int, size: int) -> None:
-    """Make sure that one field of the context is read whole."""
+    """Require that one field of the context is read whole."""
     if not base.number.known:
-        raise Breach("out-of-bounds-context", "the context is read at an offset that is not constant")
+        raise Breach("out-of-bounds-context", "this reads the context at an offset that is not constant")
     at = base.number.wide.smin + offset
     if (at, size) in _FIELDS:
         return
     if at < 0 or at + size > context.SIZE:
         raise Breach(
-            "out-of-bounds-context", f"{size} bytes are read at offset {at} of a context of {context.SIZE} bytes"
+            "out-of-bounds-context", f"this reads {size} bytes at offset {at} of the context ({context.SIZE} bytes)"
         )
     field = _FIELD_AT[at]
     raise Breach(
         "partial-context-field",
-        f"{size} bytes are read at offset {at}: field `{field.name}` has {field.size} bytes at offset {field.offset}",
+        f"this reads {size} bytes at offset {at}; field `{field.name}` has {field.size} bytes at offset {field.offset}",
     )
 
 
@@ -222,7 +225,7 @@ def _load_stack(run: Run, state: State, base: Value, offset: int, size: int) -> 
 
 
 def _load_value(run: Run, base: Value, offset: int, size: int) -> Value:
-    """Read a value, a record or a global variable; constants are known."""
+    """Return what a read of a map value, a record or a global variable gives; the contents of constants are known."""
     spec = run.maps[base.map]
     if base.kind == "data" and spec.read_only and base.number.known:
         at = base.number.value + offset
@@ -234,12 +237,12 @@ def _load_value(run: Run, base: Value, offset: int, size: int) -> Value:
 def _stack_reach(
     run: Run, state: State, base: Value, offset: int, size: int, *, doing: str, rule: str = ""
 ) -> tuple[int, int]:
-    """Give the lowest and highest offset that an access of the stack can begin at."""
+    """Return the lowest and highest offset at which a stack access can begin."""
     low, high = base.number.wide.smin + offset, base.number.wide.smax + offset
     if low < -STACK_SIZE or high + size > 0:
         raise Breach(
             rule or "out-of-bounds-stack",
-            f"this {doing} {size} bytes at {_span(low, high)} of a stack that reaches from -{STACK_SIZE} to 0",
+            f"this {doing} {size} bytes at {_span(low, high)} of the stack (offsets -{STACK_SIZE} to 0)",
         )
     owner = state.frames[base.frame].function
     run.lowest[owner] = min(run.lowest.get(owner, 0), low)
@@ -247,13 +250,13 @@ def _stack_reach(
 
 
 def _require_inside(run: Run, base: Value, offset: int, size: int, *, doing: str, rule: str = "") -> None:
-    """Make sure that an access stays inside a map's value, a record, or global data."""
+    """Require that an access stays inside a map value, a record or global data."""
     low, high = base.number.wide.smin + offset, base.number.wide.smax + offset
     limit = base.size if base.kind == "record" else run.maps[base.map].value_size
     if low < 0 or high + size > limit:
         raise Breach(
             rule or "out-of-bounds-value",
-            f"this {doing} {size} bytes at {_span(low, high)} of {_name(base)}, which has {limit} bytes",
+            f"this {doing} {size} bytes at {_span(low, high)} of {_name(base)} ({limit} bytes)",
         )
 
 
@@ -265,15 +268,16 @@ def _aligned(run: Run, base: Value, offset: int, size: int) -> bool:
 
 
 def value_alignment(spec: MapSpec) -> int:
-    """Give the bytes that the address of every value of a map is a multiple of.
+    """Return the alignment in bytes, at most 8, of every value of a map.
 
-    A hash rounds its slots up to 8, the kernel those of its arrays; other values lie side by side, the first one at 8.
+    Hashes round their slots up to a multiple of 8 bytes, as the kernel does for its arrays. Other values are adjacent,
+    the first one aligned to 8 bytes.
     """
     return 8 if spec.type in HASHES else min(8, spec.stride & -spec.stride)
 
 
 def _name(base: Value) -> str:
-    return "the stack" if base.kind == "stack" else f"{NAMES[base.kind]} of `{base.map}`"
+    return "the stack" if base.kind == "stack" else f"{_PARTS[base.kind]} of `{base.map}`"
 
 
 def _span(low: int, high: int) -> str:

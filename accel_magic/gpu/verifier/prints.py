@@ -1,4 +1,4 @@
-"""Formats of `bpf_trace_printk`: what cannot be printed as it is meant, seen before it runs."""
+"""Checks of `bpf_trace_printk` formats."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from accel_magic.gpu.verifier.values import Value
 
 NUMBER: Final = 6
-"""The helper."""
+"""Number of the helper."""
 _FIRST: Final = 3
-"""Register of the first number."""
+"""Register of the first number to print."""
 
 
 def look(run: Run, state: State, place: Place) -> None:
-    """Note what is wrong with a call's format, in `Run.prints`; formats that are not known are let pass.
+    """Record problems with a call's format in `Run.prints`; unknown formats are accepted.
 
-    The path goes on all the same: whatever is printed touches no memory.
+    The path continues in any case, because printing cannot violate memory safety.
     """
     registers = state.frame.registers
     size = registers[2].number
@@ -32,7 +32,7 @@ def look(run: Run, state: State, place: Place) -> None:
     if text is None:
         return
     if len(text) >= MOST_TEXT:
-        message = f"the format is longer than {MOST_TEXT} bytes, and the rest is cut off"
+        message = f"the format is longer than {MOST_TEXT} bytes; the rest is cut off"
         run.prints.setdefault(place, (message, "print twice, or write a record into a ring buffer"))
         return
     shown = text.decode("utf-8", "replace")
@@ -43,12 +43,12 @@ def look(run: Run, state: State, place: Place) -> None:
         return
     given = sum(registers[_FIRST + number].kind != "unset" for number in range(wanted))
     if given < wanted:
-        message = f"the format {shown!r} takes {wanted} numbers, and {given} are given"
-        run.prints.setdefault(place, (message, "pass a number for each conversion"))
+        message = f"the format {shown!r} needs {wanted} numbers, but the call passes {given}"
+        run.prints.setdefault(place, (message, "pass one number for each conversion"))
 
 
 def _text(run: Run, state: State, address: Value, size: int) -> bytes | None:
-    """Read a text up to its end, or as much as arrives; None where a byte is not known."""
+    """Read a text up to its end or the maximum length; None if a byte is unknown."""
     found = bytearray()
     for at in range(min(size, MOST_TEXT)):
         try:

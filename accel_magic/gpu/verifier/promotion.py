@@ -1,9 +1,8 @@
-"""Plain updates of shared values that can be one atomic operation: the load, the arithmetic and the store.
+"""Plain updates of shared values (load, arithmetic, store) that can become one atomic operation.
 
-The shape is that of `program.updates.find`, which lowers it: an atomic operation takes place where the store is, and
-every register that held the value read, or the value written, holds afterwards what the atomic returned, or what the
-arithmetic makes of it. Here it is proven that load and store go to one place, that the place is shared, and that it is
-aligned as an atomic needs it.
+`program.updates.find` recognizes the pattern. The lowering replaces the store by the atomic operation; registers that
+held the value read or the value written then hold the atomic's result or the arithmetic's result for it. This module
+proves that load and store access the same place, and that the place is shared and aligned for an atomic.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def promoted(uniformity: Uniformity) -> tuple[frozenset[Place], frozenset[Place]
     """Find the updates that become atomic.
 
     Returns:
-        Their loads, as `lower` takes them; their stores; and a note for each.
+        Their loads, in the form that `lower` takes; their stores; and a note for each.
 
     """
     loads, stores, notes = set(), set(), []
@@ -60,7 +59,7 @@ def _reads_shared(uniformity: Uniformity, load: Place) -> bool:
 
 
 def _is_one_place(uniformity: Uniformity, load: Place, store: Place) -> bool:
-    """Whether load and store go to one shared, aligned place that others may change as well."""
+    """Whether load and store access the same aligned place, which other threads may change as well."""
     first, last = _instruction(uniformity, load), _instruction(uniformity, store)
     state = uniformity.states[store]
     source, target = uniformity.states[load].registers[first.src], state.registers[last.dst]
@@ -85,7 +84,7 @@ def _instruction(uniformity: Uniformity, place: Place) -> Instruction:
 
 def _note(uniformity: Uniformity, store: Place, update: Update) -> Finding:
     world = uniformity.world
-    name = world.fact(store, _instruction(uniformity, store).dst).map or "a map's value"
+    name = world.fact(store, _instruction(uniformity, store).dst).map or "a map value"
     operation = Alu(_instruction(uniformity, (store[0], update.change)).operation).name.lower()
     message = f"the update of {name} runs as an atomic {operation} of {update.size} bytes"
     return finding(PROMOTED, world.program, store, message)

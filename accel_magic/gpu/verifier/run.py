@@ -1,4 +1,4 @@
-"""What one pass of the analysis collects, and what its steps need to know about the program."""
+"""Data of one pass of the analysis: what its steps collect, and the program that they need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 DONE: Final = -1
-"""What a step returns instead of the next slot when its path ends there."""
+"""Returned by a step instead of the next slot if its path ends."""
 
 
 @dataclass(slots=True)
@@ -30,10 +30,10 @@ class Run:
         program: The program.
         maps: The object's maps by name.
         ids: New ids for values.
-        branches: States to go on with later, and their slots: what steps put here when they go both ways.
-        pointers: What each access was seen to point to.
-        lowest: Of each function the lowest offset of its stack that is used.
-        prints: What is wrong with a format that is printed, and what mends it.
+        branches: States to follow later, with their slots; steps add them at branches that can go both ways.
+        pointers: Kinds of memory that each access was seen to point to.
+        lowest: For each function: the lowest stack offset used.
+        prints: Problems with formats: message and fix.
 
     """
 
@@ -47,31 +47,31 @@ class Run:
 
 
 def read(state: State, register: int) -> Value:
-    """Give what a register holds.
+    """Return the value of a register.
 
     Raises:
-        Breach: It holds nothing, or a record that was given back.
+        Breach: It is not set, or holds a record that was submitted or discarded.
 
     """
     value = state.frame.registers[register]
     if value.kind == "unset":
         if register == 0:
-            raise Breach("uninitialised-register", "r0 is used, and nothing has set it on this path")
+            raise Breach("uninitialised-register", "r0 is used, but it is not set on this path")
         raise Breach(
-            "uninitialised-register", f"r{register} is used, and nothing has set it on this path, or a call cleared it"
+            "uninitialised-register", f"r{register} is used, but on this path it is not set or a call cleared it"
         )
     if value.kind == "released":
-        raise Breach("use-after-submit", f"r{register} points to a record that was submitted or discarded")
+        raise Breach("use-after-submit", f"r{register} points to a record that was already submitted or discarded")
     return value
 
 
 def require_scalar(value: Value, what: str) -> Value:
-    """Make sure that a value is a number.
+    """Require that a value is a number.
 
     Raises:
         Breach: It is an address.
 
     """
     if value.kind != "scalar":
-        raise Breach("pointer-leak", f"{what} is {NAMES[value.kind]}; only numbers may go there")
+        raise Breach("pointer-leak", f"{what} is {NAMES[value.kind]}; it must be a number")
     return value

@@ -1,4 +1,4 @@
-"""Memory safety of one program: the findings, and the facts that the other analyses build on."""
+"""Memory safety of one program: the findings, and the facts that the other analyses use."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from accel_magic.gpu.verifier.explore import Plan, Seen
 
 _MOST_LOOPS = 8
-"""Loops that are found not to end before the analysis gives up."""
+"""Unbounded loops that are reported before the analysis gives up."""
 
 
 @dataclass(frozen=True)
 class Safety:
-    """What the memory analysis says.
+    """Result of the memory analysis.
 
     Attributes:
-        findings: In the order of the program.
+        findings: Sorted by place in the program.
         graphs: Control flow of each function.
-        facts: Empty where the code itself is faulty, so that nothing could be followed; of paths that break a rule only
-            what comes before.
+        facts: Empty if `shape` found faults, so that no path could be followed. On paths that break a rule, they end at
+            the breach.
 
     """
 
@@ -42,7 +42,7 @@ class Safety:
 
 
 def analyse(program: Program, maps: Sequence[MapSpec]) -> Safety:
-    """Look at a program's code, then follow all its paths."""
+    """Check a program's code, then follow all its paths."""
     graphs = tuple(cfg.build(function) for function in program.functions)
     by_name = {spec.name: spec for spec in maps}
     faulty = tuple(
@@ -66,7 +66,7 @@ def analyse(program: Program, maps: Sequence[MapSpec]) -> Safety:
 
 
 def _explore(prepared: Plan) -> tuple[Exploration, list[Finding]]:
-    """Follow all paths; loops that do not end are found one after the other, and followed with widened bounds."""
+    """Follow all paths; each time a loop does not end, report it and start again with that loop widened."""
     found: list[Finding] = []
     widened: frozenset[Place] = frozenset()
     trusted: frozenset[Place] = frozenset()
@@ -78,7 +78,7 @@ def _explore(prepared: Plan) -> tuple[Exploration, list[Finding]]:
             trusted |= {stuck.loop}
             continue
         if stuck.loop is None or stuck.loop in widened or len(widened) >= _MOST_LOOPS:
-            message = f"more than {MOST_STEPS} instructions lie on the paths through this program"
+            message = f"the paths through this program have more than {MOST_STEPS} instructions"
             found.append(finding(RULES["too-complex"], prepared.program, stuck.loop or (0, 0), message))
             return exploration, found
         found.append(_endless(prepared, stuck.loop))
@@ -86,7 +86,7 @@ def _explore(prepared: Plan) -> tuple[Exploration, list[Finding]]:
 
 
 def _try(prepared: Plan, widened: frozenset[Place], trusted: frozenset[Place]) -> tuple[Exploration, StuckError | None]:
-    """Follow all paths quickly, and precisely where that finds anything; say where the loop is that does not end."""
+    """Follow all paths fast, then precisely if that finds a breach; also return the error if a loop may not end."""
     quick = Exploration(prepared, forgetful=True, widened=widened, trusted=trusted)
     stuck = _stuck_in(quick)
     suspected = stuck is not None and stuck.suspected
@@ -101,7 +101,7 @@ def _try(prepared: Plan, widened: frozenset[Place], trusted: frozenset[Place]) -
 
 
 def _may_end(prepared: Plan, place: Place, widened: frozenset[Place], trusted: frozenset[Place]) -> bool:
-    """Whether some way out of a loop depends on a number with a limit, whatever happens in the loop."""
+    """Whether some exit of a loop depends on a bounded number, whatever happens in the loop."""
     function, head = place
     quick = Exploration(prepared, forgetful=True, widened=widened | {place}, trusted=trusted)
     if _stuck_in(quick) is not None:
@@ -114,7 +114,7 @@ def _may_end(prepared: Plan, place: Place, widened: frozenset[Place], trusted: f
 
 
 def _limited(instruction: Instruction | None, seen: Sequence[Seen]) -> bool:
-    """Whether a jump out of a loop compares with a constant, or with a number of a small range."""
+    """Whether a jump out of a loop compares with a constant, or with a number that has a small upper bound."""
     if instruction is None or not instruction.from_register or instruction.opcode in (isa.CALL, isa.EXIT):
         return True
     values = [registers[register] for registers, _, _ in seen for register in (instruction.dst, instruction.src)]
@@ -135,20 +135,20 @@ def _stuck_in(exploration: Exploration) -> StuckError | None:
 def _endless(prepared: Plan, loop: Place) -> Finding:
     place, head = loop
     body = next(one.body for one in prepared.graphs[place].loops if one.head == head)
-    # The jump back carries the line of the loop's condition or increment, mostly.
+    # The jump back usually has the line of the loop's condition or increment.
     back = max(slot for slot in body if head in prepared.graphs[place].successors[slot])
-    message = "this loop has no end that the verifier can see: its limit is not known when the program is checked"
+    message = "the verifier cannot prove that this loop ends: its limit is unknown when the program is checked"
     return finding(RULES["unbounded-loop"], prepared.program, (place, back), message)
 
 
 def _mixed(program: Program, exploration: Exploration) -> Iterator[Finding]:
     for place, kinds in exploration.run.pointers.items():
         if len(kinds) > 1 and "context" in kinds:
-            message = "this reads the context on one path, and other memory on another"
+            message = "this reads the context on one path and other memory on another"
             yield finding(RULES["mixed-pointers"], program, place, message)
 
 
 def _unreachable(program: Program, graphs: Sequence[Cfg]) -> Iterator[Finding]:
     for place, graph in enumerate(graphs):
         for stretch in graph.unreachable:
-            yield finding(RULES["unreachable-code"], program, (place, stretch.start), "no path leads here")
+            yield finding(RULES["unreachable-code"], program, (place, stretch.start), "no path reaches this code")

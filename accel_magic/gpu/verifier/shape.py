@@ -1,4 +1,4 @@
-"""Faults that the code itself shows, before any value is followed: opcodes, registers, jumps, helpers, maps, calls."""
+"""Faults visible without following values: opcodes, registers, jumps, helpers, maps, calls."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _MAP_TYPES: Final = frozenset(int(kind) for kind in MapType)
 
 
 Located = tuple[int, Fault]
-"""The place of a function, and a fault in it."""
+"""The index of a function, and a fault in it."""
 
 
 def faults(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -> Iterator[Located]:
-    """Find what makes a program impossible to follow.
+    """Find faults that make a program impossible to follow.
 
     Args:
         program: The program.
@@ -54,16 +54,14 @@ def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int
             yield Fault("unknown-opcode", slot, _unknown(instruction))
             continue
         if instruction.dst > 10 or instruction.src > 10 or (instruction.dst == 10 and _writes(instruction)):
-            yield Fault("bad-register", slot, "the instruction writes r10, or a register that does not exist")
+            yield Fault("bad-register", slot, "the instruction writes r10 or uses a register that does not exist")
         yield from _unknown_names(instruction, slot, maps, functions)
 
 
 def _unknown(instruction: isa.Instruction) -> str:
     if instruction.opcode == isa.CALLX:
-        return "a function is called through a pointer: which one is not known"
-    return (
-        f"there is no instruction with opcode {instruction.opcode:#04x}, offset {instruction.offset} and these operands"
-    )
+        return "a function is called through a pointer, so it is unknown which one"
+    return f"no instruction has opcode {instruction.opcode:#04x}, offset {instruction.offset} and these operands"
 
 
 def _unknown_names(
@@ -71,15 +69,15 @@ def _unknown_names(
 ) -> Iterator[Fault]:
     reference = instruction.reference
     if reference is not None and reference.map not in maps:
-        yield Fault("unknown-map", slot, f"there is no map `{reference.map}`")
+        yield Fault("unknown-map", slot, f"map `{reference.map}` does not exist")
     elif isinstance(reference, MapReference) and maps[reference.map].type not in _MAP_TYPES:
-        yield Fault("unknown-map", slot, f"map `{reference.map}` has type {maps[reference.map].type}")
+        yield Fault("unknown-map", slot, f"map `{reference.map}` has the unsupported type {maps[reference.map].type}")
     if instruction.opcode != isa.CALL:
         return
     if instruction.src == isa.CALL_LOCAL and not 0 <= instruction.imm < functions:
-        yield Fault("bad-jump", slot, f"the call leads to function {instruction.imm} of {functions}")
+        yield Fault("bad-jump", slot, f"the call goes to function {instruction.imm}; the program has {functions}")
     if instruction.src == isa.CALL_HELPER and instruction.imm not in HELPERS:
-        yield Fault("unknown-helper", slot, f"there is no helper {instruction.imm} on the GPU")
+        yield Fault("unknown-helper", slot, f"the GPU has no helper with the number {instruction.imm}")
 
 
 def _writes(instruction: isa.Instruction) -> bool:
@@ -160,14 +158,14 @@ _EXISTS: Final[Mapping[int, Callable[[isa.Instruction], bool]]] = {
 
 
 def _recursion(program: Program) -> Iterator[Located]:
-    """Find calls that lead back to a function that is active."""
+    """Find calls that lead back to the calling function."""
     known = range(len(program.functions))
     edges = [[(slot, to) for slot, to in calls(function) if to in known] for function in program.functions]
     for place in known:
         for slot, to in edges[place]:
             if place in _reached(edges, to):
                 name = program.functions[place].name
-                yield place, Fault("recursion", slot, f"`{name}` is called again while it is active")
+                yield place, Fault("recursion", slot, f"`{name}` calls itself here, directly or through others")
 
 
 def _reached(edges: list[list[tuple[int, int]]], start: int) -> set[int]:

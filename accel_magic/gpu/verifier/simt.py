@@ -1,13 +1,13 @@
-"""The rules of SIMT safety: what goes wrong when thousands of threads run a program at the same time.
+"""The rules of SIMT safety: problems that occur when thousands of threads run a program at the same time.
 
-Races are judged within one launch, and for each instruction by itself: a value is a thread's own when its key is the
-thread's number, or when only one thread of the grid (or of the block that the key numbers) comes to the instruction.
-Grids are taken to have fewer than 2^32 threads. That a key differs from lane to lane is no proof that each has its own:
-a plain store is then a warning instead of an error, and an update of a whole entry is left to the program. Values of
-which all threads store the same are no race.
+Races are judged within one launch, for each instruction separately: a value belongs to one thread if its key is the
+thread's number, or if only one thread of the grid (or of the block that the key numbers) reaches the instruction. Grids
+are assumed to have fewer than 2^32 threads. A key that differs from lane to lane does not prove that each lane has its
+own value: a plain store is then a warning instead of an error, and an update of a whole entry is not reported. It is
+not a race if all threads store the same value.
 
-Errors refuse a program in strict mode, the default: its counts would be wrong, or the kernel could hang. Programs that
-were written for other tools and race run with `--verify warn`; what can be promoted is promoted in both modes.
+In strict mode, the default, errors reject a program: its counts would be wrong, or the kernel could hang. Programs with
+races that were written for other tools run with `--verify warn`. Updates are promoted to atomics in both modes.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 _BARRIER: Final = 609
 _NOEXIST: Final = 1
 _WHOLE_BLOCKS: Final = frozenset({Where.ENTRY, Where.BARRIER})
-"""Places that all threads of a block come to together."""
+"""Places that all threads of a block reach together."""
 _ATOMIC_FIX: Final = "use `__sync_fetch_and_add(value, n)`, or a per-thread map"
-_SIZE_FIX: Final = "atomics exist for 4 and 8 bytes at a multiple of their size: use such a field, or a per-thread map"
+_SIZE_FIX: Final = "use an aligned field of 4 or 8 bytes, the sizes that atomics support, or a per-thread map"
 
 PROMOTED: Final = Rule(
     "promoted-update",
-    "a plain read-modify-write of a shared value runs as one atomic operation, so that no update is lost",
-    "nothing to do; __sync_fetch_and_add says the same in the source",
+    "a plain read-modify-write of a shared value runs as one atomic operation, so no update is lost",
+    "no action needed; to make the atomic explicit, use __sync_fetch_and_add",
     severity="note",
     memory=False,
 )
@@ -58,73 +58,73 @@ PROMOTED: Final = Rule(
 _TABLE: Final = (
     Rule(
         "divergent-barrier",
-        "all threads of a block meet at a barrier; if some do not come, the others wait for ever",
-        "call gpu_barrier() where the whole block comes by, and branch afterwards",
+        "all threads of a block must reach a barrier; if some do not, the others wait forever",
+        "call gpu_barrier() where the whole block passes, and branch afterwards",
         memory=False,
     ),
     Rule(
         "divergent-vote",
-        "all lanes of a warp vote together; lanes that are elsewhere are missing in the result",
-        "vote before the branch, with the branch's condition as part of the argument",
+        "all lanes of a warp must vote together; lanes on another path are missing from the result",
+        "vote before the branch, and make the branch condition part of the argument",
         memory=False,
     ),
     Rule(
         "racy-update",
-        "several threads store to one value; only what the last one stored stays",
-        "let one thread store (all of thread and block index zero), use an atomic, or a per-thread map",
+        "several threads store to one value; only the last store survives",
+        "store from one thread (thread and block indices all zero), or use an atomic or a per-thread map",
         memory=False,
     ),
     Rule(
         "lost-update",
-        "a value is read, changed and written back in steps; what others wrote in between is lost",
+        "a value is read, changed and written back in separate steps; writes by other threads in between are lost",
         _ATOMIC_FIX,
         memory=False,
     ),
     Rule(
         "hash-insert-race",
-        "between a lookup and the update that follows from it another thread may have inserted or counted",
+        "another thread may insert or change the entry between a lookup and the update that depends on it",
         "insert a zero with BPF_NOEXIST, look the key up again, then use __sync_fetch_and_add",
         memory=False,
     ),
     Rule(
         "same-slot-update",
-        "many threads overwrite one entry with different values; the last one stays",
-        "put the thread or block into the key, let one thread update, or pass BPF_NOEXIST to keep the first",
+        "many threads overwrite one entry with different values; only the last one survives",
+        "put the thread or block into the key, update from one thread, or pass BPF_NOEXIST to keep the first value",
         severity="warning",
         memory=False,
     ),
     Rule(
         "exit-divergent",
-        "gpu_exit() ends only the lanes that call it; the kernel goes on without them",
-        "decide for whole warps or blocks, if the kernel's barriers and shuffles need all lanes",
+        "gpu_exit() ends only the lanes that call it; the kernel continues without them",
+        "exit whole warps or blocks if the kernel's barriers and shuffles need all lanes",
         severity="warning",
         memory=False,
     ),
     Rule(
         "print-per-thread",
-        "every thread prints a line; the print ring drops what does not fit",
-        "print in one thread: `if (gpu_thread_number() == 0)`",
+        "every thread prints a line; lines that do not fit into the print ring are dropped",
+        "print from one thread: `if (gpu_thread_number() == 0)`",
         severity="note",
         memory=False,
     ),
     Rule(
         "spin",
-        "a loop waits for what another thread writes; that may be a lane of the same warp, which waits for this one",
-        "do not wait on the GPU: record what is there, and let the host combine it",
+        "a loop waits for a write by another thread, which may be a lane of the same warp that waits for this one",
+        "do not wait on the GPU: record the values and combine them on the host",
         memory=False,
     ),
     PROMOTED,
 )
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
-"""The rules of SIMT safety by id."""
+"""SIMT safety rules by id."""
 
 
 def findings(uniformity: Uniformity, stores: frozenset[Place]) -> list[Finding]:
     """Check a program against all rules.
 
     Args:
-        uniformity: What differs between its threads.
+        uniformity: Which values differ between its threads.
         stores: Stores that belong to promoted updates.
 
     """
@@ -139,19 +139,19 @@ def findings(uniformity: Uniformity, stores: frozenset[Place]) -> list[Finding]:
     return _once_for_each_line(found) if program.functions else []
 
 
-_Said = tuple[str, str, str, str]
-"""Rule, message, and the fix and severity where they are not the rule's."""
+_Report = tuple[str, str, str, str]
+"""Rule, message, and the fix and severity if they differ from the rule's, else ''."""
 
 
 def _finding(
     uniformity: Uniformity, place: Place, rule: str, message: str, *, fix: str = "", severity: str = ""
 ) -> Finding:
-    said = finding(RULES[rule], uniformity.world.program, place, message, fix=fix)
-    return replace(said, severity="warning") if severity == "warning" else said
+    found = finding(RULES[rule], uniformity.world.program, place, message, fix=fix)
+    return replace(found, severity="warning") if severity == "warning" else found
 
 
 def _once_for_each_line(found: Sequence[Finding]) -> list[Finding]:
-    """Keep the first of a rule's findings on a line: a line of C is often several instructions."""
+    """Keep each rule's first finding on a line: one line of C is often several instructions."""
     kept: dict[object, Finding] = {}
     for each in found:
         key = (each.rule, each.function, each.slot if each.line is None else (each.line.file, each.line.line))
@@ -159,7 +159,7 @@ def _once_for_each_line(found: Sequence[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
-def _at(uniformity: Uniformity, place: Place) -> Iterator[_Said]:
+def _at(uniformity: Uniformity, place: Place) -> Iterator[_Report]:
     instruction = uniformity.world.program.functions[place[0]].code[place[1]]
     if instruction is None:
         return
@@ -170,7 +170,7 @@ def _at(uniformity: Uniformity, place: Place) -> Iterator[_Said]:
         yield from _store(uniformity, place, instruction)
 
 
-def _call(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Said]:
+def _call(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Report]:
     if helper.converges:
         yield from (_barrier if helper.id == _BARRIER else _vote)(uniformity, place, helper)
     if helper.effect in _EFFECTS:
@@ -180,21 +180,21 @@ def _call(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Sai
         yield from _written(uniformity, place, register, value)
 
 
-# Meeting of lanes.
+# Barriers and votes.
 
 
-def _barrier(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Said]:
+def _barrier(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Report]:
     if uniformity.world.warp:
-        yield "divergent-barrier", f"{helper.name} is called by one lane of each warp only", "use --per thread", ""
+        yield "divergent-barrier", f"only one lane of each warp calls {helper.name}", "use --per thread", ""
     elif not _is_for_whole_blocks(uniformity.world):
         fix = "attach the program to gpu/entry or gpu/barrier"
-        yield "divergent-barrier", f"the kernel's threads need not come here together ({_section(uniformity)})", fix, ""
+        yield "divergent-barrier", f"a block's threads may not all reach this place ({_section(uniformity)})", fix, ""
     elif uniformity.apart(place) >= Level.WARP:
         who = "lanes of a warp" if uniformity.apart(place) is Level.LANE else "warps of a block"
         yield "divergent-barrier", f"not all {who} reach {helper.name}: {_reason(uniformity, place)}", "", ""
 
 
-def _vote(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Said]:
+def _vote(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Report]:
     if uniformity.world.warp:
         yield "divergent-vote", f"{helper.name} sees only the lane that runs the program", "use --per thread", "warning"
     elif uniformity.apart(place) is Level.LANE:
@@ -214,30 +214,30 @@ def _section(uniformity: Uniformity) -> str:
 
 
 def _reason(uniformity: Uniformity, place: Place) -> str:
-    """Name the branch that keeps threads away."""
+    """Name the branch where threads diverge."""
     branch = uniformity.branch_before(place)
     if branch is None:
-        return "they part in a function that calls this one"
+        return "they diverge in a function that calls this one"
     line = uniformity.world.program.functions[branch[0]].lines[branch[1]]
-    return f"they part at instruction {branch[1]}" if line is None else f"they part in line {line.line}"
+    return f"they diverge at instruction {branch[1]}" if line is None else f"they diverge at line {line.line}"
 
 
 # Effects of helpers.
 
 
-def _exit(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Said]:
+def _exit(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Report]:
     if uniformity.world.warp:
-        yield "exit-divergent", f"{helper.name} ends one lane of each warp only", "use --per thread", ""
+        yield "exit-divergent", f"{helper.name} ends only one lane of each warp", "use --per thread", ""
     elif uniformity.lenient.get(place, Level.GRID) is Level.LANE:
-        yield "exit-divergent", f"some lanes of a warp end here: {_reason(uniformity, place)}", "", ""
+        yield "exit-divergent", f"only some lanes of a warp exit here: {_reason(uniformity, place)}", "", ""
 
 
-def _print(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Said]:
+def _print(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Report]:
     if runners(uniformity.states[place].pins) is Runners.ALL:
-        yield "print-per-thread", f"{helper.name} is called by every thread that comes here", "", ""
+        yield "print-per-thread", f"every thread that reaches this place calls {helper.name}", "", ""
 
 
-def _update(uniformity: Uniformity, place: Place, _helper: Helper) -> Iterator[_Said]:
+def _update(uniformity: Uniformity, place: Place, _helper: Helper) -> Iterator[_Report]:
     world, state = uniformity.world, uniformity.states[place]
     spec = world.maps.get(world.fact(place, 1).map)
     if spec is None or spec.type not in HASHES | ARRAYS:
@@ -251,21 +251,21 @@ def _update(uniformity: Uniformity, place: Place, _helper: Helper) -> Iterator[_
     hashed = spec.type in HASHES
     if (fact.kind in VALUES and fact.map == spec.name) or _reads(world, value, spec.name):
         rule = "hash-insert-race" if hashed else "lost-update"
-        yield rule, f"the new value for {spec.name} was computed from the one that was there", "", ""
+        yield rule, f"the new value in {spec.name} is computed from the old one", "", ""
         return
     flags = state.registers[4].constant
     zero = all(each.constant == 0 for each in values)
     if hashed and MISSING + spec.name in state.pins and spec.name in uniformity.counted:
         if not (zero and flags == _NOEXIST):
-            what = "others may have inserted the key to {} since this thread found nothing"
+            what = "another thread may have inserted the key into {} after this thread's lookup"
             yield "hash-insert-race", what.format(spec.name), "", ""
         return
     key = mix(keys, (place[1], 2))
     if flags != _NOEXIST and key.level < Level.LANE and value.level > Level.GRID:
-        yield "same-slot-update", f"threads overwrite one entry of {spec.name} with different values", "", ""
+        yield "same-slot-update", f"threads overwrite the same entry of {spec.name} with different values", "", ""
 
 
-_EFFECTS: Final[Mapping[str, Callable[[Uniformity, Place, Helper], Iterable[_Said]]]] = MappingProxyType(
+_EFFECTS: Final[Mapping[str, Callable[[Uniformity, Place, Helper], Iterable[_Report]]]] = MappingProxyType(
     {"exit": _exit, "print": _print, "update": _update}
 )
 
@@ -273,26 +273,26 @@ _EFFECTS: Final[Mapping[str, Callable[[Uniformity, Place, Helper], Iterable[_Sai
 # Stores.
 
 
-def _store(uniformity: Uniformity, place: Place, instruction: Instruction) -> Iterator[_Said]:
+def _store(uniformity: Uniformity, place: Place, instruction: Instruction) -> Iterator[_Report]:
     registers = uniformity.states[place].registers
     value = registers[instruction.src] if instruction.kind == isa.STX else number(instruction.imm, (place[1], -1))
     yield from _written(uniformity, place, instruction.dst, value, fix="" if instruction.size >= 4 else _SIZE_FIX)
 
 
-def _written(uniformity: Uniformity, place: Place, register: int, value: Value, *, fix: str = "") -> Iterator[_Said]:
-    """Judge a store of a value through a register; `fix` is what makes it atomic where it is not the rule's."""
+def _written(uniformity: Uniformity, place: Place, register: int, value: Value, *, fix: str = "") -> Iterator[_Report]:
+    """Judge a store of a value through a register; `fix` is how to make it atomic, if it differs from the rule's."""
     world, state = uniformity.world, uniformity.states[place]
     fact = world.fact(place, register)
     pointer = state.registers[register]
     if alone(state.pins, pointer.own):
         return
     if fact.kind == "unset" and value.level > Level.GRID:
-        yield "racy-update", f"{_who(state)} store different values to what may be shared", "", "warning"
+        yield "racy-update", f"{_who(state)} store different values to memory that may be shared", "", "warning"
     if not shared(world, fact):
         return
-    name = fact.map or "a map's value"
+    name = fact.map or "a map value"
     if _reads(world, value, fact.map):
-        yield "lost-update", f"{name} was read before, and others may have written since", fix, ""
+        yield "lost-update", f"{name} was read earlier, and other threads may have written to it since", fix, ""
     elif value.level > Level.GRID:
         severity = "warning" if pointer.place is Level.LANE else ""
         yield "racy-update", f"{_who(state)} store different values to {name}", "", severity
@@ -300,20 +300,20 @@ def _written(uniformity: Uniformity, place: Place, register: int, value: Value, 
 
 def _who(state: State) -> str:
     names = {
-        Runners.ALL: "all threads that come here",
-        Runners.ONE_OF_WARP: "the lanes of all warps that come here",
-        Runners.ONE_OF_BLOCK: "the threads of all blocks that come here",
+        Runners.ALL: "threads that reach this place",
+        Runners.ONE_OF_WARP: "lanes of different warps",
+        Runners.ONE_OF_BLOCK: "threads of different blocks",
     }
     return names[runners(state.pins)]
 
 
 def _reads(world: World, value: Value, name: str) -> bool:
-    """Whether a value depends on what was read from a map."""
+    """Whether a value depends on a read of a map."""
     return any(world.map_of(place) == name for place in value.reads)
 
 
 class Runners(IntEnum):
-    """Who comes to an instruction."""
+    """Which threads reach an instruction."""
 
     ALL = 0
     ONE_OF_WARP = 1
@@ -326,7 +326,7 @@ _BLOCK: Final = frozenset({"block_x", "block_y", "block_z"})
 
 
 def runners(pins: frozenset[str]) -> Runners:
-    """Tell who can be where these indices are one constant."""
+    """Return which threads can reach a place where each of these indices is one constant."""
     one_thread = pins >= _THREAD
     if "thread" in pins or (one_thread and ("block" in pins or pins >= _BLOCK)):
         return Runners.ONE
@@ -336,20 +336,20 @@ def runners(pins: frozenset[str]) -> Runners:
 
 
 def alone(pins: frozenset[str], own: Own) -> bool:
-    """Whether no other thread of the launch touches the same value with this instruction."""
+    """Whether no other thread of the launch accesses the same value with this instruction."""
     who = runners(pins)
     return who is Runners.ONE or own is Own.THREAD or (own is Own.BLOCK and who is Runners.ONE_OF_BLOCK)
 
 
 def shared(world: World, fact: RegisterFact) -> bool:
-    """Whether a pointer leads to memory that all threads share."""
+    """Whether a pointer points to memory that all threads share."""
     return fact.kind in VALUES and not world.is_per_thread(fact.map)
 
 
 def waits(uniformity: Uniformity) -> Iterator[tuple[Place, str]]:
-    """Find reads of one shared value, again in each round of a loop, that decide when the loop ends.
+    """Find reads of one shared value, repeated in each iteration of a loop, that decide when the loop ends.
 
-    A loop that tries to exchange the value that it read before is no wait: each round some thread gets on.
+    A compare-and-exchange loop on the value that it read is not a wait: in each iteration some thread makes progress.
     """
     for at, cfg in enumerate(uniformity.cfgs):
         for loop in cfg.loops:
@@ -366,7 +366,7 @@ def waits(uniformity: Uniformity) -> Iterator[tuple[Place, str]]:
 
 
 def _deciding(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[Place]:
-    """Reads on which the exits of a loop depend."""
+    """Reads that a loop's exits depend on."""
     found: frozenset[Place] = frozenset()
     for slot in loop.exits:
         instruction = uniformity.world.program.functions[at].code[slot]
@@ -380,7 +380,7 @@ def _deciding(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[Place]:
 
 
 def _exchanged(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[str]:
-    """Maps of which the loop compares and exchanges a value that it read there before."""
+    """Maps in which the loop compares and exchanges a value that it read there before."""
     found = set()
     for slot in loop.body:
         instruction = uniformity.world.program.functions[at].code[slot]
@@ -398,7 +398,7 @@ def _is_exchange(instruction: Instruction) -> bool:
 
 
 def _is_fixed(uniformity: Uniformity, place: Place, loop: Loop) -> bool:
-    """Whether a read goes to the same place in every round."""
+    """Whether a read accesses the same place in every iteration."""
     instruction = uniformity.world.program.functions[place[0]].code[place[1]]
     if instruction is None:
         return False
@@ -409,7 +409,7 @@ def _is_fixed(uniformity: Uniformity, place: Place, loop: Loop) -> bool:
 
 
 def _changes(uniformity: Uniformity, at: int, value: Value, loop: Loop) -> bool:
-    """Whether a value may be another one in each round: lookups of one key are one place."""
+    """Whether a value may differ between iterations; lookups of one key give the same place."""
     slot = value.version[0] if value.version[0] >= 0 else -1 - value.version[0]
     if value.constant is not None or slot not in loop.body:
         return False
@@ -421,7 +421,7 @@ def _changes(uniformity: Uniformity, at: int, value: Value, loop: Loop) -> bool:
 
 
 def _key(uniformity: Uniformity, place: Place) -> tuple[Value, ...]:
-    """Pieces of the key of a lookup."""
+    """Pieces of a lookup's key."""
     spec = uniformity.world.maps.get(uniformity.world.fact(place, 1).map)
     if spec is None:
         return (mix([uniformity.world.unknown((place[1], 2))], (place[1], 2)),)

@@ -1,4 +1,4 @@
-"""One function's stack: which bytes are written, and what was stored in one piece."""
+"""One function's stack: which bytes are written, and the pieces that were stored."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Cell(NamedTuple):
-    """What was stored in one piece."""
+    """A piece of the stack written by one store."""
 
     size: int
     value: Value
 
 
 Cells = dict[int, Cell]
-"""By the offset of the first byte from the frame's end, -512 to -1; they do not overlap. States share them: a change
-makes a new one."""
+"""Cells by the offset of the first byte from the frame's end, -512 to -1; they do not overlap. States share the dict,
+so every change makes a new one."""
 
 
 @dataclass(slots=True)
@@ -32,10 +32,10 @@ class Frame:
     """One active function.
 
     Attributes:
-        function: Its place in `Program.functions`.
+        function: Its index in `Program.functions`.
         registers: Eleven values, r0 to r10.
-        cells: What its stack holds, as far as it was stored in one piece. Pointers are only here.
-        written: Bytes of the stack that hold anything: bit n for the byte at offset n - 512.
+        cells: The pieces of its stack that are known. Only they can hold pointers.
+        written: Bytes of the stack that were written: bit n is the byte at offset n - 512.
 
     """
 
@@ -46,7 +46,7 @@ class Frame:
 
 
 def bytes_mask(at: int, size: int) -> int:
-    """Bits of `Frame.written` for bytes from an offset on."""
+    """Bits of `Frame.written` for bytes starting at an offset."""
     return ((1 << size) - 1) << (at + STACK_SIZE)
 
 
@@ -57,7 +57,7 @@ def _overlapping(cells: Cells, at: int, size: int) -> Iterator[tuple[int, Cell]]
 
 
 def peek(frame: Frame, at: int, size: int) -> Value:
-    """Give what bytes hold; 'unset' where they are not all written, or are part of a pointer."""
+    """Return the value of bytes; 'unset' if they are not all written, or include part of a pointer."""
     mask = bytes_mask(at, size)
     if mask & ~frame.written:
         return UNSET
@@ -75,7 +75,7 @@ def peek(frame: Frame, at: int, size: int) -> Value:
 
 
 def _assembled(pieces: list[tuple[int, Cell]], at: int, size: int) -> Scalar:
-    """Put constants together; anything of that many bytes where not all of them are known."""
+    """Assemble constants; if not all bytes are known, return any number of that size."""
     total = known = 0
     for start, piece in pieces:
         if not piece.value.number.known:
@@ -96,7 +96,7 @@ def load(frame: Frame, at: int, size: int) -> Value:
     """Read bytes as one value.
 
     Raises:
-        Breach: They are not all written, or are part of a pointer.
+        Breach: They are not all written, or include part of a pointer.
 
     """
     value = peek(frame, at, size)
@@ -106,10 +106,10 @@ def load(frame: Frame, at: int, size: int) -> Value:
 
 
 def require_plain(frame: Frame, at: int, size: int) -> None:
-    """Make sure that bytes are written and hold no pointer.
+    """Require that bytes are written and hold no pointer.
 
     Raises:
-        Breach: They do not.
+        Breach: They are not all written, or hold a pointer.
 
     """
     missing = bytes_mask(at, size) & ~frame.written
@@ -117,11 +117,11 @@ def require_plain(frame: Frame, at: int, size: int) -> None:
         first = (missing & -missing).bit_length() - 1 - STACK_SIZE
         raise Breach(
             "uninitialised-stack",
-            f"the byte at r10{first:+d} of {size} bytes of stack at r10{at:+d} was never written",
+            f"of the {size} bytes of stack at r10{at:+d}, the byte at r10{first:+d} was never written",
         )
     for start, cell in _overlapping(frame.cells, at, size):
         if cell.value.kind != "scalar":
-            raise Breach("pointer-leak", f"the stack at r10{start:+d} holds an address, and is read as plain bytes")
+            raise Breach("pointer-leak", f"the stack at r10{start:+d} holds an address but is read as plain bytes")
 
 
 def store(frame: Frame, at: int, size: int, value: Value) -> None:
@@ -133,18 +133,18 @@ def store(frame: Frame, at: int, size: int, value: Value) -> None:
 
 
 def overwrite(frame: Frame, at: int, size: int) -> None:
-    """Write bytes that nothing is known of."""
+    """Write unknown bytes."""
     _drop(frame, at, size)
     frame.written |= bytes_mask(at, size)
 
 
 def blur(frame: Frame, low: int, high: int) -> None:
-    """Note that some bytes of a stretch may have been overwritten: what it held is not known any more."""
+    """Forget the contents of a range in which some bytes may have been overwritten."""
     _drop(frame, low, high - low)
 
 
 def _drop(frame: Frame, at: int, size: int) -> None:
-    """Forget pieces. Bytes of a pointer that stay behind count as not written."""
+    """Forget pieces that overlap a range. All bytes of a forgotten pointer count as not written."""
     gone = dict(_overlapping(frame.cells, at, size))
     if not gone:
         return

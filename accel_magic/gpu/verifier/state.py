@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 Chain = tuple[tuple[int, int], ...]
-"""The calls that led here: of each the caller's place and the slot that it goes on at."""
+"""The calls that led here: for each the caller's index and the slot where it continues."""
 
 
 @dataclass(slots=True)
 class State:
-    """All active functions, the program's own first.
+    """All active functions, starting with the main function.
 
     Attributes:
         frames: At least one.
-        chain: Where each but the last goes on; one shorter than `frames`.
-        records: Reserved records that are not given back yet: id and the place of the reserve.
+        chain: Where each function but the last continues; one shorter than `frames`.
+        records: Reserved records not submitted or discarded yet: id and the place of the reserve.
 
     """
 
@@ -38,20 +38,20 @@ class State:
 
     @property
     def frame(self) -> Frame:
-        """The function that runs."""
+        """The function that is running."""
         return self.frames[-1]
 
     def copy(self) -> State:
-        """Make a state that changes on its own."""
+        """Make a copy that can change independently."""
         frames = [Frame(one.function, one.registers.copy(), one.cells, one.written) for one in self.frames]
         return State(frames, self.chain, self.records)
 
     def refine(self, identity: int, known: Scalar) -> None:
-        """Put a sharper number in every place that holds the same one."""
+        """Replace a number by a more precise one wherever it is held."""
         self._change(identity, lambda value: value._replace(number=known))
 
     def settle_null(self, identity: int, *, null: bool) -> None:
-        """Make what came from a lookup or a reserve a pointer, or the number zero, wherever it is held."""
+        """Turn the result of a lookup or reserve into a pointer, or into zero, wherever it is held."""
         if null:
             self._change(identity, lambda _value: Value("scalar", values.ZERO))
             self.records = {one: place for one, place in self.records.items() if one != identity}
@@ -59,7 +59,7 @@ class State:
             self._change(identity, _not_null)
 
     def release(self, identity: int) -> None:
-        """Forget a record; what still holds it must not be used."""
+        """Forget a record; registers and stack that still hold it must not be used."""
         self._change(identity, lambda _value: values.RELEASED)
         self.records = {one: place for one, place in self.records.items() if one != identity}
 
@@ -80,23 +80,23 @@ def _not_null(value: Value) -> Value:
 
 
 def at_start() -> State:
-    """Give the state at a program's first instruction."""
+    """Return the state at a program's first instruction."""
     return State([entered(0, 0, [UNSET, values.CONTEXT, UNSET, UNSET, UNSET, UNSET])], (), {})
 
 
 def entered(function: int, depth: int, arguments: list[Value]) -> Frame:
-    """Give the frame of a function that begins: r0 to r5 as given, and an empty stack."""
+    """Return the frame of a function at its start: r0 to r5 as given, and an empty stack."""
     own = Value("stack", values.ZERO, frame=depth)
     return Frame(function, [*arguments, UNSET, UNSET, UNSET, UNSET, own], {})
 
 
 def covers(old: State, new: State, live: Iterable[int]) -> bool:
-    """Whether all that can go wrong from the new state on can go wrong from the old one on.
+    """Whether every breach that can follow from the new state can also follow from the old one.
 
     Args:
-        old: A state at the same instruction, reached by the same calls.
+        old: A state at the same instruction, reached through the same calls.
         new: The other one.
-        live: Of each frame the registers that are read before they are written, as bits.
+        live: For each frame: the registers that are read before they are written, as bits.
 
     """
     if len(old.records) != len(new.records):
@@ -140,9 +140,9 @@ def _same_records(old: State, new: State, ids: Ids) -> bool:
 
 
 def joined(old: State, new: State, live: Iterable[int], *, widening: bool) -> State | None:
-    """Give a state that covers both; None where they hold different kinds of things.
+    """Return a state that covers both; None if they hold values of different kinds.
 
-    With `widening`, what differs in kind becomes 'unset', and bounds that move go to their ends.
+    With `widening`, values of different kinds become 'unset', and bounds that move are set to their extremes.
     """
     if len(old.records) != len(new.records):
         return None
@@ -163,7 +163,7 @@ def joined(old: State, new: State, live: Iterable[int], *, widening: bool) -> St
 
 
 def _join_stacks(old: Frame, new: Frame, result: Frame, ids: Ids, *, widening: bool) -> bool:
-    """Fill in the stack of `result`; False where bytes that both have written hold a pointer on one side only."""
+    """Fill in the stack of `result`; False if bytes written in both hold pointers that cannot be joined."""
     taken = 0
     for at in sorted(old.cells.keys() | new.cells.keys()):
         cell = new.cells.get(at) or old.cells[at]

@@ -1,4 +1,4 @@
-"""What each instruction does to the state."""
+"""The effect of each instruction on the state."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _MOVABLE: Final = frozenset({"stack", "value", "record", "context", "data"})
 
 
 def step_of(instruction: isa.Instruction) -> Step:
-    """Give the function that follows an instruction; it returns the next slot, or DONE at the end of a path.
+    """Return the function that executes an instruction; it returns the next slot, or DONE at the end of a path.
 
-    A call of a local function returns slot 0 of that function, and its exit the caller's slot: which function they mean
-    is in the state. The function raises Breach where the instruction breaks a rule.
+    A call of a local function returns slot 0 of that function, and its exit the caller's slot; the state says which
+    function that is. The function raises Breach if the instruction breaks a rule.
     """
     return _BY_OPCODE.get(instruction.opcode) or _BY_CLASS[instruction.kind]
 
@@ -75,9 +75,9 @@ def _store_register(run: Run, state: State, place: Place, instruction: isa.Instr
 
 def _atomic(run: Run, state: State, place: Place, instruction: isa.Instruction) -> int:
     base = read(state, instruction.dst)
-    require_scalar(read(state, instruction.src), "what an atomic writes")
+    require_scalar(read(state, instruction.src), "the operand of an atomic")
     if instruction.imm == isa.CMPXCHG:
-        require_scalar(read(state, 0), "what an atomic compares with")
+        require_scalar(read(state, 0), "the expected value of a compare-and-exchange")
     old = memory.atomic(run, state, place, base, instruction)
     if instruction.imm == isa.CMPXCHG:
         state.frame.registers[0] = old
@@ -92,7 +92,7 @@ def _stored(run: Run, state: State, place: Place, instruction: isa.Instruction) 
 
 
 def _shared(run: Run, state: State, register: int) -> Value:
-    """Read a register that is copied: both copies are known to be the same number from now on."""
+    """Read a register to copy it; if it is a number, both copies share an id from now on."""
     value = read(state, register)
     if value.kind == "scalar" and not value.id and not value.number.known:
         value = value._replace(id=next(run.ids))
@@ -122,7 +122,7 @@ def _arithmetic(_run: Run, state: State, place: Place, instruction: isa.Instruct
 def _moved_pointer(operation: int, width: int, left: Value, right: Value) -> Value:
     for value in (left, right):
         if value.kind in OR_NULL:
-            raise Breach("null-pointer-arithmetic", f"{NAMES[value.kind]} is calculated with; it may be null here")
+            raise Breach("null-pointer-arithmetic", f"{NAMES[value.kind]} is used in arithmetic; it may be null here")
     if width == 64 and operation == Alu.ADD and "scalar" in (left.kind, right.kind):
         base, by = (right, left) if left.kind == "scalar" else (left, right)
     elif width == 64 and operation == Alu.SUB and right.kind == "scalar":
@@ -132,9 +132,9 @@ def _moved_pointer(operation: int, width: int, left: Value, right: Value) -> Val
         return number(compute(Alu.SUB, 64, left.number, right.number) if same else UNKNOWN)
     else:
         base, by = (right, left) if left.kind == "scalar" else (left, right)
-        raise Breach("pointer-arithmetic", f"{NAMES[base.kind]} is calculated with, other than by adding a number")
+        raise Breach("pointer-arithmetic", f"arithmetic on {NAMES[base.kind]} can only add or subtract a number")
     if base.kind not in _MOVABLE:
-        raise Breach("pointer-arithmetic", f"{NAMES[base.kind]} is calculated with")
+        raise Breach("pointer-arithmetic", f"{NAMES[base.kind]} is used in arithmetic")
     return base._replace(number=compute(operation, 64, base.number, by.number))
 
 
@@ -147,7 +147,7 @@ def _move(run: Run, state: State, place: Place, instruction: isa.Instruction) ->
     value = _shared(run, state, instruction.src)
     if value.kind != "scalar":
         if not wide or instruction.offset:
-            raise Breach("pointer-arithmetic", f"{NAMES[value.kind]} is cut to fewer bits")
+            raise Breach("pointer-arithmetic", f"{NAMES[value.kind]} is truncated")
     else:
         known = moved(64 if wide else 32, value.number, instruction.offset)
         if known is not value.number:
@@ -157,8 +157,8 @@ def _move(run: Run, state: State, place: Place, instruction: isa.Instruction) ->
 
 
 def _swap(_run: Run, state: State, place: Place, instruction: isa.Instruction) -> int:
-    value = require_scalar(read(state, instruction.dst), "what is swapped")
-    swap = instruction.kind == isa.ALU64 or instruction.from_register  # this machine and the devices are little-endian
+    value = require_scalar(read(state, instruction.dst), "the operand of a byte swap")
+    swap = instruction.kind == isa.ALU64 or instruction.from_register  # host and devices are little-endian
     state.frame.registers[instruction.dst] = number(swapped(value.number, instruction.imm, swap=swap))
     return place[1] + 1
 
@@ -201,11 +201,11 @@ def _branch(run: Run, state: State, place: Place, instruction: isa.Instruction) 
 
 
 def _compared_with_null(instruction: isa.Instruction, left: Value, right: Value) -> Value | None:
-    """Give the pointer that is compared with null; None where two pointers are compared."""
+    """Return the pointer that is compared with null; None if two pointers are compared."""
     pointer, other = (right, left) if left.kind == "scalar" else (left, right)
     equality = instruction.operation in (Jump.JEQ, Jump.JNE)
     if instruction.kind == isa.JMP32:
-        raise Breach("pointer-arithmetic", f"half of {NAMES[pointer.kind]} is compared")
+        raise Breach("pointer-arithmetic", f"only the lower half of {NAMES[pointer.kind]} is compared")
     if other.kind == "scalar" and equality and other.number.known and not other.number.value:
         return pointer
     if other.kind == "scalar" or not (equality or left.kind == right.kind):
@@ -235,7 +235,7 @@ def _branch_on_numbers(
 def _sharpen(
     state: State, instruction: isa.Instruction, operands: tuple[Value, Value], known: tuple[Scalar, Scalar]
 ) -> None:
-    """Put what a condition told into the registers it compared, and into all copies of them."""
+    """Apply the outcome of a condition to the registers that it compared, and to all copies of their values."""
     for register, value, sharper in zip((instruction.dst, instruction.src), operands, known, strict=True):
         if sharper is value.number or (value is operands[1] and not instruction.from_register):
             continue

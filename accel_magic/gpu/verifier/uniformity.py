@@ -1,11 +1,11 @@
-"""Which values differ from thread to thread, and where the threads of a warp, a block or the grid part.
+"""Which values differ between threads, and where the threads of a warp, a block or the grid diverge.
 
-A data flow analysis over registers, stack bytes and control flow. What it says is a bound: a value at level WARP is the
-same in all lanes of a warp that make the same step together. Sources of difference are the helpers' tables, the
-context, per-thread maps, what atomics return, and every read of a map that the program itself changes: another lane may
-have written between two lanes' reads. A map that the program only reads counts as constant while lanes read it
-together. Values that meet after a branch differ as the branch does, unless they are one value; values made in a loop
-differ after it when threads leave it in different rounds.
+A data flow analysis over registers, stack bytes and control flow. Its results are bounds: a value at level WARP is the
+same in all lanes of a warp that execute the same step together. Values can differ if they come from helpers (see their
+table), the context, per-thread maps, results of atomics, or reads of a map that the program itself changes, because
+another lane may write between two lanes' reads. A map that the program only reads counts as constant while lanes read
+it together. Values merged after a branch differ at the branch's level unless they are the same value; values made in a
+loop differ after it if threads leave it in different iterations.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from accel_magic.gpu.verifier.facts import Facts
 
 _ENTRY: Final = 1 << 30
-"""Slot before the first instruction, of which entry values are."""
+"""Slot in the versions of values at a function's entry."""
 _ROUNDS: Final = 100
-"""Passes over a program after which all is taken to differ."""
+"""Passes over a program after which all values are assumed to differ."""
 _NULLABLE: Final = frozenset({"value_or_null", "record_or_null"})
 
 
 @dataclass(frozen=True)
 class Uniformity:
-    """What is known across threads, at each instruction that some path reaches.
+    """What is known across threads at each reachable instruction.
 
     Attributes:
         world: The program and its facts.
         cfgs: Control flow, by function.
         states: Values before each instruction.
-        branches: Levels of the conditions of branches.
-        control: Among which threads it differs whether they come to an instruction, GRID left out.
-        lenient: The same when null checks of one key are taken to go alike for all.
+        branches: Levels of branch conditions.
+        control: How threads are split at instructions that they do not all reach together; others are omitted.
+        lenient: Levels of the same under the assumption that null checks of one key have the same outcome everywhere.
 
     """
 
@@ -70,7 +70,7 @@ class Uniformity:
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """Maps whose values the program changes step by step: by atomics, or from what it read there."""
+        """Maps that the program updates from their old values: by atomics, or by storing a value read there."""
         found = set()
         for place, state in self.states.items():
             instruction = self.world.program.functions[place[0]].code[place[1]]
@@ -83,7 +83,7 @@ class Uniformity:
         return frozenset(found)
 
     def branch_before(self, place: Place) -> Place | None:
-        """Give the last branch in the same function that parts the threads that come to an instruction."""
+        """Return the last branch in the same function that splits the threads that reach an instruction."""
         shape = Shape(self.cfgs[place[0]])
         parting = [
             slot
@@ -94,21 +94,21 @@ class Uniformity:
         return (place[0], max(before)) if before else None
 
     def apart(self, place: Place) -> Level:
-        """Among which threads it differs whether they come to an instruction."""
+        """Level at which threads differ in whether they reach an instruction."""
         return self.control.get(place, TOGETHER).level
 
 
 def analyse(
     program: Program, maps: Sequence[MapSpec], cfgs: Sequence[Cfg], facts: Facts, per: Per = "thread"
 ) -> Uniformity:
-    """Find what is the same for whom.
+    """Find in which groups of threads values and control flow are the same.
 
     Args:
         program: One that the memory rules accept.
         maps: The object's maps.
         cfgs: Control flow of each of its functions.
-        facts: What the memory analysis learnt; instructions without facts are never reached.
-        per: "warp" when only the leader of each warp runs it.
+        facts: Facts from the memory analysis; instructions without facts are never reached.
+        per: "warp" if only the leader of each warp runs it.
 
     """
     world = World(program, {spec.name: spec for spec in maps}, facts, warp=per == "warp")
@@ -136,14 +136,14 @@ def _first_state(world: World) -> State:
 
 
 def _pass(functions: Sequence[_Function]) -> bool:
-    """Go once over all functions that are called; tell whether nothing changed."""
+    """Process all called functions once; return whether nothing changed."""
     changes = [function.run(functions) for function in functions if function.entries]
     return not any(changes)
 
 
 @dataclass
 class _Function:
-    """What is known so far about one function; grows from pass to pass."""
+    """What is known so far about one function; it grows with each pass."""
 
     world: World
     place: int
@@ -162,25 +162,25 @@ class _Function:
         self.rank = {slot: at for at, slot in enumerate(self.cfg.order)}
 
     def entry_split(self) -> Split:
-        """How the callers' threads were split already."""
+        """How the threads are split at the callers."""
         split = TOGETHER
         for _, outer, _ in self.entries.values():
             split = split.with_(outer)
         return split
 
     def splits(self) -> Iterator[tuple[int, Split]]:
-        """How the threads that come to each slot are split."""
+        """How the threads that reach each slot are split."""
         outer = self.entry_split()
         for slot in self.cfg.reachable:
             yield slot, self.divergence.control.get(slot, TOGETHER).with_(outer)
 
     def lenient(self, slot: int) -> Level:
-        """Level of a slot with null checks that go alike for all."""
+        """Level of a slot, assuming that null checks of one key have the same outcome in all threads."""
         outer = max((level for *_, level in self.entries.values()), default=Level.GRID)
         return max(outer, self.divergence.lenient.get(slot, Level.GRID))
 
     def run(self, functions: Sequence[_Function]) -> bool:
-        """Go once over the function in order; tell whether anything changed."""
+        """Process the function once in order; return whether anything changed."""
         changed = self.moved = False
         for slot in self.cfg.order:
             state = self._state_before(slot)
@@ -192,7 +192,7 @@ class _Function:
         return self._judge_branches() | self._judge_return() | changed | self.moved
 
     def give_up(self) -> None:
-        """Take everything to differ between lanes."""
+        """Assume that everything differs between lanes."""
         apart = Split(self.world.cap(Level.LANE))
         for slot, state in self.states.items():
             unknown = tuple(self.world.unknown((_ENTRY, at)) for at in range(11))
@@ -201,10 +201,10 @@ class _Function:
         self.branches = {slot: Branch(apart, apart.level) for slot in self.cfg.branches}
 
     def _state_before(self, slot: int) -> State | None:
-        """State before an instruction; None while no path leads there.
+        """State before an instruction; None while no path reaches it.
 
-        What comes around a loop is put to what comes into it only when that is settled, so that values which pass
-        through a loop unchanged are never taken for made in it; from then on what is known there only grows.
+        The states at a loop's back edges are merged into the state at its entry only once that has settled, so values
+        that pass through a loop unchanged are never treated as made in it. From then on the state only grows.
         """
         split = self.divergence.meetings.get(slot, TOGETHER)
         sources = [source for source in self.cfg.predecessors[slot] if (source, slot) in self.edges]
@@ -222,7 +222,7 @@ class _Function:
         return meet([entering, *around, self.states[slot]], slot, split)
 
     def _step(self, slot: int, state: State, functions: Sequence[_Function]) -> bool:
-        """Put the states after an instruction on its edges; tell whether a function is called otherwise than before."""
+        """Set the states on an instruction's edges; return whether it calls a function with a new entry state."""
         instruction = self.cfg.code[slot]
         if instruction is None:
             return False
@@ -257,7 +257,7 @@ class _Function:
         return state if step is None else step(self.world, (self.place, slot), state, instruction)
 
     def _refined(self, slot: int, to: int, state: State) -> State:
-        """State on one way of a branch."""
+        """State on one edge of a branch."""
         instruction = self.cfg.code[slot]
         if slot not in self.cfg.branches or instruction is None:
             return state
@@ -277,7 +277,7 @@ class _Function:
         return changed
 
     def _judge_branches(self) -> bool:
-        """Find the levels of all branches again; tell whether one has risen."""
+        """Recompute the levels of all branches; return whether one has risen."""
         before = dict(self.branches)
         for slot in self.cfg.branches & self.states.keys():
             found = self._branch(slot)
@@ -308,7 +308,7 @@ class _Function:
         return Level.GRID if fact.kind == "record_or_null" or self.world.is_per_thread(fact.map) else one.place
 
     def _judge_return(self) -> bool:
-        """Find again what the function returns; tell whether it changed."""
+        """Recompute the function's result; return whether it changed."""
         values = [
             self.edges[slot, END].registers[0] for slot in self.cfg.predecessors[END] if (slot, END) in self.edges
         ]

@@ -1,4 +1,4 @@
-"""What a register, or a piece of the stack, can hold during the analysis."""
+"""Values of registers and stack pieces during the analysis."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Value(NamedTuple):
     """A value.
 
     Attributes:
-        kind: What it is.
-        number: A scalar's value; a pointer's offset in bytes from the start of what it points into. Stack offsets count
-            from the frame's end.
+        kind: The kind of value.
+        number: A scalar's value, or a pointer's offset in bytes from the start of the object that it points into. Stack
+            offsets are relative to the frame's end.
         map: Name of the map that it belongs to.
-        frame: Of a stack pointer: which active function's stack, 0 for the program's own.
-        id: Of scalars: equal ids are equal numbers; 0 is alone. Of what may be null, and of records: which call it
-            comes from.
+        frame: For a stack pointer: index of the active function that owns the stack, 0 for the main function.
+        id: For scalars: equal ids are equal numbers; 0 is no id. For records and values that may be null: the call
+            that returned them.
         size: Bytes of a record.
 
     """
@@ -47,7 +47,7 @@ class Value(NamedTuple):
 
     @property
     def pointer(self) -> bool:
-        """Whether it is an address or a handle, which must not get out."""
+        """Whether it is an address or a handle, which must not leave the program."""
         return self.kind not in ("scalar", "unset", "released")
 
 
@@ -61,27 +61,27 @@ _UNUSABLE: Final = frozenset({"unset", "released"})
 
 NAMES: Final[dict[str, str]] = {
     "unset": "nothing",
-    "released": "a record that was given back",
+    "released": "a record that was submitted or discarded",
     "scalar": "a number",
-    "stack": "an address of the stack",
+    "stack": "a pointer to the stack",
     "map": "a map",
-    "value": "a map's value",
-    "value_or_null": "a map's value or null",
-    "record": "a ring buffer's record",
-    "record_or_null": "a ring buffer's record or null",
-    "context": "the context",
-    "data": "a global variable",
+    "value": "a pointer to a map value",
+    "value_or_null": "the result of a map lookup",
+    "record": "a pointer to a ring buffer record",
+    "record_or_null": "the result of a ring buffer reserve",
+    "context": "a pointer to the context",
+    "data": "a pointer to a global variable",
 }
-"""How messages call the kinds."""
+"""Names of the kinds in messages."""
 
 
 def number(known: Scalar) -> Value:
-    """A scalar."""
+    """Return a scalar."""
     return Value("scalar", known)
 
 
 class Ids:
-    """Which id of an old state stands for which id of a new one, while the two are compared."""
+    """Correspondence between the ids of an old and a new state while the two are compared."""
 
     __slots__ = ("_backward", "_forward")
 
@@ -90,7 +90,7 @@ class Ids:
         self._backward: dict[int, int] = {}
 
     def agree(self, old: Value, new: Value) -> bool:
-        """Whether two ids can stand for each other; they do from then on."""
+        """Whether two ids can correspond; if so, they do from then on."""
         if not old.id:
             return True
         token = new.id or self._alone(new)
@@ -99,16 +99,16 @@ class Ids:
         return old.kind == "scalar" or self._backward.setdefault(token, old.id) == old.id
 
     def _alone(self, new: Value) -> int:
-        """Give an id to a number that has none: equal constants are equal numbers, all others are alone."""
+        """Return an id for a number without one: the same for equal constants, a unique one otherwise."""
         return ~new.number.value if new.number.known else -(1 << 65) - len(self._forward)
 
     def of(self, old: int) -> int | None:
-        """Give the new state's id for one of the old state's."""
+        """Return the new state's id for one of the old state's."""
         return self._forward.get(old)
 
 
 def covers(old: Value, new: Value, ids: Ids) -> bool:
-    """Whether all that can go wrong with the new value can go wrong with the old one."""
+    """Whether every breach possible with the new value is possible with the old one."""
     if old.kind in _UNUSABLE:
         return True
     if old.kind != new.kind or old[2:4] != new[2:4] or old.size != new.size:
@@ -117,7 +117,7 @@ def covers(old: Value, new: Value, ids: Ids) -> bool:
 
 
 def joined(old: Value, new: Value, ids: Ids, *, widening: bool) -> Value | None:
-    """Give a value that covers both, with the new one's ids; None where there is none but 'unset'."""
+    """Return a value that covers both, with the new one's ids; None if only 'unset' does."""
     if old == new:
         ids.agree(old, new)
         return new

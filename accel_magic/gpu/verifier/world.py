@@ -1,4 +1,4 @@
-"""What the analyses across threads look at: the program, its maps, and what the memory analysis learnt of them."""
+"""Input of the analyses across threads: the program, its maps, and the facts from the memory analysis."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ ACTIVE_MASK: Final = 600
 IS_LEADER: Final = 601
 THREAD_NUMBER: Final = 607
 BLOCK_NUMBER: Final = 608
-"""Helpers that are more than what their table says to these analyses."""
+"""Helpers that these analyses treat specially."""
 
 VALUES: Final = frozenset({"value", "value_or_null", "data"})
-"""Kinds of pointers to what a map holds."""
+"""Kinds of pointers to map values."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What all transfer functions look at.
+    """Input of all transfer functions.
 
     Attributes:
         program: The program.
         maps: Its maps by name.
-        facts: What the memory analysis learnt.
-        warp: Only one lane of each warp runs: nothing differs within a warp.
+        facts: Facts from the memory analysis.
+        warp: Only one lane of each warp runs, so nothing differs within a warp.
 
     """
 
@@ -52,24 +52,24 @@ class World:
     warp: bool = False
 
     def fact(self, place: Place, register: int) -> RegisterFact:
-        """What a register holds before an instruction."""
+        """Fact about a register before an instruction."""
         registers = self.facts.registers.get(place)
         return RegisterFact() if registers is None else registers[register]
 
     def cap(self, level: Level) -> Level:
-        """Level where only one lane of each warp may run."""
+        """Limit a level to WARP if only one lane of each warp runs."""
         return min(level, Level.WARP) if self.warp else level
 
     def unknown(self, version: Version) -> Value:
-        """Value of which nothing is known."""
+        """Unknown value."""
         return plain(self.cap(Level.LANE), version)
 
     def is_per_thread(self, name: str) -> bool:
-        """Whether each thread has its own values in a map."""
+        """Whether a map has separate values for each thread."""
         return name in self.maps and self.maps[name].type in PER_THREAD
 
     def map_of(self, place: Place) -> str:
-        """Name of the map that a load, store, atomic or lookup goes to."""
+        """Name of the map that a load, store, atomic or lookup accesses."""
         instruction = self.program.functions[place[0]].code[place[1]]
         if instruction is None:
             return ""
@@ -79,14 +79,14 @@ class World:
 
     @cached_property
     def written(self) -> frozenset[str]:
-        """Maps whose values the program changes; all where it is not known which."""
+        """Maps whose values the program changes; all maps if it is unknown which."""
         facts = [self.fact(place, register) for place, register in self._targets()]
         stored = (fact.map for fact in facts if fact.kind in VALUES or fact.kind == "unset")
         return self._all_if_unknown(stored) | self.resized
 
     @cached_property
     def resized(self) -> frozenset[str]:
-        """Maps that the program inserts into or deletes from; all where it is not known which."""
+        """Maps that the program inserts into or deletes from; all maps if it is unknown which."""
         instructions = ((place, self.program.functions[place[0]].code[place[1]]) for place in self.facts.registers)
         return self._all_if_unknown(
             self.fact(place, 1).map
@@ -96,7 +96,7 @@ class World:
 
     @cached_property
     def intruders(self) -> frozenset[int]:
-        """Functions that may write to the stack of those that call them, themselves or by what they call."""
+        """Functions that may write to the stacks of their callers, directly or through functions they call."""
         found = {place[0] for place, register in self._targets() if self._is_foreign(place, register)}
         while True:
             more = {
@@ -113,7 +113,7 @@ class World:
         return fact.kind == "unset" or (fact.kind == "stack" and fact.depth > 0)
 
     def _targets(self) -> Iterator[tuple[Place, int]]:
-        """Instructions that write to memory, and the registers that say where."""
+        """Instructions that write to memory, and the registers with the addresses."""
         for place in self.facts.registers:
             instruction = self.program.functions[place[0]].code[place[1]]
             if instruction is None:
@@ -129,7 +129,7 @@ class World:
 
 
 def helper_of(instruction: Instruction) -> Helper | None:
-    """Give the helper that an instruction calls, or None."""
+    """Return the helper that an instruction calls, or None."""
     if instruction.opcode == isa.CALL and instruction.src == isa.CALL_HELPER:
         return HELPERS.get(instruction.imm)
     return None

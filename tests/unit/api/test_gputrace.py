@@ -393,7 +393,7 @@ def test_only_kernels_that_are_asked_for_are_traced(kernel):
 
     assert result.tools["kernelcount"]["name"].tolist() == ["thirds"]
     kernels = result.kernels.set_index("name")
-    assert (kernels.loc["cube", "reason"], kernels.loc["cube", "launches"]) == ("not asked for", 1)
+    assert (kernels.loc["cube", "reason"], kernels.loc["cube", "launches"]) == ("not selected", 1)
     assert kernels.loc["thirds", "instrumented"]
 
 

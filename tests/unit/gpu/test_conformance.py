@@ -1,4 +1,4 @@
-"""The plug-in of the bpf_conformance suite, by its protocol; and the suite's own vectors where they are."""
+"""The plug-in for the bpf_conformance suite: its protocol, and the suite's vectors if a checkout is available."""
 
 import io
 import os
@@ -25,27 +25,27 @@ def hexadecimal(data):
 
 @pytest.fixture
 def plugin(monkeypatch, capsys):
-    """Run the plug-in: `plugin(standard input, *arguments)` gives (status, output, errors)."""
+    """Run the plug-in: `plugin(standard input, *arguments)` returns (status, output, errors)."""
 
     def call(text, *arguments):
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
         status = main(list(arguments))
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
 
     return call
 
 
-def test_memory_comes_in_the_first_argument_and_the_result_goes_out_in_hex(plugin):
+def test_memory_is_the_first_argument_and_the_result_is_printed_in_hex(plugin):
     assert plugin(hexadecimal(ebpf.assemble(SUM)) + "\n", "0a 0b ") == (0, "2000000000000015\n", "")
 
 
-def test_the_program_may_come_as_an_option_and_memory_may_be_missing(plugin):
+def test_the_program_can_be_an_option_and_memory_can_be_missing(plugin):
     code = hexadecimal(ebpf.assemble("mov %r0, %r2\nadd %r0, 5\nexit"))
     assert plugin("", "--program", code) == (0, "5\n", "")
 
 
-def test_it_runs_as_a_module_of_its_own():
+def test_it_runs_as_a_module():
     code = hexadecimal(ebpf.assemble(SUM))
     command = [sys.executable, "-m", "accel_magic.gpu.conformance", "01 02"]
     done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
@@ -59,7 +59,7 @@ def test_debug_lists_the_instructions_to_standard_error(plugin):
 
 
 def elf(code, flags=6):
-    """A relocatable ELF object of machine BPF with one section of code."""
+    """A relocatable ELF object for machine BPF with one code section."""
     names = b"\0.text\0.shstrtab\0"
     header = b"\x7fELF\x02\x01\x01" + bytes(9)
     body = code + names
@@ -78,17 +78,17 @@ def test_with_elf_the_program_is_an_object(plugin):
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),
     [
-        ("95 00 00", (), "3 bytes are no whole number of 8-byte instructions"),
-        ("zz", (), "the program is no list of hex bytes"),
-        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("0g",), "the memory is no list of hex bytes"),
-        (hexadecimal(ebpf.assemble("mov %r0, 0")), (), "slot 1, which is outside the function"),
-        (hexadecimal(ebpf.assemble("call local +7\nexit")), (), "a local call goes to slot 8"),
-        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("--elf",), "no ELF object"),
-        (hexadecimal(elf(b"\0" * 8, flags=0)), ("--elf",), "no section with instructions"),
-        ("", (), "slot 0, which is outside the function"),
+        ("95 00 00", (), "3 bytes"),
+        ("zz", (), "the program"),
+        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("0g",), "the memory"),
+        (hexadecimal(ebpf.assemble("mov %r0, 0")), (), "slot 1"),
+        (hexadecimal(ebpf.assemble("call local +7\nexit")), (), "slot 8"),
+        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("--elf",), "ELF object"),
+        (hexadecimal(elf(b"\0" * 8, flags=0)), ("--elf",), "section"),
+        ("", (), "slot 0"),
     ],
 )
-def test_what_is_no_program_is_said_on_standard_error_with_status_1(plugin, program, arguments, message):
+def test_an_invalid_program_is_reported_on_standard_error_with_status_1(plugin, program, arguments, message):
     status, output, errors = plugin(program, *arguments)
     assert (status, output) == (1, "")
     assert message in errors
@@ -100,7 +100,7 @@ def vectors():
 
 
 def sections_of(text):
-    """{name: lines} of one of the suite's files, comments left out."""
+    """{name: lines} of one of the suite's files, without comments."""
     found, lines = {}, []
     for line in text.splitlines():
         if line.startswith("-- "):
@@ -110,7 +110,7 @@ def sections_of(text):
     return found
 
 
-@pytest.mark.skipif(not SUITE, reason="ACCEL_MAGIC_BPF_CONFORMANCE names no checkout of bpf_conformance")
+@pytest.mark.skipif(not SUITE, reason="ACCEL_MAGIC_BPF_CONFORMANCE does not name a checkout of bpf_conformance")
 def test_all_vectors_of_the_suite_give_the_expected_result():
     wrong = []
     for path in vectors():

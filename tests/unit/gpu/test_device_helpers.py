@@ -37,7 +37,7 @@ def u64(number):
 
 
 class Maps(RuleBasedStateMachine):
-    """Hashes, arrays and per-thread arrays against dictionaries, with the kernel's return values."""
+    """Hashes, arrays and per-thread arrays compared with dictionaries, including the kernel's return values."""
 
     SPECS = (
         spec(MapType.HASH, entries=3, name="small"),
@@ -73,7 +73,7 @@ class Maps(RuleBasedStateMachine):
         self.device.be(thread, dims=(THREADS + 2, 1, 1))
 
     def key(self, place, key):
-        # Keys that differ in their last byte only, in their first only, and in both.
+        # Keys that differ in only their last byte, only their first byte, or both.
         size = self.SPECS[place].key_size
         return u32(key) if size == 4 else bytes([key % 2]) + bytes(size - 2) + bytes([key // 2])
 
@@ -151,7 +151,7 @@ class Maps(RuleBasedStateMachine):
 
 
 Maps.TestCase.settings = settings(stateful_step_count=30)
-test_maps_behave_as_the_kernels = Maps.TestCase
+test_maps_behave_like_the_kernels = Maps.TestCase
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def ring(rings):
         max_size=40,
     )
 )
-def test_a_ring_for_all_threads_gives_every_record_once_and_in_order_or_counts_it_as_lost(rings, steps):
+def test_a_shared_ring_delivers_every_record_once_and_in_order_or_counts_it_as_lost(rings, steps):
     for block in rings.blocks.values():
         block[:] = 0
     written, read, lost, used = [], [], 0, 0
@@ -213,7 +213,7 @@ def test_a_ring_for_all_threads_gives_every_record_once_and_in_order_or_counts_i
 
 
 @pytest.mark.parametrize("header", ["busy", "not yet written"])
-def test_a_record_that_is_still_being_written_holds_back_those_behind_it(ring, header):
+def test_an_unfinished_record_holds_back_later_ones(ring, header):
     held = ring.call(131, 0, 8, 0)
     words = ring.raw(0)[64:].view(np.uint32)
     written = int(words[0])
@@ -226,7 +226,7 @@ def test_a_record_that_is_still_being_written_holds_back_those_behind_it(ring, h
     assert list(map_views.ring_records(ring.specs[0], ring.raw(0), 3)["raw"]) == [u64(1), u64(2)]
 
 
-def test_a_record_of_a_thread_that_is_still_being_written_holds_back_those_behind_it(ring):
+def test_an_unfinished_record_in_a_threads_ring_holds_back_later_ones(ring):
     def read():
         return map_views.ring_records(ring.specs[1], ring.raw(1), 3)["raw"].tolist()
 
@@ -234,7 +234,7 @@ def test_a_record_of_a_thread_that_is_still_being_written_holds_back_those_behin
         ring.call(25, 0, 1, 0, u64(number), 8)
     assert len(read()) == 3
     head_and_tail = ring.raw(1)[:16].view(np.uint64)
-    head_and_tail[1] += 1  # a thread took the first place, of which an earlier record was read
+    head_and_tail[1] += 1  # a thread claimed the first slot, whose earlier record has been read
     ring.call(25, 0, 1, 0, u64(8), 8)
     assert read() == []
     place = ring.raw(1)[24:].view(np.uint32)
@@ -242,7 +242,7 @@ def test_a_record_of_a_thread_that_is_still_being_written_holds_back_those_behin
     assert read() == [u64(7), u64(8)]
 
 
-def test_rings_refuse_flags_that_the_kernel_refuses_and_maps_that_are_none(ring):
+def test_rings_reject_flags_that_the_kernel_rejects_and_invalid_maps(ring):
     assert ring.error(130, 0, u64(1), 8, 4) == EINVAL
     assert ring.call(131, 0, 8, 1) == 0
     for other in (2, 3, 1 << 40):
@@ -255,7 +255,7 @@ def test_rings_refuse_flags_that_the_kernel_refuses_and_maps_that_are_none(ring)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 24)), max_size=60))
-def test_rings_per_thread_give_every_record_once_and_in_order_or_count_it_as_lost(rings, steps):
+def test_rings_per_thread_deliver_every_record_once_and_in_order_or_count_it_as_lost(rings, steps):
     for block in rings.blocks.values():
         block[:] = 0
     waiting, lost = {thread: deque() for thread in range(3)}, 0
@@ -276,7 +276,7 @@ def test_rings_per_thread_give_every_record_once_and_in_order_or_count_it_as_los
     assert rings.losses == [0, lost, 0, 0]
 
 
-def test_what_is_printed_beyond_the_rings_room_is_counted_behind_the_last_map(ring):
+def test_prints_that_do_not_fit_are_counted_after_the_last_map(ring):
     written = sum(ring.error(501, b"a line\0") == 6 for _ in range(6000))
     lines = map_views.printed(ring.printk)
     assert lines == ["a line"] * written
@@ -284,17 +284,17 @@ def test_what_is_printed_beyond_the_rings_room_is_counted_behind_the_last_map(ri
     assert written == (1 << 18) // (24 + 32 + 8)
 
 
-def test_long_texts_are_cut_at_128_bytes(ring):
+def test_long_texts_are_cut_off_at_128_bytes(ring):
     ring.call(501, b"x" * 200 + b"\0")
     ring.call(6, b"%d " + b"y" * 200 + b"\0", 204, 7)
     assert map_views.printed(ring.printk) == ["x" * 128, "7 " + "y" * 125]
 
 
-def test_printk_without_a_format_is_refused(ring):
+def test_printk_without_a_format_is_rejected(ring):
     assert ring.error(6, b"\0", 0) == EINVAL
 
 
-def test_every_thread_of_a_grid_has_its_own_number_row_major_over_the_whole_grid(ring):
+def test_every_thread_has_a_unique_number_row_major_over_the_whole_grid(ring):
     grid, dims = (3, 2, 2), (2, 4, 3)
     shape = tuple(blocks * threads for blocks, threads in zip(grid, dims, strict=True))
     expected = np.arange(np.prod(shape)).reshape(shape[::-1])
@@ -312,7 +312,7 @@ def test_thread_numbers_of_the_largest_grids_do_not_wrap(ring):
     assert ring.call(607) == ((65534 * 65535 + 65534) * width + width - 1) & ((1 << 64) - 1)
 
 
-def test_helpers_tell_who_a_thread_is(ring):
+def test_helpers_return_a_threads_identity(ring):
     ring.be((3, 5, 1), block=(7, 8, 9), grid=(10, 11, 12), dims=(16, 8, 2), launch=99)
     ring.self.sm = 77
     for helper, expected in ((503, (7, 8, 9)), (504, (16, 8, 2)), (505, (3, 5, 1)), (508, (10, 11, 12))):
@@ -324,18 +324,18 @@ def test_helpers_tell_who_a_thread_is(ring):
     assert [ring.call(14), ring.call(600), ring.call(601)] == [PID_TGID, 1 << lane % 32, 1]
 
 
-def test_votes_of_a_single_lane_are_its_own(ring):
+def test_a_single_lanes_vote_is_its_own_condition(ring):
     ring.be(5)
     votes = [[ring.call(helper, condition) for helper in (602, 603, 604)] for condition in (0, 1, 1 << 40)]
     assert votes == [[0, 0, 0], [1 << 5, 1, 1], [1 << 5, 1, 1]]
 
 
-def test_the_clock_of_the_host_build_goes_on_each_time_it_is_read(ring):
+def test_the_host_builds_clock_advances_each_time_it_is_read(ring):
     ring.self.clock = 100
     assert [ring.call(helper) for helper in (5, 502, 606)] == [101, 102, 103]
 
 
-def test_exit_is_remembered_and_fences_prefetches_and_barriers_do_nothing_here(ring):
+def test_in_the_host_build_exit_sets_a_flag_and_fences_prefetches_and_barriers_do_nothing(ring):
     ring.self.exited = 0
     assert [ring.call(506), ring.call(605, 0xDEAD), ring.call(609)] == [0, 0, 0]
     assert ring.self.exited == 0
@@ -353,7 +353,7 @@ def test_both_builds_define_every_helper_and_name_no_target(build):
     assert not re.search(r"target (triple|datalayout)|target-cpu|target-features|noinline", text)
 
 
-def test_on_a_gpu_everything_has_the_devices_scope():
+def test_atomics_and_fences_for_gpus_have_device_scope():
     orderings = re.findall(
         r"^.*(?:atomicrmw|cmpxchg|load atomic|store atomic|fence) .*$", device.helpers_ir("nvptx64"), re.MULTILINE
     )
@@ -378,7 +378,7 @@ BETWEEN = [pytest.param(arch, marks=pytest.mark.thorough) for arch in ("sm_80", 
 @pytest.mark.parametrize("arch", ["sm_75", *BETWEEN, "sm_90", "sm_120"])
 def test_the_helpers_assemble_for_every_generation(arch):
     ptx = ptx_of_kernels(MAPS_ON_DEVICE, PLACED, arch)
-    assert not re.search(r"^\s*(call|\.extern)", ptx, re.MULTILINE), "parts are inlined and nothing is missing"
+    assert not re.search(r"^\s*(call|\.extern)", ptx, re.MULTILINE), "everything is inlined and defined"
     try:
         made = assemble(ptx, arch)
     except MachineError as error:
@@ -386,14 +386,14 @@ def test_the_helpers_assemble_for_every_generation(arch):
     assert {int(name.removeprefix("helper_")) for name in made.functions} == set(HELPERS)
 
 
-def test_the_helpers_of_an_old_generation_use_no_newer_instructions():
+def test_helpers_for_the_oldest_generation_use_its_instructions():
     ptx = ptx_of_kernels(MAPS_ON_DEVICE, PLACED, "sm_75")
     assert ".target sm_75" in ptx
     for wanted in ("activemask.b32", "vote.sync.ballot", "bar.warp.sync", "membar.sys", "bar.sync", "%gridid", "exit;"):
         assert wanted in ptx
 
 
-def test_a_call_with_a_known_map_shrinks_to_that_maps_case():
+def test_a_call_with_a_known_map_is_reduced_to_that_maps_case():
     ptx = ptx_of_kernels(MAPS_ON_DEVICE, PLACED, "sm_90", maps={1: 2})
     lookup = ptx.partition(".entry helper_1(")[2].partition("\n}")[0]
     assert "0x" not in lookup
@@ -408,9 +408,9 @@ def clang_19():
     return found if re.search(r"clang version 19\.", version) else ""
 
 
-def test_the_committed_ir_is_that_of_the_source(tmp_path):
+def test_the_committed_ir_matches_the_source(tmp_path):
     if not clang_19():
-        pytest.skip("clang 19 is not installed: other versions write other IR")
+        pytest.skip("clang 19 is not installed; other versions generate different IR")
     tool = ROOT / "tools/build_gpu_helpers"
     subprocess.run([sys.executable, tool, tmp_path], check=True, env={"PATH": "/usr/bin:/bin", "CLANG": clang_19()})
     for build in ("nvptx64", "host"):

@@ -1,4 +1,4 @@
-"""The helpers as GPU code, in whole grids of lock-step warps on the CPU device."""
+"""The helpers as GPU code, run in whole grids of lock-step warps on the CPU device."""
 
 import itertools
 from collections import Counter
@@ -40,14 +40,14 @@ def gpu(built):
 
 
 def each(gpu, values, dtype):
-    """Put one value for each thread on the device: their addresses."""
+    """Copy one value per thread to the device and return their addresses."""
     values = np.asarray(values, dtype)
     return gpu.put(values) + values.itemsize * np.arange(len(values), dtype=np.uint64)
 
 
 @cache
 def alike(count):
-    """Keys of which pairs share what a slot keeps of their hash."""
+    """Keys in pairs with the same hash bits, as stored in a slot."""
     keys, found = {}, []
     for key in itertools.count():
         other = keys.setdefault(map_views.hash_of(key.to_bytes(4, "little")) >> 2, key)
@@ -62,7 +62,7 @@ def alike(count):
     [lambda: [7] * 128, lambda: [thread % 40 for thread in range(128)], lambda: alike(32) * 4],
     ids=["one", "forty", "with equal hashes"],
 )
-def test_of_all_threads_that_create_a_key_exactly_one_succeeds(gpu, keys_of):
+def test_exactly_one_of_the_threads_that_create_a_key_succeeds(gpu, keys_of):
     keys = keys_of()
     results = gpu.call(2, HASH, each(gpu, keys, np.uint32), each(gpu, range(128), np.uint64), 1, grid=2, block=64)
     created = Counter(np.array(keys)[results == 0].tolist())
@@ -74,7 +74,7 @@ def test_of_all_threads_that_create_a_key_exactly_one_succeeds(gpu, keys_of):
     assert sum(gpu.losses) == 0
 
 
-def test_more_keys_than_room_are_refused_and_counted(gpu):
+def test_keys_that_do_not_fit_are_rejected_and_counted(gpu):
     keys = each(gpu, np.arange(128) % 64, np.uint32)
     results = gpu.call(2, HASH, keys, keys, 0, grid=4)
     frame = map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
@@ -105,7 +105,7 @@ def test_every_thread_finds_the_entry_of_its_key(gpu):
     assert sum(gpu.losses) == 0
 
 
-def test_records_of_divergent_threads_arrive_once_each_with_their_thread_and_launch(gpu):
+def test_records_of_divergent_threads_arrive_once_with_their_thread_and_launch(gpu):
     threads = np.arange(256)
     sizes = 8 + 8 * (threads % 3)
     data = each(gpu, np.arange(258), np.uint64)[:256]  # the longest records end behind their thread's own number
@@ -119,7 +119,7 @@ def test_records_of_divergent_threads_arrive_once_each_with_their_thread_and_lau
     assert gpu.losses[RING] == 0
 
 
-def test_a_warp_that_finds_room_for_some_lanes_only_uses_it_and_counts_the_others(gpu):
+def test_a_warp_fills_a_ring_with_room_for_some_lanes_and_counts_the_others(gpu):
     data = each(gpu, range(32), np.uint64)
     # 256 bytes hold eight records of 32.
     results = gpu.call(130, SMALL_RING, data, 8, 0)
@@ -130,7 +130,7 @@ def test_a_warp_that_finds_room_for_some_lanes_only_uses_it_and_counts_the_other
     assert gpu.call(130, SMALL_RING, data[:3], 8, 0, block=3).tolist() == [0, 0, 0]
 
 
-def test_reserved_records_are_those_that_are_submitted(gpu):
+def test_reserved_records_arrive_when_they_are_submitted(gpu):
     records = gpu.call(131, RING, 8, 0)
     assert len(set(records.tolist())) == 32
     for thread, address in enumerate(records):
@@ -142,7 +142,7 @@ def test_reserved_records_are_those_that_are_submitted(gpu):
     assert frame["raw"].tolist() == [bytes([thread]) * 8 for thread in range(1, 32, 2)]
 
 
-def test_rings_per_thread_take_what_fits_and_refuse_threads_beyond_their_room(gpu):
+def test_rings_per_thread_hold_what_fits_and_reject_threads_without_a_ring(gpu):
     data = each(gpu, range(256), np.uint64)
     for turn in range(3):
         results = gpu.call(25, 0, OWN, 0, data, 8, grid=8)
@@ -156,7 +156,7 @@ def test_rings_per_thread_take_what_fits_and_refuse_threads_beyond_their_room(gp
 
 
 @pytest.mark.parametrize(("grid", "block"), [(5, 32), ((2, 3, 1), (4, 2, 3)), ((1, 1, 4), (3, 5, 2))])
-def test_each_thread_of_a_grid_of_any_shape_has_its_own_value(gpu, grid, block):
+def test_each_thread_has_its_own_value_in_a_grid_of_any_shape(gpu, grid, block):
     threads = int(np.prod(grid) * np.prod(block))
     key = gpu.put(np.array([1], np.uint32))
     values = gpu.call(1, THREADS, key, grid=grid, block=block)
@@ -166,14 +166,14 @@ def test_each_thread_of_a_grid_of_any_shape_has_its_own_value(gpu, grid, block):
     assert gpu.losses[THREADS] == 0
 
 
-def test_values_of_any_size_are_copied_byte_by_byte_where_they_must(gpu):
+def test_misaligned_values_are_copied_byte_by_byte(gpu):
     data = np.arange(24, dtype=np.uint8)
-    # From an odd address: no wider access would be allowed there.
+    # From an odd address, where wider accesses are not allowed.
     assert gpu.call(2, ARRAY, gpu.put(np.array([1], np.uint32)), gpu.put(data) + 1, 0, block=1).tolist() == [0]
     assert gpu.raw(ARRAY).tolist() == [0] * 6 + list(range(1, 7)) + [0] * 6
 
 
-def test_votes_are_among_the_lanes_that_came(gpu):
+def test_votes_count_only_the_active_lanes(gpu):
     lanes = np.arange(32)
     came, yes = lanes % 2 == 1, lanes % 3 == 0
     mask = sum(1 << int(lane) for lane in lanes[came & yes])
@@ -191,7 +191,7 @@ def test_votes_are_among_the_lanes_that_came(gpu):
 
 
 def passes_of(addresses, size):
-    """Passes of the banks, word by word: {lane: address} of one warp, all of `size` bytes."""
+    """Bank passes, computed word by word, for {lane: address} of one warp, each access of `size` bytes."""
     parts = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[size]
     passes = 0
     for first in range(0, 32, parts):
@@ -207,7 +207,7 @@ def passes_of(addresses, size):
 
 @st.composite
 def requests(draw):
-    """Addresses of a warp's lanes, their size, and which lanes there are."""
+    """Size, addresses of a warp's lanes, and which lanes are active."""
     size, stride = draw(st.sampled_from([1, 2, 4, 8, 16])), draw(st.integers(0, 70))
     wrap, came = (
         draw(st.sampled_from([1, 3, 8, 64, 4096])),
@@ -218,16 +218,16 @@ def requests(draw):
 
 
 @given(requests())
-def test_passes_of_the_banks_are_those_of_the_words_that_the_lanes_touch(built, asked):
+def test_bank_passes_follow_from_the_words_that_the_lanes_access(built, asked):
     size, addresses, calls = asked
 
-    told = built.call(611, np.array(addresses, np.uint64), size, calls=np.array(calls))
+    results = built.call(611, np.array(addresses, np.uint64), size, calls=np.array(calls))
 
     here = {lane: addresses[lane] for lane in range(32) if calls[lane]}
-    assert {int(told[lane]) for lane in here} == {passes_of(here, size)}
+    assert {int(results[lane]) for lane in here} == {passes_of(here, size)}
 
 
-def test_known_patterns_take_as_many_passes_as_the_programming_guide_says(gpu):
+def test_known_access_patterns_take_the_passes_given_in_the_programming_guide(gpu):
     lanes = np.arange(32)
     for size, address, passes in (
         (4, 4 * lanes, 1),
@@ -248,7 +248,7 @@ def test_known_patterns_take_as_many_passes_as_the_programming_guide_says(gpu):
         assert set(gpu.call(611, address.astype(np.uint64), size)) == {passes}, (size, address)
 
 
-def test_threads_know_where_they_are(gpu):
+def test_helpers_return_each_threads_position(gpu):
     out = gpu.put(np.zeros((96, 3), np.uint64))
     x = out + 24 * np.arange(96, dtype=np.uint64)
 
@@ -271,13 +271,13 @@ def test_threads_know_where_they_are(gpu):
     assert (gpu.call(8, grid=4) == gpu.call(509, grid=4)).all()
 
 
-def test_time_goes_on_from_launch_to_launch(gpu):
+def test_time_advances_from_launch_to_launch(gpu):
     first, second = gpu.call(502), gpu.call(5)
     assert first.max() < second.min()
     assert gpu.call(606).min() > 0
 
 
-def test_an_exit_ends_the_thread_at_once(gpu):
+def test_exit_ends_the_thread_immediately(gpu):
     results = gpu.call(507, calls=np.arange(32) < 4)
     assert results.tolist() == [1] * 4 + [0] * 28, "what marks a call is not replaced by its result"
 

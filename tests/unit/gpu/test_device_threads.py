@@ -1,4 +1,4 @@
-"""The helpers under real threads: the C of the host build with thread-local identities; the host reads meanwhile."""
+"""The helpers under real threads: the host build's C with thread-local identities, while the host reads the maps."""
 
 import ctypes
 import itertools
@@ -29,7 +29,7 @@ SPECS = (
 
 
 class Threads:
-    """A run of one kind of work by several threads at once."""
+    """Runs one kind of work in several threads at once."""
 
     def __init__(self, library, plan, blocks):
         self._library, self._plan, self._blocks = library, plan, blocks
@@ -103,7 +103,7 @@ def test_counts_of_a_shared_hash_are_exact_and_each_key_is_created_once(threads)
 
 
 def alike(pairs):
-    """Pairs of keys that share the bits of their hash that a slot keeps."""
+    """Pairs of keys with the same hash bits, as stored in a slot."""
     keys, found = {}, []
     for key in itertools.count():
         other = keys.setdefault(map_views.hash_of(key.to_bytes(4, "little")) >> 2, key)
@@ -116,7 +116,7 @@ def alike(pairs):
 @pytest.mark.parametrize(
     "keys_of", [lambda: list(range(8)), lambda: alike(4)], ids=["all different", "with equal hashes"]
 )
-def test_keys_that_come_and_go_are_there_at_most_once(threads, keys_of):
+def test_keys_created_and_deleted_concurrently_exist_at_most_once(threads, keys_of):
     keys = keys_of()
     threads.keys[:] = keys
     threads.run(CHURN, 500_000)
@@ -130,7 +130,7 @@ def test_keys_that_come_and_go_are_there_at_most_once(threads, keys_of):
     assert threads.losses[CHURN] == 0, "eight keys always fit into eight entries"
 
 
-def test_a_full_hash_takes_exactly_its_entries_and_counts_the_others(threads):
+def test_a_full_hash_holds_exactly_its_maximum_and_counts_rejected_entries(threads):
     threads.run(FULL, 1000)
     frame = map_views.entries(SPECS[FULL], threads.raw(FULL), 2)
     assert len(frame) == threads.tally[:, 0, 0].sum() == 100
@@ -139,7 +139,7 @@ def test_a_full_hash_takes_exactly_its_entries_and_counts_the_others(threads):
     assert threads.raw(FULL)[:8].view(np.uint32).tolist() == [100, 0]
 
 
-def test_a_ring_read_while_it_is_written_gives_every_record_once_in_order_and_whole(threads):
+def test_reading_a_ring_during_writes_gives_every_record_once_in_order_and_complete(threads):
     chunks = []
 
     def read():
@@ -164,7 +164,7 @@ def test_a_ring_read_while_it_is_written_gives_every_record_once_in_order_and_wh
     assert not threads.raw(RING)[maps.HEAD :].any()
 
 
-def test_rings_per_thread_stay_exact_when_two_launches_number_their_threads_alike(threads):
+def test_rings_per_thread_stay_exact_if_two_launches_use_the_same_thread_numbers(threads):
     frames = []
 
     def read():

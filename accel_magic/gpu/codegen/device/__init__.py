@@ -1,4 +1,4 @@
-"""The device's side: helpers in C, compiled to LLVM IR by tools/build_gpu_helpers, and what their host build needs."""
+"""Helpers for the device in C, compiled to LLVM IR by tools/build_gpu_helpers, and support for their host build."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from importlib import resources
 from typing import ClassVar, Final, Literal
 
 Build = Literal["nvptx64", "host"]
-"""For NVIDIA GPUs from sm_75 on, or for this machine's processor."""
+"""For NVIDIA GPUs (sm_75 or newer), or for this machine's processor."""
 
 
 @cache
 def helpers_ir(build: Build) -> str:
-    """LLVM IR of the helpers: text for the module of a lowered program, with no target of its own.
+    """LLVM IR of the helpers as text to link with a lowered program; it does not name a target.
 
     It defines `u64 accel_helper_N(u64, u64, u64, u64, u64)` for each of `accel_magic.gpu.program.helpers.HELPERS`,
-    `u64 accel_launch()` and `u32 accel_is_leader()`, and needs the constants that `accel.h` declares.
+    `u64 accel_launch()` and `u32 accel_is_leader()`, and needs the constants declared in `accel.h`.
     """
     return resources.files(__name__).joinpath(f"helpers_{build}.ll").read_text("utf-8")
 
 
 class HostThread(ctypes.Structure):
-    """Who runs in the host build: the variable `accel_self`, struct accel_self of host.h.
+    """Identity of the running thread in the host build: the variable `accel_self`, struct accel_self in host.h.
 
-    `block`, `grid`, `thread` and `dims` are x, y, z of blockIdx, gridDim, threadIdx and blockDim; `clock` goes one on
-    each time it is read, in nanoseconds and in cycles alike; `exited` is set by `gpu_exit`.
+    `block`, `grid`, `thread` and `dims` are x, y, z of blockIdx, gridDim, threadIdx and blockDim; `clock` counts both
+    nanoseconds and cycles, and advances by one each time it is read; `gpu_exit` sets `exited`.
     """
 
     _fields_: ClassVar = [

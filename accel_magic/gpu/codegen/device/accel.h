@@ -1,5 +1,5 @@
-// What the helpers of GPU programs are made of. They are compiled to LLVM IR once, for NVIDIA GPUs and for the host, and
-// linked with each lowered program, which brings the constants below: every call shrinks to the case of its map.
+// Common parts of the helpers of GPU programs. They are compiled to LLVM IR once, for NVIDIA GPUs and for the host, and
+// linked with each lowered program, which defines the constants below: every call is reduced to the case of its map.
 #pragma once
 
 typedef unsigned char u8;
@@ -39,13 +39,13 @@ struct accel_map {
   u64 base, padding; // bytes between the values of an array
 };
 
-// From the lowering. Addresses are numbers so that the optimiser sees constants.
+// Defined by the lowering. Addresses are numbers so that the optimizer sees constants.
 extern const struct accel_map accel_maps[];
 extern const u64 accel_map_count, accel_threads, accel_losses, accel_printk, accel_pid_tgid;
 
 PART u64 failed(int error) { return (u64)(s64)-error; }
 
-// Row-major over the whole grid, not block by block: the same number as where the grid is one block.
+// Row-major over the whole grid, not block by block, so numbers do not depend on how the grid is divided into blocks.
 PART u64 thread_number(void) {
   u64 at[3], width[3];
   for (u32 axis = 0; axis < 3; axis++) {
@@ -57,7 +57,7 @@ PART u64 thread_number(void) {
 
 PART u64 block_number(void) { return ((u64)block(2) * grid(1) + block(1)) * grid(0) + block(0); }
 
-// One more call on this map that failed for lack of room; the print ring counts behind the last map.
+// Count a call on this map that failed because it was full; the print ring's counter follows the last map's.
 PART u64 lost(u64 map, int error) {
   add64((GLOBAL u64 *)accel_losses + map, 1);
   return failed(error);
@@ -67,8 +67,8 @@ PART u64 round8(u64 bytes) { return (bytes + 7) & ~7ull; }
 
 PART u64 power_of_two(u32 least) { return least <= 1 ? 1 : 1ull << (32 - __builtin_clz(least - 1)); }
 
-// The widest steps that both addresses and the size allow: on a GPU an access must be aligned, and a value of up to eight
-// bytes is then one store, which no reader sees half done.
+// Uses the widest steps that both addresses and the size allow: GPU accesses must be aligned. An aligned value of up to
+// eight bytes is then one store, so readers never see it half written.
 #define STEPS(type, to, from, bytes)                                              \
   for (u64 at = 0; at < (bytes); at += sizeof(type))                              \
   *(GLOBAL type *)((to) + at) = *(const type *)((from) + at)
@@ -83,7 +83,7 @@ PART void copy(GLOBAL u8 *to, const u8 *from, u64 bytes) {
     STEPS(u8, to, from, bytes);
 }
 
-// Word `index` of memory of any alignment; what lies behind its end reads as zero.
+// Word `index` of memory with any alignment; bytes after its end read as zero.
 PART u32 word(const u8 *from, u32 bytes, u32 index) {
   u32 at = 4 * index, value = 0;
   if (at + 4 <= bytes && !((u64)from & 3)) return *(const u32 *)(from + at);

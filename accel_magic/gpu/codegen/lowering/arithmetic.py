@@ -1,4 +1,4 @@
-"""Arithmetic: what each operation does to a register, on 64 bits or on the lower 32."""
+"""Lowering of arithmetic on 64 bits or on the lower 32."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _unsigned(operation: str, *, by_zero: Callable[[str], str]) -> Callable[[Emi
 def _signed(
     operation: str, *, by_zero: Callable[[str], str], by_minus_one: Callable[[Emitter, str, str], str]
 ) -> Callable[[Emitter, str, str, str], str]:
-    """Minus one is taken apart: the smallest number divided by it overflows, which LLVM leaves undefined."""
+    """Handle division by minus one separately: for the smallest number it overflows, which is undefined in LLVM."""
 
     def lower(out: Emitter, kind: str, left: str, right: str) -> str:
         zero = out.value(f"icmp eq {kind} {right}, 0")
@@ -85,7 +85,7 @@ def lower(out: Emitter, instruction: Instruction) -> None:
     """Lower an instruction of class ALU or ALU64.
 
     Raises:
-        ProgramError: There is no such operation or variant.
+        ProgramError: The operation or variant does not exist.
 
     """
     special = _SPECIAL.get(instruction.operation)
@@ -97,12 +97,12 @@ def lower(out: Emitter, instruction: Instruction) -> None:
 
 
 def width(instruction: Instruction) -> int:
-    """Bits that arithmetic or a condition works on."""
+    """Width in bits of arithmetic or a condition."""
     return 64 if instruction.kind in (isa.ALU64, isa.JMP) else 32
 
 
 def second(out: Emitter, instruction: Instruction) -> str:
-    """Read the second operand of arithmetic or of a condition."""
+    """Read the second operand of arithmetic or a condition."""
     return out.read(instruction.src, width(instruction)) if instruction.from_register else str(instruction.imm)
 
 
@@ -135,7 +135,7 @@ def _negate(out: Emitter, instruction: Instruction) -> None:
 
 
 def _convert(out: Emitter, instruction: Instruction) -> None:
-    """Byte order: of class ALU to little (nothing moves here) or big endian, of ALU64 always swapped."""
+    """Convert byte order: class ALU converts to little (no change here) or big endian, ALU64 always swaps."""
     bits = instruction.imm
     always = instruction.kind == isa.ALU64
     if bits not in _ENDS or instruction.offset or (always and instruction.from_register):

@@ -1,4 +1,4 @@
-"""Control: conditions and jumps, calls of helpers and of the program's own functions, and the end of a function."""
+"""Lowering of control flow: jumps, calls of helpers and of the program's functions, and returns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lower(out: Emitter, instruction: Instruction) -> None:
     """Lower an instruction of class JMP or JMP32.
 
     Raises:
-        ProgramError: There is no such condition, helper or function.
+        ProgramError: The condition, helper or function does not exist.
 
     """
     special = _SPECIAL.get(instruction.opcode)
@@ -60,7 +60,7 @@ def lower(out: Emitter, instruction: Instruction) -> None:
 
 
 def function_name(program: str, place: int) -> str:
-    """Name one of a program's functions in LLVM IR."""
+    """Return the name of one of a program's functions in LLVM IR."""
     return f'@"bpf_{program}_{place}"'
 
 
@@ -77,9 +77,9 @@ def _call_helper(out: Emitter, number: int) -> None:
     helper = HELPERS.get(number)
     if helper is None:
         raise ProgramError(
-            f"{out.where} calls helper {number}, which programs on a GPU do not have",
-            why="the kernel's helpers work on the kernel's own state",
-            fix="use the helpers of accel_gpu.h",
+            f"{out.where} calls helper {number}, which GPU programs do not have",
+            why="this helper works on the state of the Linux kernel",
+            fix="use the helpers in accel_gpu.h",
             code="gpu.unsupported-helper",
         )
     given = len(helper.arguments)
@@ -94,7 +94,7 @@ def _call_local(out: Emitter, place: int) -> None:
         raise ProgramError(
             f"{out.where} calls function {place}, "
             f"but the program can call only its functions 1 to {len(functions) - 1}",
-            fix="load the object again: its calls do not fit its functions",
+            fix="build the object again: its calls do not match its functions",
             code="gpu.object-damaged",
         )
     values = ", ".join(f"i64 {out.read(register)}" for register in ARGUMENTS)
@@ -102,19 +102,19 @@ def _call_local(out: Emitter, place: int) -> None:
 
 
 def _returned(out: Emitter, result: str) -> None:
-    """Put a call's result into r0. What was in r1 to r5 is lost, so that no address stays known through them."""
+    """Put a call's result into r0 and clear r1 to r5, so LLVM does not keep addresses in them alive."""
     out.write(0, result)
     for register in ARGUMENTS:
         out.write(register, "0")
 
 
 def _call_register(out: Emitter, instruction: Instruction) -> None:
-    """Call the helper whose number is in a register: possible where the number is known here."""
+    """Call the helper whose number is in a register, if the number is known at compile time."""
     origin = out.state[instruction.dst]
     if origin.kind is not Kind.NUMBER or origin.offset is None:
         raise ProgramError(
-            f"{out.where} calls through r{instruction.dst}, whose value is not known here",
-            why="there are no calls through pointers on a GPU",
+            f"{out.where} calls through r{instruction.dst}, whose value is not known at compile time",
+            why="GPU programs cannot call through pointers",
             fix="call the function by its name",
             code="gpu.unsupported-call",
         )

@@ -1,4 +1,4 @@
-"""Writing the LLVM IR of one function: fresh names, registers, and the text so far."""
+"""Writing the LLVM IR of one function: new names, registers, and the text so far."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ROOTS: Final = {Kind.STACK: "%stack_end", Kind.CONTEXT: "%context"}
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a function is lowered in.
+    """The surroundings of a function that is lowered.
 
     Attributes:
-        program: The program it belongs to.
-        maps: Of the object.
-        places: Places of the maps by name.
-        placement: Where the maps lie.
-        traits: The machine.
-        promoted: (function place, slot) of loads whose load-modify-store becomes one atomic operation.
-        pointers: (function place, slot) of memory accesses: what the verifier knows of their pointer.
+        program: Its program.
+        maps: The object's maps.
+        places: Indices of the maps by name.
+        placement: Addresses of the maps.
+        traits: The target machine.
+        promoted: (function index, slot) of loads whose load-modify-store becomes one atomic operation.
+        pointers: (function index, slot) of memory accesses: the kind of memory, from the verifier.
 
     """
 
@@ -45,12 +45,12 @@ class Surroundings:
 
     @property
     def system(self) -> bool:
-        """Whether atomic operations are meant for the whole system: programs on the CPU do them too."""
+        """Whether atomic operations must have system scope, because programs on the CPU access a map too."""
         return any(spec.used_by == "both" for spec in self.maps)
 
     @property
     def scope(self) -> str:
-        """LLVM's scope of atomic operations."""
+        """Scope of atomic operations in LLVM IR."""
         return "" if self.system else self.traits.scope
 
 
@@ -58,9 +58,9 @@ class Surroundings:
 class Emitter:
     """The IR of one function while it is written.
 
-    Registers are variables (`%r0` to `%r10`), which LLVM turns into values; `slot` and `state` are those of the
-    instruction that is being lowered. `used` collects declarations, `context` the bytes (from, to) of the context that
-    the function may look at.
+    Registers are variables (`%r0` to `%r10`), which LLVM turns into values; `slot` and `state` belong to the
+    instruction that is being lowered. `used` collects declarations, `context` the byte ranges (from, to) of the context
+    that the function may read.
     """
 
     around: Surroundings
@@ -74,11 +74,11 @@ class Emitter:
     _values: int = 0
 
     def do(self, text: str) -> None:
-        """Write an instruction that has no result."""
+        """Write an instruction without a result."""
         self.lines.append(f"  {text}")
 
     def value(self, text: str) -> str:
-        """Write an instruction; returns its result's name."""
+        """Write an instruction and return the name of its result."""
         self._values += 1
         self.lines.append(f"  %v{self._values} = {text}")
         return f"%v{self._values}"
@@ -93,7 +93,7 @@ class Emitter:
 
     @property
     def variables(self) -> str:
-        """Type of what a function allocates."""
+        """Pointer type of stack variables."""
         space = self.around.traits.stack
         return f"ptr addrspace({space})" if space else "ptr"
 
@@ -112,7 +112,7 @@ class Emitter:
         self.do(f"store i64 {wide}, {self.variable(register)}")
 
     def root(self, origin: Origin, displacement: int = 0) -> str | None:
-        """Return a pointer (generic) to a place known from its origin; None where it is not known that way."""
+        """Return a generic pointer to a place known from its origin; None if the origin does not determine it."""
         if origin.offset is None or origin.kind in (Kind.NUMBER, Kind.GLOBAL):
             return None
         base = _ROOTS.get(origin.kind) or f"%p{origin.place}"
@@ -128,9 +128,9 @@ class Emitter:
     def unknown(self, instruction: Instruction) -> ProgramError:
         """Make the error for an instruction that eBPF does not have."""
         return ProgramError(
-            f"{self.where} is no instruction of eBPF ISA version 4: "
+            f"{self.where} is not an instruction of eBPF ISA version 4: "
             f"opcode 0x{instruction.opcode:02x}, offset {instruction.offset}, immediate {instruction.imm}",
-            why="programs are translated from what RFC 9669 defines, without the legacy packet instructions",
+            why="only instructions defined in RFC 9669 are supported, without the legacy packet instructions",
             fix="compile with clang -target bpf -mcpu=v4 or lower",
             code="gpu.unsupported-instruction",
         )

@@ -1,4 +1,4 @@
-"""One eBPF function to LLVM IR."""
+"""Lowering of one eBPF function to LLVM IR."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _BY_CLASS: Final[Mapping[int, Callable[[Emitter, Instruction], None]]] = {
 def lower_function(around: Surroundings, place: int) -> Emitter:
     """Lower one function of a program.
 
-    The program's own function takes `(ptr %context, i64 %a2)`: what r1 and r2 hold at its start; the others take five
-    numbers. All return r0.
+    The main function takes `(ptr %context, i64 %a2)`, the initial values of r1 and r2; the others take five numbers.
+    All return r0.
 
     Args:
         around: The program, its maps and the machine.
-        place: Of the function in `Program.functions`.
+        place: Index of the function in `Program.functions`.
 
     Returns:
-        The function's text and what it needs.
+        The function's text and the declarations that it needs.
 
     Raises:
-        ProgramError: An instruction is unknown, control leaves the function, or a call goes nowhere.
+        ProgramError: An instruction is unknown, control leaves the function, or a called function does not exist.
 
     """
     function = around.program.functions[place]
@@ -78,7 +78,7 @@ def lower_function(around: Surroundings, place: int) -> Emitter:
 
 
 def _entry(place: int) -> State:
-    """What is known at a function's start: its arguments, and the end of its frame."""
+    """State at a function's start: its arguments, and the end of its frame."""
     first = Origin(Kind.CONTEXT, 0, 0, STACK_ALIGNMENT)
     arguments = [first, UNKNOWN] if place == 0 else [Origin(Kind.ARGUMENT, n, 0, 1) for n in ARGUMENTS]
     state = [UNKNOWN, *arguments]
@@ -106,7 +106,7 @@ def _begin(out: Emitter) -> None:
         out.do(f"%p{register} = inttoptr i64 %a{register} to ptr")
     given[FRAME] = out.value("ptrtoint ptr %stack_end to i64")
     for register in _REGISTERS:
-        # A register that is read before it is written holds zero, not whatever LLVM likes.
+        # Initialize all registers: reading an uninitialized one would be undefined in LLVM.
         out.do(f"store i64 {given.get(register, '0')}, {out.variable(register)}")
     out.do("br label %L0")
 

@@ -1,4 +1,4 @@
-"""Memory: wide loads, loads, stores and atomic operations, and the addresses they use."""
+"""Lowering of memory accesses: wide loads, loads, stores and atomic operations, and their addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ATOMIC_SIZES: Final = (4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an access goes: a typed LLVM pointer, its alignment, and whether only this thread can reach it."""
+    """Address of an access: a typed LLVM pointer, its alignment, and whether only this thread can access it."""
 
     pointer: str
     align: int
@@ -32,7 +32,7 @@ class Address:
 
 
 def address(out: Emitter, register: int, access: Instruction) -> Address:
-    """Work out the address register + offset of an access as precisely as it is known."""
+    """Compute the address (register + offset) of an access as precisely as possible."""
     origin, displacement = out.state[register], access.offset
     hint = out.around.pointers.get((out.place, out.slot), "")
     shared = origin.kind is Kind.GLOBAL or hint == "map"
@@ -41,7 +41,7 @@ def address(out: Emitter, register: int, access: Instruction) -> Address:
     align = origin.alignment(displacement)
     root = out.root(origin, displacement)
     if root is None and origin.kind is Kind.STACK:
-        # An offset from the frame instead of a bare number: LLVM keeps seeing whose memory it is.
+        # An offset from the frame instead of a plain number: LLVM still knows which memory it is.
         end = out.value("ptrtoint ptr %stack_end to i64")
         distance = out.value(f"sub i64 {out.read(register)}, {end}")
         whole = out.value(f"add i64 {distance}, {displacement}")
@@ -49,7 +49,7 @@ def address(out: Emitter, register: int, access: Instruction) -> Address:
     if root is not None:
         return Address(f"ptr {root}", align, private)
     traits = out.around.traits
-    # Numbers are the same in global memory and in general; a thread's own memory has numbers of its own.
+    # Global memory has the same addresses as the generic space; a thread's private memory does not.
     kind = f"ptr addrspace({traits.global_})" if shared and traits.global_ else "ptr"
     pointer = out.value(f"inttoptr i64 {out.read(register)} to {kind}")
     if displacement:
@@ -72,7 +72,7 @@ def load_constant(out: Emitter, instruction: Instruction) -> None:
     """Lower a wide load: a number, a map's handle, or the address of a global variable.
 
     Raises:
-        ProgramError: It refers to a map that there is not, or in a way that only the kernel knows.
+        ProgramError: It refers to a map that does not exist, or in a way that only the Linux kernel supports.
 
     """
     if instruction.opcode != isa.LD_IMM64 or (instruction.reference is None and instruction.src):
@@ -100,7 +100,7 @@ def _referred(out: Emitter, instruction: Instruction) -> int:
 
 
 def load(out: Emitter, instruction: Instruction) -> None:
-    """Lower an instruction of class LDX; MODE_MEMSX extends the sign."""
+    """Lower an instruction of class LDX; MODE_MEMSX sign-extends."""
     extension = {isa.MODE_MEM: "zext", isa.MODE_MEMSX: "sext"}.get(instruction.mode)
     bits = 8 * instruction.size
     if extension is None or (extension == "sext" and bits == 64):
@@ -112,7 +112,7 @@ def load(out: Emitter, instruction: Instruction) -> None:
 
 
 def load_value(out: Emitter, instruction: Instruction) -> str:
-    """Load the bytes as they are."""
+    """Load the bytes without extension."""
     at = address(out, instruction.src, instruction)
     return out.value(f"load i{8 * instruction.size}, {at.pointer}, align {min(at.align, instruction.size)}")
 
@@ -159,16 +159,16 @@ def _atomic(out: Emitter, instruction: Instruction) -> None:
 
 
 def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand: str) -> str:
-    """Change memory at dst + offset in one step; returns what was there.
+    """Change memory at dst + offset atomically.
 
     Args:
         out: The function being written.
-        instruction: Gives the address and the size.
+        instruction: The instruction with the address and the size.
         name: LLVM's name of the operation.
         operand: A value of that size.
 
     Returns:
-        The value before, of that size.
+        The old value, of that size.
 
     """
     kind, size = f"i{8 * instruction.size}", instruction.size
@@ -177,7 +177,7 @@ def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand
         return _in_assembly(out, at, name, (kind, operand))
     if not at.private:
         return out.value(f"atomicrmw {name} {at.pointer}, {kind} {operand} {out.around.scope} monotonic, align {size}")
-    # Nobody else sees it, and GPUs have no atomic operations on a thread's own memory.
+    # No other thread can access it, and GPUs have no atomic operations on a thread's private memory.
     old = out.value(f"load {kind}, {at.pointer}, align {min(at.align, size)}")
     new = operand if name == "xchg" else out.value(f"{name} {kind} {old}, {operand}")
     out.do(f"store {kind} {new}, {at.pointer}, align {min(at.align, size)}")
@@ -185,7 +185,7 @@ def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand
 
 
 def _in_assembly(out: Emitter, at: Address, name: str, operand: tuple[str, str]) -> str:
-    """Write an atomic operation for the whole system in PTX: LLVM leaves the scope out of all but compare-and-swap."""
+    """Write an atomic operation with system scope in PTX: LLVM omits the scope of all but compare-and-swap."""
     kind, value = operand
     space = ".global" if "addrspace(1)" in at.pointer else ""
     register = "l" if kind == "i64" else "r"

@@ -1,4 +1,4 @@
-"""A whole program to one LLVM module: where its maps lie, its functions, and the function that is injected."""
+"""Lowering of a program to one LLVM module: addresses of its maps, its functions, and the function to inject."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIVE: Final = "i64 0, i64 0, i64 0, i64 0, i64 0"
 
 
 def probe_name(program: str) -> str:
-    """Name the function that is injected for a program."""
+    """Return the name of the function that is injected for a program."""
     return f"accel_{program}"
 
 
@@ -40,16 +40,16 @@ def lower(
 
     Args:
         program: The program; it should have passed the verifier.
-        maps: Of its object, in their order: a map's handle is its place.
-        placement: Where they lie.
-        target: The machine.
-        per: "warp": the probe runs in the lowest active lane only.
-        promoted: (function place, slot) of loads whose load-modify-store becomes one atomic operation.
-        pointers: (function place, slot) of memory accesses whose pointer the verifier knows: "stack", "map", "context".
+        maps: The object's maps in order: a map's handle is its index.
+        placement: Addresses of the maps.
+        target: The target machine.
+        per: "warp" if the probe runs in the lowest active lane only.
+        promoted: (function index, slot) of loads whose load-modify-store becomes one atomic operation.
+        pointers: (function index, slot) of memory accesses whose pointer the verifier knows: "stack", "map", "context".
 
     Returns:
         LLVM IR (text) that defines `void @accel_<name>` with the parameters of `context.PARAMETERS`,
-        `i64 @bpf_<name>(ptr context, i64 r2)`, and the constants that the helpers look at; the helpers
+        `i64 @bpf_<name>(ptr context, i64 r2)`, and the constants that the helpers read; the helpers
         (`i64 @accel_helper_N(i64 x 5)`, `i64 @accel_launch()`) are declared.
 
     Raises:
@@ -68,9 +68,9 @@ def lower_all(
     per: Per = "thread",
     probes: bool = True,
 ) -> str:
-    """Lower several programs, each with what is promoted and known of its pointers, into one module.
+    """Lower several programs, each with its `promoted` and `pointers`, into one module.
 
-    Without `probes` the functions `accel_<name>` are left out, and with them the helpers that they need.
+    Without `probes`, the functions `accel_<name>` and the helpers that only they need are omitted.
     """
     traits = target.value
     places = {spec.name: place for place, spec in enumerate(maps)}
@@ -92,7 +92,7 @@ def _types(function: str) -> str:
 
 
 def _constants(maps: Sequence[MapSpec], placement: Placement) -> list[str]:
-    """What `accel_maps` and its like are: struct accel_map of the helpers' source."""
+    """Definitions of `accel_maps` (struct accel_map in the helpers' source) and the other constants."""
     rows = [
         f"%accel_map {{ i32 {spec.type}, i32 {spec.key_size}, i32 {spec.value_size}, i32 {spec.max_entries}, "
         f"i64 {base}, i64 {spec.stride - spec.value_size} }}"
@@ -114,7 +114,7 @@ def _constants(maps: Sequence[MapSpec], placement: Placement) -> list[str]:
 
 
 def _entry(program: Program) -> str:
-    """Make the program callable with any context: for this CPU and for tests."""
+    """Make the program callable with any context, on the host CPU and in tests."""
     inner = control.function_name(program.name, 0)
     return "\n".join(
         [
@@ -127,7 +127,7 @@ def _entry(program: Program) -> str:
 
 
 def _probe(program: Program, traits: Traits, per: Per, looked_at: set[tuple[int, int]]) -> str:
-    """Make the function that is injected: it puts together what is looked at of the context, and runs the program."""
+    """Make the function that is injected: it fills in the context fields that are read, and runs the program."""
     fields = [
         field
         for field in context.FIELDS
@@ -143,7 +143,7 @@ def _probe(program: Program, traits: Traits, per: Per, looked_at: set[tuple[int,
             "entry:",
             f"  %memory = alloca [{context.SIZE} x i8], align 8{space}",
             f"  %context = {cast}",
-            # The mask is of all lanes that came by, not of those that the guard lets through.
+            # The mask must contain all lanes that reach the probe, so it is read before the guard.
             *(line for field in fields for line in _read(field)),
             *_guard(per),
             "run:",
@@ -168,7 +168,7 @@ def _guard(per: Per) -> list[str]:
 
 
 def _read(field: context.Field) -> list[str]:
-    """Ask the device for a field that is not injected."""
+    """Read a field from the device if it is not a parameter."""
     if field.injected:
         return []
     function = _READ_ON_DEVICE[field.name]

@@ -1,7 +1,7 @@
-"""What is known of registers before each instruction: which memory they point into, at which offset, how aligned.
+"""What is known about registers before each instruction: the memory they point into, the offset and the alignment.
 
-A forward data-flow analysis within one function. It serves speed only: an address that is known to lie on the stack
-becomes one that LLVM can take apart, and what is known to be aligned is read whole.
+A forward data flow analysis within one function. It only improves performance: a known stack address becomes one that
+LLVM can optimize, and aligned memory is accessed as a whole.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.model import Function, MapSpec
 
 WIDEST: Final = 16
-"""The largest alignment that is looked at."""
+"""The largest alignment that is tracked."""
 STACK_ALIGNMENT: Final = 8
 """Alignment of a frame and of the context."""
 
 
 class Kind(Enum):
-    """What a register's value is an offset from."""
+    """The base of a register's value, which is an offset from it."""
 
     NUMBER = "zero"
     STACK = "the frame's end"
     CONTEXT = "the context"
     ARGUMENT = "one of the function's arguments"
-    GLOBAL = "memory that is shared: a map's value, a record, a global variable"
+    GLOBAL = "shared memory: a map value, a record, a global variable"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a register's value comes from.
+    """What is known about a register's value.
 
     Attributes:
-        kind: What it is an offset from.
-        place: Which argument (1 to 5) for ARGUMENT.
-        offset: Bytes from there; None when it is not known.
-        align: Alignment of what it is an offset from while `offset` is known, else of the value itself.
+        kind: The base.
+        place: The argument's number (1 to 5) for ARGUMENT.
+        offset: Bytes from the base; None if unknown.
+        align: Alignment of the base if `offset` is known, otherwise of the value.
 
     """
 
@@ -57,11 +57,11 @@ class Origin:
     align: int = 1
 
     def alignment(self, displacement: int = 0) -> int:
-        """Power of two that divides the value plus a displacement, at most WIDEST."""
+        """Largest known power of two that divides the value plus a displacement, at most WIDEST."""
         return _lowest_bit(self.align | (displacement if self.offset is None else self.offset + displacement))
 
     def moved(self, by: Origin, sign: int = 1) -> Origin:
-        """Where it points after a number was added (or subtracted)."""
+        """Origin after adding (or subtracting) a number."""
         if self.offset is not None and by.offset is not None:
             return replace(self, offset=self.offset + sign * by.offset)
         return replace(self, offset=None, align=min(self.alignment(), by.alignment()))
@@ -69,9 +69,9 @@ class Origin:
 
 UNKNOWN: Final = Origin(Kind.NUMBER)
 ARGUMENTS: Final = (1, 2, 3, 4, 5)
-"""Registers that a call passes; they are zero after it."""
+"""Argument registers of a call; they are zero after it."""
 FRAME: Final = 10
-"""The register that holds the frame's end."""
+"""The register with the frame's end."""
 State = tuple[Origin, ...]
 """Eleven registers."""
 
@@ -101,12 +101,12 @@ def origins(
     Args:
         function: The function.
         flow: Its control flow.
-        entry: What is known at its start.
-        maps: Of the object.
-        placement: Where they lie.
+        entry: State at its start.
+        maps: The object's maps.
+        placement: Addresses of the maps.
 
     Returns:
-        By slot, what each of the eleven registers is.
+        By slot, the origins of the eleven registers.
 
     """
     places = {spec.name: place for place, spec in enumerate(maps)}
@@ -135,7 +135,7 @@ def _change(
     maps: Sequence[MapSpec],
     placement: Placement,
 ) -> tuple[int, Origin]:
-    """Which register an instruction changes, and to what; the frame's when none."""
+    """Return the register that an instruction changes, and its new origin; the unchanged frame register if none."""
     kind = instruction.kind
     if kind in (isa.ALU, isa.ALU64):
         return instruction.dst, _arithmetic(instruction, state)
@@ -168,7 +168,7 @@ def _result(helper: int, state: State, maps: Sequence[MapSpec], placement: Place
     place = state[1].offset
     if state[1].kind is not Kind.NUMBER or place is None or not 0 <= place < len(maps):
         return Origin(Kind.GLOBAL)
-    # Values of arrays lie one behind the other; entries of hashes and records of rings begin at multiples of eight.
+    # Values of arrays are adjacent; entries of hashes and records of rings start at multiples of eight.
     spacing = maps[place].stride if maps[place].type in ARRAYS | PER_THREAD else 8
     return Origin(Kind.GLOBAL, 0, 0, _lowest_bit(placement.bases[place] | spacing))
 
@@ -203,7 +203,7 @@ def _shifted(target: Origin, operand: Origin) -> int:
     )
 
 
-# What stays known of a number's lowest bits; 32-bit arithmetic cuts off only the highest ones.
+# Alignment of results. 32-bit arithmetic drops only the highest bits.
 _ALIGNED: Final[Mapping[int, Callable[[Origin, Origin], int]]] = {
     Alu.MOV: lambda _, operand: operand.alignment(),
     Alu.ADD: lambda target, operand: min(target.alignment(), operand.alignment()),

@@ -1,9 +1,9 @@
-"""Load, change, store of one place in memory, lowered as a single atomic operation where the verifier says so.
+"""Lowering of a load, change and store of one place in memory to a single atomic operation, if the verifier says so.
 
-The load reads 4 or 8 bytes; what it read goes, perhaps through moves, into one operation of OPERATIONS with an operand
-that does not come from it, and the result goes back to where it was. In between there may be arithmetic on other
-registers and moves of the value read, but no jump, call or other access to memory. That load and store go to the same
-place is the verifier's proof, not looked at again here.
+The load reads 4 or 8 bytes. The value, possibly after moves, is combined in one of OPERATIONS with an operand that does
+not depend on it, and the result is stored to the same place. Arithmetic on other registers and moves of the value may
+come in between, but no jumps, calls or other memory accesses. The verifier has proven that load and store access the
+same place; this is not checked again here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def promotions(function: Function, flow: Flow, loads: frozenset[int]) -> Promoti
     """Find all updates that begin at the given slots.
 
     Raises:
-        ProgramError: One of them is no update that can be one atomic operation.
+        ProgramError: One of them cannot be made one atomic operation.
 
     """
     updates = []
@@ -44,8 +44,8 @@ def promotions(function: Function, flow: Flow, loads: frozenset[int]) -> Promoti
         if update is None:
             raise ProgramError(
                 f"{function.name}: the update that begins at slot {load} cannot be made one atomic operation",
-                why="between its load and its store there is more than one operation on the value",
-                fix="write it with __sync_fetch_and_add or its like",
+                why="its load and its store are not connected by exactly one supported operation on the value",
+                fix="use __sync_fetch_and_add or another atomic builtin",
                 code="gpu.not-atomic",
             )
         updates.append(update)
@@ -53,7 +53,7 @@ def promotions(function: Function, flow: Flow, loads: frozenset[int]) -> Promoti
 
 
 def lower(out: Emitter, instruction: Instruction, promoted: Promotions) -> bool:
-    """Lower the instruction if it belongs to an update; tells whether it did."""
+    """Lower the instruction if it belongs to an update; return whether it does."""
     for update in promoted.updates:
         if out.slot in update.silent:
             return True

@@ -1,4 +1,4 @@
-"""The machines that programs are lowered for, and what differs between them in LLVM's terms."""
+"""Target machines for lowered programs, and how they differ in LLVM IR."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What LLVM calls things on one kind of machine.
+    """Properties of one kind of machine in LLVM IR.
 
     Attributes:
-        triple: LLVM's name of the machine, '' for this CPU.
-        stack: Address space of what a function allocates.
-        global_: Address space of device memory; 0 where pointers are not told apart.
-        private: Address space of a thread's own memory, to which any pointer can be cast; 0 where there is none.
-        scope: Scope of atomic operations: all threads of the device, where nobody else sees the maps.
-        device: Whether it is no CPU: calls are always inlined, and lanes run together.
-        assembly: Whether atomic operations for the whole system are written in assembly, since LLVM has none.
+        triple: LLVM's target triple, '' for this CPU.
+        stack: Address space of stack variables.
+        global_: Address space of device memory; 0 if pointers are not distinguished.
+        private: Address space of a thread's private memory, to which any pointer can be cast; 0 if there is none.
+        scope: Scope of atomic operations on maps that only the device uses: all threads of the device.
+        device: Whether it is a GPU: calls are always inlined, and lanes run together.
+        assembly: Whether atomic operations with system scope are written in assembly, because LLVM does not have them.
 
     """
 

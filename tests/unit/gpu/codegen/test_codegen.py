@@ -1,4 +1,4 @@
-"""LLVM IR to code for GPUs: PTX that assembles, with nothing left over."""
+"""LLVM IR to code for GPUs: PTX that assembles and has no unresolved references."""
 
 import random
 import re
@@ -14,6 +14,7 @@ from accel_magic.gpu.maps.layout import Placement
 from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.gpu.program.model import MapSpec
 from tests.support import ebpf
+from tests.support.errors import raises
 
 pytest.importorskip("llvmlite")
 from accel_magic.gpu.codegen.compile import to_ptx
@@ -21,7 +22,7 @@ from tests.support.host_device import compile_programs
 
 MAPS = (MapSpec("counts", 1502, 4, 16, 16), MapSpec("names", 1501, 8, 8, 64), MapSpec("ring", 27, 0, 0, 4096))
 PLACEMENT = Placement((0x7000_0000_1000, 0x7000_0000_4000, 0x7000_0001_0000), 64, 0x7000_0000_2000, 0x7000_0000_3000)
-# Architectures of the issue, and the PTX version that the PTX manual says each needs at least.
+# Architectures, each with the lowest PTX version that supports it according to the PTX manual.
 VERSIONS = {
     "sm_75": "6.3",
     "sm_80": "7.0",
@@ -64,7 +65,7 @@ def ir(text, **options):
 
 
 def assemble(ptx, arch, tmp_path):
-    """Let NVIDIA's assembler judge: ptxas, or nvJitLink from the wheel."""
+    """Check PTX with NVIDIA's assembler: ptxas, or nvJitLink from the wheel."""
     if shutil.which("ptxas"):
         source = tmp_path / "probe.ptx"
         source.write_text(ptx)
@@ -88,13 +89,13 @@ def test_ptx_has_the_lowest_version_of_each_architecture_and_assembles(arch, ver
 @pytest.mark.parametrize(
     ("arch", "used"), [("sm_90a", "sm_90"), ("sm_100f", "sm_100"), ("sm_103", "sm_100"), ("sm_121", "sm_120")]
 )
-def test_an_architecture_without_code_of_its_own_gets_what_runs_there_too(arch, used):
+def test_other_architectures_get_code_for_the_newest_one_that_they_can_run(arch, used):
     assert f".target {used}\n" in to_ptx(ir(COUNT), arch).text
 
 
 @pytest.mark.parametrize("arch", ["sm_70", "sm_", "gfx90a", "compute_80", ""])
-def test_other_architectures_are_refused_by_name(arch):
-    with pytest.raises(ProgramError, match=f"cannot be compiled for `{arch}`"):
+def test_unsupported_architectures_are_rejected_by_name(arch):
+    with raises("gpu.unsupported-architecture", ProgramError, match=f"`{arch}`"):
         to_ptx(ir(COUNT), arch)
 
 
@@ -111,26 +112,26 @@ def test_the_stack_and_the_context_become_registers():
     assert "%SP" not in text
 
 
-def test_what_a_call_leaves_in_its_argument_registers_keeps_no_stack_alive():
-    # r3 held the address of a variable for the call before; the print has no argument there.
+def test_argument_registers_of_a_call_keep_no_stack_alive():
+    # r3 held the address of a variable for the previous call; the print has no argument there.
     text = to_ptx(ir(PLACES + "stdw [%r10-40], 0x6968\nmov %r1, %r10\nadd %r1, -40\nmov %r2, 3\ncall 6\nexit")).text
     assert ".local" not in text
 
 
-def test_counters_are_changed_by_one_atomic_in_global_memory_of_device_scope():
+def test_counters_are_changed_by_one_device_scope_atomic_in_global_memory():
     text = to_ptx(ir(COUNT)).text
     assert len(re.findall(r"\b(?:atom|red)(?:\.relaxed\.gpu)?\.global\.add\.u64", text)) == 2  # the count, and losses
     assert ".sys" not in text
 
 
-def test_values_that_are_aligned_are_read_whole():
+def test_aligned_values_are_read_by_one_load():
     read = COUNT.replace("mov %r1, 1\n    lock add [%r0+8], %r1", "ldxdw %r1, [%r0+8]\n    stxdw [%r0], %r1")
     text = to_ptx(ir(read)).text
     assert re.search(r"ld\.global\.b64|ld\.global\.u64", text)
     assert not re.search(r"ld\.global\.[bu]8", text)
 
 
-def test_only_the_leader_runs_per_warp():
+def test_per_warp_the_probe_runs_in_the_leader_only():
     assert "activemask" in to_ptx(ir("mov %r0, 0\nlddw %r1, data:counts+0\nstdw [%r1], 1\nexit", per="warp")).text
     assert "activemask" not in to_ptx(ir("mov %r0, 0\nlddw %r1, data:counts+0\nstdw [%r1], 1\nexit")).text
 
@@ -149,7 +150,7 @@ ARGUMENTS = {
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
 @pytest.mark.parametrize("helper", HELPERS)
-def test_every_helper_is_compiled_into_the_function(helper, arch, tmp_path):
+def test_every_helper_is_inlined_into_the_function(helper, arch, tmp_path):
     outs = "mov %r1, %r10\nadd %r1, -8\nmov %r2, %r10\nadd %r2, -16\nmov %r3, %r10\nadd %r3, -24"
     prepare = ARGUMENTS.get(helper, outs)
     text = f"stdw [%r10-8], 0\nstdw [%r10-16], 0\nstdw [%r10-24], 7\nmov %r2, %r10\nadd %r2, -16\n{prepare}\n"
@@ -189,7 +190,7 @@ def test_functions_of_the_program_are_inlined_with_their_frames():
     assert ".local" not in text
 
 
-def test_a_large_function_that_is_called_often_is_still_inlined():
+def test_a_large_function_with_several_calls_is_still_inlined():
     large = "\n".join(f"mul %r1, {2 * number + 3}\nxor %r1, {number}\narsh %r1, 3" for number in range(400))
     calls = "ldxdw %r6, [%r1]\n" + "mov %r1, %r6\ncall local large\nadd %r6, %r0\n" * 3
     text = to_ptx(
@@ -199,13 +200,13 @@ def test_a_large_function_that_is_called_often_is_still_inlined():
     assert not re.search(r"\bcall\b", text)
 
 
-def test_ir_without_a_probe_is_refused():
-    with pytest.raises(ProgramError, match="defines no probe"):
+def test_ir_without_a_probe_is_rejected():
+    with raises("gpu.no-probe-in-ir", ProgramError):
         to_ptx("define i64 @other() { ret i64 0 }")
 
 
-def test_a_function_that_nobody_defines_is_named():
-    with pytest.raises(ProgramError, match="there is not on an NVIDIA GPU: accel_helper_999"):
+def test_an_undefined_helper_is_named():
+    with raises("gpu.unsupported-helper", ProgramError, match="accel_helper_999"):
         to_ptx(ir(COUNT).replace("@accel_helper_1(", "@accel_helper_999("))
 
 
@@ -218,7 +219,7 @@ def test_generated_programs_assemble(tmp_path):
 
 
 class Simulated:
-    """Probes run as kernels of their own on the CPU device (simulated), with maps in its memory."""
+    """Runs probes as kernels on the CPU device (simulated), with maps in its memory."""
 
     def __init__(self, *maps):
         simt = pytest.importorskip("accel_magic.devices.sim")
@@ -245,7 +246,7 @@ def test_on_the_simulated_device_a_counter_is_exact_per_thread_and_per_warp(per,
     assert device.content("counts").sum() == counted
 
 
-def test_on_the_simulated_device_each_warp_tells_its_mask_and_the_fields_of_the_context():
+def test_on_the_simulated_device_each_warp_reads_its_mask_and_the_context_fields():
     device = Simulated(MapSpec("seen", 2, 4, 16, 2))
     text = """
         mov %r6, %r1
@@ -275,7 +276,7 @@ def test_on_the_simulated_device_each_warp_tells_its_mask_and_the_fields_of_the_
 
 
 @pytest.mark.parametrize("promoted", [True, False])
-def test_on_the_simulated_device_only_a_promoted_update_keeps_every_count(promoted):
+def test_on_the_simulated_device_only_a_promoted_update_loses_no_counts(promoted):
     device = Simulated(MapSpec("counts", 2, 4, 8, 1))
     text = "lddw %r1, data:counts+0\nldxdw %r2, [%r1]\nadd %r2, 1\nstxdw [%r1], %r2\nmov %r0, 0\nexit"
     device.run(ebpf.program(text, "probe"), grid=3, block=64, promoted=frozenset({(0, 2)} if promoted else ()))
@@ -283,7 +284,7 @@ def test_on_the_simulated_device_only_a_promoted_update_keeps_every_count(promot
     assert counted == 192 if promoted else counted < 192
 
 
-def test_generated_programs_do_the_same_on_the_simulated_device_as_on_this_cpu():
+def test_generated_programs_give_the_same_results_on_the_simulated_device_and_this_cpu():
     device = Simulated(MapSpec(ebpf.DATA, 2, 4, ebpf.DATA_SIZE, 1), MapSpec(".bss", 2, 4, ebpf.CONTEXT_SIZE, 1))
     memory = {name: np.zeros(size // 8, np.uint64) for name, size in device.bytes.items()}
     placement = Placement(tuple(each.ctypes.data for each in memory.values()), 1, 0, 0)

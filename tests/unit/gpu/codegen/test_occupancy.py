@@ -1,4 +1,4 @@
-"""Theoretical occupancy. The expected numbers are those of NVIDIA's own calculator (cuda_occupancy.h of CUDA 13.0)."""
+"""Theoretical occupancy. The expected numbers are from NVIDIA's calculator (cuda_occupancy.h in CUDA 13.0)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.codegen.assemble import MULTIPROCESSORS, occupancy
+from tests.support.errors import raises
 
 
 @pytest.mark.parametrize(
@@ -79,11 +80,11 @@ from accel_magic.gpu.codegen.assemble import MULTIPROCESSORS, occupancy
         ("sm_121", 55, 64, 4096, 18),
     ],
 )
-def test_as_many_blocks_fit_as_nvidias_calculator_says(arch, registers, threads, shared, blocks):
+def test_the_number_of_blocks_is_that_of_nvidias_calculator(arch, registers, threads, shared, blocks):
     assert occupancy(arch, registers, threads, shared).blocks == blocks
 
 
-def test_what_limits_is_named_and_the_share_is_of_all_warps():
+def test_occupancy_names_the_limiting_resources_and_the_share_of_all_warps():
     found = occupancy("sm_90", 64, 256)
     assert (found.blocks, found.warps, found.share, found.limits) == (4, 32, 0.5, ("registers",))
     assert occupancy("sm_80", 32, 256).limits == ("warps", "registers")
@@ -91,17 +92,25 @@ def test_what_limits_is_named_and_the_share_is_of_all_warps():
     assert occupancy("sm_86", 16, 128, 40_000).limits == ("shared memory",)
 
 
-def test_a_block_that_does_not_fit_at_all_has_no_occupancy():
+def test_a_block_that_does_not_fit_has_zero_occupancy():
     assert occupancy("sm_90", 255, 1024).blocks == 0
     assert occupancy("sm_86", 32, 128, 101_377).blocks == 0
 
 
-def test_special_architectures_are_those_that_they_extend():
+def test_architecture_specific_variants_have_the_limits_of_their_base():
     assert occupancy("sm_90a", 40, 128) == occupancy("sm_90", 40, 128)
     assert {75, 80, 86, 87, 89, 90, 100, 120} <= set(MULTIPROCESSORS)
 
 
-@pytest.mark.parametrize(("arch", "threads"), [("sm_42", 32), ("gfx90a", 32), ("sm_90", 0), ("sm_90", 1025)])
-def test_what_is_no_machine_or_no_block_is_refused(arch, threads):
-    with pytest.raises(ProbeError):
+@pytest.mark.parametrize(
+    ("arch", "threads", "code"),
+    [
+        ("sm_42", 32, "gpu.unsupported-architecture"),
+        ("gfx90a", 32, "gpu.unsupported-architecture"),
+        ("sm_90", 0, "gpu.bad-launch-shape"),
+        ("sm_90", 1025, "gpu.bad-launch-shape"),
+    ],
+)
+def test_unknown_architectures_and_invalid_blocks_are_rejected(arch, threads, code):
+    with raises(code, ProbeError):
         occupancy(arch, 32, threads)

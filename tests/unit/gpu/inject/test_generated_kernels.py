@@ -1,6 +1,6 @@
-"""Kernels made at random: every access is told exactly, nothing of the kernel changes, and the assembler takes them.
+"""Random kernels: every access is reported exactly, results do not change, and the instrumented PTX assembles.
 
-A kernel is a list of steps; `expected` says without any PTX which accesses each of 32 threads makes.
+A kernel is a list of steps; `expected` computes without any PTX which accesses each of 32 threads makes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORMS = {
     "red.global.add.u32 [{at}], 3;": (4, 3),
     "atom.global.max.u32 %r7, [{at}], %r1;": (4, 3),
 }
-"""Accesses with their bytes and the operation's number."""
+"""Accesses, each with its size in bytes and the operation's number."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class Access:
 
 @dataclass(frozen=True)
 class Carried:
-    """An access between the two halves of an addition of 64 bits."""
+    """An access between the two halves of a 64-bit addition."""
 
     access: Access
 
 
 @dataclass(frozen=True)
 class Scoped:
-    """Steps in a scope that hides registers of the one around it."""
+    """Steps in a scope that hides registers of the enclosing one."""
 
     steps: list = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Steps that lanes jump over where a bit of their number is set."""
+    """Steps that lanes skip if a bit of their number is set."""
 
     bit: int
     steps: list = field(default_factory=list)
@@ -67,7 +67,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Left:
-    """Lanes that end here: those whose number has these bits."""
+    """Lanes that exit here: those whose number has all these bits set."""
 
     bits: int
 
@@ -112,7 +112,7 @@ def ptx_of(step, labels):
 
 
 def access_of(step):
-    """Write an access: what comes before it, and itself."""
+    """PTX of an access: the preceding instructions, and the access."""
     guard, before = "", ""
     if step.guard is not None:
         bit, negated = step.guard
@@ -124,16 +124,16 @@ def access_of(step):
 
 
 def expected(steps, lanes):
-    """Give (lane, address, size, operation) of all accesses, and the lanes that are left."""
-    told = []
+    """(lane, address, size, operation) of all accesses, and the lanes that are left."""
+    accesses = []
     for step in steps:
         if isinstance(step, Scoped):
             inner, lanes = expected(step.steps, lanes)
-            told += inner
+            accesses += inner
         elif isinstance(step, Skipped):
             here = {lane for lane in lanes if not lane >> step.bit & 1}
             inner, stay = expected(step.steps, here)
-            told += inner
+            accesses += inner
             lanes = (lanes - here) | stay
         elif isinstance(step, Left):
             lanes = {lane for lane in lanes if lane & step.bits != step.bits}
@@ -142,8 +142,8 @@ def expected(steps, lanes):
             size, operation = FORMS[access.form]
             bit, negated = access.guard or (0, False)
             passing = {lane for lane in lanes if access.guard is None or bool(lane >> bit & 1) != negated}
-            told += [(lane, address(access, lane), size, operation) for lane in passing]
-    return told, lanes
+            accesses += [(lane, address(access, lane), size, operation) for lane in passing]
+    return accesses, lanes
 
 
 def kernel_of(steps):
@@ -173,7 +173,7 @@ def kernel_of(steps):
 
 @settings(max_examples=settings.default.max_examples // 3)
 @given(st.lists(STEP, max_size=6))
-def test_accesses_of_generated_kernels_are_told_exactly_and_results_stay(ptx, steps):
+def test_accesses_of_generated_kernels_are_reported_exactly_and_results_do_not_change(ptx, steps):
     text = kernel_of(steps)
     assert write(parse(text)) == text
     data = np.random.default_rng(1).integers(0, 256, BYTES, dtype=np.uint8)
@@ -182,10 +182,11 @@ def test_accesses_of_generated_kernels_are_told_exactly_and_results_stay(ptx, st
     memory = ptx.run(text, "made", [data], [Attach(Where.MEMORY, operations=EVERY_OPERATION)])
     every = ptx.run(text, "made", [data], everywhere)
 
-    told, left = expected(steps, set(range(THREADS)))
-    told += [(lane, 4 * lane + 2048, 4, 2) for lane in left]
+    accesses, left = expected(steps, set(range(THREADS)))
+    accesses += [(lane, 4 * lane + 2048, 4, 2) for lane in left]
     base = memory.addresses[0]
-    assert Counter((one.thread, one.address - base, one.size, one.operation) for one in memory.records) == Counter(told)
+    found = Counter((one.thread, one.address - base, one.size, one.operation) for one in memory.records)
+    assert found == Counter(accesses)
     for ran in (memory, every):
         np.testing.assert_array_equal(ran.outputs[0], plain.outputs[0])
     exits = {site.number for site in every.injection.sites if site.where is Where.EXIT}

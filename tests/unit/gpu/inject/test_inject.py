@@ -1,4 +1,4 @@
-"""Where programs are put in PTX, and what is reported of it."""
+"""Where programs are inserted in PTX, and what is reported about the places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kernel(body, registers=".reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
 
 
 def parts(module):
-    """All statements of a module, as text."""
+    """All statements of a module as text."""
     for item in module.items:
         if isinstance(item, Function) and item.body is not None:
             yield module.text[item.start : item.header_end]
@@ -32,7 +32,7 @@ def parts(module):
             yield module.text[item.start : item.end]
 
 
-# By hand, from the listing of each kernel: memory operations, barriers, conditional branches, ways out
+# Counted by hand in the listing of each kernel: memory operations, barriers, conditional branches, exits
 # (returns, and branches straight to one).
 COUNTS = {
     ("kernels", "vector_add"): (3, 0, 1, 2),
@@ -48,7 +48,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize(("file", "name"), COUNTS)
-def test_as_many_places_are_found_as_were_counted_by_hand(ptx, file, name):
+def test_the_number_of_places_is_the_one_counted_by_hand(ptx, file, name):
     text = ptx.sample(file)
     kinds = (Where.MEMORY, Where.BARRIER, Where.BRANCH, Where.EXIT)
     found = tuple(inject(text, [(Attach(where, name), ptx.recorder())]).kernels for where in kinds)
@@ -56,8 +56,8 @@ def test_as_many_places_are_found_as_were_counted_by_hand(ptx, file, name):
     assert sites == COUNTS[file, name]
 
 
-# What `cuobjdump -sass` (CUDA 13) shows of the same modules assembled for sm_80, where the assembler neither merges nor
-# splits accesses.
+# From `cuobjdump -sass` (CUDA 13) of the same modules, assembled for sm_80 because the assembler neither merges nor
+# splits accesses there.
 MACHINE_CODE = {
     ("kernels", "vector_add"): "LDG LDG STG",
     ("kernels", "matmul"): "LDG LDG STS STS LDS LDS STG",
@@ -76,13 +76,13 @@ WORDS = {Operation.LOAD: "LD", Operation.STORE: "ST", Operation.ATOMIC: "ATOM"}
 
 
 @pytest.mark.parametrize(("file", "name"), MACHINE_CODE)
-def test_memory_operations_are_those_of_the_machine_code(ptx, file, name):
+def test_memory_operations_match_the_machine_code(ptx, file, name):
     injection = inject(ptx.sample(file), [(Attach(Where.MEMORY, name, EVERY_OPERATION), ptx.recorder())])
     found = [f"{WORDS[site.operation]}{SUFFIXES[site.space]}" for site in injection.sites]
     assert sorted(found) == sorted(MACHINE_CODE[file, name].split())
 
 
-def test_the_kernels_own_text_is_all_kept_in_order(ptx):
+def test_all_of_the_original_text_is_kept_in_order(ptx):
     for name in ptx.samples:
         text = ptx.sample(name)
         injection = inject(text, ptx.everywhere(ptx.recorder()))
@@ -92,17 +92,17 @@ def test_the_kernels_own_text_is_all_kept_in_order(ptx):
         assert len(injection.text) > len(text)
 
 
-def test_nothing_changes_without_programs_or_without_kernels_that_are_wanted(ptx):
+def test_nothing_changes_without_programs_or_selected_kernels(ptx):
     text = ptx.sample("kernels")
     assert inject(text, []).text == text
     unwanted = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda _: False)
     assert unwanted.text == text
     assert unwanted.sites == ()
-    assert {one.reason for one in unwanted.kernels} == {"not asked for"}
+    assert {one.reason for one in unwanted.kernels} == {"not selected"}
     assert not any(one.instrumented for one in unwanted.kernels)
 
 
-def test_only_wanted_kernels_and_the_functions_that_they_use_are_changed(ptx):
+def test_only_selected_kernels_and_the_functions_that_they_use_are_changed(ptx):
     injection = inject(ptx.sample("kernels"), ptx.everywhere(ptx.recorder()), wanted=lambda name: name == "calls")
     assert {site.function for site in injection.sites} == {"calls", "_Z7doubledPKii", "_Z9fibonaccii"}
     (report,) = [one for one in injection.kernels if one.instrumented]
@@ -110,7 +110,7 @@ def test_only_wanted_kernels_and_the_functions_that_they_use_are_changed(ptx):
     assert report.sites == len(injection.sites)
 
 
-def test_a_function_that_two_traced_kernels_use_names_no_single_kernel(ptx):
+def test_sites_in_a_function_used_by_two_traced_kernels_have_no_single_kernel(ptx):
     function = ".func f()\n{\n.reg .b64 %rd<2>; .reg .b32 %r<2>;\nld.global.u32 %r1, [%rd1];\nret;\n}\n"
     entries = "".join(f".visible .entry {name}()\n{{\ncall f, ();\nret;\n}}\n" for name in ("a", "b"))
     both = inject(HEADER + function + entries, [(MEMORY, ptx.recorder())])
@@ -120,18 +120,18 @@ def test_a_function_that_two_traced_kernels_use_names_no_single_kernel(ptx):
     assert [site.kernel for site in one.sites] == [1]
 
 
-def test_functions_are_found_through_pointers_too(ptx):
+def test_functions_called_through_pointers_are_found(ptx):
     injection = inject(ptx.sample("forms"), [(Attach(Where.FUNCTION), ptx.recorder())])
     assert [site.function for site in injection.sites] == ["twice", "thrice"]
 
 
-def test_functions_whose_address_lies_in_a_variable_are_found(ptx):
+def test_functions_whose_address_is_in_a_variable_are_found(ptx):
     function = ".func kept()\n{\nret;\n}\n.func alone()\n{\nret;\n}\n.global .u64 table[1] = {kept};\n"
     call = "ld.global.u64 %rd1, [table];\np: .callprototype _ ();\ncall %rd1, (), p;\nret;"
     text = kernel(call).replace(".visible", function + ".visible")
     injection = inject(text, [(Attach(Where.FUNCTION), ptx.recorder())])
     assert [site.function for site in injection.sites] == ["kept"]
-    # A kernel that calls nothing through an address, nor functions of other modules, does not get there.
+    # A kernel without calls through addresses or into other modules cannot reach it.
     direct = text.replace("call %rd1, (), p", "call alone, ()")
     assert [site.function for site in inject(direct, [(Attach(Where.FUNCTION), ptx.recorder())]).sites] == ["alone"]
     other = text.replace("call %rd1, (), p", "call elsewhere, ()").replace(
@@ -141,20 +141,20 @@ def test_functions_whose_address_lies_in_a_variable_are_found(ptx):
 
 
 @pytest.mark.parametrize("pattern", ["_Z7doubled*", "doubled", "doubled(*)", "doub*"])
-def test_functions_are_named_mangled_or_as_in_c(ptx, pattern):
+def test_functions_can_be_named_mangled_or_demangled(ptx, pattern):
     injection = inject(ptx.sample("kernels"), [(Attach(Where.FUNCTION, pattern), ptx.recorder())])
     assert [site.function for site in injection.sites] == ["_Z7doubledPKii"]
 
 
-def test_a_kernels_name_limits_a_program_to_it(ptx):
+def test_a_program_with_a_kernel_name_attaches_to_matching_kernels_only(ptx):
     injection = inject(ptx.sample("kernels"), [(Attach(Where.ENTRY, "vec*"), ptx.recorder())])
     assert [site.function for site in injection.sites] == ["vector_add", "vectors"]
     reasons = {one.name: one.reason for one in injection.kernels}
     assert reasons["vector_add"] == ""
-    assert reasons["matmul"] == "none of the programs has a place in it"
+    assert reasons["matmul"] == "no program attaches to a place in it"
 
 
-def test_sites_say_what_the_instruction_does_and_where_it_comes_from(ptx):
+def test_sites_describe_the_instruction_and_its_source_line(ptx):
     injection = inject(ptx.sample("kernels"), [(MEMORY, ptx.recorder())])
     store = next(one for one in injection.sites if one.function == "vectors" and one.operation is Operation.STORE)
     assert (store.space, store.size, store.where) == (Space.GLOBAL, 16, Where.MEMORY)
@@ -168,7 +168,7 @@ def test_sites_say_what_the_instruction_does_and_where_it_comes_from(ptx):
     assert atomic.inlined.file.endswith("device_atomic_functions.hpp")
 
 
-def test_programs_at_one_place_run_in_the_order_given_and_share_its_number(ptx):
+def test_programs_at_one_place_run_in_the_given_order_and_share_its_number(ptx):
     first = ptx.recorder(4096)
     second = ProbeCode("other", ptx.recorder(8192).text.replace("accel_record", "other"))
     injection = inject(kernel("ld.global.u32 %r1, [%rd1];\nret;"), [(MEMORY, first), (MEMORY, second)])
@@ -184,14 +184,14 @@ def test_one_probe_at_several_kinds_of_places_shares_its_stack_and_variables(ptx
     assert len(injection.sites) > 10
 
 
-def test_no_label_of_a_kernel_is_there_twice(ptx):
+def test_labels_in_a_kernel_are_unique(ptx):
     for name in ptx.samples:
         for function in parse(inject(ptx.sample(name), ptx.everywhere(ptx.recorder())).text).functions:
             labels = [item.name for item in walk(function.body) if isinstance(item, Label)]
             assert len(set(labels)) == len(labels)
 
 
-def test_a_program_without_a_place_leaves_no_trace_in_the_module(ptx):
+def test_a_program_without_a_place_does_not_change_the_module(ptx):
     newer = ptx.recorder().text.replace(".version 6.3", ".version 8.3").replace("accel_record", "unused")
     probes = [(MEMORY, ptx.recorder()), (Attach(Where.BARRIER), ProbeCode("unused", newer))]
     injection = inject(kernel("ld.global.u32 %r1, [%rd1];\nret;"), probes)
@@ -199,13 +199,13 @@ def test_a_program_without_a_place_leaves_no_trace_in_the_module(ptx):
     assert injection.text.count("unused_text") == 1
 
 
-def test_code_that_no_line_stands_for_has_no_source(ptx):
+def test_code_without_a_line_has_no_source(ptx):
     body = ".loc 1 7 3\nld.global.u32 %r1, [%rd1];\n.loc 1 0 3\nld.global.u32 %r1, [%rd1];\nret;"
     injection = inject(kernel(body) + '.file 1 "mine.cu"\n', [(MEMORY, ptx.recorder())])
     assert [site.source for site in injection.sites] == [SourceLine("mine.cu", 7, 3), None]
 
 
-def test_of_nested_inlining_the_innermost_and_the_outermost_line_are_told(ptx):
+def test_nested_inlining_reports_the_innermost_and_the_outermost_line(ptx):
     body = (
         ".loc 1 7 3\n.loc 2 5 1, function_name $x, inlined_at 1 7 3\n"
         ".loc 2 9 2, function_name $y+16, inlined_at 2 5 1\nld.global.u32 %r1, [%rd1];\nret;"
@@ -215,7 +215,7 @@ def test_of_nested_inlining_the_innermost_and_the_outermost_line_are_told(ptx):
     assert (site.source, site.inlined) == (SourceLine("mine.cu", 7, 3), SourceLine("library.h", 9, 2))
 
 
-def test_a_range_of_registers_ends_where_it_says(ptx):
+def test_a_register_range_includes_only_its_own_numbers(ptx):
     registers = ".reg .b32 %r<3>; .reg .b64 %r1<4>; .reg .pred %p<2>;"
     body = "ld.shared.u32 %r2, [%r2];\nld.shared.u32 %r2, [%r13];\nret;"
     code = inject(kernel(body, registers), [(MEMORY, ptx.recorder())]).text
@@ -224,7 +224,7 @@ def test_a_range_of_registers_ends_where_it_says(ptx):
     assert "mov.b64 %ax0_rd1, %r13;" in code
 
 
-def test_parameters_that_are_not_read_cost_nothing(ptx):
+def test_unused_parameters_generate_no_code(ptx):
     text = re.sub(r"\tld\.param\.b64.*\n", "", ptx.recorder().text)
     injection = inject(kernel("ld.global.u32 %r1, [%rd1+4];\nret;"), [(MEMORY, ProbeCode("accel_record", text))])
     assert "add.s64 \t%rd1" not in injection.text
@@ -232,7 +232,7 @@ def test_parameters_that_are_not_read_cost_nothing(ptx):
     assert "ld.param" not in injection.text
 
 
-def test_addresses_are_computed_from_what_the_instruction_names(ptx):
+def test_addresses_are_computed_from_the_instructions_operands(ptx):
     registers = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .b32 tile[4];"
     body = (
         "ld.shared.u32 %r1, [%r2+8];\nld.shared.u32 %r1, [tile+4];\nld.u32 %r1, [tile];\nst.global.u32 [64], %r1;\nret;"
@@ -272,7 +272,7 @@ def test_addresses_are_computed_from_what_the_instruction_names(ptx):
         ),
     ],
 )
-def test_what_is_known_of_rarer_memory_operations(ptx, instruction, expected):
+def test_rarer_memory_operations_have_the_right_kind_space_and_size(ptx, instruction, expected):
     (site,) = inject(kernel(f"{instruction}\nret;"), [(MEMORY, ptx.recorder())]).sites
     assert (site.operation, site.space, site.size) == expected
 
@@ -291,13 +291,13 @@ def test_what_is_known_of_rarer_memory_operations(ptx, instruction, expected):
         "bra.uni next; next:",
     ],
 )
-def test_what_is_no_place(ptx, instruction):
+def test_instructions_that_are_not_places(ptx, instruction):
     attaches = [(MEMORY, ptx.recorder()), *((Attach(where), ptx.recorder()) for where in (Where.BARRIER, Where.BRANCH))]
     assert inject(kernel(f"{instruction}\nret;"), attaches).sites == ()
 
 
 def order(ptx, body, where=MEMORY):
-    """Give the kernel's own instructions and `*` for each copy, in the order of the new text."""
+    """The kernel's instructions, and `*` for each copy, in the order of the new text."""
     injection = inject(kernel(body), [(where, ptx.recorder())])
     words = []
     for function in parse(injection.text).kernels:
@@ -309,7 +309,7 @@ def order(ptx, body, where=MEMORY):
     return words
 
 
-def test_a_chain_that_carries_is_left_whole(ptx):
+def test_a_carry_chain_is_not_split(ptx):
     body = (
         "add.cc.u32 %r1, %r2, %r3;\nld.global.u32 %r4, [%rd1];\naddc.cc.u32 %r5, %r4, 0;\n"
         "add.u32 %r7, %r7, 1;\naddc.u32 %r6, 0, 0;\nret;"
@@ -317,13 +317,13 @@ def test_a_chain_that_carries_is_left_whole(ptx):
     assert order(ptx, body) == ["add.cc.u32", "ld.global.u32", "addc.cc.u32", "add.u32", "addc.u32", "*", "ret"]
 
 
-def test_between_two_chains_there_is_a_place(ptx):
+def test_a_copy_can_go_between_two_carry_chains(ptx):
     chain = "add.cc.u32 %r1, %r2, %r3;\naddc.u32 %r5, %r4, 0;\n"
     body = f"{chain}ld.global.u32 %r4, [%rd1];\n{chain}ret;"
     assert order(ptx, body) == ["add.cc.u32", "addc.u32", "*", "ld.global.u32", "add.cc.u32", "addc.u32", "ret"]
 
 
-def test_matrix_instructions_between_fence_and_wait_are_left_together(ptx):
+def test_matrix_instructions_between_fence_and_wait_are_not_split(ptx):
     body = (
         "ld.global.u32 %r1, [%rd1];\nwgmma.fence.sync.aligned;\nld.global.u32 %r2, [%rd2];\n"
         "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nld.global.u32 %r3, [%rd3];\nret;"
@@ -333,7 +333,7 @@ def test_matrix_instructions_between_fence_and_wait_are_left_together(ptx):
     assert order(ptx, body) == expected
 
 
-def test_where_two_such_runs_overlap_the_place_is_behind_both(ptx):
+def test_a_copy_follows_both_of_two_overlapping_sequences(ptx):
     body = (
         "wgmma.fence.sync.aligned;\nld.global.u32 %r1, [%rd1];\nadd.cc.u32 %r1, %r2, %r3;\n"
         "wgmma.wait_group.sync.aligned 0;\naddc.u32 %r5, %r4, 0;\nret;"
@@ -355,7 +355,7 @@ def test_a_calls_arguments_stay_with_the_call(ptx):
     assert code.index("atom", code.index("ld.param.b32 %r3")) < code.index("st.global.u32 [%rd2]")
 
 
-def test_a_moved_place_keeps_the_address_and_the_guard_that_it_had(ptx):
+def test_a_moved_place_keeps_its_original_address_and_guard(ptx):
     body = (
         "add.cc.u32 %r1, %r2, %r3;\n@!%p1 ld.global.u64 %rd1, [%rd1+8];\nsetp.eq.u32 %p1, %r1, %r2;\n"
         "addc.u32 %r5, %r4, 0;\nret;"
@@ -366,7 +366,7 @@ def test_a_moved_place_keeps_the_address_and_the_guard_that_it_had(ptx):
     assert code.index("@%ax_guard0 bra") > code.index("addc.u32")
 
 
-def test_the_header_is_raised_only_where_the_programs_need_it(ptx):
+def test_the_header_is_raised_only_if_the_programs_need_it(ptx):
     host = kernel("ld.global.u32 %r1, [%rd1];\nret;")
     newer = ptx.recorder().text.replace(".version 6.3", ".version 8.3").replace("sm_75", "sm_100")
     raised = inject(host, [(MEMORY, ProbeCode("accel_record", newer))])
@@ -376,13 +376,13 @@ def test_the_header_is_raised_only_where_the_programs_need_it(ptx):
     same = inject(host, [(MEMORY, ptx.recorder())])
     assert (parse(same.text).version, parse(same.text).target, same.notes) == ((8, 0), ("sm_90",), ())
     special = inject(host.replace("sm_90", "sm_90a"), [(MEMORY, ProbeCode("accel_record", newer))])
-    assert [one.reason for one in special.kernels] == ["it is compiled for sm_90a only, and the programs need sm_100"]
+    assert [one.reason for one in special.kernels] == ["it is compiled for sm_90a only, but the programs need sm_100"]
 
 
-def test_kernels_that_cannot_be_instrumented_say_why(ptx, monkeypatch):
+def test_kernels_that_cannot_be_instrumented_have_a_reason(ptx, monkeypatch):
     probes = [(MEMORY, ptx.recorder())]
     narrow = kernel("ld.global.u32 %r1, [%rd1];\nret;").replace("address_size 64", "address_size 32")
-    assert inject(narrow, probes).kernels[0].reason == "its addresses have 32 bits"
+    assert inject(narrow, probes).kernels[0].reason == "its addresses have 32 bits, not 64"
     declared = inject(f"{HEADER}.extern .entry k(.param .u64 a);", probes)
     assert "only declared" in declared.kernels[0].reason
     monkeypatch.setitem(module_function.__globals__, "MOST_STATEMENTS", 100)
@@ -391,7 +391,7 @@ def test_kernels_that_cannot_be_instrumented_say_why(ptx, monkeypatch):
     assert large.text.count("atom") == 0
 
 
-def test_an_instruction_that_cannot_be_read_is_left_alone_and_reported(ptx):
+def test_an_instruction_that_cannot_be_parsed_is_not_instrumented_and_reported(ptx):
     injection = inject(kernel("ld.global.u32 %r1, [?];\nld.global.u32 %r1, [%rd1];\nret;"), [(MEMORY, ptx.recorder())])
     assert len(injection.sites) == 1
     (left,) = injection.kernels[0].left
@@ -409,7 +409,7 @@ def test_an_instruction_that_cannot_be_read_is_left_alone_and_reported(ptx):
         lambda text: "not PTX",
     ],
 )
-def test_a_program_that_is_not_as_agreed_is_an_error(ptx, change):
+def test_a_compiled_program_of_unexpected_form_is_an_error(ptx, change):
     with pytest.raises(ProgramError):
         inject(
             kernel("ld.global.u32 %r1, [%rd1];\nret;"),
@@ -417,7 +417,7 @@ def test_a_program_that_is_not_as_agreed_is_an_error(ptx, change):
         )
 
 
-def test_functions_of_a_program_come_along_under_names_of_their_own(ptx):
+def test_functions_of_a_program_are_inserted_under_new_names(ptx):
     helper = ".func helper()\n{\n\tret;\n}\n"
     text = ptx.recorder().text.replace(".visible .func", helper + ".visible .func")
     text = text.replace("\tst.local.b64", "\tcall.uni helper, ();\n\tst.local.b64")

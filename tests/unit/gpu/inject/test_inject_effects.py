@@ -1,4 +1,4 @@
-"""What injected programs see and leave alone, by running the kernels on the CPU device."""
+"""Values that injected programs see, and unchanged results, by running the kernels on the CPU device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def floats(count, seed=1):
     return np.random.default_rng(seed).random(count, dtype=np.float32)
 
 
-def test_each_thread_of_a_vector_add_tells_its_three_addresses(ptx):
+def test_each_thread_of_a_vector_add_reports_its_three_addresses(ptx):
     a, b = floats(40), floats(40, 2)
     ran = ptx.run(ptx.sample("kernels"), "vector_add", [a, b, np.zeros(40, np.float32), 40], [MEMORY], block=(64, 1, 1))
 
@@ -32,7 +32,7 @@ def test_each_thread_of_a_vector_add_tells_its_three_addresses(ptx):
     assert len(ran.records) == 120
 
 
-def test_only_the_operations_that_were_asked_for_are_told(ptx):
+def test_only_selected_operations_are_reported(ptx):
     stores = Attach(Where.MEMORY, operations=frozenset({Operation.STORE}))
     arguments = [floats(32), floats(32), np.zeros(32, np.float32), 32]
     ran = ptx.run(ptx.sample("kernels"), "vector_add", arguments, [stores])
@@ -41,7 +41,7 @@ def test_only_the_operations_that_were_asked_for_are_told(ptx):
     assert len(ran.records) == 32
 
 
-def test_vectors_are_told_whole_and_guarded_accesses_only_where_the_guard_holds(ptx):
+def test_vectors_are_reported_whole_and_predicated_accesses_only_if_the_predicate_holds(ptx):
     n, threads = 20, 32
     values = floats(4 * threads)
     pairs = np.arange(2 * threads, dtype=np.int16)
@@ -49,8 +49,8 @@ def test_vectors_are_told_whole_and_guarded_accesses_only_where_the_guard_holds(
     ran = ptx.run(ptx.sample("kernels"), "vectors", [values, out, pairs, n], [MEMORY])
 
     at_in, at_out, at_pairs = ran.addresses
-    told = {(one.address, one.size, one.operation) for one in ran.records}
-    assert told == (
+    found = {(one.address, one.size, one.operation) for one in ran.records}
+    assert found == (
         {(at_in + 16 * i, 16, LOAD) for i in range(threads)}
         | {(at_pairs + 4 * i, 4, LOAD) for i in range(threads)}
         | {(at_out + 16 * i, 16, STORE) for i in range(n)}
@@ -62,7 +62,7 @@ def test_vectors_are_told_whole_and_guarded_accesses_only_where_the_guard_holds(
     np.testing.assert_array_equal(ran.outputs[1].reshape(-1, 4), expected)
 
 
-def test_shared_addresses_of_32_bits_are_told_in_their_window(ptx):
+def test_32_bit_shared_addresses_are_reported_as_offsets_in_shared_memory(ptx):
     a, b = floats(256), floats(256, 2)
     arguments = [a, b, np.zeros(256, np.float32), 16]
     ran = ptx.run(ptx.sample("kernels"), "matmul", arguments, [MEMORY], block=(16, 16, 1))
@@ -75,13 +75,13 @@ def test_shared_addresses_of_32_bits_are_told_in_their_window(ptx):
     np.testing.assert_allclose(ran.outputs[2].reshape(16, 16), a.reshape(16, 16) @ b.reshape(16, 16), rtol=1e-5)
 
 
-def test_a_chain_that_carries_is_not_cut_and_its_accesses_are_told_all_the_same(ptx):
+def test_a_carry_chain_is_not_split_and_its_accesses_are_still_reported(ptx):
     numbers = np.random.default_rng(3).integers(0, 1 << 32, 128, dtype=np.uint64).astype(np.uint32)
     plain = ptx.run(ptx.sample("kernels"), "carries", [numbers, np.zeros(130, np.uint32)], [])
     ran = ptx.run(ptx.sample("kernels"), "carries", [numbers, np.zeros(130, np.uint32)], [MEMORY])
 
-    for told, silent in zip(ran.outputs, plain.outputs, strict=True):
-        np.testing.assert_array_equal(told, silent)
+    for traced, untraced in zip(ran.outputs, plain.outputs, strict=True):
+        np.testing.assert_array_equal(traced, untraced)
     base = ran.addresses[0]
     assert {(one.address, one.size) for one in ran.at(operation=LOAD)} == (
         {(base + 16 * i + 4 * word, 4) for i in range(32) for word in (0, 1)}
@@ -92,7 +92,7 @@ def test_a_chain_that_carries_is_not_cut_and_its_accesses_are_told_all_the_same(
     assert "{" not in chain
 
 
-def test_every_way_out_is_told_once_by_each_thread(ptx):
+def test_every_thread_reports_its_exit_once(ptx):
     values = np.array([-3, 1, 97, 6, 27, 0, 5, 3] * 8, np.int32)
     ran = ptx.run(
         ptx.sample("kernels"),
@@ -105,7 +105,7 @@ def test_every_way_out_is_told_once_by_each_thread(ptx):
     assert sorted(one.thread for one in ran.records) == list(range(64))
 
 
-def test_a_thread_that_ends_within_a_device_function_is_told(ptx):
+def test_a_thread_that_exits_in_a_device_function_is_reported(ptx):
     values = np.array([1, -1] * 16, np.int32)
     ran = ptx.run(ptx.sample("kernels"), "calls", [values, np.zeros(32, np.int32)], [Attach(Where.EXIT)])
 
@@ -115,7 +115,7 @@ def test_a_thread_that_ends_within_a_device_function_is_told(ptx):
     assert ended == set(range(1, 32, 2))
 
 
-def test_lanes_that_branch_to_the_end_leave_there_and_do_not_wait_for_the_others(ptx):
+def test_lanes_that_branch_to_the_end_exit_there_and_do_not_wait_for_the_others(ptx):
     text = """
 .version 7.0
 .target sm_75
@@ -164,7 +164,7 @@ def test_the_end_of_a_body_without_a_return_is_an_exit(ptx):
     assert by_site == {0: set(range(4, 32)), 1: {0, 1, 2, 3}}
 
 
-def test_entries_calls_and_returns_of_device_functions_are_told_by_name(ptx):
+def test_kernel_entries_and_device_function_calls_and_returns_are_reported(ptx):
     values = np.full(32, 5, np.int32)
     attaches = [Attach(Where.ENTRY), Attach(Where.FUNCTION, "fibonacci"), Attach(Where.FUNCTION_EXIT, "*fibonacci*")]
     ran = ptx.run(ptx.sample("kernels"), "calls", [values, np.zeros(32, np.int32)], attaches)
@@ -178,22 +178,22 @@ def test_entries_calls_and_returns_of_device_functions_are_told_by_name(ptx):
     assert counts[Where.FUNCTION] == counts[Where.FUNCTION_EXIT] == 4 * sum(calls[i & 7] for i in range(8))
 
 
-def test_a_branch_tells_which_lanes_take_it(ptx):
+def test_a_branch_reports_which_lanes_take_it(ptx):
     arguments = [floats(32), floats(32), np.zeros(32, np.float32), 10]
     ran = ptx.run(ptx.sample("kernels"), "vector_add", arguments, [Attach(Where.BRANCH)])
 
-    # The branch leaves the kernel's work out where i >= n.
+    # The branch skips the kernel's work if i >= n.
     assert {one.thread: one.address for one in ran.records} == {i: int(i >= 10) for i in range(32)}
 
 
-def test_every_thread_is_told_at_every_barrier(ptx):
+def test_every_thread_is_reported_at_every_barrier(ptx):
     arguments = [floats(1024), floats(1024), np.zeros(1024, np.float32), 32]
     ran = ptx.run(ptx.sample("kernels"), "matmul", arguments, [Attach(Where.BARRIER)], block=(16, 16, 1))
 
     assert len(ran.records) == 2 * 2 * 256
 
 
-def test_atomics_are_told_with_their_space(ptx):
+def test_atomics_are_reported_with_their_space(ptx):
     values = np.arange(64, dtype=np.uint32) * 7
     counts, total, whole = np.zeros(65, np.uint32), np.zeros(1, np.uint64), np.zeros(1, np.float32)
     atomics = Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC}))
@@ -207,7 +207,7 @@ def test_atomics_are_told_with_their_space(ptx):
     np.testing.assert_array_equal(ran.outputs[0][:64], np.bincount(values % 64, minlength=64))
 
 
-def test_copies_to_shared_memory_tell_the_global_address(ptx):
+def test_copies_to_shared_memory_report_the_global_address(ptx):
     tiles = np.random.default_rng(5).random(4 * 128 * 3, dtype=np.float32)
     copies = Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY}))
     ran = ptx.run(ptx.sample("async_copy"), "async_copy", [tiles, np.zeros_like(tiles), 3], [copies], block=(128, 1, 1))
@@ -219,7 +219,7 @@ def test_copies_to_shared_memory_tell_the_global_address(ptx):
     np.testing.assert_array_equal(ran.outputs[1], swapped.ravel())
 
 
-def test_generic_and_named_addresses_are_told(ptx):
+def test_generic_and_named_addresses_are_reported(ptx):
     ran = ptx.run(ptx.sample("kernels"), "spaces", [floats(32), 3], [MEMORY], shared=128)
 
     generic = ran.at(space=int(Space.GENERIC))
@@ -245,10 +245,10 @@ def test_results_are_the_same_with_programs_at_every_kind_of_place(ptx, kernel, 
     text = ptx.sample("kernels")
     everywhere = [attach for attach, _ in ptx.everywhere(ptx.recorder())]
     plain = ptx.run(text, kernel, arguments, [], block=(block, 1, 1))
-    told = ptx.run(text, kernel, arguments, everywhere, block=(block, 1, 1))
+    traced = ptx.run(text, kernel, arguments, everywhere, block=(block, 1, 1))
 
-    assert told.records
-    for with_it, without in zip(told.outputs, plain.outputs, strict=True):
+    assert traced.records
+    for with_it, without in zip(traced.outputs, plain.outputs, strict=True):
         np.testing.assert_array_equal(with_it, without)
 
 
@@ -265,7 +265,7 @@ def test_a_module_can_be_instrumented_twice(ptx):
     np.testing.assert_array_equal(twice.outputs[2], once.outputs[2])
 
 
-def test_sites_and_kernels_are_numbered_from_where_the_caller_says(ptx):
+def test_sites_and_kernels_are_numbered_from_the_given_first_numbers(ptx):
     arguments = [floats(32), floats(32), np.zeros(32, np.float32), 32]
     ran = ptx.run(ptx.sample("kernels"), "vector_add", arguments, [MEMORY], first_site=500, first_kernel=40)
 
@@ -277,7 +277,7 @@ def test_sites_and_kernels_are_numbered_from_where_the_caller_says(ptx):
     assert min(kernel.number for kernel in ran.injection.kernels) == 40
 
 
-def test_triton_kernels_tell_masked_accesses_only_where_the_mask_holds(ptx):
+def test_triton_kernels_report_masked_accesses_only_if_the_mask_holds(ptx):
     n = 1000
     x, y = floats(1024), floats(1024, 2)
     arguments = [x, y, np.zeros(1024, np.float32), n, 0, 0]
@@ -286,8 +286,8 @@ def test_triton_kernels_tell_masked_accesses_only_where_the_mask_holds(ptx):
     assert len(ran.records) == 3 * n
     at_x, at_y, at_out = ran.addresses
     for base, operation in ((at_x, LOAD), (at_y, LOAD), (at_out, STORE)):
-        told = {one.address for one in ran.at(operation=operation) if base <= one.address < base + 4096}
-        assert told == {base + 4 * i for i in range(n)}
+        found = {one.address for one in ran.at(operation=operation) if base <= one.address < base + 4096}
+        assert found == {base + 4 * i for i in range(n)}
     np.testing.assert_array_equal(ran.outputs[2][:n], (x + y)[:n])
 
 
@@ -300,7 +300,7 @@ def test_triton_kernels_tell_masked_accesses_only_where_the_mask_holds(ptx):
         ("ld.param.u16", "%rd2", lambda base: base >> 8 & 0xFFFF),
     ],
 )
-def test_parts_of_parameters_are_taken_as_loads_would(ptx, read, register, expected):
+def test_reading_part_of_a_parameter_gives_what_a_load_would(ptx, read, register, expected):
     arguments = [floats(32), floats(32), np.zeros(32, np.float32), 32]
     bits = {"%rs": 16, "%r8": 32, "%rd": 64}[register[:3]]
     widened = f"mov.b64 %rd1, {register};" if bits == 64 else f"cvt.u64.u{bits} %rd1, {register};"
@@ -317,18 +317,19 @@ def test_parts_of_parameters_are_taken_as_loads_would(ptx, read, register, expec
     }
 
 
-def test_a_product_of_warp_groups_is_the_same_with_a_program_at_every_access(ptx):
+def test_a_warp_group_matrix_product_is_the_same_with_a_program_at_every_access(ptx):
     n = 64
     a, b = ((np.arange(n * n).reshape(n, n) * by % 7 - 3).astype(np.float16) for by in (3, 5))
     arguments = [a, b, np.zeros((n, n), np.float32), n, 0, 0]
     text = ptx.sample("triton_matmul_sm90")
     plain = ptx.run(text, "matmul", arguments, [], block=(128, 1, 1), shared=1 << 15)
-    told = ptx.run(text, "matmul", arguments, [MEMORY], block=(128, 1, 1), shared=1 << 15)
+    traced = ptx.run(text, "matmul", arguments, [MEMORY], block=(128, 1, 1), shared=1 << 15)
 
     product = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_array_equal(plain.outputs[2].reshape(n, n), product)
-    np.testing.assert_array_equal(told.outputs[2], plain.outputs[2])
-    asked = [site.number for site in told.injection.sites if site.operation is Operation.ASYNC_COPY]
-    base = told.addresses[0]
-    read = {one.address - base for one in told.records if one.site in asked and base <= one.address < base + a.nbytes}
+    np.testing.assert_array_equal(traced.outputs[2], plain.outputs[2])
+    copies = [site.number for site in traced.injection.sites if site.operation is Operation.ASYNC_COPY]
+    base = traced.addresses[0]
+    addresses = [one.address for one in traced.records if one.site in copies]
+    read = {address - base for address in addresses if base <= address < base + a.nbytes}
     assert read == set(range(0, a.nbytes, 16))

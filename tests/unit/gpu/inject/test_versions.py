@@ -1,4 +1,4 @@
-"""Device functions that kernels share: programs run for those kernels only that they are meant for."""
+"""Device functions that kernels share: a program runs only for the kernels that it attaches to."""
 
 from __future__ import annotations
 
@@ -49,46 +49,46 @@ def expected(kernel, given):
 def ran(ptx, kernel, attaches, traced=KERNELS):
     given = np.arange(100, 132, dtype=np.int32)
     arguments = [given, np.zeros(32, np.int32)]
-    told = ptx.run(ptx.sample("shared_functions"), kernel, arguments, attaches, wanted=lambda name: name in traced)
-    assert told.outputs[1].tolist() == [expected(kernel, given)(i) for i in range(32)]
-    return told
+    result = ptx.run(ptx.sample("shared_functions"), kernel, arguments, attaches, wanted=lambda name: name in traced)
+    assert result.outputs[1].tolist() == [expected(kernel, given)(i) for i in range(32)]
+    return result
 
 
-def entered(told):
-    """Give how often each thread entered the functions with programs."""
-    counts = Counter(one.thread for one in told.records)
+def entered(result):
+    """How often each thread entered the functions with programs."""
+    counts = Counter(one.thread for one in result.records)
     return [counts[i] for i in range(32)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_all_kernels_traced_share_the_functions_as_they_are(ptx, kernel):
-    told = ran(ptx, kernel, [ENTERED_INNER])
+def test_functions_are_not_duplicated_if_all_kernels_are_traced(ptx, kernel):
+    result = ran(ptx, kernel, [ENTERED_INNER])
 
-    assert entered(told) == CALLS[kernel].tolist()
+    assert entered(result) == CALLS[kernel].tolist()
     original = parse(ptx.sample("shared_functions"))
-    assert [one.name for one in parse(told.injection.text).functions] == [one.name for one in original.functions]
-    assert {site.kernel for site in told.injection.sites} == {SEVERAL_KERNELS}
+    assert [one.name for one in parse(result.injection.text).functions] == [one.name for one in original.functions]
+    assert {site.kernel for site in result.injection.sites} == {SEVERAL_KERNELS}
 
 
 @pytest.mark.parametrize("traced", ["first", "second", "upwards"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_of_shared_functions_only_the_traced_kernels_calls_are_told(ptx, kernel, traced):
-    told = ran(ptx, kernel, [ENTERED_INNER], [traced])
+def test_only_the_traced_kernels_calls_of_shared_functions_are_reported(ptx, kernel, traced):
+    result = ran(ptx, kernel, [ENTERED_INNER], [traced])
 
-    assert entered(told) == (CALLS[kernel] * (kernel == traced)).tolist()
-    number = next(one.number for one in told.injection.kernels if one.name == traced)
-    assert {(site.function, site.kernel) for site in told.injection.sites} == {(INNER, number)}
-    assert {one.name for one in told.injection.kernels if one.instrumented} == {traced}
+    assert entered(result) == (CALLS[kernel] * (kernel == traced)).tolist()
+    number = next(one.number for one in result.injection.kernels if one.name == traced)
+    assert {(site.function, site.kernel) for site in result.injection.sites} == {(INNER, number)}
+    assert {one.name for one in result.injection.kernels if one.instrumented} == {traced}
 
 
-def test_programs_for_different_kernels_meet_in_no_function(ptx):
+def test_programs_for_different_kernels_never_share_a_function(ptx):
     attaches = [Attach(Where.FUNCTION, "inner", kernels="first"), Attach(Where.MEMORY, "second", EVERY_OPERATION)]
 
     first, second = (ran(ptx, kernel, attaches) for kernel in ("first", "second"))
 
     assert entered(first) == [2] * 32
     assert set(Counter(one.operation for one in first.records)) == {Operation.NONE}
-    # Of `inner` one load for each call; `second` itself stores.
+    # One load in `inner` for each call, and a store in `second`.
     assert entered(second) == [3 + 1] * 32
     assert Operation.NONE not in {one.operation for one in second.records}
     kernels = {(site.function, site.kernel) for site in first.injection.sites}
@@ -96,11 +96,11 @@ def test_programs_for_different_kernels_meet_in_no_function(ptx):
 
 
 def test_functions_without_a_place_are_shared_by_all(ptx):
-    told = ran(ptx, "first", [Attach(Where.ENTRY)], ["first"])
+    result = ran(ptx, "first", [Attach(Where.ENTRY)], ["first"])
 
-    assert entered(told) == [1] * 32
+    assert entered(result) == [1] * 32
     original = parse(ptx.sample("shared_functions"))
-    assert [one.name for one in parse(told.injection.text).functions] == [one.name for one in original.functions]
+    assert [one.name for one in parse(result.injection.text).functions] == [one.name for one in original.functions]
 
 
 def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
@@ -112,7 +112,7 @@ def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
     assert one.source.line == 4
 
 
-def test_kernels_that_are_not_traced_keep_their_text_and_that_of_their_functions(ptx):
+def test_kernels_that_are_not_traced_and_their_functions_keep_their_text(ptx):
     text = ptx.sample("shared_functions")
     done = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda name: name == "first").text
 
@@ -124,9 +124,9 @@ def test_kernels_that_are_not_traced_keep_their_text_and_that_of_their_functions
     assert sorted(left.keys() - {one.name for one in before.functions}) == [f"ax_1_{INNER}", "ax_1__Z5outerPKii"]
 
 
-def test_a_function_that_is_called_through_an_address_is_left_alone_where_others_share_it(ptx):
-    told = ran(ptx, "through_address", [ENTERED], ["through_address"])
-    assert entered(told) == [2, 1] * 16  # kept and inner, or other: no other kernel calls through addresses
+def test_a_function_called_through_an_address_is_not_instrumented_if_other_kernels_share_it(ptx):
+    result = ran(ptx, "through_address", [ENTERED], ["through_address"])
+    assert entered(result) == [2, 1] * 16  # kept and inner, or other: no other kernel calls through addresses
 
     kept = Attach(Where.FUNCTION, kernels="through_address")
     shared = ptx.sample("shared_functions").replace(
@@ -135,7 +135,7 @@ def test_a_function_that_is_called_through_an_address_is_left_alone_where_others
     )  # fmt: skip
     injection = inject(shared, [(kept, ptx.recorder())])
     assert injection.sites == ()
-    # Nor does it run the programs of one of two kernels that are traced.
+    # Nor is it instrumented if two kernels are traced with different programs.
     both = inject(shared, [(kept, ptx.recorder()), (Attach(Where.MEMORY, "again", EVERY_OPERATION), ptx.recorder())])
     assert {site.function for site in both.sites} == set()
     (report,) = [one for one in injection.kernels if one.name == "through_address"]

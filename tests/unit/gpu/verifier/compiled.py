@@ -1,4 +1,4 @@
-"""The C programs of the SIMT tests, compiled, and what their comments say of them."""
+"""The compiled C programs of the SIMT tests, and the findings that their comments expect."""
 
 import re
 from functools import cache
@@ -25,6 +25,6 @@ def compiled(folder, name):
 
 
 def marked(source):
-    """What comments expect: {(severity, rule, line)}."""
+    """Findings that comments expect: {(severity, rule, line)}."""
     found = re.finditer(r"// (refuse|warn|note): (\S+) at this line", source)
     return {(SEVERITIES[each[1]], each[2], source[: each.start()].count("\n") + 1) for each in found}

@@ -1,4 +1,4 @@
-"""Random eBPF programs that are nearly valid: what clang would write, with a check left out here and there."""
+"""Random, nearly valid eBPF programs: code that clang could generate, with some checks missing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NUMBERS = (502, 511, 600, 14, 607)
 
 
 def program(random, dialect=None):
-    """Make one program; its functions after the first are called by those before."""
+    """Make one program; each function may call later ones."""
     count = random.choice((1, 1, 2, 3))
     made = []
     for place in range(count):
@@ -52,7 +52,7 @@ def program(random, dialect=None):
 
 @dataclass(frozen=True)
 class Dialect:
-    """What programs may use: helpers that give numbers, maps, fields of the context, global data, and what not."""
+    """What programs may use: helpers that return numbers, maps, context fields, global data; and excluded fragments."""
 
     numbers: tuple = NUMBERS
     tables: tuple = TABLES
@@ -64,7 +64,7 @@ class Dialect:
 
 
 class Writer:
-    """Writes one function fragment by fragment."""
+    """Generates one function, fragment by fragment."""
 
     def __init__(self, random, place, functions, dialect):
         self.dialect = dialect
@@ -78,7 +78,7 @@ class Writer:
         self.depth = 0
 
     def write(self):
-        """Give its instructions."""
+        """Generate and return its instructions."""
         if self.place == 0:
             self.put(isa.ALU64 | Alu.MOV | 8, 6, 1)
         else:
@@ -128,7 +128,7 @@ class Writer:
         self.random.choices(choice, weights)[0]()
 
     def block(self):
-        """Write a few fragments that may be skipped: what they set is not known afterwards."""
+        """Write a few fragments that may be skipped: registers that they set may be unset afterwards."""
         numbers, written, spilled = set(self.numbers), dict(self.written), dict(self.spilled)
         self.depth += 1
         for _ in range(self.random.randrange(1, 4)):
@@ -139,7 +139,7 @@ class Writer:
         self.spilled = {at: what for at, what in spilled.items() if self.spilled.get(at) == what}
 
     def a_number(self):
-        """Give a register that holds a number, r7 to r9."""
+        """Return a register from r7 to r9 that holds a number."""
         if not self.numbers or not self.likely(0.97):
             register = self.random.choice((7, 8, 9))
             self.put(isa.ALU64 | Alu.MOV, register, imm=self.random.choice((0, 1, 7, 8, 15, 255)))
@@ -184,7 +184,7 @@ class Writer:
         self.put(kind | operation, left, offset=offset, imm=imm)
 
     def narrow(self):
-        """Bring a number into a small range, as indexes are."""
+        """Limit a number to a small range, like an index."""
         register = self.a_number()
         kind = self.random.choice((isa.ALU64, isa.ALU))
         way = self.random.randrange(4)
@@ -242,7 +242,7 @@ class Writer:
         self.put(isa.LDX | isa.MODE_MEM | SIZE_CODE[8], self.target() if what == "number" else 6, 10, at)
 
     def lookup(self):
-        """Look up, test for null (mostly), test an index (mostly), and use the value."""
+        """Look up a value, usually check it for null, usually check an index, and use the value."""
         spec = self.random.choice(self.dialect.tables)
         at = -8 * self.random.randrange(1, 9)
         size = spec.key_size if self.likely(0.97) else 4
@@ -268,11 +268,11 @@ class Writer:
         self.put(isa.LD_IMM64, register, 1, reference=MapReference(name))
 
     def land(self, jump):
-        """Let a jump lead to the next instruction."""
+        """Make a jump go to the next instruction."""
         self.code[jump] = replace(self.code[jump], offset=len(self.code) - 1 - jump)
 
     def use_value(self, limit):
-        """Use the memory that r0 points to: sometimes at an index that was tested."""
+        """Use the memory that r0 points to, sometimes at a checked index."""
         size = self.random.choice((1, 2, 4, 8))
         offset = size * self.random.randrange(max(1, limit // size)) if self.likely(0.97) else limit - size + 1
         guard = None
@@ -336,7 +336,7 @@ class Writer:
         self.land(skip)
 
     def loop(self):
-        """Write a loop with a constant limit; its counter is saved on the stack, as the body may use any register."""
+        """Write a loop with a constant limit; its counter is on the stack because the body may use any register."""
         at = -72 - 8 * self.depth
         self.put(isa.ST | isa.MODE_MEM | SIZE_CODE[8], 10, offset=at, imm=0)
         head = len(self.code)
@@ -396,7 +396,7 @@ class Writer:
             self.numbers &= numbers
 
     def indexed_stack(self):
-        """Fill 16 bytes, and read or write one of them at a tested index."""
+        """Fill 16 bytes, and read or write one of them at a checked index."""
         for at in (-16, -8):
             self.put(isa.ST | isa.MODE_MEM | SIZE_CODE[8], 10, offset=at, imm=0)
             self.wrote(at, 8)
@@ -418,7 +418,7 @@ class Writer:
         self.land(jump)
 
     def spoil(self):
-        """Change one instruction: a check is left out, a number or a register is another one."""
+        """Change one instruction: remove a check, or change a number or a register."""
         slot = self.random.randrange(len(self.code))
         one = self.code[slot]
         if one is None or one.wide or one.opcode == isa.EXIT:

@@ -1,4 +1,4 @@
-"""Random programs in which threads differ: branches, loops, spills, calls, maps. Safe to run by construction."""
+"""Random programs in which threads diverge: branches, loops, spills, calls, maps. Safe to run by construction."""
 
 import random
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ MAPS = (
     MapSpec("settings", MapType.GPU_ARRAY, 4, 8, 4),
     MapSpec("own", MapType.PER_THREAD_ARRAY, 4, 8, 4),
 )
-"""`shared` may be written, `settings` is only read, `own` is per thread."""
+"""`shared` may be written, `settings` is read-only, `own` is per thread."""
 VARIABLES = (7, 8, 9)
 CELLS = (-8, -16, -24, -32)
 KEY, COUNTERS = -40, (-48, -56, -64)
@@ -58,10 +58,10 @@ def handle(register, name):
 
 @dataclass
 class Writer:
-    """Writes one function.
+    """Generates one function.
 
     Attributes:
-        functions: How many functions can be called: places 1 to this.
+        functions: Number of functions that can be called: indices 1 to this.
         writes: Whether `shared` is ever written.
 
     """
@@ -93,7 +93,7 @@ class Writer:
         return self.rng.choice(VARIABLES)
 
     def __post_init__(self):
-        # Programs that are about few things find more than those that are about all.
+        # Programs with few kinds of statements find more bugs than those with all kinds.
         kinds = [self.assign, self.compute, self.number, self.triple, self.spill, self.fill, self.look, self.field]
         self.kinds = self.rng.sample(kinds, 3) + [self.invoke] * bool(self.functions)
 
@@ -149,7 +149,7 @@ class Writer:
         self.code.append(load(self.variable(), 10, offset, size))
 
     def look(self):
-        """Look a value up, and use it where it is there."""
+        """Look a value up, and use it if it exists."""
         name = self.rng.choice(("shared", "settings", "own"))
         if self.rng.random() < 0.5:
             self.code.append(put(10, KEY, self.rng.randrange(5), 4))
@@ -184,7 +184,7 @@ class Writer:
         return Instruction(kind | operation | isa.SOURCE_X, self.variable(), self.variable(), offset)
 
     def skip(self):
-        """Place for a jump that is filled in later."""
+        """Reserve a slot for a jump that is filled in later."""
         self.code.append(None)
         return len(self.code) - 1
 
@@ -211,7 +211,7 @@ class Writer:
         self.depth -= 1
 
     def loop(self):
-        """A loop of a few rounds, with breaks and continues."""
+        """Write a loop of a few iterations, with breaks and continues."""
         if self.nested == len(COUNTERS):
             return
         counter = COUNTERS[self.nested]
@@ -245,7 +245,7 @@ class Writer:
         self.loops.append((head, last))
 
     def leave(self, breaks, ends):
-        """Land the jumps out of a loop; some do something of their own first."""
+        """Land the jumps out of a loop; some execute an assignment first."""
         over = []
         for jump, condition in breaks:
             if self.rng.random() < 0.5:
@@ -265,7 +265,7 @@ class Writer:
 
 
 def program(seed):
-    """Program and the loops of each of its functions as (head, end)."""
+    """A program, and for each of its functions the loops as (head, end)."""
     rng = random.Random(seed)
     count = rng.choice((0, 0, 1, 2))
     writes = rng.random() < 0.6
@@ -279,7 +279,7 @@ def program(seed):
 
 
 def natural(code, ranges):
-    """Loops as the slots from which the head can be reached again: (head, slots). Code after a break is not in it."""
+    """Loops as (head, slots from which the head can be reached again). This excludes code after a break."""
     found = []
     for head, end in ranges:
         inside = {head}

@@ -1,4 +1,4 @@
-"""An exact eBPF interpreter whose memory faults: what a program that the verifier accepts must survive."""
+"""An exact eBPF interpreter with memory that faults: a program that the verifier accepts must run without faults."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ FIELDS = {(one.offset, one.size) for one in context.FIELDS}
 
 
 class FaultError(Exception):
-    """The program did what no program may do."""
+    """The program did something that programs must not do."""
 
 
 class LongRunError(Exception):
-    """The program runs for longer than the test waits."""
+    """The program executes more instructions than the test allows."""
 
 
-class Exited(Exception):  # noqa: N818 - it is how gpu_exit ends a run
+class Exited(Exception):  # noqa: N818 - gpu_exit ends a run with it
     """gpu_exit was called."""
 
 
 @dataclass
 class Region:
-    """Memory that may be touched.
+    """Accessible memory.
 
-    `written` has a byte for each of its bytes, None where all of them are; `addresses` says where addresses begin.
+    `written` has a flag for each byte, or is None if all bytes are initialized; `addresses` has the offsets of stored
+    addresses.
     """
 
     base: int
@@ -42,7 +43,7 @@ class Region:
     addresses: set = field(default_factory=set)
 
     def held(self, at, size):
-        """Give the addresses that some bytes are part of."""
+        """Return the offsets of stored addresses that overlap some bytes."""
         return {start for start in self.addresses if start < at + size and at < start + 8}
 
 
@@ -56,7 +57,7 @@ class Activation:
 
 @dataclass
 class Arguments:
-    """What a helper's earlier arguments were, for the later ones."""
+    """A helper's earlier arguments, needed to check later ones."""
 
     map: object = None
     key: bytes = b""
@@ -83,12 +84,12 @@ class Machine:
 
     def __post_init__(self):
         self.by_name = {spec.name: spec for spec in self.maps}
-        # Handles lie where no memory is.
+        # Handles are outside all memory.
         self.handles = {spec.name: (1 << 62) + 8 * place for place, spec in enumerate(self.maps)}
         self.by_handle = {handle: self.by_name[name] for name, handle in self.handles.items()}
 
     def region(self, size, kind, *, map_="", alignment=8, writable=True, stack=False, content=None):
-        """Make memory in a window of addresses of its own; its base is a multiple of `alignment` and of no more."""
+        """Make memory in its own address window; its base has exactly the given alignment if that is less than 16."""
         window = self.random.getrandbits(30) | 1 << 30
         while window in self.windows:
             window = self.random.getrandbits(30) | 1 << 30
@@ -101,13 +102,13 @@ class Machine:
     def find(self, address, size):
         found = self.windows.get(address >> 32)
         if found is None or not found.alive or not found.base <= address <= found.base + len(found.data) - size:
-            raise FaultError(f"{size} bytes at {address:#x} are in no memory")
+            raise FaultError(f"{size} bytes at {address:#x} are outside all memory")
         return found, address - found.base
 
     def read(self, address, size):
         found, at = self.find(address, size)
         if found.kind == "context" and (at, size) not in FIELDS:
-            raise FaultError(f"{size} bytes at {at} are no field of the context")
+            raise FaultError(f"{size} bytes at {at} are not a field of the context")
         if found.written is not None and not all(found.written[at : at + size]):
             raise FaultError(f"{size} bytes of stack at {at - 512} were never written")
         if found.addresses and (size, found.held(at, size)) not in ((8, {at}), (size, set())):
@@ -117,12 +118,12 @@ class Machine:
     def write(self, address, data):
         found, at = self.find(address, len(data))
         if not found.writable:
-            raise FaultError(f"{found.kind} {found.map} is only for reading")
+            raise FaultError(f"{found.kind} {found.map} is read-only")
         found.data[at : at + len(data)] = data
         for start in found.held(at, len(data)):
             found.addresses.discard(start)
             if found.written is not None:
-                found.written[start : start + 8] = bytes(8)  # what is left of it is no number
+                found.written[start : start + 8] = bytes(8)  # the rest of it is not a number
         if len(data) == 8 and self.is_address(int.from_bytes(data, "little")):
             if found.written is None:
                 raise FaultError("an address is stored where others can read it")
@@ -140,7 +141,7 @@ class Machine:
     def get(self, register):
         value = self.frame.registers[register]
         if value is None:
-            raise FaultError(f"r{register} holds nothing")
+            raise FaultError(f"r{register} is not set")
         return value
 
     def enter(self, function, arguments, back):
@@ -149,7 +150,7 @@ class Machine:
         self.frames.append(Activation(function, registers, stack, back))
 
     def run(self):
-        """Run to the end and give r0."""
+        """Run to the end and return r0."""
         memory = self.region(context.SIZE, "context", writable=False)
         self.context = memory
         self.enter(0, [memory.base, None, None, None, None], 0)
@@ -158,7 +159,7 @@ class Machine:
             place = (self.frame.function, slot)
             code = self.program.functions[place[0]].code
             if not 0 <= slot < len(code) or code[slot] is None:
-                raise FaultError(f"there is no instruction {slot}")
+                raise FaultError(f"instruction {slot} does not exist")
             if self.watch is not None:
                 self.watch(self, place)
             try:
@@ -276,7 +277,7 @@ class Machine:
         value = self.frame.registers[0]
         if len(self.frames) == 1:
             if value is None:
-                raise FaultError("r0 holds nothing at the end")
+                raise FaultError("r0 is not set at the end")
             return None
         gone = self.frames.pop()
         gone.stack.alive = False
@@ -299,7 +300,7 @@ class Machine:
         return slot + 1
 
     def help(self, helper):
-        """Use each argument as its helper would, and make up a result."""
+        """Use each argument as its helper would, and return a random result."""
         seen = Arguments()
         for register, wanted in enumerate(helper.arguments, 1):
             if wanted is not Arg.ANY or helper.effect != "print":
@@ -313,7 +314,7 @@ class Machine:
     def use_map(self, value, seen):
         seen.map = self.by_handle.get(value)
         if seen.map is None:
-            raise FaultError("what should be a map is none")
+            raise FaultError("the argument is not a map")
 
     def use_key(self, value, seen):
         seen.key = self.read(value, seen.map.key_size)
@@ -346,7 +347,7 @@ class Machine:
             value += 1
 
     def use_anything(self, _value, _seen):
-        """Look at nothing."""
+        """Check nothing."""
 
     def look_up(self, spec, key):
         if spec.type in HASHES and (spec.name, key) not in self.values and self.random.random() < 0.4:
@@ -367,10 +368,10 @@ class Machine:
             if one.alive and one.base == address:
                 one.alive = False
                 return
-        raise FaultError("what is submitted is no record")
+        raise FaultError("the submitted address is not a record")
 
     def number(self):
-        """Give an interesting 64-bit number."""
+        """Return a random 64-bit number, often a small one or an edge case."""
         kind = self.random.random()
         if kind < 0.5:
             return self.random.randrange(70)

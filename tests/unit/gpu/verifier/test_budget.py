@@ -1,4 +1,4 @@
-"""The budget: limits that a program exceeds are named, with how much there is."""
+"""The budget: findings name the limit that a program exceeds, and the amount."""
 
 import pytest
 
@@ -10,6 +10,7 @@ from accel_magic.gpu.program.isa import Alu
 from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.program.verdict import Verdict
 from accel_magic.gpu.verifier import budget
+from tests.support.errors import raises
 from tests.unit.gpu.verifier.lane_programs import alu
 
 CODE = (alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT))
@@ -18,14 +19,14 @@ COUNTS = MapSpec("counts", MapType.PER_THREAD_ARRAY, 4, 8, 16)
 TABLE = MapSpec("table", MapType.GPU_ARRAY, 4, 8, 4)
 
 
-def test_a_per_thread_map_takes_a_value_for_each_thread_and_key():
+def test_a_per_thread_map_has_a_value_for_each_thread_and_key():
     sizes = budget.map_bytes([COUNTS, TABLE], 1000)
 
     assert sizes["counts"] >= 1000 * 16 * 8
     assert sizes == {spec.name: maps.layout_of(spec, 1000).bytes for spec in (COUNTS, TABLE)}
 
 
-def test_what_is_within_all_limits_is_not_mentioned():
+def test_a_program_within_all_limits_has_no_findings():
     verdict = Verdict(stack_bytes=1024, instructions=4096)
 
     assert budget.findings(PROGRAM, [COUNTS], verdict, threads=1 << 20) == []
@@ -38,7 +39,7 @@ def test_what_is_within_all_limits_is_not_mentioned():
         (Verdict(stack_bytes=1032), "stack-budget", "warning", "1032 bytes of stack; the limit is 1024"),
     ],
 )
-def test_what_is_beyond_a_limit_is_named_with_it(verdict, rule, severity, message):
+def test_a_finding_names_the_amount_and_the_limit(verdict, rule, severity, message):
     (found,) = budget.findings(PROGRAM, [TABLE], verdict, threads=32)
 
     assert (found.rule, found.severity, found.message) == (rule, severity, message)
@@ -55,6 +56,6 @@ def test_maps_beyond_the_limit_name_the_largest_one():
     assert f"{total:,} bytes for 1,000 threads; the limit is 100,000 (largest: counts, " in found.message
 
 
-def test_a_map_that_no_gpu_can_hold_is_a_typed_error():
-    with pytest.raises(ProgramError):
+def test_a_map_with_an_unsupported_type_is_an_error():
+    with raises("gpu.map.unusable", ProgramError):
         budget.map_bytes([MapSpec("odd", 9999, 4, 8, 1)], 32)

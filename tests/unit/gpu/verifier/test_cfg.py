@@ -1,4 +1,4 @@
-"""Control flow: edges, dominators, loops, and jumps that lead nowhere."""
+"""Control flow: edges, dominators, loops, and invalid jumps."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def graph(*code):
 DIAMOND = (branch(2), MOVE, jump(1), MOVE, MOVE, EXIT)
 """0 -> 1 2 or 3 -> 4 5."""
 LOOP = (MOVE, MOVE, branch(2), MOVE, jump(-4), EXIT)
-"""0, then 1 2 3 4 round, with the way out at 2."""
+"""0, then the loop 1 2 3 4, with the exit at 2."""
 
 
-def test_edges_are_those_of_the_instructions():
+def test_edges_follow_the_instructions():
     found = graph(*DIAMOND)
     assert found.successors == {0: (1, 3), 1: (2,), 2: (4,), 3: (4,), 4: (5,), 5: (END,)}
     assert found.predecessors[4] == (2, 3)
@@ -44,7 +44,7 @@ def test_edges_are_those_of_the_instructions():
     assert found.faults == ()
 
 
-def test_a_wide_instruction_leads_to_the_one_after_its_second_slot():
+def test_a_wide_instruction_is_followed_by_the_one_after_its_second_slot():
     assert graph(*WIDE, EXIT).successors == {0: (2,), 2: (END,)}
 
 
@@ -52,23 +52,23 @@ def test_gotol_takes_its_distance_from_the_immediate():
     assert graph(Instruction(isa.JA32, imm=1), MOVE, EXIT).successors[0] == (2,)
 
 
-def test_a_branch_is_dominated_at_its_join():
+def test_a_branch_is_post_dominated_by_its_join():
     found = graph(*DIAMOND)
     assert found.post_dominators == {0: 4, 1: 2, 2: 4, 3: 4, 4: 5, 5: END}
     assert found.between(0) == {1, 2, 3}
 
 
-def test_a_loop_has_its_head_body_and_ways_out():
+def test_a_loop_has_a_head_a_body_and_exits():
     found = graph(*LOOP)
     assert found.loops == (Loop(1, frozenset({1, 2, 3, 4}), frozenset({2})),)
 
 
-def test_loops_in_loops_are_found_each():
+def test_nested_loops_are_separate_loops():
     inner = graph(MOVE, MOVE, branch(-2), branch(-4), EXIT)
     assert [(loop.head, sorted(loop.body)) for loop in inner.loops] == [(0, [0, 1, 2, 3]), (1, [1, 2])]
 
 
-def test_a_loop_without_a_way_out_has_no_post_dominator():
+def test_a_loop_without_an_exit_has_no_post_dominator():
     found = graph(branch(1), EXIT, jump(-1))
     assert found.post_dominators == {0: 1, 1: END}
     assert found.loops == (Loop(2, frozenset({2}), frozenset()),)
@@ -77,19 +77,19 @@ def test_a_loop_without_a_way_out_has_no_post_dominator():
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
-        ((jump(5), EXIT), Fault("bad-jump", 0, "the jump leads to instruction 6; the function has 2")),
-        ((jump(-2), EXIT), Fault("bad-jump", 0, "the jump leads to instruction -1; the function has 2")),
-        ((jump(1), *WIDE, EXIT), Fault("bad-jump", 0, "the jump leads into the middle of the wide instruction 1")),
+        ((jump(5), EXIT), Fault("bad-jump", 0, "the jump goes to instruction 6; the function has 2 instructions")),
+        ((jump(-2), EXIT), Fault("bad-jump", 0, "the jump goes to instruction -1; the function has 2 instructions")),
+        ((jump(1), *WIDE, EXIT), Fault("bad-jump", 0, "the jump goes into the middle of the wide instruction 1")),
         ((MOVE, MOVE), Fault("falls-off-the-end", 1, "the code ends here without a return")),
         ((EXIT, *WIDE), Fault("falls-off-the-end", 1, "the code ends here without a return")),
         ((), Fault("falls-off-the-end", 0, "the function has no instructions")),
     ],
 )
-def test_ways_to_nowhere_are_faults(code, fault):
+def test_invalid_jumps_and_missing_returns_are_faults(code, fault):
     assert graph(*code).faults == (fault,)
 
 
-def test_code_that_no_path_leads_to_is_found_in_stretches():
+def test_unreachable_code_is_found_in_ranges():
     assert graph(jump(3), MOVE, *WIDE, EXIT, MOVE, EXIT).unreachable == (range(1, 4), range(5, 7))
 
 
@@ -107,7 +107,7 @@ def paths(found, start, barred):
     return False
 
 
-def test_post_dominators_of_random_code_are_what_removing_a_slot_shows():
+def test_post_dominators_of_random_code_are_the_slots_whose_removal_cuts_all_paths():
     dice = random.Random(3)
     for _ in range(150):
         size = dice.randrange(3, 14)

@@ -1,4 +1,4 @@
-"""Partly known numbers hold every value that arithmetic and conditions allow, and few others."""
+"""Partly known numbers contain every value that arithmetic and conditions allow, and few others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sign(value, bits):
 
 
 def holds(known, value):
-    """Whether a number is one of those that are possible: each of the five descriptions must allow it."""
+    """Whether all five descriptions allow a number."""
     low = value & 0xFFFFFFFF
     return (
         not (value ^ known.bits.value) & ~known.bits.mask
@@ -46,7 +46,7 @@ def some_number(dice):
 
 
 def some_scalar(dice):
-    """Make a partly known number, and a few values that it stands for."""
+    """Make a partly known number, and a few values that it contains."""
     values = [some_number(dice) for _ in range(dice.randint(1, 3))]
     kind = dice.random()
     if kind < 0.1:
@@ -106,7 +106,7 @@ OPERATIONS = [one for one in Alu if one not in (Alu.MOV, Alu.END)]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
-def test_arithmetic_holds_every_exact_result(operation):
+def test_arithmetic_contains_every_exact_result(operation):
     dice = random.Random(int(operation))
     for _ in range(ROUNDS // 4):
         (left, lefts), (right, rights) = some_scalar(dice), some_scalar(dice)
@@ -119,7 +119,7 @@ def test_arithmetic_holds_every_exact_result(operation):
 
 
 @pytest.mark.parametrize("condition", TRUTH, ids=lambda one: one.name)
-def test_a_condition_keeps_every_pair_of_numbers_that_goes_its_way(condition):
+def test_a_condition_keeps_every_pair_of_numbers_that_satisfies_it(condition):
     dice = random.Random(int(condition))
     for _ in range(ROUNDS // 4):
         (left, lefts), (right, rights) = some_scalar(dice), some_scalar(dice)
@@ -135,7 +135,7 @@ def test_a_condition_keeps_every_pair_of_numbers_that_goes_its_way(condition):
                     assert holds(pair[1], other)
 
 
-def test_moves_and_byte_swaps_hold_every_exact_result():
+def test_moves_and_byte_swaps_contain_every_exact_result():
     dice = random.Random(7)
     for _ in range(ROUNDS):
         known, values = some_scalar(dice)
@@ -149,7 +149,7 @@ def test_moves_and_byte_swaps_hold_every_exact_result():
             assert holds(domain.truncated(known, size), int.from_bytes(data, "little"))
 
 
-def test_joins_and_widenings_hold_both_sides_and_meets_what_is_in_both():
+def test_joins_and_widenings_contain_both_sides_and_meets_their_intersection():
     dice = random.Random(8)
     for _ in range(ROUNDS):
         (left, lefts), (right, rights) = some_scalar(dice), some_scalar(dice)
@@ -162,7 +162,7 @@ def test_joins_and_widenings_hold_both_sides_and_meets_what_is_in_both():
         assert all(met is not None and holds(met, value) for value in lefts if holds(right, value))
 
 
-def test_what_is_said_to_include_a_number_holds_all_its_values():
+def test_a_number_that_includes_another_contains_all_its_values():
     dice = random.Random(9)
     for _ in range(ROUNDS):
         (outer, _), (inner, values) = some_scalar(dice), some_scalar(dice)
@@ -170,7 +170,7 @@ def test_what_is_said_to_include_a_number_holds_all_its_values():
             assert all(holds(outer, value) for value in values)
 
 
-def test_widening_comes_to_rest_within_a_few_rounds():
+def test_widening_converges_within_a_few_steps():
     dice = random.Random(10)
     for _ in range(200):
         known, _ = some_scalar(dice)

@@ -1,4 +1,4 @@
-"""What the verifier tells the other analyses about registers, stack and accesses."""
+"""Facts about registers, stack and accesses that the memory analysis provides to other analyses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add(dst, imm):
 
 
 def lookup(name):
-    """Nine slots: r0 becomes a value that is not null."""
+    """Nine slots that set r0 to a value that is not null."""
     return (
         Instruction(isa.ST | isa.MODE_MEM, 10, offset=-4, imm=3),
         Instruction(isa.LD_IMM64, 1, 1, reference=MapReference(name)),
@@ -56,10 +56,10 @@ def broken(*code):
 
 
 def test_registers_are_known_by_kind_map_and_range():
-    said = analyse(*lookup("items"), add(0, 8), Instruction(LOAD, 0, 0, 8), EXIT)
-    assert said.findings == ()
-    registers = said.facts.registers
-    assert registers[0, 0][1] == RegisterFact()  # the context is not read here
+    result = analyse(*lookup("items"), add(0, 8), Instruction(LOAD, 0, 0, 8), EXIT)
+    assert result.findings == ()
+    registers = result.facts.registers
+    assert registers[0, 0][1] == RegisterFact()  # the context is not read later
     assert registers[0, 3][1] == RegisterFact("map", "items")
     assert registers[0, 5][2] == RegisterFact("stack", low=-4, high=-4)
     assert registers[0, 6][0] == RegisterFact("value_or_null", "items")
@@ -67,11 +67,11 @@ def test_registers_are_known_by_kind_map_and_range():
     assert registers[0, 10][0] == RegisterFact("value", "items", 8, 8)
     assert registers[0, 11][0] == RegisterFact("scalar", "", -(1 << 63), (1 << 63) - 1)
     assert registers[0, 11][10] == RegisterFact("stack")
-    assert said.facts.pointers == {(0, 0): "stack", (0, 10): "map"}
-    assert said.facts.stack_bytes == 8
+    assert result.facts.pointers == {(0, 0): "stack", (0, 10): "map"}
+    assert result.facts.stack_bytes == 8
 
 
-def test_facts_join_what_the_paths_bring():
+def test_facts_are_joined_over_paths():
     code = (
         Instruction(isa.LDX | isa.MODE_MEM, 6, 1, 8),
         move(0, 5),
@@ -88,7 +88,7 @@ def test_facts_join_what_the_paths_bring():
     assert facts.pointers[0, 0] == "context"
 
 
-def test_stack_facts_say_what_a_piece_holds():
+def test_stack_facts_describe_the_contents_of_each_piece():
     code = (*lookup("items"), Instruction(STORE, 10, 0, -16), Instruction(LOAD, 6, 10, -16), move(0), EXIT)
     facts = analyse(*code).facts
     assert facts.stack[0, 10] == {
@@ -97,7 +97,7 @@ def test_stack_facts_say_what_a_piece_holds():
     }
 
 
-def test_a_pointer_to_the_callers_stack_names_its_owner():
+def test_a_pointer_to_the_callers_stack_has_the_caller_as_its_owner():
     code = (
         Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8, imm=7),
         move(1, src=10),
@@ -105,14 +105,14 @@ def test_a_pointer_to_the_callers_stack_names_its_owner():
         Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1),
         EXIT,
     )
-    said = analyse(*code, others=[(Instruction(LOAD, 0, 1), EXIT)])
-    assert said.facts.registers[1, 0][1] == RegisterFact("stack", "", -8, -8, frame=0, depth=1)
-    result = said.facts.registers[0, 4][0]
-    assert result.kind == "scalar"
-    assert result.low <= 7 <= result.high
+    result = analyse(*code, others=[(Instruction(LOAD, 0, 1), EXIT)])
+    assert result.facts.registers[1, 0][1] == RegisterFact("stack", "", -8, -8, frame=0, depth=1)
+    returned = result.facts.registers[0, 4][0]
+    assert returned.kind == "scalar"
+    assert returned.low <= 7 <= returned.high
 
 
-def test_an_access_of_stack_on_one_path_and_of_a_map_on_another_has_no_pointer_kind():
+def test_an_access_to_the_stack_on_one_path_and_a_map_on_another_has_no_pointer_kind():
     code = (
         Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8, imm=7),
         Instruction(isa.LDX | isa.MODE_MEM, 6, 1, 8),
@@ -124,12 +124,12 @@ def test_an_access_of_stack_on_one_path_and_of_a_map_on_another_has_no_pointer_k
         Instruction(LOAD, 0, 2),
         EXIT,
     )
-    said = analyse(*code)
-    assert said.findings == ()
-    assert (0, 7) not in said.facts.pointers
+    result = analyse(*code)
+    assert result.findings == ()
+    assert (0, 7) not in result.facts.pointers
 
 
-def test_one_instruction_does_not_read_the_context_on_some_paths_only():
+def test_an_instruction_must_not_read_the_context_on_some_paths_only():
     code = (
         Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-8, imm=7),
         Instruction(isa.LDX | isa.MODE_MEM, 6, 1, 8),
@@ -142,7 +142,7 @@ def test_one_instruction_does_not_read_the_context_on_some_paths_only():
     assert broken(*code) == ["mixed-pointers"]
 
 
-def test_a_wide_atomic_on_12_byte_values_is_aligned_in_a_hash_only():
+def test_a_64_bit_atomic_on_12_byte_values_is_aligned_only_in_a_hash():
     def atomic(name):
         return broken(*lookup(name), move(1, 1), Instruction(isa.STX | isa.MODE_ATOMIC | 0x18, 0, 1), move(0), EXIT)
 
@@ -150,7 +150,7 @@ def test_a_wide_atomic_on_12_byte_values_is_aligned_in_a_hash_only():
     assert atomic("odd") == ["misaligned-atomic"]
 
 
-def test_a_part_of_a_spilled_address_cannot_be_read_and_an_overwritten_one_is_gone():
+def test_part_of_a_spilled_address_cannot_be_read_nor_can_an_overwritten_one():
     spill = (*lookup("items"), Instruction(STORE, 10, 0, -16))
     half = Instruction(isa.LDX | isa.MODE_MEM, 1, 10, -16)
     over = Instruction(isa.ST | isa.MODE_MEM, 10, offset=-16)
@@ -159,7 +159,7 @@ def test_a_part_of_a_spilled_address_cannot_be_read_and_an_overwritten_one_is_go
     assert broken(*spill, over, half, move(0), EXIT) == []
 
 
-def test_the_range_of_a_number_is_known_in_its_copies():
+def test_a_bounds_check_also_applies_to_copies_of_the_number():
     copies = (
         *lookup("items"),
         move(6, src=0),
@@ -177,7 +177,7 @@ def test_the_range_of_a_number_is_known_in_its_copies():
     assert broken(*[one if one != copies[13] else move(1) for one in copies]) == ["out-of-bounds-value"]
 
 
-def test_a_null_check_counts_for_copies_of_the_same_lookup_only():
+def test_a_null_check_applies_only_to_copies_of_the_same_lookup():
     def two(tested):
         return broken(
             *lookup("items"),
@@ -198,7 +198,7 @@ def byte_at(base, offset):
     return Instruction(isa.LDX | isa.MODE_MEM | 0x10, 0, base, offset)
 
 
-def test_the_first_and_the_last_byte_are_inside_and_those_beside_them_are_not():
+def test_the_first_and_last_byte_are_in_bounds_and_their_outer_neighbors_are_not():
     def value(offset):
         return broken(*lookup("odd"), byte_at(0, offset), move(0), EXIT)
 
@@ -214,7 +214,7 @@ def test_the_first_and_the_last_byte_are_inside_and_those_beside_them_are_not():
     assert [stack(at) for at in (-513, -512, -1, 0)] == [["out-of-bounds-stack"], [], [], ["out-of-bounds-stack"]]
 
 
-def test_an_atomic_changes_what_is_known_of_the_stack():
+def test_an_atomic_makes_a_known_stack_value_unknown():
     code = (
         *lookup("items"),
         Instruction(isa.ST | isa.MODE_MEM | 0x18, 10, offset=-16),
@@ -229,12 +229,12 @@ def test_an_atomic_changes_what_is_known_of_the_stack():
     assert broken(*[one for one in code if one is None or one.opcode != isa.STX | isa.MODE_ATOMIC | 0x18]) == []
 
 
-def test_what_was_found_to_be_null_is_the_number_zero():
+def test_a_null_lookup_result_is_the_number_zero():
     code = (*lookup("items")[:6], Instruction(isa.JMP | Jump.JEQ, 0, offset=1), move(0, 1), EXIT)
     assert broken(*code) == []
 
 
-def test_what_a_helper_writes_on_one_path_is_not_written_on_the_other():
+def test_stack_that_a_helper_writes_on_one_path_is_not_initialized_on_the_other():
     outputs = [one for number, at in ((1, -8), (2, -16), (3, -24)) for one in (move(number, src=10), add(number, at))]
     code = (
         Instruction(isa.CALL, imm=5),
@@ -255,17 +255,17 @@ INDEXED = (
     move(0),
     EXIT,
 )
-"""Tests r8, then uses r7 as the index."""
+"""Checks r8, then uses r7 as the index."""
 
 
-def test_a_test_of_the_lower_half_says_nothing_of_the_whole():
+def test_a_check_of_the_lower_half_does_not_bound_the_whole_number():
     start = (*lookup("items"), move(6, src=0), Instruction(isa.CALL, imm=5), move(7, src=0))
     half = Instruction(isa.ALU | Alu.MOV | isa.SOURCE_X, 8, 7)
     assert broken(*start, move(8, src=7), *INDEXED) == []
     assert broken(*start, half, *INDEXED) == ["out-of-bounds-value"]
 
 
-def test_numbers_that_are_equal_on_one_path_are_not_so_on_the_other():
+def test_numbers_that_are_equal_on_one_path_may_differ_on_the_other():
     start = (*lookup("items"), move(6, src=0), Instruction(isa.CALL, imm=5), move(9, src=0))
     code = (
         *start,
@@ -281,7 +281,7 @@ def test_numbers_that_are_equal_on_one_path_are_not_so_on_the_other():
     assert broken(*code) == ["out-of-bounds-value"]
 
 
-def test_a_null_check_of_a_copy_on_one_path_is_none_of_another_lookup_on_the_other():
+def test_a_null_check_of_a_copy_on_one_path_does_not_apply_to_another_lookup_on_the_other():
     second = (*lookup("items")[:6], move(8, src=0))
     code = (
         Instruction(isa.CALL, imm=5),
@@ -300,7 +300,7 @@ def test_a_null_check_of_a_copy_on_one_path_is_none_of_another_lookup_on_the_oth
     assert broken(*code) == ["null-not-checked"]
 
 
-def test_a_part_of_an_address_on_the_stack_is_no_number_where_paths_have_met():
+def test_part_of_an_address_on_the_stack_is_not_a_number_after_paths_join():
     read = Instruction(isa.LDX | isa.MODE_MEM | 0x10, 7, 10, -5)
     code = (
         Instruction(STORE, 10, 1, -8),

@@ -1,4 +1,4 @@
-"""Programs that the verifier accepts do not fault, whatever their input; what it says about values is true."""
+"""Programs that the verifier accepts never fault, whatever their input, and its facts about their values hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accel_magic.gpu.verifier import safety
 
 
 def _sibling(name):
-    """Import a module that lies next to this one."""
+    """Import a module from this folder."""
     if name not in sys.modules:
         path = Path(__file__).with_name(f"{name}.py")
         specification = importlib.util.spec_from_file_location(name, path)
@@ -33,13 +33,13 @@ RUNS = 12
 
 
 def accepted(program):
-    """Give what the memory analysis says, or None where it refuses."""
-    said = safety.analyse(program, generate.MAPS)
-    return None if any(found.severity == "error" for found in said.findings) else said
+    """Return the result of the memory analysis, or None if it rejects the program."""
+    result = safety.analyse(program, generate.MAPS)
+    return None if any(found.severity == "error" for found in result.findings) else result
 
 
 def true_of(fact, value, running):
-    """Whether a fact holds for what a register holds in a running program."""
+    """Whether a fact holds for a register's value in a running program."""
     if fact.kind == "unset" or value is None:
         return fact.kind == "unset"
     if fact.kind == "scalar":
@@ -66,11 +66,11 @@ def true_of(fact, value, running):
 def watcher(facts):
     def watch(running, place):
         known = facts.registers.get(place)
-        assert known is not None, f"{place} is reached, and the verifier does not know it"
+        assert known is not None, f"{place} is reached, but the verifier has no facts about it"
         for register, fact in enumerate(known):
             value = running.frame.registers[register]
             if fact.kind != "unset":
-                assert true_of(fact, value, running), f"{place}: r{register} is {value}, and said to be {fact}"
+                assert true_of(fact, value, running), f"{place}: r{register} is {value}, but the fact is {fact}"
         for at, fact in facts.stack[place].items():
             if fact.kind == "scalar" and fact.low == fact.high:
                 stack = running.frame.stack
@@ -92,19 +92,19 @@ def show(program):
 
 @pytest.fixture(scope="module")
 def judged():
-    """Random programs with what the verifier says of each."""
+    """Random programs, each with its result from the memory analysis."""
     dice = random.Random(SEED)
     made = [generate.program(dice) for _ in range(PROGRAMS)]
     return [(program, accepted(program)) for program in made]
 
 
-def test_accepted_programs_never_fault_and_hold_only_values_that_the_verifier_foretold(judged):
+def test_accepted_programs_never_fault_and_their_values_match_the_facts(judged):
     dice = random.Random(SEED + 1)
-    for program, said in judged:
-        if said is None:
+    for program, result in judged:
+        if result is None:
             continue
         for _ in range(RUNS):
-            running = machine.Machine(program, generate.MAPS, dice, watcher(said.facts))
+            running = machine.Machine(program, generate.MAPS, dice, watcher(result.facts))
             try:
                 running.run()
             except machine.LongRunError:
@@ -113,18 +113,18 @@ def test_accepted_programs_never_fault_and_hold_only_values_that_the_verifier_fo
                 pytest.fail(f"{fault}\n{show(program)}")
             for place, kinds in running.accesses.items():
                 names = {"stack" if one == "stack" else "context" if one == "context" else "map" for one in kinds}
-                foretold = said.facts.pointers.get(place)
-                assert foretold is None or names == {foretold}
+                expected = result.facts.pointers.get(place)
+                assert expected is None or names == {expected}
 
 
-def test_a_good_part_of_the_programs_is_accepted_and_a_good_part_is_refused(judged):
-    share = sum(said is not None for _, said in judged) / len(judged)
+def test_between_20_and_80_percent_of_the_programs_are_accepted(judged):
+    share = sum(result is not None for _, result in judged) / len(judged)
     assert 0.2 < share < 0.8
 
 
-def test_refused_programs_often_do_fault(judged):
+def test_more_than_30_percent_of_the_rejected_programs_fault(judged):
     dice = random.Random(SEED + 2)
-    refused = [program for program, said in judged if said is None]
+    refused = [program for program, result in judged if result is None]
     faulted = sum(any(faults(program, dice) for _ in range(RUNS)) for program in refused)
     assert faulted > len(refused) * 0.3
 

@@ -1,4 +1,4 @@
-"""Unsafe C programs are refused at the right line by the right rule, safe ones are accepted."""
+"""Unsafe C programs are rejected at the right line by the right rule; safe ones are accepted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import objects
 from accel_magic.gpu.verifier import findings, judge, safety, verify
+from tests.support.errors import raises
 
 HERE = Path(__file__).parent
 UNSAFE = sorted((HERE / "unsafe").glob("*.bpf.c"))
@@ -43,11 +44,11 @@ def expected(path):
 
 
 @pytest.mark.parametrize("path", UNSAFE, ids=lambda path: path.name.split(".")[0])
-def test_an_unsafe_program_is_refused_at_its_line_by_its_rule(path):
+def test_an_unsafe_program_is_rejected_at_its_line_by_its_rule(path):
     program, maps = load(path)
     errors = [found for found in safety.analyse(program, maps).findings if found.severity == "error"]
     assert [(found.rule, found.line.line) for found in errors] == expected(path)
-    with pytest.raises(ProgramError) as caught:
+    with raises(errors[0].code, ProgramError) as caught:
         verify(program, maps)
     assert f"{path.name}:{errors[0].line.line}" in caught.value.what
     assert f"[{errors[0].rule}]" in caught.value.why
@@ -66,41 +67,36 @@ def test_every_rule_of_memory_safety_is_broken_by_some_program():
     assert broken == set(findings.RULES) - ONLY_IN_BYTECODE
 
 
-def test_memory_errors_refuse_in_warn_mode_too_and_endless_loops_do_not():
+def test_warn_mode_rejects_memory_errors_but_not_endless_loops():
     program, maps = load(HERE / "unsafe" / "index_not_checked.bpf.c")
-    with pytest.raises(ProgramError):
+    with raises("gpu.verifier.out-of-bounds-value", ProgramError):
         verify(program, maps, mode="warn")
     program, maps = load(HERE / "unsafe" / "loop_limit_from_map.bpf.c")
     found = [(one.rule, one.severity) for one in verify(program, maps, mode="warn").findings]
     assert ("unbounded-loop", "warning") in found
 
 
-def test_behind_a_format_that_cannot_be_printed_memory_is_looked_at_all_the_same(tmp_path):
+def test_memory_is_checked_after_a_format_that_cannot_be_printed(tmp_path):
     text = (HERE / "unsafe" / "index_not_checked.bpf.c").read_text().splitlines(keepends=True)
     start = next(number for number, line in enumerate(text) if line.startswith("{"))
     path = tmp_path / "both.bpf.c"
     path.write_text("".join([*text[: start + 1], '\tbpf_printk("%s", 1);\n', *text[start + 1 :]]))
     program, maps = load(path)
-    with pytest.raises(ProgramError) as caught:
+    with raises("gpu.verifier.out-of-bounds-value", ProgramError) as caught:
         verify(program, maps, mode="warn")
-    assert "out-of-bounds-value" in caught.value.why
     assert "print-format" not in caught.value.why
-    told = [(one.rule, one.severity) for one in judge(program, maps, mode="warn").findings]
-    assert ("print-format", "warning") in told
+    found = [(one.rule, one.severity) for one in judge(program, maps, mode="warn").findings]
+    assert ("print-format", "warning") in found
 
 
-def test_a_verdict_says_what_accesses_point_to_and_how_much_stack_is_needed():
+def test_facts_include_pointer_kinds_of_accesses_and_the_stack_size():
     program, maps = load(HERE / "safe" / "struct_key_and_value.bpf.c")
-    said = safety.analyse(program, maps)
-    kinds = {
-        (instruction.kind & 7, said.facts.pointers[0, slot])
-        for slot, instruction in enumerate(program.functions[0].code)
-        if (0, slot) in said.facts.pointers
-    }
-    assert {kind for _, kind in kinds} == {"stack", "map", "context"}
-    assert said.facts.stack_bytes == 32
+    facts = safety.analyse(program, maps).facts
+    kinds = {facts.pointers[0, slot] for slot in range(len(program.functions[0].code)) if (0, slot) in facts.pointers}
+    assert kinds == {"stack", "map", "context"}
+    assert facts.stack_bytes == 32
 
 
-def test_stack_of_functions_that_call_each_other_adds_up():
+def test_stack_sizes_of_nested_calls_add_up():
     program, maps = load(HERE / "safe" / "local_functions.bpf.c")
     assert safety.analyse(program, maps).facts.stack_bytes == 40

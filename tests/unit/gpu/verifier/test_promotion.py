@@ -1,4 +1,4 @@
-"""Plain updates of shared values become atomic: no update is lost, whatever the order in which threads run."""
+"""Plain updates of shared values become atomic: no update is lost, in whatever order threads run."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ U64 = (1 << 64) - 1
 
 
 def launched(name, *, promote, per_thread_room=1 << 30):
-    """Run a program in all threads in step; gives the machine, with zeros in all maps before."""
+    """Machine with a program, its maps all zero, ready to run all threads in step."""
     loaded = compiled("simt_promoted", name)
     (program,) = loaded.programs
     replayed = {}
@@ -66,7 +66,7 @@ def test_each_marked_update_is_promoted_with_a_note_on_its_line(name):
         ("leader_of_each_warp", "counts", 8, [N // 8]),
     ],
 )
-def test_counts_of_threads_in_step_are_exact_and_were_not_before(name, where, size, expected):
+def test_counts_of_threads_in_step_are_exact_only_with_promotion(name, where, size, expected):
     plain, promoted = launched(name, promote=False), launched(name, promote=True)
 
     in_step(plain)
@@ -90,7 +90,7 @@ def test_every_operation_is_exact():
     assert values(machine, "values", 5) == [sum(addresses), -sum(addresses) & U64, both, kept, flipped]
 
 
-def test_a_value_that_is_used_afterwards_is_each_threads_own():
+def test_each_thread_gets_its_own_result_of_an_update_that_it_uses_afterwards():
     machine = launched("count_used_afterwards", promote=True)
 
     in_step(machine)
@@ -129,22 +129,22 @@ BEFORE = (call(511), alu(Alu.MOV, 7, src=0))
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_usual_shapes_of_compilers_are_promoted(shape):
+def test_common_instruction_sequences_of_compilers_are_promoted(shape):
     verdict = judged(looked_up(*shape, before=BEFORE))
 
     assert [each.rule for each in verdict.findings] == ["promoted-update"]
 
 
 @pytest.mark.parametrize("shape", NOT_THE_SHAPE.values(), ids=NOT_THE_SHAPE)
-def test_what_no_atomic_does_is_a_lost_update(shape):
+def test_an_update_that_no_atomic_can_do_is_a_lost_update(shape):
     verdict = judged(looked_up(*shape, before=BEFORE))
 
     assert verdict.promoted == frozenset()
     assert [each.rule for each in verdict.findings] == ["lost-update"]
 
 
-def test_a_store_through_another_lookup_is_not_taken_for_the_same_place():
-    """Both are values of one map, at one offset, of different keys."""
+def test_a_store_through_another_lookup_is_not_the_same_place():
+    """Both are values of the same map at the same offset, but with different keys."""
     first = looked_up(alu(Alu.MOV, 6, src=0), before=BEFORE)[:-2]
     second = looked_up(load(1, 6, 0), alu(Alu.ADD, 1, imm=1), store(0, 0, 1))
     key = next(at for at, each in enumerate(second) if each.kind == isa.ST)

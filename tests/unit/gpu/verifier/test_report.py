@@ -1,4 +1,4 @@
-"""The report: what `--dry-run` prints of a verdict."""
+"""The report of a verdict that `--dry-run` prints."""
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu
@@ -17,25 +17,25 @@ RACE = Finding(
     "probe",
     7,
     SourceLine("mine.bpf.c", 12, 9, "\t\t*when = gpu_globaltimer();"),
-    "all threads that come here store different values to last",
+    "threads that reach this place store different values to last",
     "let one thread store",
 )
 PRINT = Finding("print-per-thread", "note", "probe", "helper", 3, None, "every thread prints", "print in one thread")
 
 
 def test_a_verdict_without_findings_is_a_summary():
-    told = report.render(PROGRAM, Verdict(stack_bytes=1, instructions=2048))
+    rendered = report.render(PROGRAM, Verdict(stack_bytes=1, instructions=2048))
 
-    assert told == "probe (gpu/exit): nothing found\n  2,048 instructions, 1 byte of stack"
+    assert rendered == "probe (gpu/exit): no findings\n  2,048 instructions, 1 byte of stack"
 
 
-def test_each_finding_comes_with_its_line_of_the_source_and_the_fix():
-    told = report.render(PROGRAM, Verdict((RACE, PRINT), instructions=1, stack_bytes=16))
+def test_each_finding_has_its_source_line_and_its_fix():
+    rendered = report.render(PROGRAM, Verdict((RACE, PRINT), instructions=1, stack_bytes=16))
 
-    assert told == (
+    assert rendered == (
         "probe (gpu/exit): 1 error, 1 note\n"
         "  1 instruction, 16 bytes of stack\n"
-        "error: mine.bpf.c:12: all threads that come here store different values to last [racy-update]\n"
+        "error: mine.bpf.c:12: threads that reach this place store different values to last [racy-update]\n"
         "     12 | \t\t*when = gpu_globaltimer();\n"
         "    fix: let one thread store\n"
         "note: helper, instruction 3: every thread prints [print-per-thread]\n"
@@ -43,17 +43,17 @@ def test_each_finding_comes_with_its_line_of_the_source_and_the_fix():
     )
 
 
-def test_findings_of_one_kind_are_counted():
-    told = report.render(PROGRAM, Verdict((PRINT, PRINT, RACE)))
+def test_findings_are_counted_by_severity():
+    rendered = report.render(PROGRAM, Verdict((PRINT, PRINT, RACE)))
 
-    assert told.splitlines()[0] == "probe (gpu/exit): 1 error, 2 notes"
-
-
-def test_the_memory_of_maps_is_told_where_it_is_known():
-    told = report.render(PROGRAM, Verdict(), map_bytes={"counts": 8192, "last": 8})
-
-    assert told.splitlines()[2] == "  8,200 bytes of maps (counts 8,192, last 8)"
+    assert rendered.splitlines()[0] == "probe (gpu/exit): 1 error, 2 notes"
 
 
-def test_a_program_without_maps_takes_no_memory_for_them():
+def test_the_size_of_maps_is_shown_if_known():
+    rendered = report.render(PROGRAM, Verdict(), map_bytes={"counts": 8192, "last": 8})
+
+    assert rendered.splitlines()[2] == "  8,200 bytes of maps (counts 8,192, last 8)"
+
+
+def test_a_program_without_maps_has_0_bytes_of_maps():
     assert report.render(PROGRAM, Verdict(), map_bytes={}).splitlines()[2] == "  0 bytes of maps"

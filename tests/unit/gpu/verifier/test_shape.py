@@ -1,4 +1,4 @@
-"""Code that cannot be followed is refused before anything is followed."""
+"""Programs with structural faults are rejected before any path is followed."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ def rule_of(*code):
     return refused(function(*code, ZERO, EXIT)).why.rsplit("[", 1)[1].rstrip("]")
 
 
-def test_a_refusal_names_program_line_text_rule_and_fix():
+def test_the_error_names_program_line_text_rule_and_fix():
     error = refused(function(Instruction(isa.CALL, imm=7), ZERO, EXIT))
-    assert error.what == "the program judged is refused at a.bpf.c:10: `line 0;`"
-    assert error.why == "there is no helper 7 on the GPU [unknown-helper]"
+    assert error.what == "the verifier rejects judged at a.bpf.c:10: `line 0;`"
+    assert error.why == "the GPU has no helper with the number 7 [unknown-helper]"
     assert error.fix == findings.RULES["unknown-helper"].fix
+    assert error.code == "gpu.verifier.unknown-helper"
 
 
-def test_without_line_information_a_refusal_names_the_instruction():
+def test_without_line_information_the_error_names_the_instruction():
     bare = Function("judged", (ZERO, Instruction(isa.CALL, imm=7), EXIT), (None, None, None))
-    assert refused(bare).what == "the program judged is refused at judged, instruction 1:"
+    assert refused(bare).what == "the verifier rejects judged at judged, instruction 1:"
 
 
-def test_all_findings_are_named_in_one_refusal():
+def test_one_error_names_all_findings():
     error = refused(function(Instruction(0xFF), Instruction(isa.CALL, imm=7), ZERO, EXIT))
-    assert "[unknown-opcode]\n       a.bpf.c:11: there is no helper 7 on the GPU [unknown-helper]" in error.why
+    assert "[unknown-opcode]\n       a.bpf.c:11: the GPU has no helper with the number 7 [unknown-helper]" in error.why
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_all_findings_are_named_in_one_refusal():
     ],
     ids=lambda one: f"{one.opcode:#04x}-{one.src}-{one.offset}-{one.imm}",
 )
-def test_instructions_that_do_not_exist_are_refused(instruction):
+def test_instructions_that_do_not_exist_are_rejected(instruction):
     assert rule_of(instruction) == "unknown-opcode"
 
 
@@ -96,11 +97,11 @@ def test_instructions_that_do_not_exist_are_refused(instruction):
         Instruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, 1, 12),
     ],
 )
-def test_r10_and_registers_that_do_not_exist_are_not_written(instruction):
+def test_writing_r10_and_using_registers_that_do_not_exist_are_rejected(instruction):
     assert rule_of(instruction) == "bad-register"
 
 
-def test_wide_loads_name_maps_that_exist_on_a_gpu():
+def test_wide_loads_must_name_maps_that_exist_and_are_supported():
     def wide(reference, src):
         return Instruction(isa.LD_IMM64, 1, src, reference=reference), None
 
@@ -110,44 +111,44 @@ def test_wide_loads_name_maps_that_exist_on_a_gpu():
     assert rule_of(*wide(None, 1)) == "unknown-opcode"
 
 
-def test_jumps_stay_in_the_function_and_off_second_slots():
+def test_jumps_must_stay_in_the_function_and_off_second_slots():
     assert rule_of(Instruction(isa.JMP | Jump.JEQ, offset=9)) == "bad-jump"
     assert rule_of(Instruction(isa.JA, offset=1), Instruction(isa.LD_IMM64), None) == "bad-jump"
     assert rule_of(Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=4)) == "bad-jump"
 
 
-def test_code_does_not_run_off_its_end():
+def test_code_must_not_run_off_its_end():
     assert "falls-off-the-end" in refused(function(ZERO, Instruction(isa.JMP | Jump.JEQ, offset=-2))).why
 
 
-def test_a_function_that_calls_itself_through_another_is_refused():
+def test_a_function_that_calls_itself_through_another_is_rejected():
     call = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
     error = refused(
         function(call, ZERO, EXIT),
         function(replace(call, imm=2), EXIT, name="one"),
         function(call, EXIT, name="other"),
     )
-    assert error.why.startswith("`one` is called again while it is active [recursion]")
-    assert "`other` is called again" in error.why
-    assert "`judged` is called" not in error.why
+    assert error.why.startswith("`one` calls itself here, directly or through others [recursion]")
+    assert "`other` calls itself" in error.why
+    assert "`judged` calls itself" not in error.why
 
 
-def test_a_program_has_a_limit_of_instructions(monkeypatch):
+def test_the_number_of_instructions_is_limited(monkeypatch):
     monkeypatch.setattr("accel_magic.gpu.verifier.shape.MOST_INSTRUCTIONS", 50)
     assert "too-many-instructions" in refused(function(*[ZERO] * 50, EXIT)).why
     assert verify(program(function(*[ZERO] * 49, EXIT)), MAPS).findings == ()
 
 
-def test_unreachable_code_is_a_note_and_does_not_refuse():
+def test_unreachable_code_is_a_note_and_is_not_rejected():
     verdict = verify(program(function(ZERO, EXIT, ZERO, EXIT)), MAPS)
     assert [(found.rule, found.severity, found.slot) for found in verdict.findings] == [("unreachable-code", "note", 2)]
 
 
-def test_with_off_nothing_is_checked():
+def test_mode_off_checks_nothing():
     assert verify(program(function(Instruction(0xFF))), MAPS, mode="off").instructions == 1
 
 
-def test_every_rule_says_what_it_means_and_what_mends_it():
+def test_every_rule_has_a_meaning_and_a_fix():
     for name, rule in findings.RULES.items():
         assert rule.id == name
         assert rule.meaning

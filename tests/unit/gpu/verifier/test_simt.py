@@ -1,4 +1,4 @@
-"""SIMT rules: unsafe programs are refused at the right line, safe ones are accepted without a word."""
+"""SIMT rules: unsafe programs are rejected at the right line, safe ones are accepted without findings."""
 
 import os
 from pathlib import Path
@@ -11,6 +11,7 @@ from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.isa import Alu, Jump
 from accel_magic.gpu.program.model import Function, MapSpec, Program
 from accel_magic.gpu.verifier import findings, judge, simt, verify
+from tests.support.errors import raises
 from tests.unit.gpu.verifier.compiled import compiled, marked, names, text
 from tests.unit.gpu.verifier.lane_programs import alu, atomic, call, handle, load, put, store
 
@@ -18,7 +19,7 @@ SEVERITIES = ("error", "warning", "note")
 
 
 def found_in(folder, name, *, per="thread"):
-    """What `--verify warn` finds; errors come as errors."""
+    """Pairs of rule and finding from `--verify warn`."""
     loaded = compiled(folder, name)
     (program,) = loaded.programs
     verdict = verify(program, loaded.maps, mode="warn", per=per)
@@ -26,21 +27,21 @@ def found_in(folder, name, *, per="thread"):
     return {(rules[each.rule], each) for each in verdict.findings if each.rule != "unreachable-code"}
 
 
-def told(found):
-    """The same as comments write it; what a finding may only weaken to is its own severity in strict mode."""
+def lines(found):
+    """Rule and line of each finding."""
     return {(each.rule, each.line.line) for _, each in found}
 
 
 @pytest.mark.parametrize("name", names("simt_unsafe"))
-def test_an_unsafe_program_is_judged_at_the_marked_line_and_nowhere_else(name):
+def test_an_unsafe_program_has_findings_at_the_marked_lines_only(name):
     found = found_in("simt_unsafe", name)
 
-    assert told(found) == {(rule, line) for _, rule, line in marked(text("simt_unsafe", name))}
+    assert lines(found) == {(rule, line) for _, rule, line in marked(text("simt_unsafe", name))}
     assert all(each.fix and each.message for _, each in found)
 
 
 @pytest.mark.parametrize("name", names("simt_unsafe"))
-def test_strict_mode_refuses_what_is_marked_so_and_lets_the_rest_run(name):
+def test_strict_mode_rejects_programs_with_marked_errors_only(name):
     loaded = compiled("simt_unsafe", name)
     refused = sorted(line for severity, _, line in marked(text("simt_unsafe", name)) if severity == "error")
 
@@ -51,8 +52,8 @@ def test_strict_mode_refuses_what_is_marked_so_and_lets_the_rest_run(name):
         return
     with pytest.raises(ProgramError) as caught:
         verify(loaded.programs[0], loaded.maps, mode="strict")
-    said = caught.value.what + caught.value.why
-    assert [line for line in refused if f"{name}.bpf.c:{line}:" not in said] == []
+    message = caught.value.what + caught.value.why
+    assert [line for line in refused if f"{name}.bpf.c:{line}:" not in message] == []
     assert caught.value.why
     assert caught.value.fix
 
@@ -73,7 +74,7 @@ def test_every_rule_has_an_unsafe_program():
     assert rules == set(simt.RULES) - {"promoted-update"}
 
 
-def test_verification_that_is_off_says_and_promotes_nothing():
+def test_mode_off_finds_and_promotes_nothing():
     loaded = compiled("simt_promoted", "count")
 
     verdict = verify(loaded.programs[0], loaded.maps, mode="off")
@@ -82,39 +83,39 @@ def test_verification_that_is_off_says_and_promotes_nothing():
 
 
 @pytest.mark.parametrize("name", ["barrier_for_whole_blocks", "barriers_in_an_even_loop", "barrier_by_configuration"])
-def test_no_barrier_is_safe_where_only_leaders_run(name):
+def test_no_barrier_is_safe_if_only_leaders_run(name):
     assert {each.rule for _, each in found_in("simt_safe", name, per="warp")} == {"divergent-barrier"}
 
 
-def test_a_vote_where_only_leaders_run_is_said_to_be_one_of_one():
+def test_a_vote_is_a_warning_if_only_leaders_run():
     found = found_in("simt_safe", "vote_then_leader", per="warp")
 
     assert [(each.rule, each.severity) for _, each in found] == [("divergent-vote", "warning")]
 
 
 @pytest.mark.parametrize("name", ["vote_in_odd_lanes", "exit_of_some_lanes", "print_of_each_thread"])
-def test_rules_about_lanes_of_one_warp_say_less_where_only_leaders_run(name):
+def test_rules_about_lanes_of_one_warp_are_not_errors_if_only_leaders_run(name):
     severities = [each.severity for _, each in found_in("simt_unsafe", name, per="warp")]
 
     assert "error" not in severities
 
 
 @pytest.mark.parametrize("name", ["store_of_the_last_time", "hash_read_add_write", "count_by_array_update"])
-def test_warps_race_with_each_other_where_only_leaders_run_too(name):
-    assert told(found_in("simt_unsafe", name, per="warp")) == told(found_in("simt_unsafe", name))
+def test_warps_still_race_with_each_other_if_only_leaders_run(name):
+    assert lines(found_in("simt_unsafe", name, per="warp")) == lines(found_in("simt_unsafe", name))
 
 
-def test_a_finding_names_the_line_where_threads_part():
+def test_a_finding_names_the_line_where_threads_diverge():
     (only,) = found_in("simt_unsafe", "barrier_in_half_a_warp")
 
-    assert "they part in line 7" in only[1].message
+    assert "line 7" in only[1].message
 
 
 @pytest.mark.parametrize("name", ["count_in_two_bytes", "misaligned_count"])
-def test_a_value_that_no_atomic_can_change_is_told_to_be_made_one(name):
+def test_the_fix_names_the_sizes_of_atomics_if_no_atomic_can_change_the_value(name):
     ((_, found),) = found_in("simt_unsafe", name)
 
-    assert "atomics exist for 4 and 8 bytes" in found.fix
+    assert "4 or 8 bytes" in found.fix
 
 
 COUNTS = MapSpec("counts", MapType.GPU_ARRAY, 4, 8, 4)
@@ -126,32 +127,31 @@ def judged(code, section="gpu/entry"):
 
 
 def looked_up(*use, before=()):
-    """A program that uses the value of key 0."""
+    """Code that uses the value of key 0."""
     body = [*before, put(10, -4, 0, 4), *handle(1, "counts"), alu(Alu.MOV, 2, src=10), alu(Alu.ADD, 2, imm=-4), call(1)]
     body.append(isa.Instruction(isa.JMP | Jump.JEQ, 0, offset=len(use)))
     return [*body, *use, alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT)]
 
 
-def test_code_without_lines_is_judged_too():
+def test_code_without_line_information_is_checked_too():
     verdict = judged(looked_up(alu(Alu.MOV, 6, src=0), call(511), store(6, 0, 0)))
 
     assert [(each.rule, each.slot, each.line) for each in verdict.findings] == [("racy-update", 9, None)]
 
 
-def test_a_value_that_goes_through_the_stack_is_still_known_to_come_from_the_map():
+def test_a_value_spilled_to_the_stack_still_counts_as_read_from_the_map():
     use = [load(1, 0, 0), store(10, -16, 1), load(2, 10, -16), alu(Alu.MUL, 2, imm=3), store(0, 0, 2)]
 
     assert [each.rule for each in judged(looked_up(*use)).findings] == ["lost-update"]
 
 
-def test_the_result_of_an_atomic_that_is_stored_back_is_a_lost_update():
+def test_storing_back_the_result_of_an_atomic_is_a_lost_update():
     use = [alu(Alu.MOV, 1, imm=1), atomic(0, 0, 1, Alu.ADD | isa.FETCH), alu(Alu.MUL, 1, imm=2), store(0, 0, 1)]
 
     assert [each.rule for each in judged(looked_up(*use)).findings] == ["lost-update"]
 
 
-def test_a_store_to_the_stack_or_a_shared_value_is_warned_of():
-    """Which of both it is depends on the path."""
+def test_a_store_to_the_stack_or_a_shared_value_depending_on_the_path_is_a_warning():
     use = [alu(Alu.MOV, 6, src=0), call(511), isa.Instruction(isa.JMP | Jump.JEQ, 0, offset=2, imm=3)]
     use += [alu(Alu.MOV, 6, src=10), alu(Alu.ADD, 6, imm=-16), store(6, 0, 0)]
 
@@ -167,12 +167,12 @@ def test_a_store_races_unless_all_threads_store_the_same(helper, ruled):
     assert [each.rule for each in verdict.findings] == ruled
 
 
-def test_memory_that_is_not_safe_is_refused_before_races_are_looked_for():
-    with pytest.raises(ProgramError, match="uninitialised-register"):
+def test_memory_errors_reject_a_program_before_races_are_checked():
+    with raises("gpu.verifier.uninitialised-register", ProgramError):
         judged([alu(Alu.MOV, 0, src=3), isa.Instruction(isa.EXIT)])
 
 
-def test_a_report_can_be_had_of_a_program_that_is_refused():
+def test_judge_reports_the_findings_of_a_rejected_program():
     loaded = compiled("simt_unsafe", "swap_of_two_values")
 
     verdict = judge(loaded.programs[0], loaded.maps)
@@ -191,11 +191,11 @@ RACY = {
     ("threadscheduling", "cuda__probe_threadscheduling"),
     ("threadscheduling_dynamic_hook", "cuda__probe_threadscheduling"),
 }
-"""Programs of another project that lose counts: by folder and function."""
+"""Programs of bpftime that lose counts: folder and function."""
 
 
-@pytest.mark.skipif(not PEERS, reason="ACCEL_MAGIC_BPFTIME names no checkout of bpftime")
-def test_programs_of_others_run_with_warnings_and_those_that_lose_counts_are_not_accepted_silently():
+@pytest.mark.skipif(not PEERS, reason="ACCEL_MAGIC_BPFTIME does not name a checkout of bpftime")
+def test_programs_of_bpftime_run_and_those_that_lose_counts_have_warnings():
     warned = {}
     for path in sorted(Path(PEERS).glob("example/gpu/*/*.bpf.c")):
         loaded = objects.load(path)

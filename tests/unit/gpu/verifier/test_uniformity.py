@@ -1,4 +1,4 @@
-"""Uniformity: what the verifier says is the same for threads is the same when the threads run."""
+"""Uniformity: values that the verifier considers equal across threads are equal when the threads run."""
 
 import random
 from collections import defaultdict
@@ -37,7 +37,7 @@ def analysed(program, per="thread"):
 
 
 def grouped(held, level):
-    """What the threads of each group held: {group: [(registers, stack), ...]}."""
+    """Registers and stack of the threads, by group: [[(registers, stack), ...], ...]."""
     groups = defaultdict(list)
     for thread, what in held.items():
         groups[GROUPS[level](thread)].append(what)
@@ -45,7 +45,7 @@ def grouped(held, level):
 
 
 def judge_values(state, held):
-    """Give what is said of a value and is not so: (claim, location)."""
+    """Yield false claims about values: (claim, location)."""
     for register, value in enumerate(state.registers):
         yield from judge_register(value, register, held)
     for offset, byte in state.stack.items():
@@ -70,7 +70,7 @@ def judge_register(value, register, held):
 
 
 def judge_control(known, place, held):
-    """The same for who comes to an instruction."""
+    """Yield false claims about which threads reach an instruction."""
     level = known.apart(place)
     lanes = 1 if known.world.warp else LANES
     if any(len(group) * LANES != SIZES[level] * lanes for group in grouped(held, level)):
@@ -85,7 +85,7 @@ def judge_control(known, place, held):
 
 
 def claims_that_fail(seed, launches=2, per="thread"):
-    """What is said of a random program and is not so when it runs, and how many registers were said to be alike."""
+    """False claims about a random program, and the number of registers claimed to be uniform."""
     program, ranges = lane_programs.program(seed)
     known = analysed(program, per)
     codes = [function.code for function in program.functions]
@@ -104,21 +104,21 @@ def claims_that_fail(seed, launches=2, per="thread"):
 
 
 @pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(0, 20, 10)], ids=str)
-def test_what_is_said_of_random_programs_holds_when_they_run(seeds):
-    """Other seeds are other programs: `claims_that_fail` takes any."""
+def test_claims_about_random_programs_hold_when_they_run(seeds):
+    """`claims_that_fail` takes any seed; each is another program."""
     found = {seed: claims_that_fail(seed) for seed in seeds}
 
     assert {seed: failed for seed, (failed, _) in found.items() if failed} == {}
     assert sum(alike for _, alike in found.values()) > 1000
 
 
-def test_the_same_holds_where_only_leaders_run():
+def test_claims_hold_if_only_leaders_run():
     found = {seed: claims_that_fail(seed, launches=1, per="warp") for seed in range(100, 106)}
 
     assert {seed: failed for seed, (failed, _) in found.items() if failed} == {}
 
 
-def test_an_analysis_that_does_not_settle_takes_everything_to_differ(monkeypatch):
+def test_an_analysis_that_does_not_converge_assumes_that_everything_differs(monkeypatch):
     monkeypatch.setattr(uniformity, "_ROUNDS", 1)
 
     known = known_of("mov r0, 1\n exit")
@@ -140,7 +140,7 @@ def at_end(known):
     return known.states[0, last].registers[0]
 
 
-def test_lanes_that_leave_a_loop_by_different_ways_differ_in_what_was_set_on_the_way():
+def test_lanes_that_leave_a_loop_by_different_exits_differ_in_values_set_there():
     known = known_of("""
         call 511
         mov r1, 4
@@ -163,7 +163,7 @@ def test_lanes_that_leave_a_loop_by_different_ways_differ_in_what_was_set_on_the
     assert at_end(known).level is Level.LANE
 
 
-def test_what_a_loop_counts_is_alike_inside_and_differs_after_lanes_left_it_at_different_times():
+def test_a_loop_counter_is_uniform_inside_the_loop_but_not_after_lanes_leave_in_different_iterations():
     known = known_of("""
         call 511
         mov r1, 0
@@ -180,7 +180,7 @@ def test_what_a_loop_counts_is_alike_inside_and_differs_after_lanes_left_it_at_d
     assert at_end(known).level is Level.LANE
 
 
-def test_a_loop_that_all_lanes_leave_together_leaves_what_it_counted_alike():
+def test_a_loop_counter_stays_uniform_if_all_lanes_leave_together():
     known = known_of("""
         mov r1, 0
     head:
@@ -193,8 +193,8 @@ def test_a_loop_that_all_lanes_leave_together_leaves_what_it_counted_alike():
     assert at_end(known).level is Level.GRID
 
 
-def test_an_exit_that_only_some_lanes_come_by_lets_them_leave_at_different_times():
-    """What a helper gives is alike in each round; after the loop it is of different rounds."""
+def test_an_exit_that_only_some_lanes_reach_makes_them_leave_in_different_iterations():
+    """The helper's result is uniform in each iteration; after the loop, lanes hold results of different iterations."""
     known = known_of("""
         call 511
         mov r6, r0
@@ -216,7 +216,7 @@ def test_an_exit_that_only_some_lanes_come_by_lets_them_leave_at_different_times
     assert at_end(known).level is Level.LANE
 
 
-def test_masks_are_alike_only_where_the_lanes_of_a_warp_are_together():
+def test_masks_are_uniform_only_while_the_lanes_of_a_warp_are_together():
     known = known_of("""
         call 600
         mov r6, r0
@@ -232,7 +232,7 @@ def test_masks_are_alike_only_where_the_lanes_of_a_warp_are_together():
     assert known.states[0, 5].registers[0].level is Level.LANE
 
 
-def test_values_that_meet_after_a_branch_differ_as_its_condition_does():
+def test_values_merged_after_a_branch_have_the_level_of_its_condition():
     text = """
         call {helper}
         mov r1, 5
@@ -248,7 +248,7 @@ def test_values_that_meet_after_a_branch_differ_as_its_condition_does():
     assert levels == {14: Level.GRID, 608: Level.BLOCK, 510: Level.WARP, 511: Level.LANE}
 
 
-def test_a_value_that_no_path_changes_stays_alike_after_a_branch_of_lanes():
+def test_a_value_that_no_path_changes_stays_uniform_after_a_divergent_branch():
     known = known_of("""
         call 608
         mov r6, r0
@@ -263,7 +263,7 @@ def test_a_value_that_no_path_changes_stays_alike_after_a_branch_of_lanes():
     assert at_end(known).level is Level.BLOCK
 
 
-def test_what_a_function_returns_differs_when_lanes_return_at_different_places():
+def test_a_functions_result_differs_if_lanes_return_at_different_places():
     outer = isa.decode(assemble("call 511\n mov r1, r0\n call 2\n exit"))
     inner = isa.decode(assemble("jgt r1, 3, other\n mov r0, 1\n exit\nother:\n mov r0, 2\n exit"))
     codes = ((*outer[:2], replace(outer[2], src=isa.CALL_LOCAL, imm=1), outer[3]), inner)
@@ -283,7 +283,7 @@ def at_end_of(known, place):
     return known.states[place, last].registers[0]
 
 
-def test_four_bytes_of_a_number_are_not_taken_for_all_of_it():
+def test_four_bytes_of_a_number_are_not_the_whole_number():
     known = known_of("""
         lddw r1, 0x700000003
         stxdw [r10-8], r1
@@ -299,7 +299,7 @@ def test_four_bytes_of_a_number_are_not_taken_for_all_of_it():
     assert (registers[2].constant, registers[3].constant) == (3, 3)
 
 
-def test_when_only_leaders_run_nothing_differs_within_a_warp():
+def test_nothing_differs_within_a_warp_if_only_leaders_run():
     known = known_of("call 511\n mov r1, r0\n exit", per="warp")
 
     assert known.states[0, 2].registers[1].level is Level.WARP

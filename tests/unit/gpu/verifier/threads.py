@@ -1,8 +1,8 @@
-"""Many threads running one eBPF program: each by itself, with a record of what each held at each step.
+"""Runs one eBPF program in many threads, one at a time, and records registers and stack at each step.
 
-The oracle for what the verifier says about differences between threads. It knows nothing of the verifier: a step is an
-instruction, the calls it was reached through, and the round of each loop around it; loops are given by whoever wrote
-the program.
+This is the oracle for the verifier's claims about differences between threads. It is independent of the verifier: a
+step is an instruction, the calls through which it was reached, and the iteration of each loop around it; the program's
+author provides the loops.
 """
 
 import random
@@ -18,7 +18,7 @@ LANES, WARPS, BLOCKS = 8, 2, 2
 STACK = 0x10000
 CONTEXT = 0x1000
 VALUES = 0x100000
-"""Addresses by kind: the stack of frame n ends at STACK * (n + 1); values of maps begin at VALUES."""
+"""Addresses: the stack of frame n ends at STACK * (n + 1); map values begin at VALUES."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class Machine:
 
     Args:
         functions: Code of each function.
-        loops: Of each function its loops: (head, slots of the body).
+        loops: Loops of each function: (head, slots of the body).
         maps: Declarations, in the order of their handles.
-        seed: Of what differs from launch to launch: contents of maps and of the context.
-        room: Threads that per-thread maps have room for.
-        replayed: Of a store, (function, slot), the slots that are done again right before it, in one step with it.
+        seed: Seed for everything that differs between launches: contents of maps and of the context.
+        room: Number of threads for which per-thread maps have values.
+        replayed: By store, (function, slot): the slots that are executed again right before it, in the same step.
 
     """
 
@@ -113,7 +113,7 @@ class Machine:
                 self.put(self.address(at, key, None), rng.choice((0, 1, 3, 7, 100)), spec.value_size)
 
     def address(self, at, key, thread):
-        """Address of a value: of shared ones with no thread."""
+        """Address of a value; `thread` is None for shared maps."""
         own = 0 if thread is None else thread.number + 1
         return VALUES * (1 + at) + 0x1000 * own + key * self.maps[at].value_size
 
@@ -130,8 +130,8 @@ class Machine:
     def steps(self, thread, limit=5000):
         """Run a thread; yields (key, registers, stack) before each of its instructions.
 
-        A key is the calls, the function, the slot and the rounds; the stack is a dict of the bytes that were written,
-        by their offset from r10.
+        A key is the calls, the function, the slot and the loop iterations; the stack is a dict of the written bytes by
+        offset from r10.
         """
         registers = [0] * 11
         registers[1], registers[10] = CONTEXT, STACK
@@ -170,7 +170,7 @@ class Machine:
         frame.slot += 1 + self.execute(thread, frame, instruction, memory, rng)
 
     def execute(self, thread, frame, instruction, memory, rng):
-        """Do what an instruction does; give how far it jumps."""
+        """Execute an instruction; return its jump distance."""
         r = frame.registers
         jump = 0
         if instruction.wide:
@@ -256,7 +256,7 @@ class Machine:
 
 
 def together(machine, order):
-    """What all threads did: for each key what each thread held, {key: {thread: (registers, stack)}}."""
+    """Run all threads and return their states at each step: {key: {thread: (registers, stack)}}."""
     seen = defaultdict(dict)
     for thread in order:
         for key, registers, stack in machine.steps(thread):

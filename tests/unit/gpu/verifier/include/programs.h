@@ -1,4 +1,4 @@
-// What the test programs share.
+// Maps and macros that the test programs share.
 #pragma once
 #include <accel_gpu.h>
 

@@ -1,4 +1,4 @@
-// Maps that the SIMT test programs share, and the tail that each of them needs.
+// Macros and the license that the SIMT test programs share.
 #pragma once
 #include <accel_gpu.h>
 

@@ -1,4 +1,4 @@
-// Each operation that there is an atomic for.
+// Each operation that has an atomic.
 #include "simt.h"
 
 struct all {

@@ -1,4 +1,4 @@
-// The everyday counter.
+// A simple counter.
 #include "simt.h"
 
 SHARED(counts, u64, 4);

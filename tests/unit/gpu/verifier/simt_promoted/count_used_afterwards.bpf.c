@@ -1,4 +1,4 @@
-// The new value is wanted too.
+// The program uses the new value afterwards.
 #include "simt.h"
 
 SHARED(counts, u64, 4);

@@ -1,4 +1,4 @@
-// Counters of four bytes.
+// Four-byte counters.
 #include "simt.h"
 
 SHARED(counts, u32, 4);

@@ -1,4 +1,4 @@
-// Global variables are shared by all threads.
+// All threads share global variables.
 #include "simt.h"
 
 static volatile u64 total;

@@ -1,4 +1,4 @@
-// An entry that is there already.
+// An entry that already exists.
 #include "simt.h"
 
 HASHED(totals, u64, 64);

@@ -1,4 +1,4 @@
-// The offset within the value is a variable.
+// The offset within the value is variable.
 #include "simt.h"
 
 struct histogram {

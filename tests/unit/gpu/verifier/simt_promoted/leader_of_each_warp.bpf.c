@@ -1,4 +1,4 @@
-// One lane of the warp, but all warps.
+// One lane per warp, in all warps.
 #include "simt.h"
 
 SHARED(counts, u64, 4);

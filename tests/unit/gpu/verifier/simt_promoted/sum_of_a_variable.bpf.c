@@ -1,4 +1,4 @@
-// What is added differs from lane to lane.
+// The added number differs from lane to lane.
 #include "simt.h"
 
 SHARED(sums, u64, 4);

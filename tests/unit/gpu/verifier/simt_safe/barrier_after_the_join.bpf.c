@@ -1,4 +1,4 @@
-// The lanes are together again.
+// The lanes have reconverged.
 #include "simt.h"
 
 SHARED(counts, u64, 2);

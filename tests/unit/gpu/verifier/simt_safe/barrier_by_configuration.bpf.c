@@ -1,4 +1,4 @@
-// The program only reads the map: the same for all.
+// The program only reads the map, so all threads see the same value.
 #include "simt.h"
 
 SHARED(settings, u64, 1);

@@ -1,4 +1,4 @@
-// A whole block decides alike.
+// All threads of a block take the same branch.
 #include "simt.h"
 
 SEC("gpu/entry")

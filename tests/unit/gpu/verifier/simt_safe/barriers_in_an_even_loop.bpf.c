@@ -1,4 +1,4 @@
-// The trip count is the same for all.
+// All threads run the same number of iterations.
 #include "simt.h"
 
 NOINLINE u64 meet(u64 times)

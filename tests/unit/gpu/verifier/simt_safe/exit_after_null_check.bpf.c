@@ -1,4 +1,4 @@
-// Threads beyond the map's room are no reason to warn of the exit of whole blocks.
+// A null check for threads beyond the map's limit does not make the exit of whole blocks a warning.
 #include "simt.h"
 
 PER_THREAD(counts, u64, 1);

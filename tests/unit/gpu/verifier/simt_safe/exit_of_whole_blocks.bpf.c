@@ -1,4 +1,4 @@
-// Blocks outside a part of the grid are left out.
+// Blocks outside part of the grid exit.
 #include "simt.h"
 
 SHARED(parts, u64, 2);

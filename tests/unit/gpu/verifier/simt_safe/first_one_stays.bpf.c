@@ -1,4 +1,4 @@
-// Only the first insertion is wanted.
+// Only the first insertion is kept.
 #include "simt.h"
 
 HASHED(firsts, u64, 64);

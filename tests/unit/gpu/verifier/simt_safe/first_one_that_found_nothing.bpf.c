@@ -1,4 +1,4 @@
-// Looked up before; nothing is counted in the map, and the first insertion stays.
+// Looked up first; nothing is counted in the map, and the first insertion is kept.
 #include "simt.h"
 
 HASHED(firsts, u64, 64);

@@ -1,4 +1,4 @@
-// A sum of indices is zero only when each of them is.
+// A sum of indices is zero only if all of them are.
 #include "simt.h"
 
 SHARED(last, u64, 1);

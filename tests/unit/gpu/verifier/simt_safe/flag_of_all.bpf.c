@@ -1,4 +1,4 @@
-// All write the same number: it is there, whoever was last.
+// All threads write the same number, so it does not matter which one is last.
 #include "simt.h"
 
 SHARED(seen, u64, 8);

@@ -1,4 +1,4 @@
-// Insert a zero, look again, add atomically.
+// Insert a zero, look it up again, add atomically.
 #include "simt.h"
 
 HASHED(totals, u64, 64);

@@ -1,4 +1,4 @@
-// Compare and swap, again if another one was faster.
+// Compare and swap, repeated if another thread was faster.
 #include "simt.h"
 
 SHARED(largest, u64, 1);

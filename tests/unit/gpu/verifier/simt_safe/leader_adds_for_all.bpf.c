@@ -1,4 +1,4 @@
-// One atomic for the warp.
+// One atomic per warp.
 #include "simt.h"
 
 SHARED(counts, u64, 1);

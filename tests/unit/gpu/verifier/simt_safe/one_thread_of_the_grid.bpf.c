@@ -1,4 +1,4 @@
-// Block and thread are all zero: only one thread comes here.
+// Block and thread indices are all zero: only one thread gets here.
 #include "simt.h"
 
 SHARED(last, u64, 1);

@@ -1,4 +1,4 @@
-// Each thread counts for itself.
+// Each thread has its own count.
 #include "simt.h"
 
 PER_THREAD(counts, u64, 1);

@@ -1,4 +1,4 @@
-// Read, add and write back: of one's own value.
+// Reads, adds and writes back the thread's own value.
 #include "simt.h"
 
 PER_THREAD(counts, u64, 2);

@@ -1,4 +1,4 @@
-// One line.
+// Prints one line.
 #include "simt.h"
 
 SEC("gpu/entry")

@@ -1,4 +1,4 @@
-// Ring buffers take from many.
+// Ring buffers accept records from many threads.
 #include "simt.h"
 
 struct event {

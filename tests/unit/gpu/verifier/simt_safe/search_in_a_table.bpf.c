@@ -1,4 +1,4 @@
-// A loop that ends where it finds something does not wait for anyone.
+// A loop that ends when it finds something does not wait for other threads.
 #include "simt.h"
 
 SHARED(table, u64, 16);

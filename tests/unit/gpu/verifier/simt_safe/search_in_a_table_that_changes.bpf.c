@@ -1,4 +1,4 @@
-// Each round looks at another entry: no wait, though others write there.
+// Each iteration reads another entry, so it does not wait, although others write there.
 #include "simt.h"
 
 SHARED(table, u64, 16);

@@ -1,4 +1,4 @@
-// What a vote says is the same in the whole warp.
+// The result of a vote is the same in the whole warp.
 #include "simt.h"
 
 SHARED(votes, u64, 1);

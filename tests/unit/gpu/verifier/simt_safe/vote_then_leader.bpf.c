@@ -1,4 +1,4 @@
-// All vote, one lane adds.
+// All lanes vote, one lane adds.
 #include "simt.h"
 
 SHARED(votes, u64, 1);

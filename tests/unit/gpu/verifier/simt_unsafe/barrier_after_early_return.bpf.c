@@ -1,4 +1,4 @@
-// Lanes that returned never come.
+// Lanes that returned never reach the barrier.
 #include "simt.h"
 
 SEC("gpu/entry")

@@ -1,4 +1,4 @@
-// Threads beyond a per-thread map's room get null and miss the barrier.
+// Threads beyond the limit of a per-thread map get null and miss the barrier.
 #include "simt.h"
 
 PER_THREAD(counts, u64, 1);

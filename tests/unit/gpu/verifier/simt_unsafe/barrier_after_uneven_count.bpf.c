@@ -1,4 +1,4 @@
-// The trip count differs from lane to lane, and so does what was counted.
+// The number of iterations differs between lanes, and so does the counter.
 #include "simt.h"
 
 SEC("gpu/entry")

@@ -1,4 +1,4 @@
-// The kernel itself may have diverged where the program is called.
+// The kernel may have diverged before it reaches the program.
 #include "simt.h"
 
 SEC("gpu/memory")

@@ -1,4 +1,4 @@
-// What a function wrote through an address is not known to be the same for all.
+// A value that a function wrote through an address may differ between threads.
 #include "simt.h"
 
 NOINLINE int fill(u64 *where, u64 times)

@@ -1,4 +1,4 @@
-// Lanes that come one after the other see different masks.
+// Lanes that arrive one after the other see different masks.
 #include "simt.h"
 
 SEC("gpu/entry")

@@ -1,4 +1,4 @@
-// A value that the program itself changes is not the same for all.
+// A value that the program itself changes may differ between threads.
 #include "simt.h"
 
 SHARED(arrivals, u64, 1);

@@ -1,4 +1,4 @@
-// The lane goes through the stack, a function and arithmetic.
+// The lane number passes through the stack, a function and arithmetic.
 #include "simt.h"
 
 NOINLINE u64 blur(u64 number)

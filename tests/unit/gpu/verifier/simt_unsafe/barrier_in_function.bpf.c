@@ -1,4 +1,4 @@
-// The branch is in the caller, the barrier in the function it calls.
+// The branch is in the caller, the barrier in the called function.
 #include "simt.h"
 
 NOINLINE int meet(u64 times)

@@ -1,4 +1,4 @@
-// Lanes leave the loop at different times.
+// Lanes leave the loop in different iterations.
 #include "simt.h"
 
 SEC("gpu/entry")

@@ -1,4 +1,4 @@
-// The lanes of a warp agree, the warps of the block do not.
+// The lanes of a warp agree, but the warps of the block do not.
 #include "simt.h"
 
 SEC("gpu/entry")

@@ -1,4 +1,4 @@
-// A leader cannot meet anyone at a barrier.
+// The leader waits alone at the barrier.
 #include "simt.h"
 
 SEC("gpu/entry")

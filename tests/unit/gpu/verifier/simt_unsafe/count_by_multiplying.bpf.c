@@ -1,4 +1,4 @@
-// No atomic multiplies.
+// There is no atomic multiplication.
 #include "simt.h"
 
 SHARED(products, u64, 1);

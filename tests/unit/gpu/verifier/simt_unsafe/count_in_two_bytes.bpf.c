@@ -1,4 +1,4 @@
-// There are no atomics of two bytes.
+// There are no two-byte atomics.
 #include "simt.h"
 
 SHARED(counts, u16, 4);

@@ -1,4 +1,4 @@
-// Legal, but the lanes are gone for the kernel.
+// Allowed, but the kernel continues without these lanes.
 #include "simt.h"
 
 SEC("gpu/entry")

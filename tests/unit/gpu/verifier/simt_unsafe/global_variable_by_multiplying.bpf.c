@@ -1,4 +1,4 @@
-// Global variables are shared by all threads too.
+// All threads share global variables too.
 #include "simt.h"
 
 static volatile u64 state;

@@ -1,4 +1,4 @@
-// All lanes find nothing, one inserts its 1, and the 1 of the others is lost.
+// All lanes find nothing and one inserts its 1; the 1s of the others are lost.
 #include "simt.h"
 
 HASHED(totals, u64, 64);

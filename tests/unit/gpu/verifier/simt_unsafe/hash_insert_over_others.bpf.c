@@ -1,4 +1,4 @@
-// BPF_ANY sets back to zero what others counted since the lookup.
+// BPF_ANY resets to zero what other threads counted since the lookup.
 #include "simt.h"
 
 HASHED(totals, u64, 64);

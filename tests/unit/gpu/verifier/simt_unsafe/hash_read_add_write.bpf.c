@@ -1,4 +1,4 @@
-// The sum is written over what others added meanwhile.
+// The sum overwrites what other threads added in the meantime.
 #include "simt.h"
 
 HASHED(totals, u64, 64);

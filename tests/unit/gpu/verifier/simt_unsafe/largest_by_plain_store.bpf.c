@@ -1,4 +1,4 @@
-// Between the comparison and the store another thread stores a larger one.
+// Another thread may store a larger value between the comparison and the store.
 #include "simt.h"
 
 SHARED(largest, u64, 1);

@@ -1,4 +1,4 @@
-// Atomics need a value at a multiple of its size.
+// Atomics need an aligned value.
 #include "simt.h"
 
 struct __attribute__((packed)) odd {

@@ -1,4 +1,4 @@
-// Comparing x alone picks one thread of each row, not of the grid.
+// Comparing only x selects one thread in each row, not one in the grid.
 #include "simt.h"
 
 SHARED(last, u64, 1);

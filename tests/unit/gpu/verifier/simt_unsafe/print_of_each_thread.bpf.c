@@ -1,4 +1,4 @@
-// A line for each of perhaps a million threads.
+// One line per thread, possibly a million lines.
 #include "simt.h"
 
 SEC("gpu/entry")

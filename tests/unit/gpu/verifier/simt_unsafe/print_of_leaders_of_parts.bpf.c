@@ -1,4 +1,4 @@
-// Each part of a warp that comes by itself has a leader.
+// Each diverged part of a warp has its own leader.
 #include "simt.h"
 
 SEC("gpu/memory")

@@ -1,4 +1,4 @@
-// Comparing x alone picks one thread of each row of the block.
+// Comparing only x selects one thread in each row of the block.
 #include "simt.h"
 
 SHARED(ends, u64, 1024);

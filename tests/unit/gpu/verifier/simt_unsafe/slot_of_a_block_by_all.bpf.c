@@ -1,4 +1,4 @@
-// The key is the block's own, but all its threads store.
+// The key is the block number, but all threads of the block store.
 #include "simt.h"
 
 SHARED(ends, u64, 1024);

@@ -1,4 +1,4 @@
-// Waiting until another thread inserts.
+// Waits until another thread inserts.
 #include "simt.h"
 
 HASHED(totals, u64, 64);

@@ -1,4 +1,4 @@
-// The holder of the lock cannot go on while the others of its warp try.
+// The lock holder cannot continue while other lanes of its warp try.
 #include "simt.h"
 
 SHARED(locks, u64, 1);

@@ -1,4 +1,4 @@
-// All threads write their own time to one place.
+// All threads store their own time in one place.
 #include "simt.h"
 
 SHARED(last, u64, 1);

@@ -1,4 +1,4 @@
-// Each store writes what was read from elsewhere in the map.
+// Each store writes a value read from elsewhere in the map.
 #include "simt.h"
 
 struct pair {

@@ -1,4 +1,4 @@
-// All threads overwrite the same entry: the last one stays.
+// All threads overwrite the same entry; the last one survives.
 #include "simt.h"
 
 SHARED(last, u64, 1);
