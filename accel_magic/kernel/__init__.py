@@ -1,1 +1,1 @@
-"""The live kernel: BCC, programs, attaching, and what this kernel can do."""
+"""The live kernel: BCC, programs, attaching, and kernel features."""

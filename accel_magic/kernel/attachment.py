@@ -1,4 +1,4 @@
-"""What an engine hands to the reader: file descriptors and the layout of what lies behind them."""
+"""What an engine passes to the reader: file descriptors, and the layout of their maps and ring buffers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAD = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-"""Head of every record, as `struct am_record` in bpf/kernel/common.h has it."""
+"""Head of every record: `struct am_record` in bpf/kernel/common.h."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Item:
 
 @dataclass(frozen=True)
 class PointLayout:
-    """How the records of one probe point look: which ring they are in and what follows the head."""
+    """Record layout of one probe point: its ring, and the items after the head."""
 
     ring: int
     items: tuple[Item, ...]
@@ -58,7 +58,7 @@ class Layout:
         latencies: Rows of the histograms; 0 without latency points.
         record_sizes: Bytes of a record of each ring, without the ring buffer's own header.
         point_layouts: By ProbePoint.id; empty when no events are recorded.
-        stack_frames: Frames that are taken of a native stack at the most; 0 where no stacks are taken.
+        stack_frames: Maximum frames per native stack; 0 if no stacks are recorded.
 
     """
 
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def control(self) -> np.dtype[np.void]:
-        """Of the control map, one element (`struct am_control`)."""
+        """Dtype of the control map's element (`struct am_control`)."""
         return np.dtype(
             [
                 ("enabled", "<u4"),
@@ -84,19 +84,19 @@ class Layout:
 
     @property
     def counters(self) -> np.dtype[np.void]:
-        """Of the counters map, one element (`struct am_counters`)."""
+        """Dtype of the counters map's element (`struct am_counters`)."""
         row = (self.cpus, self.points)
         return np.dtype([(name, "<u8", row) for name in ("hits", "lost", "unpaired", "totals")])
 
     @property
     def histograms(self) -> np.dtype[np.void]:
-        """Of the histograms map, one element (`struct am_histograms`)."""
+        """Dtype of the histograms map's element (`struct am_histograms`)."""
         rows = self.latencies
         return np.dtype([("counts", "<u8", (rows, buckets.COUNT)), ("total", "<u8", (rows,)), ("max", "<u8", (rows,))])
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Layout:
-        """Build a layout back from `dataclasses.asdict` of it."""
+        """Rebuild a layout from its `dataclasses.asdict`."""
         return cls(
             cpus=data["cpus"],
             points=data["points"],
@@ -110,7 +110,7 @@ class Layout:
         )
 
     def record(self, ring: int) -> np.dtype[np.void]:
-        """Of a whole record in a ring: the ring buffer's header, the head, the payload as bytes."""
+        """Dtype of a whole record in a ring: the ring buffer's header, the head, the payload as bytes."""
         payload = self.record_sizes[ring] - HEAD.itemsize
         fields: list[tuple[str, Any]] = [("header", RING_HEADER), ("head", HEAD)]
         if payload:
@@ -120,14 +120,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Attachment:
-    """Probes attached and waiting: nothing counts until `control.enabled` is set.
+    """Attached probes. Nothing is counted until `control.enabled` is set.
 
-    `own_threads_fd` is the map of the tool's threads, `stacks_fd` the table of stacks, -1 where the events have none;
-    `waits_fd` that of the waits under way, -1 where none are measured. `misses` are the hits since attaching that no
-    program ran for, `run_ns` the CPU time of programs where the kernel measures it, `notes` what the user must know of
-    the counts; all are asked before detaching.
-    `detach` closes the links, so that no program runs any more, and gives what the user must know of links that stay;
-    `close`, or leaving the `with` block, closes the maps as well.
+    `own_threads_fd` is the map of the tool's threads, `stacks_fd` the table of stacks (-1 if events have no stacks),
+    `waits_fd` the map of waits in progress (-1 if waits are not measured). `misses` returns the number of hits since
+    attaching for which no program ran, `run_ns` the CPU time of the programs if the kernel measures it, `notes` notes
+    for the user about the counts; call all three before detaching.
+    `detach` closes the links, so that no program runs any more, and returns notes for the user about links that
+    remain; `close`, or leaving the `with` block, also closes the maps.
     """
 
     plan: Plan

@@ -1,7 +1,7 @@
-"""The few system calls the engine makes itself: bpf(2) and perf_event_open(2), on x86-64.
+"""Wrappers of the system calls bpf(2) and perf_event_open(2), on x86-64.
 
-Every call returns a file descriptor or raises OSError with the kernel's errno; what it means to the user is decided by
-the callers. Numbers and layouts: include/uapi/linux/bpf.h and perf_event.h of Linux 6.18.
+They raise OSError with the kernel's errno; callers translate it into a message for the user.
+Numbers and layouts: include/uapi/linux/bpf.h and perf_event.h of Linux 6.18.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _PERF_COUNT_SW_CPU_CLOCK = 0
 _PERF_EXCLUDE_IDLE, _PERF_FREQ = 1 << 7, 1 << 10  # bits of perf_event_attr
 
 SHORTAGES: Final = frozenset((errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""Reasons of the moment for refusing a call: they say nothing about what the kernel can do."""
+"""Temporary errors, which do not indicate a missing kernel feature."""
 _ATTEMPTS: Final = 10
 _INTERRUPTED: Final = (-errno.EAGAIN, -errno.EINTR)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: object) -> int:
-    """Make a system call that has no effect when it fails; gives its result, or -errno.
+    """Make a system call that has no effect if it fails; return its result, or -errno.
 
-    A signal interrupts some of them: the verifier gives up as soon as one is pending, with EAGAIN. The call is then
-    repeated with all signals blocked in this thread, since a timer may tick faster than the kernel answers.
+    Signals interrupt some calls: the verifier returns EAGAIN as soon as a signal is pending. Such a call is repeated
+    with all signals blocked in this thread, because a timer may fire faster than the kernel answers.
     """
     result = _once(number, *arguments)
     if result in _INTERRUPTED:
@@ -77,7 +77,7 @@ def _once(number: int, *arguments: object) -> int:
 
 
 def _checked(result: int) -> int:
-    """Pass a result on. Raises OSError where it is -errno."""
+    """Return a result. Raises OSError if it is -errno."""
     if result < 0:
         raise OSError(-result, os.strerror(-result))
     return result
@@ -89,21 +89,21 @@ def _bpf(command: int, attributes: bytes) -> int:
 
 
 def map_create(kind: int, *, key: int, value: int, entries: int, flags: int = 0, name: str = "") -> int:
-    """Create a map; `key` and `value` are sizes in bytes (both 0 for a ring buffer, `entries` then its bytes)."""
+    """Create a map; `key` and `value` are sizes in bytes (for a ring buffer both are 0, and `entries` is its size)."""
     attributes = struct.pack("<IIIIIII16s", kind, key, value, entries, flags, 0, 0, name.encode()[:15])
     return _bpf(_MAP_CREATE, attributes)
 
 
 def wait_for_programs() -> None:
-    """Wait until every program that was running when this was called has ended (an RCU grace period, some 15 ms).
+    """Wait until every program that is running now has ended (an RCU grace period, some 15 ms).
 
-    Without membarrier(2) it returns at once.
+    Returns immediately if the kernel lacks membarrier(2).
     """
     _libc.syscall(_SYS_MEMBARRIER, _MEMBARRIER_GLOBAL, 0, 0)
 
 
 class VerifierError(OSError):
-    """The kernel refused a program; `log` is what its verifier wrote."""
+    """The kernel rejected a program; `log` is the verifier's log."""
 
     def __init__(self, code: int, log: str) -> None:
         super().__init__(code, os.strerror(code))
@@ -111,7 +111,7 @@ class VerifierError(OSError):
 
 
 def btf_load(description: bytes) -> int:
-    """Hand over a description of types (BTF); programs that are loaded with it may outlive the descriptor."""
+    """Load a description of types (BTF); programs loaded with it may outlive the descriptor."""
     buffer = ctypes.create_string_buffer(description, len(description))
     return _bpf(_BTF_LOAD, struct.pack("<QQII", ctypes.addressof(buffer), 0, len(description), 0))
 
@@ -126,9 +126,9 @@ def prog_load(
     types: int = 0,
     functions: Sequence[tuple[int, int]] = (),
 ) -> int:
-    """Load a program. Raises VerifierError with the verifier's log when it is refused, OSError for lack of something.
+    """Load a program. Raises VerifierError with the verifier's log if it is rejected, OSError for resource shortages.
 
-    `functions` are the first instruction of each of its functions, and their types in the BTF of descriptor `types`.
+    `functions` has the first instruction of each function and the id of its type in the BTF of descriptor `types`.
     """
     code = ctypes.create_string_buffer(instructions, len(instructions))
     described = (ctypes.c_uint32 * (2 * len(functions)))(*(value for function in functions for value in function))
@@ -160,7 +160,7 @@ def prog_load(
     except OSError as error:
         if error.errno in SHORTAGES:
             raise  # not the verifier's verdict
-        # The log is asked for only after a refusal: writing it makes loading several times slower.
+        # The log is requested only after a rejection: writing it makes loading several times slower.
         log = ctypes.create_string_buffer(1 << 20)
         try:
             return _bpf(_PROG_LOAD, attributes(log))
@@ -177,7 +177,7 @@ def prog_test_run(fd: int) -> int:
 
 
 def prog_misses(fd: int) -> int:
-    """How often the kernel could not run the program because it was already running on that CPU (Linux >= 5.12)."""
+    """Number of hits for which the program did not run because it was already running on that CPU (Linux >= 5.12)."""
     info = ctypes.create_string_buffer(232)
     _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
     # struct bpf_prog_info: recursion_misses lies at byte 208.
@@ -185,7 +185,7 @@ def prog_misses(fd: int) -> int:
 
 
 def prog_run_ns(fd: int) -> int:
-    """How long a program has run, all its runs together, as far as the kernel measured: see `measure_programs`."""
+    """Total run time of a program while the kernel measured it: see `measure_programs`."""
     info = ctypes.create_string_buffer(232)
     _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
     # struct bpf_prog_info: run_time_ns lies at byte 192.
@@ -193,18 +193,18 @@ def prog_run_ns(fd: int) -> int:
 
 
 def measure_programs() -> int:
-    """Have the kernel measure how long programs run, for as long as the descriptor that is returned is open."""
+    """Have the kernel measure the run time of programs while the returned descriptor is open."""
     return _bpf(_ENABLE_STATS, struct.pack("<I", _STATS_RUN_TIME))
 
 
 def link_misses(fd: int) -> int:
-    """How often the kernel did not even get to the program of a link: kprobes and functions (Linux >= 6.7; else 0).
+    """Number of hits that did not reach the program of a link: kprobes and fprobes (Linux >= 6.7; else 0).
 
-    That happens where the probe's own machinery was running on that CPU already.
+    A hit is missed if the probe's own machinery is already running on that CPU.
     """
     info = ctypes.create_string_buffer(72)
     _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
-    # struct bpf_link_info: type at byte 0; the part for the type begins at byte 16.
+    # struct bpf_link_info: type at byte 0; the type-specific part begins at byte 16.
     kind, perf_kind = struct.unpack_from("<I12xI", info)
     if kind == _LINK_KPROBE_MULTI:
         return int(struct.unpack_from("<Q", info, 32)[0])
@@ -214,7 +214,7 @@ def link_misses(fd: int) -> int:
 
 
 def link_id(fd: int) -> int:
-    """Return the number by which the kernel knows a link."""
+    """Return the kernel's id of a link."""
     info = ctypes.create_string_buffer(72)
     _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
     # struct bpf_link_info: id at byte 4.
@@ -222,7 +222,7 @@ def link_id(fd: int) -> int:
 
 
 def link_by_id(number: int) -> int:
-    """Open a link by its number. Raises OSError: ENOENT where there is none any more, EPERM without CAP_SYS_ADMIN."""
+    """Open a link by its id. Raises OSError: ENOENT if it no longer exists, EPERM without CAP_SYS_ADMIN."""
     return _bpf(_LINK_GET_FD_BY_ID, struct.pack("<I", number))
 
 
@@ -232,7 +232,7 @@ def link_perf_event(prog: int, event: int, cookie: int) -> int:
 
 
 def link_kprobe_multi(prog: int, functions: Sequence[str], cookies: Sequence[int], *, on_return: bool) -> int:
-    """Attach to many kernel functions at once, a cookie each (Linux >= 5.18 with CONFIG_FPROBE)."""
+    """Attach to many kernel functions at once, each with a cookie (Linux >= 5.18 with CONFIG_FPROBE)."""
     count = len(functions)
     names = (ctypes.c_char_p * count)(*[function.encode() for function in functions])
     values = (ctypes.c_uint64 * count)(*cookies)
@@ -263,7 +263,7 @@ def link_uprobe_multi(
     on_return: bool,
     semaphores: Sequence[int] = (),
 ) -> int:
-    """Attach to many places of one ELF file at once, a cookie each (Linux >= 6.6).
+    """Attach to many places of one ELF file at once, each with a cookie (Linux >= 6.6).
 
     `offsets` and `semaphores` (0 = none) are file offsets.
     """
@@ -309,12 +309,12 @@ def _perf_event_open(
 
 
 def perf_tracepoint(event_id: int) -> int:
-    """Open a tracepoint, system-wide as far as BPF is concerned."""
+    """Open a tracepoint; for BPF it is system-wide."""
     return _perf_event_open(_PERF_TYPE_TRACEPOINT, event_id)
 
 
 def perf_cpu_clock(cpu: int, rate_hz: int) -> int:
-    """Open a clock that ticks `rate_hz` times for each second that one CPU is busy. ENODEV where it is offline."""
+    """Open a clock that ticks `rate_hz` times per second while one CPU is busy. Raises ENODEV if it is offline."""
     return _perf_event_open(
         _PERF_TYPE_SOFTWARE,
         _PERF_COUNT_SW_CPU_CLOCK,
@@ -342,12 +342,12 @@ def perf_uprobe(path: str, offset: int, *, on_return: bool, semaphore: int = 0) 
 
 
 def map_lookup(fd: int, key: ctypes.Array[ctypes.c_char], value: ctypes.Array[ctypes.c_char]) -> None:
-    """Read one element into `value` (all CPUs' values, 8-byte aligned, of a per-CPU map)."""
+    """Read one element into `value` (for a per-CPU map, the values of all CPUs, 8-byte aligned)."""
     _bpf(_MAP_LOOKUP_ELEM, struct.pack("<IIQQQ", fd, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
 
 
 def map_update(fd: int, key: bytes, value: bytes) -> None:
-    """Write one element; `value` is as large as the map's values."""
+    """Write one element; `value` must have the map's value size."""
     places = [ctypes.create_string_buffer(part, len(part)) for part in (key, value)]
     _bpf(_MAP_UPDATE_ELEM, struct.pack("<IIQQQ", fd, 0, *map(ctypes.addressof, places), 0))
 
@@ -366,15 +366,15 @@ def map_next_key(fd: int, key: ctypes.Array[ctypes.c_char] | None, following: ct
 def map_lookup_batch(
     fd: int, cursor: ctypes.Array[ctypes.c_char], keys: int, values: int, count: int, *, first: bool
 ) -> tuple[int, bool]:
-    """Read up to `count` elements at once (Linux >= 5.6), from where `cursor` says unless it is the first call.
+    """Read up to `count` elements at once (Linux >= 5.6), starting at `cursor` except in the first call.
 
-    `keys` and `values` are addresses with room for `count`. Returns how many were read, and whether
-    these were the last.
+    `keys` and `values` are addresses of buffers for `count` elements. Returns how many were read, and whether these
+    were the last.
     """
     place = ctypes.addressof(cursor)
     attributes = struct.pack("<QQQQIIQQ", 0 if first else place, place, keys, values, count, fd, 0, 0)
     buffer = ctypes.create_string_buffer(attributes, 160)
-    # Not repeated: where it is interrupted it has moved the cursor.
+    # Not repeated: an interrupted call has moved the cursor.
     result = _once(_SYS_BPF, _MAP_LOOKUP_BATCH, buffer, len(attributes))
     last = result == -errno.ENOENT
     if not last:

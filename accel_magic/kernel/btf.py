@@ -1,4 +1,4 @@
-"""Where a struct of the running kernel has a member, from the kernel's own type information (BTF)."""
+"""Offsets of struct members in the running kernel, from its type information (BTF)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MOST_MEMBERS = 4096
 
 @lru_cache(maxsize=32)
 def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
-    """Offset in bytes of a member.
+    """Offset in bytes of a struct's member.
 
-    The records of BTF have no index; a struct's is found by its name's number, and checked by its members' names.
+    BTF records have no index: the struct's record is found by its name offset, and verified by its members' names.
 
     Raises:
         MachineError: The kernel has no BTF, or no such struct or member.
@@ -31,7 +31,7 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
             raise ValueError(f"magic {magic:#x}")  # noqa: TRY301
     except (OSError, ValueError, struct.error) as error:
         raise MachineError(
-            "the kernel's type information cannot be read",
+            "cannot read the kernel's type information",
             why=f"{path}: {error}",
             fix="use a kernel built with CONFIG_DEBUG_INFO_BTF, or trace with --scope all",
             code="kernel.no-btf",
@@ -54,7 +54,7 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
 
 
 def _member_at(section: bytes, text: bytes, position: int, member: str) -> int | None:
-    """Offset of the member if a struct's record lies at `position`."""
+    """Offset of the member if there is a struct record at `position`."""
     if position % 4 or position + 12 > len(section):
         return None
     _, info, _ = struct.unpack_from("<III", section, position)

@@ -1,7 +1,7 @@
-"""Latency buckets shared by the kernel programs and their readers: log-linear, 16 to each power of two.
+"""Latency buckets shared by the kernel programs and their readers: log-linear, 16 per power of two.
 
-Values below 16 ns have a bucket each; above, a bucket spans 1/16 of its power of two, so a quantile read from a
-bucket's middle is within 3.2 % of the truth. `bpf/kernel/latency.h` computes the same index.
+Each value below 16 ns has its own bucket; above, a bucket spans 1/16 of its power of two, so a quantile read from a
+bucket's middle has an error of at most 3.2 %. `bpf/kernel/latency.h` computes the same index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUB_BITS = 4
 SUB = 1 << SUB_BITS
 MAX_EXPONENT = 42
-COUNT = (MAX_EXPONENT - SUB_BITS + 2) * SUB  # 640: the last one also takes everything longer (2.4 hours)
+COUNT = (MAX_EXPONENT - SUB_BITS + 2) * SUB  # 640: the last one also has all longer durations (2.4 hours)
 
 
 def _lower_edges() -> NDArray[np.float64]:
@@ -28,7 +28,7 @@ def _lower_edges() -> NDArray[np.float64]:
 
 
 EDGES = _lower_edges()
-"""(COUNT + 1,) float64, ns: bucket i holds durations d with EDGES[i] <= d < EDGES[i + 1]."""
+"""(COUNT + 1,) float64, ns: bucket i contains durations d with EDGES[i] <= d < EDGES[i + 1]."""
 
 
 def index_of(durations_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -37,11 +37,11 @@ def index_of(durations_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def quantile(counts: NDArray[np.uint64], q: float) -> float:
-    """Duration in ns of the call at the share `q` (0..1) of the counted calls, shortest first; NaN when there are none.
+    """The `q` quantile (0..1) of the counted durations in ns; NaN if there are none.
 
-    `counts` has shape (COUNT,). The answer is the middle of that call's bucket: exact below 32 ns, within 3.2 % above.
-    (Interpolating by the ranks within the bucket can be 6.2 % off, where its calls are all alike.) Calls too long for
-    the last bucket are read as in it.
+    `counts` has shape (COUNT,). The result is the middle of the call's bucket: exact below 32 ns, within 3.2 % above.
+    (Interpolating by rank within the bucket can be off by 6.2 % if its calls are all alike.) Calls too long for the
+    last bucket are treated as being in it.
     """
     cumulative = np.cumsum(counts, dtype=np.uint64)
     total = int(cumulative[-1])

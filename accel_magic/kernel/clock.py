@@ -1,4 +1,4 @@
-"""The kernel's CLOCK_MONOTONIC, which programs read, against this process's: a time namespace shifts the latter."""
+"""Offset between the kernel's CLOCK_MONOTONIC, which programs read, and this process's, shifted by a time namespace."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 _INITIAL_TIME_NAMESPACE = "time:[4026531834]"  # an inode number that the kernel reserves (include/linux/proc_ns.h)
 _OFFSET = re.compile(r"^(?:monotonic|1)\s+(-?\d+)\s+(\d+)\s*$", re.MULTILINE)
 _UNKNOWN = (
-    "this process is in a time namespace whose offset cannot be read: time_ns of all events is shifted by the same "
+    "this process is in a time namespace whose offset cannot be read: time_ns of all events is off by the same "
     "unknown amount"
 )
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far this process's clock is ahead of the kernel's, in ns, and what the result must say about it."""
+    """How far this process's clock is ahead of the kernel's, in ns, and notes for the result."""
 
     ns: int = 0
     notes: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ def shift(proc: Path = Path("/proc")) -> Shift:
     own = _link(proc / "self/ns/time")
     if own in ("", _INITIAL_TIME_NAMESPACE):
         return Shift()
-    # The offsets are those of the namespace that children start in.
+    # timens_offsets applies to the namespace that children start in.
     if own != _link(proc / "self/ns/time_for_children"):
         return Shift(notes=(_UNKNOWN,))
     try:
@@ -45,7 +45,7 @@ def shift(proc: Path = Path("/proc")) -> Shift:
 
 
 def _link(path: Path) -> str:
-    """Target of a link, '' if there is none."""
+    """Target of a symbolic link, '' if there is none."""
     try:
         return str(path.readlink())
     except OSError:

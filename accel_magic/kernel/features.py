@@ -1,7 +1,7 @@
-"""What this kernel and this process can do: small probes, each cheap and without side effects.
+"""Detect what this kernel and this process can do, cheaply and without side effects.
 
-Where an answer can be had from the kernel by trying, it is: a version number says little on a kernel with backports.
-Probes that need CAP_BPF answer None ("cannot be told") without it.
+Features are tested by trying them if possible: version numbers are unreliable on kernels with backports.
+Tests that need CAP_BPF return None (unknown) without it.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_DUMMY, _PERF_FLAG_FD_CLOEXEC = 1, 9, 8
 
 _RUN_PRIVILEGED = (
     "run Jupyter as root; or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH "
-    "(setpriv --ambient-caps does the same, the last one is for tracefs); "
-    "or play a recording, which needs none of it: %%ktrace --replay FILE"
+    "(or setpriv --ambient-caps; the last one is for tracefs); "
+    "or replay a recording, which needs no privilege: %%ktrace --replay FILE"
 )
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Effective capabilities of the calling thread, as far as tracing is concerned.
+    """Effective capabilities of the calling thread that matter for tracing.
 
     Attributes:
         held: Names among CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH.
-        initial_user_namespace: In any other user namespace (rootless containers) the kernel does not count them.
+        initial_user_namespace: In other user namespaces (rootless containers) the kernel ignores the capabilities.
 
     """
 
@@ -68,7 +68,7 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Tracefs:
-    """Where tracefs is mounted (None: nowhere this process can see), and whether its events can be listed."""
+    """Where tracefs is mounted (None: not visible to this process), and whether its events can be listed."""
 
     path: Path | None
     readable: bool
@@ -85,13 +85,13 @@ def kernel_release() -> str:
 
 
 def kernel_version() -> tuple[int, int]:
-    """Major and minor number of the running kernel; (0, 0) when the release does not start with them."""
+    """Major and minor number of the running kernel; (0, 0) if the release does not start with them."""
     match = re.match(r"(\d+)\.(\d+)", kernel_release())
     return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
 
 
 def capabilities() -> Capabilities:
-    """Read the calling thread's effective capabilities; none where /proc does not tell."""
+    """Read the calling thread's effective capabilities; none if /proc does not show them."""
     match = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read(_PROC / "thread-self/status"), re.MULTILINE)
     bits = int(match.group(1), 16) if match else 0
     held = frozenset(name for name, bit in _CAP_BITS.items() if bits >> bit & 1)
@@ -99,7 +99,7 @@ def capabilities() -> Capabilities:
 
 
 def initial_pid_namespace() -> bool | None:
-    """Whether process ids here are those that the kernel reports; None where /proc does not tell."""
+    """Whether process ids here are those that the kernel reports; None if /proc does not show it."""
     inode = _namespace("pid")
     return None if inode is None else inode == _INITIAL_PID_NAMESPACE
 
@@ -108,7 +108,7 @@ def tracefs() -> Tracefs:
     """Find tracefs: its own mount, else the one inside debugfs."""
     for path in _mounts("tracefs") or [path / "tracing" for path in _mounts("debugfs")]:
         try:
-            # Listing is the test: access(2) would answer for the real user id, without ambient capabilities.
+            # List it to test it: access(2) checks the real user id, without ambient capabilities.
             with os.scandir(path / "events") as entries:
                 next(entries, None)
         except PermissionError:
@@ -122,17 +122,17 @@ def tracefs() -> Tracefs:
 
 
 def bpffs() -> Path | None:
-    """Where bpffs is mounted; None when it is not. Only pinning needs it."""
+    """Mount point of bpffs, or None. Only pinning needs it."""
     return next(iter(_mounts("bpf")), None)
 
 
 def has_kprobes() -> bool:
-    """Whether the kernel has kprobes that perf_event_open can make."""
+    """Whether perf_event_open can create kprobes."""
     return (_SYS / "bus/event_source/devices/kprobe").exists()
 
 
 def has_uprobes() -> bool:
-    """Whether the kernel has uprobes that perf_event_open can make."""
+    """Whether perf_event_open can create uprobes."""
     return (_SYS / "bus/event_source/devices/uprobe").exists()
 
 
@@ -142,33 +142,33 @@ def has_ring_buffer() -> bool:
 
 
 def has_btf() -> bool:
-    """Whether the kernel describes its own types (BTF), which programs reading kernel structs need."""
+    """Whether the kernel has type information (BTF), which programs that read kernel structs need."""
     return (_SYS / "kernel/btf/vmlinux").exists()
 
 
 def lockdown() -> str:
-    """Kernel lockdown: `none`, `integrity` or `confidentiality`; empty where securityfs does not tell."""
+    """Kernel lockdown: `none`, `integrity` or `confidentiality`; empty if securityfs does not show it."""
     match = re.search(r"\[(\w+)\]", _read(_SYS / "kernel/security/lockdown"))
     return match.group(1) if match else ""
 
 
 def perf_event_paranoid() -> int | None:
-    """Value of the sysctl; None where there is none."""
+    """Value of the sysctl, or None."""
     return _sysctl("perf_event_paranoid")
 
 
 def perf_event_max_stack() -> int | None:
-    """Value of the sysctl, the most frames that the kernel takes of a stack; None where there is none."""
+    """Value of the sysctl, the kernel's limit on frames per stack, or None."""
     return _sysctl("perf_event_max_stack")
 
 
 def unprivileged_bpf_disabled() -> int | None:
-    """Value of the sysctl; None where there is none."""
+    """Value of the sysctl, or None."""
     return _sysctl("unprivileged_bpf_disabled")
 
 
 def perf_event_refusal() -> int:
-    """Try to open a dummy perf event; 0 when it worked, else the errno."""
+    """Try to open a dummy perf event; return 0 on success, else the errno."""
     attributes = struct.pack("<IIQQQQQQ", _PERF_TYPE_SOFTWARE, 64, _PERF_COUNT_SW_DUMMY, 0, 0, 0, 0, 0)
     descriptor = _system_call(_SYS_PERF_EVENT_OPEN, _buffer(attributes), -1, 0, -1, _PERF_FLAG_FD_CLOEXEC)
     if descriptor < 0:
@@ -178,14 +178,14 @@ def perf_event_refusal() -> int:
 
 
 def uprobe_refusal() -> int:
-    """Try to get as far as making a uprobe with perf_event_open; 0 when that is allowed, else the errno.
+    """Test whether perf_event_open may create uprobes; return 0 if so, else the errno.
 
-    Kernels from mid-2025 on, and stable ones since, ask CAP_SYS_ADMIN for it; uprobe_multi needs CAP_PERFMON only.
+    Kernels since mid-2025, including stable ones, require CAP_SYS_ADMIN for it; uprobe_multi needs only CAP_PERFMON.
     """
     kind = _read(_SYS / "bus/event_source/devices/uprobe/type").strip()
     if not kind.isdigit():
         return errno.ENOENT
-    # The library's path lies at an unreadable pointer: EFAULT says that the kernel would have gone on.
+    # The pointer to the library's path is unreadable: EFAULT means that the kernel would have continued.
     attributes = struct.pack("<IIQQQQQIIQ", int(kind), 64, 0, 0, 0, 0, 0, 0, 0, 1)
     descriptor = _system_call(_SYS_PERF_EVENT_OPEN, _buffer(attributes), -1, 0, -1, _PERF_FLAG_FD_CLOEXEC)
     if descriptor >= 0:
@@ -194,7 +194,7 @@ def uprobe_refusal() -> int:
 
 
 def bpf_refusal() -> int:
-    """Try to load the smallest kprobe program; 0 when it worked, else the errno."""
+    """Try to load a minimal kprobe program; return 0 on success, else the errno."""
     program = _load(0)
     if program < 0:
         return -program
@@ -203,57 +203,57 @@ def bpf_refusal() -> int:
 
 
 def has_attach_cookies() -> bool | None:
-    """Whether a perf event's program can be given a cookie (Linux 5.15, or backported)."""
-    # The event does not exist: EBADF says that the kernel read on to it, EINVAL that it knows no such link.
+    """Whether a perf event's program can have a cookie (Linux 5.15, or backported)."""
+    # The event does not exist: EBADF means that the kernel looked it up, EINVAL that it does not know such links.
     return _link_answers(0, _ATTACH_PERF_EVENT, errno.EBADF, struct.pack("<Q", 1), target=0x7FFFFFFF)
 
 
 def has_kprobe_multi() -> bool | None:
     """Whether many kernel functions can be attached in one call (Linux 5.18 with CONFIG_FPROBE)."""
-    # One function whose address lies at an unreadable pointer: EFAULT says that the kernel went to read it, EOPNOTSUPP
-    # that it has no fprobes, EINVAL that it is too old to know the link.
+    # The pointer to the function's address is unreadable: EFAULT means that the kernel tried to read it, EOPNOTSUPP
+    # that it has no fprobes, EINVAL that it is too old for such links.
     return _link_answers(_ATTACH_KPROBE_MULTI, _ATTACH_KPROBE_MULTI, errno.EFAULT, struct.pack("<IIQQQ", 0, 1, 0, 1, 0))
 
 
 def has_uprobe_multi() -> bool | None:
     """Whether many functions of a library can be attached in one call (Linux 6.6)."""
-    # The same with the library's path.
+    # Likewise, with an unreadable pointer to the library's path.
     details = struct.pack("<QQQQIII4x", 1, 1, 0, 0, 1, 0, 0)
     return _link_answers(_ATTACH_UPROBE_MULTI, _ATTACH_UPROBE_MULTI, errno.EFAULT, details)
 
 
 def platform_error() -> MachineError | None:
-    """Not Linux on x86-64."""
+    """Error if this is not Linux on x86-64."""
     if sys.platform == "linux" and machine() == "x86_64":
         return None
     return MachineError(
-        f"live tracing works on Linux x86_64 only, and this is {platform.system()} {machine()}",
+        f"live tracing works on Linux x86_64 only, not on {platform.system()} {machine()}",
         why="the kernel programs read x86-64 registers",
-        fix="play a recording instead: %%ktrace --replay FILE",
+        fix="replay a recording instead: %%ktrace --replay FILE",
         code="machine.platform",
     )
 
 
 def kernel_error() -> MachineError | None:
-    """Kernel too old: no ring buffer, or no cookies for attached programs."""
-    # Unknown cookies pass: the kernel may have them backported, and what hides the answer is reported on its own.
+    """Error if the kernel is too old: no ring buffer, or no attach cookies."""
+    # An unknown result passes: cookies may be backported, and missing privileges are reported separately.
     if has_ring_buffer() and (kernel_version() >= (5, 15) or has_attach_cookies() is not False):
         return None
     return MachineError(
         f"the kernel is too old for tracing: {kernel_release()}",
-        why="5.15 or newer is needed, for the BPF ring buffer and for cookies of attached programs",
-        fix="boot a newer kernel, or play a recording: %%ktrace --replay FILE",
+        why="tracing needs the BPF ring buffer and attach cookies, which Linux 5.15 and newer have",
+        fix="boot a newer kernel, or replay a recording: %%ktrace --replay FILE",
         code="kernel.too-old",
     )
 
 
 def privilege_error() -> MachineError | None:
-    """No privilege: capabilities missing, not counted, or overruled."""
+    """Error if this process lacks privileges: capabilities are missing, ignored or overruled."""
     capable = capabilities()
     if not capable.enough:
         if not capable.initial_user_namespace:
-            why = "it runs in a user namespace (a rootless container), whose capabilities do not count for BPF"
-            fix = "start it outside, or in a container that is not rootless; or replay: %%ktrace --replay FILE"
+            why = "it runs in a user namespace (a rootless container), whose capabilities are not valid for BPF"
+            fix = "run it outside, or in a container that is not rootless; or replay: %%ktrace --replay FILE"
         else:
             missing = " and ".join(name for name in ("CAP_BPF", "CAP_PERFMON") if name not in capable.held)
             why, fix = f"BPF needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); missing: {missing}", _RUN_PRIVILEGED
@@ -265,19 +265,19 @@ def privilege_error() -> MachineError | None:
 
 
 def tracefs_error() -> MachineError | None:
-    """Report tracefs as not mounted, or not readable."""
+    """Error if tracefs is not mounted or not readable."""
     found = tracefs()
     if found.path is None:
         return MachineError(
             "tracefs is not mounted",
-            why="tracepoints and their fields are described there",
+            why="tracepoints and their fields are read from it",
             fix="mount -t tracefs tracefs /sys/kernel/tracing",
             code="machine.no-tracefs",
         )
     if not found.readable:
         return MachineError(
-            f"tracefs at {found.path} cannot be read by this process",
-            why="it belongs to root, and only CAP_DAC_READ_SEARCH reads it otherwise",
+            f"tracefs at {found.path} is not readable by this process",
+            why="it belongs to root; other users need CAP_DAC_READ_SEARCH",
             fix=_RUN_PRIVILEGED,
             code="machine.tracefs-unreadable",
         )
@@ -285,11 +285,11 @@ def tracefs_error() -> MachineError | None:
 
 
 def bcc_error() -> MachineError | None:
-    """BCC not installed here, where it is needed."""
+    """Error if BCC is needed here but not installed."""
     from accel_magic.kernel.bcc import compiler
 
     if os.environ.get(compiler.ELSEWHERE):
-        return None  # it is another machine's, which says so itself when it has none
+        return None  # the compiler is on another machine, which reports a missing BCC itself
     from accel_magic.kernel.bcc.find import find_bcc
 
     try:
@@ -306,19 +306,19 @@ BLOCKERS: tuple[Callable[[], MachineError | None], ...] = (
     tracefs_error,
     bcc_error,
 )
-"""Everything that prevents any tracing, in the order in which it should be mended."""
+"""Checks for everything that prevents tracing, in the order in which problems should be fixed."""
 
 
 def blockers() -> Iterator[MachineError]:
-    """Go through everything that prevents any tracing here, the first to mend first."""
+    """Yield everything that prevents tracing here, in the order in which to fix it."""
     return (error for blocker in BLOCKERS if (error := blocker()) is not None)
 
 
 def require_tracing() -> None:
-    """Return when tracing can work here at all.
+    """Check that tracing can work here.
 
     Raises:
-        MachineError: The first thing that prevents it: platform, kernel, privilege, tracefs or BCC.
+        MachineError: The first problem found: platform, kernel, privilege, tracefs or BCC.
 
     """
     for error in blockers():
@@ -329,14 +329,14 @@ def _refusal_error(call: str, refusal: int) -> MachineError:
     if refusal == errno.ENOSYS:
         why, fix = "the kernel was built without it", "boot a kernel with CONFIG_BPF_SYSCALL and CONFIG_PERF_EVENTS"
     elif call == "perf_event_open" and (perf_event_paranoid() or 0) > 2 and "CAP_SYS_ADMIN" not in capabilities().held:
-        # Values above 2 are the distributions' own, and some of their kernels then ask for CAP_SYS_ADMIN.
-        why = f"perf_event_paranoid is {perf_event_paranoid()}, and this kernel does not let CAP_PERFMON overrule it"
+        # Values above 2 are distribution-specific, and some of those kernels then require CAP_SYS_ADMIN.
+        why = f"perf_event_paranoid is {perf_event_paranoid()}, which CAP_PERFMON does not override on this kernel"
         fix = "sysctl kernel.perf_event_paranoid=2, or add CAP_SYS_ADMIN"
     else:
-        why = "the capabilities are there, so a security policy refuses it: a container's seccomp profile, SELinux, ..."
-        fix = "docker run --privileged (or --security-opt seccomp=unconfined), or start it outside the container"
+        why = "the process has the capabilities, so a security policy blocks it: seccomp profile, SELinux, ..."
+        fix = "docker run --privileged (or --security-opt seccomp=unconfined), or run it outside the container"
     return MachineError(
-        f"the kernel refuses {call}() ({errno.errorcode.get(refusal, refusal)})",
+        f"the kernel rejects {call}() ({errno.errorcode.get(refusal, refusal)})",
         why=why,
         fix=fix,
         code="machine.call-refused",
@@ -344,7 +344,7 @@ def _refusal_error(call: str, refusal: int) -> MachineError:
 
 
 def _read(path: Path) -> str:
-    """Read what tells about a feature; '' where it does not. Raises OSError for lack of descriptors or memory."""
+    """Read a file in /proc or /sys; '' if it cannot be read. Raises OSError for lack of descriptors or memory."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -366,14 +366,14 @@ def _namespace(kind: str) -> int | None:
 
 
 def _mounts(kind: str) -> list[Path]:
-    """Mount points of a file system type, in the order of mounting."""
+    """Mount points of a file system type, in mount order."""
     rows = [line.split() for line in _read(_PROC / "self/mounts").splitlines()]
-    # The kernel writes blanks in paths as \040.
+    # The kernel writes spaces in paths as \040.
     return [Path(row[1].replace("\\040", " ")) for row in rows if len(row) > 2 and row[2] == kind]
 
 
 def _system_call(number: int, *arguments: object) -> int:
-    """Result of a system call of x86-64 Linux, or -errno; -ENOSYS on anything else."""
+    """Result of an x86-64 Linux system call, or -errno; -ENOSYS on other platforms."""
     if sys.platform != "linux" or machine() != "x86_64":
         return -errno.ENOSYS
     return syscalls.call(number, *arguments)
@@ -388,30 +388,30 @@ def _bpf(command: int, attributes: bytes) -> int:
 
 
 def _load(attach_type: int) -> int:
-    """Load a kprobe program that returns 0, meant for `attach_type`; its descriptor, or -errno."""
+    """Load a kprobe program for `attach_type` that returns 0; return its descriptor, or -errno."""
     code, licence = _buffer(_RETURN_ZERO), _buffer(b"GPL\0")
     places = (ctypes.addressof(code), ctypes.addressof(licence))
     return _bpf(_PROG_LOAD, struct.pack("<IIQQ44xI", _PROG_KPROBE, 2, *places, attach_type))
 
 
-def _link_answers(expected: int, attach_type: int, telling: int, details: bytes, target: int = 0) -> bool | None:
-    """Whether creating a link that cannot succeed fails with the `telling` errno.
+def _link_answers(expected: int, attach_type: int, supported: int, details: bytes, target: int = 0) -> bool | None:
+    """Whether creating an invalid link fails with the errno `supported`, which shows that the kernel has such links.
 
-    None where the kernel did not get as far as answering: a privilege, memory or a descriptor is missing.
+    None if the kernel did not get that far because of missing privileges, memory or descriptors.
     """
     try:
-        return _link_answer(expected, attach_type, telling, details, target)
+        return _link_answer(expected, attach_type, supported, details, target)
     except _NoAnswerError:
         return None
 
 
 class _NoAnswerError(Exception):
-    """The kernel refused a call for a reason that says nothing about what it can do."""
+    """A call failed for a reason that does not indicate a missing kernel feature."""
 
 
 @cache
-def _link_answer(expected: int, attach_type: int, telling: int, details: bytes, target: int) -> bool:
-    """As `_link_answers`, and kept for the life of the process. Raises _NoAnswerError, which is not kept."""
+def _link_answer(expected: int, attach_type: int, supported: int, details: bytes, target: int) -> bool:
+    """As `_link_answers`, cached for the life of the process. Raises _NoAnswerError, which is not cached."""
     program = _answer(_load(expected))
     if program < 0:
         return False
@@ -421,7 +421,7 @@ def _link_answer(expected: int, attach_type: int, telling: int, details: bytes, 
         os.close(program)
     if link >= 0:
         os.close(link)
-    return link == -telling
+    return link == -supported
 
 
 def _answer(result: int) -> int:

@@ -1,4 +1,4 @@
-"""Memory shared with the kernel or with another process, as numpy arrays."""
+"""Memory shared with the kernel or another process, as numpy arrays."""
 
 from __future__ import annotations
 

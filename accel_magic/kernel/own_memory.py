@@ -1,4 +1,4 @@
-"""Memory of this very process, read through the kernel: an address that is not there is an answer, not a crash."""
+"""Read this process's own memory through the kernel: an invalid address is a result, not a crash."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class _Range(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-# A PyDLL keeps the GIL during the call: no object is freed or changed while it is copied, and a busy program does not
-# make every read wait for its turn.
+# PyDLL keeps the GIL during the call: objects are not freed or changed while they are copied, and in a busy program
+# reads do not have to wait for the GIL each time.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 def read(address: int, size: int) -> bytes:
-    """Copy `size` bytes; b"" where not all of them can be read."""
+    """Copy `size` bytes; b"" if not all can be read."""
     buffer = ctypes.create_string_buffer(size)
     here = _Range(ctypes.addressof(buffer), size)
     there = _Range(address, size)
@@ -28,13 +28,13 @@ def read(address: int, size: int) -> bytes:
 
 
 def words(address: int, count: int) -> tuple[int, ...]:
-    """Copy `count` words of 8 bytes; () where not all of them can be read."""
+    """Copy `count` 8-byte words; () if not all can be read."""
     data = read(address, 8 * count)
     return struct.unpack(f"<{count}Q", data) if data else ()
 
 
 def refusal() -> str:
-    """Why this process may not read its own memory this way; '' where it may."""
+    """Why this process may not read its memory this way; '' if it may."""
     known = ctypes.create_string_buffer(8)
     if read(ctypes.addressof(known), 8):
         return ""

@@ -1,4 +1,4 @@
-"""What only this process knows of itself and a recording must hold: where its GIL lies, which devices it has open."""
+"""Facts that only this process can provide for a recording: the location of its GIL, its open devices."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def describe() -> OwnProcess:
 
 
 def _gil() -> tuple[int, int]:
-    """First address of the interpreter's own state and the one after it; (0, 0) where it has no GIL or cannot be found.
+    """Start and end address of the interpreter's state; (0, 0) if it has no GIL or cannot be found.
 
-    The lock and what is waited on for it are part of it (of the main interpreter, since each has its own); other locks
-    of the interpreter have their words elsewhere.
+    It contains the main interpreter's GIL and the words that threads wait on for it. Other locks of the interpreter
+    are elsewhere.
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return 0, 0
     try:
         start = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
-        tell = ctypes.CDLL(None).dladdr1
+        dladdr1 = ctypes.CDLL(None).dladdr1
     except (AttributeError, ValueError):
         return 0, 0
     place, symbol = _Place(), ctypes.c_void_p()
-    if not tell(ctypes.c_void_p(start), ctypes.byref(place), ctypes.byref(symbol), _WITH_SYMBOL):
+    if not dladdr1(ctypes.c_void_p(start), ctypes.byref(place), ctypes.byref(symbol), _WITH_SYMBOL):
         return 0, 0
     if place.name != b"_PyRuntime" or not symbol.value:
         return 0, 0
@@ -60,7 +60,7 @@ def _devices() -> dict[int, str]:
         try:
             target = str(entry.readlink())
         except OSError:
-            continue  # closed meanwhile: the one that lists the folder
+            continue  # closed meanwhile: the descriptor used for the listing
         if target.startswith(_DEVICES):
             found[int(entry.name)] = target
     return dict(sorted(found.items()))
@@ -68,12 +68,12 @@ def _devices() -> dict[int, str]:
 
 @dataclass(frozen=True)
 class OwnProcess:
-    """What the traced process knew of itself at the end, for telling why its threads waited.
+    """Facts about the traced process at the end of the trace, used to explain why its threads waited.
 
     Attributes:
-        pid: Its id as the events have it.
-        gil: The first address that the interpreter's lock may lie at, and the one after the last; (0, 0): not known.
-        devices: Its open descriptors of devices, and their paths.
+        pid: Its id in the events.
+        gil: Start and end of the address range of the interpreter's lock; (0, 0): unknown.
+        devices: Its open device descriptors, with their paths.
 
     """
 
@@ -83,6 +83,6 @@ class OwnProcess:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OwnProcess:
-        """Build it back from `dataclasses.asdict` of it. Raises KeyError or TypeError where `data` is not one."""
+        """Rebuild it from its `dataclasses.asdict`. Raises KeyError or TypeError if `data` is invalid."""
         first, end = data["gil"]
         return cls(data["pid"], (first, end), tuple((fd, path) for fd, path in data["devices"]))

@@ -1,7 +1,7 @@
-"""Threads of this process that work for the tool: what they do counts in no kernel trace that runs meanwhile.
+"""Threads of this process that work for the tool. Kernel traces do not count their hits.
 
-Some always do (`Thread`); the user's own threads do for a while, when they attach, detach or instrument (`at_work`).
-A process that such a thread starts is not in scope either: bpf/kernel/scope.bpf.c.
+The tool's own threads (`Thread`) are always excluded; a user's thread while it attaches, detaches or instruments
+(`at_work`). Processes started by such a thread are not in scope either: see bpf/kernel/scope.bpf.c.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 AT_WORK: Final = 2
-"""Threads that each trace can leave out besides those of the tool: one that attaches, one that instruments."""
+"""User threads that each trace can exclude at a time: one that attaches, one that instruments."""
 NOBODY: Final = 0xFFFFFFFF
-"""No thread's and no process's id; 0 is that of the idle tasks, which most interrupts interrupt."""
+"""An id that no thread or process has. (0 is the id of the idle tasks, which most interrupts interrupt.)"""
 
 
 class Marks:
-    """Where the programs of one kernel trace look up whose hits to leave out, from now until `close`.
+    """The excluded threads in the maps of one kernel trace, kept up to date until `close`.
 
     Args:
         control: The control map's element, (1,), writable.
         threads: The map of the tool's threads, (1,) of `scope.BITS`, writable.
-        follows: Whether the kernel keeps that map in step while threads begin; else this does.
+        follows: Whether the kernel updates that map when threads start; else this class does.
 
     """
 
@@ -49,14 +49,14 @@ class Marks:
             _marks.append(self)
 
     def close(self) -> None:
-        """Leave the maps alone from now on; again is harmless."""
+        """Stop updating the maps; repeated calls are harmless."""
         with _lock:
             if self in _marks:
                 _marks.remove(self)
         self._control, self._bits = self._control[:0].copy(), self._bits[:0].copy()
 
     def mark(self, tid: int, *, on: bool = True) -> None:
-        """Let a thread be one of the tool's, or no longer. The caller holds the lock."""
+        """Mark or unmark a thread as one of the tool's. The caller holds the lock."""
         bit = np.uint64(1 << (tid & 63))
         if on:
             self._bits[tid >> 6] |= bit
@@ -64,11 +64,11 @@ class Marks:
             self._bits[tid >> 6] &= ~bit
 
     def leave_out(self, tids: Iterable[int]) -> None:
-        """Leave out what these threads do from now on, and no others of the user's. The caller holds the lock."""
+        """From now on exclude these user threads and no others. The caller holds the lock."""
         self._control["at_work"] = [*tids, *[NOBODY] * AT_WORK][:AT_WORK]
 
     def let_start(self, tid: int) -> None:
-        """Take threads that this one starts for the tool's; `NOBODY` for none. The caller holds the lock."""
+        """Treat threads started by this one as the tool's; `NOBODY`: by none. The caller holds the lock."""
         self._control["starter"] = tid
 
 
@@ -77,14 +77,14 @@ _starting = threading.Lock()
 _marks: list[Marks] = []
 _own: set[int] = set()
 _working: dict[int, list[object]] = {}
-"""The blocks of `at_work` that each thread is in."""
+"""The `at_work` blocks that each thread is in."""
 _local = threading.local()
 _worked_ns = 0
 
 
 def _forget_in_child() -> None:
-    """A forked child has none of these threads, and its parent's traces are not its own."""
-    global _lock, _starting  # their owners may not be in this process
+    """Forget everything: a forked child has neither these threads nor its parent's traces."""
+    global _lock, _starting  # their owners may not exist in this process
     _lock, _starting = threading.Lock(), threading.Lock()
     _marks.clear()
     _own.clear()
@@ -95,11 +95,11 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def thread_id() -> int | None:
-    """Return the calling thread's id as kernel traces have it; None in a container where nobody may ask the kernel."""
+    """Return the calling thread's id in kernel traces; None in a container where the kernel cannot be queried."""
     if scope.in_initial_namespace():
         return threading.get_native_id()
     known: tuple[int, int | None] | None = getattr(_local, "thread", None)
-    if known is None or known[0] != threading.get_native_id():  # asked never, or by the parent of a forked child
+    if known is None or known[0] != threading.get_native_id():  # not queried since a fork
         try:
             known = threading.get_native_id(), scope.kernel_tid()
         except OSError:
@@ -109,9 +109,9 @@ def thread_id() -> int | None:
 
 
 def take_all() -> None:
-    """Take every thread that this process has for the tool's, also those that libraries have started.
+    """Mark all threads of this process as the tool's, including those that libraries started.
 
-    For a process that is nothing but the tool. In a container where nobody may ask the kernel, nothing is marked.
+    For processes that belong entirely to the tool. In a container where the kernel cannot be queried, does nothing.
     """
     if not scope.in_initial_namespace():
         return
@@ -120,21 +120,21 @@ def take_all() -> None:
 
 
 class Thread(threading.Thread):
-    """A thread of the tool, a daemon. Arguments as of `threading.Thread`; its name begins with `accel_magic`."""
+    """A daemon thread of the tool. Takes the arguments of `threading.Thread`; its name begins with `accel_magic`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options, daemon=True)
         self._known = threading.Event()
 
     def start(self) -> None:
-        """Start it; no trace counts what it does, from its first instruction where the kernel follows threads."""
+        """Start it. Traces exclude it; from its first instruction if the kernel follows threads."""
         starter = thread_id()
         with _starting, _announced(NOBODY if starter is None else starter):
             super().start()
         self._known.wait()
 
     def run(self) -> None:
-        """Do its work."""
+        """Register the thread and run its target."""
         tid = thread_id()
         self._register(tid, on=True)
         self._known.set()
@@ -149,7 +149,7 @@ class Thread(threading.Thread):
         with _lock:
             (_own.add if on else _own.discard)(tid)
             for marks in _marks:
-                if not marks.follows:  # another thread may get the number
+                if not marks.follows:  # another thread may get this id
                     marks.mark(tid, on=on)
 
 
@@ -170,7 +170,7 @@ def _announce(starter: int) -> None:
 
 @contextlib.contextmanager
 def at_work() -> Iterator[None]:
-    """Leave out of all kernel traces what the calling thread does until the block ends. Blocks nest."""
+    """Exclude the calling thread from all kernel traces until the block ends. Blocks nest."""
     tid = thread_id()
     if tid is None:
         yield
@@ -181,16 +181,16 @@ def at_work() -> Iterator[None]:
         if since_ns is None:
             _local.since_ns = time.thread_time_ns()
         yield
-    finally:  # also where an interrupt came on the way in
+    finally:  # also after an interrupt during entry
         _leave(tid, block, last=since_ns is None)
 
 
 def _enter(tid: int, block: object) -> None:
-    for marks in tuple(_marks):  # first of all: taking a lock reads the clock, which may be what is traced
+    for marks in tuple(_marks):  # before taking the lock, which reads the clock: the trace may be of that
         marks.leave_out((tid, *tuple(_working)))
     with _lock:
         _working.setdefault(tid, []).append(block)
-        _tell_all()
+        _update_all()
 
 
 def _leave(tid: int, block: object, *, last: bool) -> None:
@@ -201,15 +201,15 @@ def _leave(tid: int, block: object, *, last: bool) -> None:
         left = [other for other in _working.pop(tid, []) if other is not block]
         if left:
             _working[tid] = left
-        _tell_all()
+        _update_all()
 
 
 def worked_ns() -> int:
-    """CPU time that the user's threads have spent `at_work`, ns; of threads other than this one in ended blocks."""
+    """CPU time that user threads spent `at_work`, ns; for threads other than this one, only in finished blocks."""
     since_ns = getattr(_local, "since_ns", None)
     return _worked_ns if since_ns is None else _worked_ns + time.thread_time_ns() - since_ns
 
 
-def _tell_all() -> None:
+def _update_all() -> None:
     for marks in _marks:
         marks.leave_out(_working)

@@ -1,4 +1,4 @@
-"""Whose hits count: the process tree under one root, kept up to date in the kernel while processes fork and end."""
+"""The scope of a trace: the process tree under one root, kept up to date in the kernel as processes fork and exit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _INITIAL_PID_NAMESPACE = 4026531836
-# r0 = bpf_get_current_pid_tgid(); exit, with the upper half (process) or the lower one (thread) in the result.
+# r0 = bpf_get_current_pid_tgid(); exit. The result is the upper half (process, after the shift) or the lower (thread).
 _CALL = bytes([0x85, 0, 0, 0, 14, 0, 0, 0])
 _SHIFT = bytes([0x77, 0, 0, 0, 32, 0, 0, 0])
 _EXIT = bytes([0x95, 0, 0, 0, 0, 0, 0, 0])
@@ -26,7 +26,7 @@ _EXIT = bytes([0x95, 0, 0, 0, 0, 0, 0, 0])
 
 @lru_cache(maxsize=1)
 def in_initial_namespace() -> bool:
-    """Whether process ids here are those the kernel's programs see."""
+    """Whether process ids here are those that BPF programs see."""
     return Path("/proc/self/ns/pid").stat().st_ino == _INITIAL_PID_NAMESPACE
 
 
@@ -49,7 +49,7 @@ _learned: dict[int, int] = {}
 
 
 def learn(pid: int, kernel_pid: int) -> None:
-    """Remember what BPF programs see as the id of another process, which that process has asked for itself."""
+    """Store the id that BPF programs see for another process, which that process queried itself."""
     _learned[pid] = kernel_pid
 
 
@@ -68,7 +68,7 @@ def kernel_pid(pid: int) -> int:
         return _ask_kernel(_CALL + _SHIFT + _EXIT)
     raise MachineError(
         f"--scope {pid} cannot be used in this container",
-        why="the container has its own process ids, and the kernel's programs see the host's",
+        why="the container has its own process ids, but BPF programs see those of the host",
         fix="use --scope self or --scope all, or start the container with the host's ids (docker run --pid=host)",
         code="scope.container",
     )
@@ -81,13 +81,13 @@ def _parents() -> dict[int, int]:
             try:
                 stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
             except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # it ended meanwhile, or /proc hides it
+                continue  # it exited meanwhile, or /proc hides it
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return parents
 
 
 def tree(root: int, leave_out: Iterable[int] = ()) -> set[int]:
-    """Process ids of `root` and its descendants now, without the processes in `leave_out` and theirs.
+    """Current process ids of `root` and its descendants, without the processes in `leave_out` and their descendants.
 
     Raises:
         ProbeError: There is no such process.
@@ -96,7 +96,7 @@ def tree(root: int, leave_out: Iterable[int] = ()) -> set[int]:
     parents = _parents()
     if root not in parents:
         raise ProbeError(
-            f"there is no process {root}", fix="give the id of a running process: --scope PID", code="scope.no-process"
+            f"there is no process {root}", fix="use the id of a running process: --scope PID", code="scope.no-process"
         )
     children: defaultdict[int, list[int]] = defaultdict(list)
     for pid, parent in parents.items():
@@ -112,11 +112,11 @@ def tree(root: int, leave_out: Iterable[int] = ()) -> set[int]:
 
 
 BITS = np.dtype([("bits", "<u8", (1 << 16,))])
-"""`struct am_scope` of bpf/kernel/common.h: a bit for each process id."""
+"""`struct am_scope` of bpf/kernel/common.h: one bit per process id."""
 
 
 def fill(fd: int, root: int, leave_out: Iterable[int]) -> None:
-    """Put a process and its descendants into a scope map; in a container the process alone: its children come later."""
+    """Add a process and its descendants to a scope map; in a container only the process, not its existing children."""
     pids = tree(root, leave_out) if in_initial_namespace() else {kernel_pid(root)}
     bits = map_value(fd, BITS, writable=True)["bits"][0]
     for pid in pids:

@@ -1,7 +1,7 @@
-"""Numbers of the 64-bit x86 system calls by the names of their tracepoints.
+"""Numbers of the 64-bit x86 system calls by tracepoint name.
 
-The numbers are part of the kernel's stable interface (arch/x86/entry/syscalls/syscall_64.tbl); a call that is not
-listed, because the kernel is newer than the list, is traced through perf's tracepoint instead.
+The numbers are part of the kernel's stable interface (arch/x86/entry/syscalls/syscall_64.tbl). Calls that are not
+listed, because the kernel is newer than the list, are traced through perf's tracepoints instead.
 """
 
 from __future__ import annotations
@@ -94,5 +94,5 @@ NUMBERS = {name: first + place for first, names in _RUNS for place, name in enum
 
 
 def number_of(event: str) -> int | None:
-    """Number of the call that a tracepoint of the category `syscalls` belongs to; None when it is not known."""
+    """Number of the call that a tracepoint of the category `syscalls` belongs to; None if unknown."""
     return NUMBERS.get(event.removeprefix("sys_enter_").removeprefix("sys_exit_"))

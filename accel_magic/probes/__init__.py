@@ -1,1 +1,1 @@
-"""From the probe language to a plan: what to trace on this machine, checked before anything is attached."""
+"""From the probe language to a plan: what to trace on this machine, validated before anything is attached."""

@@ -1,4 +1,4 @@
-"""Tab completion of probes: whole words that continue what was typed."""
+"""Tab completion of probes: whole words that start with the typed text."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ _OF_THREADS = ("offcpu", "offcpu:us:100", "profile:hz:99", "profile:hz:999")
 
 
 def complete(word: str, *, root: Path = _ROOT) -> list[str]:
-    """Words that `word` may become: kinds, modules, functions, tracepoints, libraries, symbols.
+    """Complete `word`: kinds, modules, functions, tracepoints, libraries, symbols.
 
     Args:
-        word: What was typed so far, e.g. `tracepoint:sched:sw`.
-        root: Folder that stands for `/` where the kernel's lists are read.
+        word: The typed text, e.g. `tracepoint:sched:sw`.
+        root: Folder used as `/` when reading the kernel's lists.
 
     Returns:
-        At most 200 whole words, sorted; those that end in `:` go on. Never raises: what cannot be listed is left out.
+        At most 200 whole words, sorted; those that end in `:` can be continued. Never raises: unreadable lists are
+        omitted.
 
     """
     body = word

@@ -1,7 +1,7 @@
-"""What symbols and USDT notes need of an ELF file: its sections' bytes, and addresses as file offsets.
+"""Read ELF files for symbols and USDT notes: section bytes, and file offsets of addresses.
 
-The file may be anyone's. What a header says decides neither how much memory is used nor how long reading takes: tables
-have limits, a table that lies in a hole of the file is refused, and nothing is read that was not asked for.
+Files are untrusted. Headers cannot make reading take arbitrary memory or time: tables have size limits, tables inside
+holes of the file are rejected, and only requested data is read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
-"""One entry of a symbol table; the lower half of `info` is its type, the upper its binding."""
+"""One symbol table entry; the lower half of `info` is the type, the upper half the binding."""
 IFUNC = 10
 FUNCTIONS = (2, IFUNC)
-"""Types of symbols that are code; an IFUNC is a resolver."""
+"""Symbol types that are code; an IFUNC is a resolver."""
 SYMTAB: Final = 2
 DYNSYM: Final = 11
 _NOBITS: Final = 8
@@ -62,11 +62,11 @@ _SEGMENT: Final = np.dtype(
     ]
 )
 _MANY_SEGMENTS: Final = 0xFFFF
-"""Number of segments that stands in the first section instead."""
+"""Number of segments that means: the first section header has the number."""
 _MOST_SECTIONS: Final = 100_000
 _LARGEST_TABLE: Final = 1 << 28
 _SMALL: Final = 1 << 16
-"""Bytes of a table that may lie in a hole."""
+"""Tables up to this many bytes may lie in a hole."""
 _LONGEST_NAME: Final = 1 << 14
 _LONGEST_SECTION_NAME: Final = 256
 DAMAGED: Final = (ValueError, struct.error, LookupError, ArithmeticError, MemoryError)
@@ -75,14 +75,14 @@ DAMAGED: Final = (ValueError, struct.error, LookupError, ArithmeticError, Memory
 
 @dataclass(frozen=True)
 class Segments:
-    """Loaded parts of a file: three arrays of shape (segments,), sorted by address."""
+    """Loaded segments of a file: three arrays of shape (segments,), sorted by address."""
 
     addresses: NDArray[np.uint64]
     sizes: NDArray[np.uint64]
     offsets: NDArray[np.uint64]
 
     def file_offsets(self, addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Where in the file the bytes at `addresses` (any shape) lie, and which of them lie there at all."""
+        """File offsets of `addresses` (any shape), and which of the addresses are in the file."""
         if not len(self.addresses):
             return np.zeros_like(addresses), np.zeros(addresses.shape, np.bool_)
         at = np.maximum(np.searchsorted(self.addresses, addresses, side="right") - 1, 0)
@@ -92,7 +92,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Section:
-    """Header of one section: its name, the numbers that ELF gives it, and where its bytes are in the file."""
+    """Header of one section."""
 
     name: str
     type: int
@@ -114,22 +114,22 @@ class Elf:
     _file: BinaryIO
 
     def named(self, name: str) -> Section | None:
-        """Find the first section of this name; None where there is none."""
+        """Find the first section with this name, or None."""
         return next((section for section in self.sections if section.name == name), None)
 
     def table(self, type_: int) -> Section | None:
-        """Find the symbol table of this type: a file has one of each at most; None where there is none."""
+        """Find the symbol table of this type, or None; a file has at most one of each."""
         return next((section for section in self.sections if section.type == type_), None)
 
     def section_end(self, index: int) -> int:
-        """Address behind a section; 0 where there is no such section."""
+        """End address of a section; 0 if there is no such section."""
         return self.sections[index].address + self.sections[index].size if index < len(self.sections) else 0
 
     def data(self, section: Section) -> bytes:
         """Read the bytes of a section.
 
         Raises:
-            ValueError: The file does not hold them, or they are more than a section may have.
+            ValueError: The file does not contain them, or they exceed the size limit.
 
         """
         return _data(self._file, section)
@@ -137,14 +137,14 @@ class Elf:
 
 @contextmanager
 def opened(path: Path, *, follow: bool = True) -> Iterator[Elf]:
-    """Open a program or shared library; damage found within the block is reported too.
+    """Open a program or shared library; damage found inside the `with` block is reported too.
 
     Args:
         path: The file.
         follow: Whether the last part of the path may be a symbolic link.
 
     Raises:
-        ProbeError: It cannot be read, is not an ELF file, is damaged, or holds code of another width or byte order.
+        ProbeError: It cannot be read, is not an ELF file, is damaged, or has another word size or byte order.
 
     """
     try:
@@ -159,28 +159,28 @@ def opened(path: Path, *, follow: bool = True) -> Iterator[Elf]:
         raise ProbeError(
             f"{path} is not a program or library, or is damaged",
             why=why,
-            fix="name an ELF file, e.g. uprobe:libc:malloc",
+            fix="give an ELF file, e.g. uprobe:libc:malloc",
             code="probe.not-elf",
         ) from error
 
 
 def read(stream: BinaryIO, name: str) -> Elf:
-    """Read an ELF file's headers; the stream is used as long as its sections are.
+    """Read an ELF file's headers; the stream must stay open while its sections are read.
 
     Raises:
-        ProbeError: It holds code of another width or byte order.
+        ProbeError: The file has another word size or byte order.
         Exception: One of `DAMAGED`.
 
     """
     start = _bytes(stream, 0, _IDENTIFICATION)
     if not start.startswith(_MAGIC) or start[4] not in _CLASSES:
-        raise ValueError("it does not begin like an ELF file")
+        raise ValueError("it does not start with an ELF header")
     width, little_endian = _CLASSES[start[4]], start[5] == _LITTLE_ENDIAN
     if width != 64 or not little_endian:
         raise ProbeError(
             f"{name} cannot be probed",
-            why=f"it holds {width}-bit {'little' if little_endian else 'big'}-endian code",
-            fix="name a 64-bit program or library of this machine",
+            why=f"it contains {width}-bit {'little' if little_endian else 'big'}-endian code",
+            fix="give a 64-bit program or library for this machine",
             code="probe.foreign-code",
         )
     fields = _HEADER.unpack(_bytes(stream, 0, _HEADER.size))
@@ -205,12 +205,12 @@ def read(stream: BinaryIO, name: str) -> Elf:
 
 
 def name_at(strings: bytes, start: int, end: bytes = b"\0") -> str:
-    """Read the name that begins at a place of a table of names, each with this byte behind it."""
+    """Read the name at an offset in a string table; `end` terminates it."""
     return strings[start : start + _LONGEST_NAME].partition(end)[0].decode(errors="replace")
 
 
 def identity(path: Path) -> tuple[str, int, int, int]:
-    """What tells whether a file is still the same: path, time of change (ns), size, inode.
+    """Identity of a file's current content: path, modification time (ns), size, inode.
 
     Raises:
         ProbeError: There is no such file.
@@ -226,29 +226,29 @@ def identity(path: Path) -> tuple[str, int, int, int]:
 
 
 def _bytes(stream: BinaryIO, offset: int, size: int) -> bytes:
-    """Read a part of a file. Raises ValueError where the file has no such part."""
+    """Read a part of a file. Raises ValueError if it extends beyond the file's end."""
     if offset + size > stream.seek(0, os.SEEK_END):
-        raise ValueError("a part of it lies behind its end")
+        raise ValueError("its headers point beyond its end")
     stream.seek(offset)
     data = stream.read(size)
     if len(data) != size:
-        raise ValueError("it changes while it is read")
+        raise ValueError("it changed while it was read")
     return data
 
 
 def _rows(stream: BinaryIO, offset: int, count: int, dtype: np.dtype[np.void], size: int) -> NDArray[np.void]:
-    """Read a table of headers, each of `size` bytes as the file says."""
+    """Read a table of headers, each `size` bytes according to the file."""
     if count and size != dtype.itemsize:
         raise ValueError(f"its headers have {size} bytes")
     if count > _MOST_SECTIONS:
-        raise ValueError(f"it claims {count} headers")
+        raise ValueError(f"it claims to have {count} headers")
     return np.frombuffer(_bytes(stream, offset, count * dtype.itemsize) if count else b"", dtype)
 
 
 def _sections(stream: BinaryIO, headers: NDArray[np.void], names: int) -> tuple[Section, ...]:
     fields = ("type", "flags", "address", "offset", "size", "link")
     rows = list(zip(*(headers[field].tolist() for field in fields), strict=True))
-    text = _data(stream, Section("the table of section names", *rows[names])) if names < len(rows) else b""
+    text = _data(stream, Section("the section name table", *rows[names])) if names < len(rows) else b""
     titles = (text[start : start + _LONGEST_SECTION_NAME].partition(b"\0")[0] for start in headers["name"].tolist())
     return tuple(Section(title.decode(errors="replace"), *row) for title, row in zip(titles, rows, strict=True))
 
@@ -259,9 +259,9 @@ def _data(stream: BinaryIO, section: Section) -> bytes:
     if section.flags & _COMPRESSED:
         raise ValueError(f"{section.name} is compressed")
     if section.size > _LARGEST_TABLE:
-        raise ValueError(f"{section.name} claims {section.size} bytes")
+        raise ValueError(f"{section.name} claims to have {section.size} bytes")
     if section.size > _SMALL and foreign_files.has_hole(stream, section.offset, section.size):
-        raise ValueError(f"{section.name} claims {section.size} bytes, and the file has a hole there")
+        raise ValueError(f"{section.name} claims to have {section.size} bytes, but the file has a hole there")
     return _bytes(stream, section.offset, section.size)
 
 
@@ -271,14 +271,14 @@ def _segments(rows: NDArray[np.void]) -> Segments:
 
 
 _MOST_TEXT: Final = 1 << 28
-"""Characters of all names of a table."""
+"""Maximum total characters of the names in a table."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """One place where functions start: its preferred name, offset in the file, other names, and whether it resolves.
+    """One function: its preferred name, file offset and other names.
 
-    An `ifunc` is a resolver: it runs once, when the loader picks an implementation, and not at each call.
+    An `ifunc` is a resolver: it runs once, when the loader selects an implementation, not at each call.
     """
 
     name: str
@@ -289,7 +289,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Symbols:
-    """Function symbols of a file, one entry per name and place, in no particular order.
+    """Function symbols of a file, one entry per name and offset, in no particular order.
 
     `offsets` (names,) uint64 are file offsets; `ifuncs` (names,) bool.
     """
@@ -313,9 +313,9 @@ class Symbols:
         return names
 
     def match(self, pattern: str) -> list[Function]:
-        """Places of which one name matches the glob, sorted by name; names of one place are one entry.
+        """Functions with a name that matches the glob, sorted by name; names at one offset are one function.
 
-        It goes by the plainest of the names that match; the rest are its aliases.
+        Its name is the plainest of those that match; the others are aliases.
         """
         if is_glob(pattern):
             matches = matcher(pattern)
@@ -334,10 +334,10 @@ class Symbols:
 
 
 def functions(path: Path) -> Symbols:
-    """Function symbols of a program or library; kept until the file changes.
+    """Function symbols of a program or library; cached until the file changes.
 
     Raises:
-        ProbeError: The file cannot be read or is no 64-bit ELF file.
+        ProbeError: The file cannot be read or is not a 64-bit ELF file.
 
     """
     return _functions(*identity(path))
@@ -360,7 +360,7 @@ def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
     table = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
     kind = table["info"] & 0xF
     offsets, loaded = elf.executable.file_offsets(table["value"])
-    # Section 0 is "undefined": the symbol lives in another library.
+    # Section 0 means undefined: the symbol is in another library.
     wanted = np.isin(kind, FUNCTIONS) & (table["section"] != 0) & loaded
     wanted &= table["name"] < len(strings)
     names = _names(strings, table["name"][wanted].tolist())
@@ -372,14 +372,14 @@ def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
 
 
 def _names(strings: bytes, starts: list[int]) -> list[str]:
-    """Read names; those of a damaged table can overlap, and be larger together than the table."""
+    """Read names. In a damaged table they can overlap and be larger in total than the table."""
     names, size = [], 0
     for start in starts:
         name = name_at(strings, start)
         names.append(name)
         size += len(name)
         if size > _MOST_TEXT:
-            raise ValueError(f"its names have more than {_MOST_TEXT} characters")
+            raise ValueError(f"its symbol names exceed {_MOST_TEXT} characters")
     return names
 
 
@@ -388,7 +388,7 @@ def _plainness(name: str) -> tuple[int, int, str]:
 
 
 def no_symbols(path: Path) -> ProbeError:
-    """Make the error for a file without any function symbol."""
+    """Make the error for a file without function symbols."""
     return ProbeError(
         f"{path} has no function symbols",
         why="it is stripped",
@@ -405,10 +405,10 @@ _ADDRESSES = struct.Struct("<QQQ")
 
 @dataclass(frozen=True)
 class UsdtProbe:
-    """One location of a probe; inlining and repeated use give a probe several.
+    """One location of a probe; inlining and repeated use create several per probe.
 
     `offset` and `semaphore` (0 = none) are file offsets. An argument that cannot be read is UNREADABLE, so that the
-    others keep their numbers; `argument_text` is the note's own.
+    others keep their numbers; `argument_text` is the note's text.
     """
 
     provider: str
@@ -420,10 +420,10 @@ class UsdtProbe:
 
 
 def probes(path: Path) -> tuple[UsdtProbe, ...]:
-    """USDT probes of a program or library, in the file's order; kept until the file changes.
+    """USDT probes of a program or library, in file order; cached until the file changes.
 
     Raises:
-        ProbeError: The file cannot be read or is no 64-bit ELF file.
+        ProbeError: The file cannot be read or is not a 64-bit ELF file.
 
     """
     return _probes(*identity(path))
@@ -466,7 +466,7 @@ def _aligned(size: int) -> int:
 
 
 def _registers() -> dict[str, str]:
-    """Every x86-64 name of a register, or of its low part, to the whole one's name in the kernel's pt_regs."""
+    """Map every x86-64 register name, including names of low parts, to the register's name in the kernel's pt_regs."""
     names = {f"r{n}{part}": f"r{n}" for n in range(8, 16) for part in ("", "d", "w", "b")}
     for letter in "abcd":
         names |= dict.fromkeys((f"r{letter}x", f"e{letter}x", f"{letter}x", f"{letter}l"), f"{letter}x")
@@ -487,11 +487,11 @@ _ARGUMENT = re.compile(rf"""
 
 
 def parse_argument(text: str, machine: str = "EM_X86_64") -> UsdtArgument:
-    """Read one argument's place in the assembler's notation: `-4@%eax`, `8@$5`, `8@-16(%rbp,%rcx,8)`.
+    """Parse one argument's location in assembler notation: `-4@%eax`, `8@$5`, `8@-16(%rbp,%rcx,8)`.
 
     Returns:
-        The place, with registers as pt_regs calls them (`ax` for %rax and %eax); UNREADABLE for anything else, such
-        as `8@symbol(%rip)`, floating-point registers, or another machine than x86-64.
+        The location, with register names of pt_regs (`ax` for %rax and %eax); UNREADABLE for anything else, such
+        as `8@symbol(%rip)`, floating-point registers, or machines other than x86-64.
 
     """
     found = _ARGUMENT.fullmatch(text)

@@ -1,20 +1,20 @@
-"""`--filter EXPR`: a checked expression, translated to C for one probe point.
+"""`--filter EXPR`: a validated expression, translated to C for one probe point.
 
-The user's text is parsed by Python's own parser and then rebuilt: the C holds only numbers and accessor names from the
-tables here, so nothing of the text reaches the compiler.
+The user's text is parsed by Python's own parser and rebuilt. The C contains only numbers and accessor names from the
+tables here; no user text reaches the compiler.
 
-What an expression means:
+Semantics:
 
 - Names: `pid tid cpu comm` everywhere; `arg0`..`arg11`, `retval`, `duration` (ns) and a tracepoint's fields where the
-  probe point has them. `args.NAME` is always the field, also where it is called like one of the others.
-- Grammar and precedence are Python's; `&&`, `||` and `!` are other spellings of `and`, `or` and `not`.
-- Values are 64 bits wide. A function's arguments and `u64` fields are unsigned, all else is signed. Of an argument or a
-  return value that is a C `int` the upper half is in no known state: compare `arg0 & 0xffffffff`.
+  probe point has them. `args.NAME` is always the field, even if it has the name of another value.
+- Grammar and precedence are Python's; `&&`, `||` and `!` mean `and`, `or` and `not`.
+- Values are 64 bits wide. A function's arguments and `u64` fields are unsigned, all others are signed. The upper half
+  of an argument or return value of C type `int` is undefined: compare `arg0 & 0xffffffff`.
 - Comparisons are exact: an unsigned value is never equal to, or below, a negative one.
-- Arithmetic wraps around at 64 bits and is unsigned as soon as one operand is an unsigned value (so `arg0 - 1` is
-  huge where arg0 is 0); constants take the other side's kind. `/` and `%` take a positive constant and round toward
+- Arithmetic wraps around at 64 bits and is unsigned if either operand is unsigned (so `arg0 - 1` is huge if
+  arg0 is 0); constants adopt the other side's signedness. `/` and `%` take a positive constant and round toward
   zero as in C; shifts take a constant of 0..63 and `>>` keeps a signed value's sign.
-- A number on its own is true when it is not 0. Text compares with `==`, `!=` and `in`, as a whole.
+- A number alone is true if it is not 0. Text is compared as a whole, with `==`, `!=` and `in`.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _FLIPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Const:
-    """A number known now, within -2^63 .. 2^64 - 1 wherever it is kept."""
+    """A constant. Stored ones are within -2^63 .. 2^64 - 1."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Number:
-    """C text, in parentheses, of an s64 (`signed`) or u64."""
+    """C text, in parentheses, of an s64 (`signed`) or u64 value."""
 
     code: str
     signed: bool
@@ -72,7 +72,7 @@ Value = Const | Number
 def arithmetic(operator: str, a: Value, b: Value) -> Value:
     """C of `a operator b`: one of + - * & | ^, / % with b a positive constant, << >> with b a constant of 0..63.
 
-    Two constants give their exact result, which may need more than 64 bits.
+    Two constants are folded exactly; the result may need more than 64 bits.
     """
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(_FOLDS[operator](a.value, b.value))
@@ -100,7 +100,7 @@ def negate(operator: str, a: Value) -> Value:
 
 
 def compare(operator: str, a: Value, b: Value) -> str:
-    """C of `a operator b`, exact also between a signed and an unsigned value."""
+    """C of `a operator b`, exact even for mixed signedness."""
     if _is_signed(a) and _is_signed(b):
         return f"({_as(a, 's64')} {operator} {_as(b, 's64')})"
     if not _may_be_negative(a) and not _may_be_negative(b):
@@ -109,7 +109,7 @@ def compare(operator: str, a: Value, b: Value) -> str:
         a, b, operator = b, a, _FLIPPED[operator]
     same = f"{_as(a, 'u64')} {operator} {_as(b, 'u64')}"
     below = f"{_as(b, 's64')} < (s64)0x0ULL"
-    # b below zero: the unsigned a is above it.
+    # If b is negative, the unsigned a is greater.
     return f"({below} || {same})" if operator in ("!=", ">", ">=") else f"(!({below}) && {same})"
 
 
@@ -167,7 +167,7 @@ PREFIX_FIELD = "args."
 
 @dataclass(frozen=True)
 class Leaf:
-    """A number: `code` is one accessor. `at_entry`: known only where the call starts; `at_exit`: only at its return."""
+    """A number read by the accessor `code`; `at_entry` (`at_exit`): known only at the call's entry (return)."""
 
     code: str
     signed: bool
@@ -177,7 +177,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Text:
-    """A text of at most `longest` bytes: the task's name, or `size` bytes inline in the record at `offset`."""
+    """Text of at most `longest` bytes: the task's name, or `size` bytes inline in the record at `offset`."""
 
     name: str
     longest: int
@@ -190,7 +190,7 @@ class Text:
         return self.size == 0
 
     def equals(self, data: bytes) -> str:
-        """C, in parentheses, that tells whether the text is `data`, no more and no less."""
+        """C, in parentheses, that tests whether the text equals `data`."""
         if self.is_comm:
             padded = data.ljust(_COMM_BYTES, b"\0")
             low, high = (int.from_bytes(padded[at : at + 8], "little") for at in (0, 8))
@@ -202,7 +202,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Names:
-    """What there is to name. Compared by what decides it, so that points of one shape share a translation."""
+    """Names that a filter can use. Compared by shape only, so that points of one shape share a translation."""
 
     kind: Kind
     latency: bool
@@ -213,11 +213,11 @@ class Names:
     _values: Mapping[str, Leaf | Text] = field(default_factory=dict, compare=False)
 
     def find(self, name: str) -> Leaf | Text | None:
-        """Look a name up; None where there is no such value."""
+        """Look up a name; None if there is no such value."""
         return self._values.get(name)
 
     def listed(self) -> list[str]:
-        """Names to offer in a message; `args.` only where it is needed."""
+        """Names to list in a message; `args.` only if needed to disambiguate."""
         hidden = {f"{PREFIX_FIELD}{name}" for name in self._values if self._is_field(name)}
         return [name for name in self._values if name not in hidden]
 
@@ -226,7 +226,7 @@ class Names:
 
 
 def names_of(point: ProbePoint) -> Names:
-    """Collect what a filter may name at `point`."""
+    """Collect the names that a filter can use at `point`."""
     place = f"{point.kind}:{point.function}" if not point.latency else f"latency of {point.function}"
     if point.kind in THREAD_KINDS:
         place = point.kind
@@ -257,7 +257,7 @@ def _values(
         }
     for number, argument in enumerate(usdt_arguments[: len(ARGUMENT_NAMES)]):
         if argument == UNREADABLE:
-            lacking[f"arg{number}"] = f"the compiler left arg{number} of this probe where it cannot be read"
+            lacking[f"arg{number}"] = f"arg{number} of this probe is in a location that cannot be read"
         else:
             values[f"arg{number}"] = Leaf(f"AM_ARG{number}", signed=argument.size < 0, at_entry=True)
     if kind == "offcpu":
@@ -273,7 +273,7 @@ def _values(
             values.setdefault(item.name, value)
             values[f"{PREFIX_FIELD}{item.name}"] = value
         else:
-            reason = f"the text of {item.name!r} lies outside the record, where a filter cannot compare it"
+            reason = f"the text of {item.name!r} is stored outside the record, where filters cannot read it"
             lacking |= {item.name: reason, f"{PREFIX_FIELD}{item.name}": reason}
     return lacking, values
 
@@ -289,7 +289,7 @@ def _field(item: Field) -> Leaf | Text | None:
 _V = TypeVar("_V", Const, Value)
 
 _LONGEST_TEXT = 1000
-_LONGEST_C = 20_000  # a signed division names its operand twice, so a tower of them grows without end
+_LONGEST_C = 20_000  # a signed division repeats its operand, so nested ones grow exponentially
 _MOST_SAVED = 6
 _BLANKED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|&&|\|\||!(?!=)")
 _SPELLINGS = {"&&": " and ", "||": " or ", "!": " not "}
@@ -321,16 +321,16 @@ def compile_filter(text: str, point: ProbePoint) -> Filter:
     """Translate a filter for one probe point.
 
     Args:
-        text: The user's expression; blank gives a filter that lets everything through.
-        point: Kind, latency, fields and USDT arguments decide which names there are.
+        text: The user's expression; a blank filter passes everything.
+        point: Its kind, latency, fields and USDT arguments determine the available names.
 
     Returns:
         C over AM_ARG0..AM_ARG5, AM_RETVAL, AM_DURATION, AM_SAVED(i), AM_COMM_IS(low, high), AM_FIELD(type, offset),
-        am_pid, am_tid and am_cpu, each cast to (s64) or (u64). For a latency point, a filter that needs the return is
-        put in `exit`, and what it needs of the entry in `saved` (u64 expressions, at most 6).
+        am_pid, am_tid and am_cpu, each cast to (s64) or (u64). For a latency point, a filter that needs the return goes
+        into `exit`, and the entry values it needs go into `saved` (u64 expressions, at most 6).
 
     Raises:
-        ProbeError: It cannot be understood, or names something that this point lacks.
+        ProbeError: The text is invalid, or uses a name that this point lacks.
 
     """
     return _compile(text, names_of(point)) if text.strip() else Filter()
@@ -346,7 +346,7 @@ def _compile(text: str, names: Names) -> Filter:
     except RecursionError:
         raise _bad(text, "it is nested too deeply") from None
     if len(code) > _LONGEST_C:
-        raise _bad(text, "it grows too long once translated")
+        raise _bad(text, "its translation is too long")
     return Filter(
         source=text,
         entry="" if at_exit else code,
@@ -366,12 +366,12 @@ def _parse(text: str) -> ast.expr:
             return ast.parse(python, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if re.search(r"(?<![=!<>])=(?!=)", python):
-            raise _bad(text, "`=` does not compare", "compare with ==") from None
+            raise _bad(text, "`=` is not a comparison", "use ==") from None
         raise _bad(text, getattr(error, "msg", "") or "it is not an expression") from None
 
 
 def _leaves(tree: ast.expr, names: Names) -> list[Leaf]:
-    """Return the number leaves that an expression uses; unknown names are reported when it is translated."""
+    """Return the numeric leaves of an expression; unknown names are reported during translation."""
     found = (names.find(name) for node in ast.walk(tree) if (name := _name_of(node)))
     return [leaf for leaf in found if isinstance(leaf, Leaf)]
 
@@ -387,7 +387,7 @@ def _name_of(node: ast.AST) -> str:
 
 @dataclass
 class _Condition:
-    """C text of a truth value; it cannot be counted with."""
+    """C text of a truth value, which cannot be used as a number."""
 
     code: str
 
@@ -398,7 +398,7 @@ class _String:
 
 
 class _Translation:
-    """One expression on its way to C; collects what must be saved at entry."""
+    """Translates one expression to C; collects the values that must be saved at entry."""
 
     def __init__(self, text: str, names: Names, *, saving: bool) -> None:
         self.text = text
@@ -408,7 +408,7 @@ class _Translation:
         self.uses_comm = False
 
     def condition(self, node: ast.expr) -> str:
-        """C text, in parentheses, that is non-zero where `node` holds."""
+        """C text, in parentheses, that is non-zero if `node` holds."""
         result = self._visit(node)
         if isinstance(result, _Condition):
             return result.code
@@ -434,7 +434,7 @@ class _Translation:
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 return self._comparison(left, ops, comparators)
             case ast.BinOp(op=ast.FloorDiv()):
-                raise self._bad("// is not known", "use /, which rounds toward zero")
+                raise self._bad("`//` is not supported", "use /, which rounds toward zero")
         raise self._bad(f"{type(node).__name__} cannot be used in a filter")
 
     def _constant(self, value: object) -> Const | _String:
@@ -442,7 +442,7 @@ class _Translation:
             return _String(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return self._limited(Const(value))
-        raise self._bad(f"{value!r} is neither a whole number nor a text")
+        raise self._bad(f"{value!r} is neither an integer nor a string")
 
     def _leaf(self, node: ast.expr) -> Value | Text:
         name = _name_of(node)
@@ -462,16 +462,16 @@ class _Translation:
             self.saved.append(code)
         if len(self.saved) > _MOST_SAVED:
             raise self._bad(
-                f"it needs more than {_MOST_SAVED} values of the call's entry at its return", "use fewer of them"
+                f"it needs more than {_MOST_SAVED} entry values at the call's return", "use fewer entry values"
             )
         return f"(({'s64' if signed else 'u64'})(AM_SAVED({self.saved.index(code)})))"
 
     def _arithmetic(self, operator: str, left: ast.expr, right: ast.expr) -> Value:
         a, b = self._number(self._visit(left)), self._number(self._visit(right))
         if operator in ("/", "%") and not (isinstance(b, Const) and b.value > 0):
-            raise self._bad(f"`{operator}` takes a positive constant on its right")
+            raise self._bad(f"the right side of `{operator}` must be a positive constant")
         if operator in ("<<", ">>") and not (isinstance(b, Const) and 0 <= b.value <= 63):
-            raise self._bad(f"`{operator}` takes a constant of 0 to 63 on its right")
+            raise self._bad(f"the right side of `{operator}` must be a constant from 0 to 63")
         return self._limited(arithmetic(operator, a, b))
 
     def _comparison(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> _Condition:
@@ -482,7 +482,7 @@ class _Translation:
             elif type(op) in _COMPARISONS:
                 parts.append(self._compare(_COMPARISONS[type(op)], self._visit(left), self._visit(right)))
             else:
-                raise self._bad("`is` cannot be used in a filter", "compare with ==")
+                raise self._bad("`is` cannot be used in a filter", "use ==")
             left = right
         return _Condition(parts[0] if len(parts) == 1 else f"({' && '.join(parts)})")
 
@@ -501,12 +501,10 @@ class _Translation:
             case (Text() as text, _String(value=value)) | (_String(value=value), Text() as text):
                 return self._compare_text(operator, text, value)
             case (Text() | _String(), _) | (_, Text() | _String()):
-                raise self._bad(
-                    "text compares only with `comm` or a text field on one side and a constant on the other"
-                )
+                raise self._bad("text comparisons need `comm` or a text field on one side and a constant on the other")
         code = compare(operator, self._number(left), self._number(right))
         if len(code) > _LONGEST_C:
-            raise self._bad("it grows too long once translated")
+            raise self._bad("its translation is too long")
         return code
 
     def _compare_text(self, operator: str, text: Text, value: str) -> str:
@@ -517,7 +515,7 @@ class _Translation:
         except UnicodeEncodeError:
             raise self._bad(f"{value!r} is not text") from None
         if b"\0" in data or len(data) > text.longest:
-            raise self._bad(f"{value!r} never fits: {text.name} holds at most {text.longest} bytes and no NUL")
+            raise self._bad(f"{value!r} can never match: {text.name} has at most {text.longest} bytes and no NUL")
         code = text.equals(data)
         self.uses_comm |= text.is_comm
         if self.saving and not text.is_comm:
@@ -528,14 +526,14 @@ class _Translation:
         if isinstance(value, _Condition):
             raise self._bad("a condition is not a number", "join conditions with and, or, not")
         if isinstance(value, Text | _String):
-            raise self._bad("a text is not a number", 'compare it, e.g. comm == "python3"')
+            raise self._bad("text is not a number", 'compare it, e.g. comm == "python3"')
         return value
 
     def _limited(self, value: _V) -> _V:
         if isinstance(value, Const) and not -(1 << 63) <= value.value < 1 << 64:
             raise self._bad("a constant needs more than 64 bits")
         if isinstance(value, Number) and len(value.code) > _LONGEST_C:
-            raise self._bad("it grows too long once translated")
+            raise self._bad("its translation is too long")
         return value
 
     def _bad(self, why: str, fix: str = "") -> ProbeError:

@@ -1,4 +1,4 @@
-"""Glob patterns over names, and names that look like a mistyped one."""
+"""Glob patterns over names, and suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _WILD = re.compile(r"[*?\[\]]")
-_CLOSE_LOOK = 300  # names worth difflib's slow comparison
+_CLOSE_LOOK = 300  # names compared by difflib, which is slow
 _GRAM = 2
-_ENOUGH = 0.7  # share of the pieces
+_ENOUGH = 0.7  # share of the pieces that must occur
 _READABLE = 80
 
 
@@ -24,7 +24,7 @@ def is_glob(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Make a test for whole names, upper and lower case apart."""
+    """Make a case-sensitive test for whole names."""
     if not is_glob(pattern):
         return pattern.__eq__
     match = re.compile(fnmatch.translate(pattern)).match
@@ -32,9 +32,9 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def near(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of `names` that look most like `wanted` (a name or a glob), best first.
+    """Find up to `count` of `names` most similar to `wanted` (a name or a glob), best first.
 
-    Quick over 100,000 names: difflib sees only those that share most pairs of letters with `wanted`.
+    Fast for 100,000 names: difflib compares only those that share the most letter pairs with `wanted`.
     """
     stem = _WILD.sub("", wanted).lower()
     if not stem:
@@ -47,18 +47,18 @@ def near(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
         score = sum(piece in folded for piece in pieces)
         if score or len(stem) <= _GRAM + 1:
             by_folded.setdefault(folded, name)
-            # Among equals the one closer in length: a long name holds many pieces by chance.
+            # Ties go to the name closest in length: a long name contains many pieces by chance.
             shared[folded] = score * 1000 - min(abs(len(folded) - len(stem)), 999)
     likely = shared.most_common(_CLOSE_LOOK)
     close = difflib.get_close_matches(stem, [name for name, _ in likely], count, cutoff=0.55)
-    # Names much longer than the stem (C++ symbols, globs) are never alike as a whole: many pieces must do.
+    # Names much longer than the stem (C++ symbols, globs) never match as a whole; many shared pieces are enough.
     readable = [(name, score) for name, score in likely if len(name) <= _READABLE]
     holding = [name for name, score in readable[:count] if score >= _ENOUGH * 1000 * len(pieces)]
     return [by_folded[name] for name in close or holding]
 
 
 def suggestion(wanted: str, names: Iterable[str]) -> str:
-    """`did you mean a, b or c?`, or '' where nothing is near."""
+    """Return `did you mean a, b or c?`, or '' if no name is similar."""
     found = near(wanted, names)
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""The probe language: text to ProbeSpec. Nothing here looks at the machine."""
+"""The probe language: text to ProbeSpec. Nothing here inspects the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMS: dict[Kind, str] = {
     "profile": "profile:hz:RATE",
     "offcpu": "offcpu[:us:SHORTEST]",
 }
-"""The right form of each kind, for messages."""
+"""The correct form of each kind, for messages."""
 
 KINDS: dict[str, Kind] = {
     **{kind: kind for kind in FORMS},
@@ -36,7 +36,7 @@ KINDS: dict[str, Kind] = {
     "U": "usdt",
     "p": "profile",
 }
-"""Every spelling of a kind; the short ones are bpftrace's."""
+"""Every spelling of a kind; the short ones come from bpftrace."""
 
 PREFIX_LATENCY = "latency:"
 PREFIX_EXCLUDE = "!"
@@ -47,7 +47,7 @@ LONGEST_US = 10**9
 _MODULE = re.compile(r"[A-Za-z0-9_-]+")
 _KERNEL_NAME = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
 _EVENT_NAME = re.compile(r"[\w.*?\[\]!-]+", re.ASCII)
-# Symbols of C++ libraries may be matched by any printable text, but no text that ends a word for the shell-like magic.
+# C++ symbols may contain any printable text except characters that end a word on the magic's shell-like line.
 _SYMBOL = re.compile(r"[^\s:\"'`;\x00-\x1f\x7f]+")
 _LIBRARY = re.compile(r"[^\s:\x00-\x1f\x7f]+")
 _SYSCALL_ENTRY = "sys_enter_"
@@ -65,7 +65,7 @@ def parse(text: str) -> ProbeSpec:
         text: A word such as `intel_vpu:ivpu_*`, `latency:uprobe:libc:malloc` or `!kprobe:vfs_*`.
 
     Raises:
-        ProbeError: Not a probe; the fix shows the right form, or what bpftrace code becomes.
+        ProbeError: Not a probe; the fix shows the correct form, or the equivalent of bpftrace code.
 
     """
     bpftrace.check(text)
@@ -75,12 +75,12 @@ def parse(text: str) -> ProbeSpec:
     latency = body.startswith(PREFIX_LATENCY)
     body = body.removeprefix(PREFIX_LATENCY)
     if exclude and latency:
-        raise _bad(text, "an exclusion names places, not what is measured there", f"write !{body}")
+        raise _bad(text, "an exclusion cannot have `latency:`", f"write !{body}")
     if body.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)):
-        raise _bad(text, "at most one `!` or `latency:` stands before a probe", _EXAMPLES)
+        raise _bad(text, "a probe can have only one `!` or `latency:` prefix", _EXAMPLES)
     spec = replace(_parse_place(text, body), text=text, exclude=exclude, latency=latency)
     if exclude and spec.kind in THREAD_KINDS:
-        raise _bad(text, "it matches no places that could be left out", "leave the word away")
+        raise _bad(text, f"{spec.kind} probes cannot be excluded", "remove it")
     if latency:
         _check_latency(spec, body)
     return spec
@@ -106,20 +106,20 @@ def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
 
 
 def parse_all(words: Sequence[str | ProbeSpec]) -> tuple[ProbeSpec, ...]:
-    """Parse several probes, one per word; a preset's word stands for many, and what is parsed already for itself.
+    """Parse several probes, one per word; a preset expands to many. Specs are passed through.
 
     Raises:
-        ProbeError: One of them is no probe, there is none, or there are only exclusions.
+        ProbeError: A word is not a probe, there are no words, or all are exclusions.
 
     """
     specs = tuple(spec for word in words for spec in ((word,) if isinstance(word, ProbeSpec) else _parse_word(word)))
     if not specs:
-        raise ProbeError("no probe was given", fix=_EXAMPLES, code="probe.none-given")
+        raise ProbeError("no probe given", fix=f"add one, {_EXAMPLES}", code="probe.none-given")
     if all(spec.exclude for spec in specs):
         raise ProbeError(
             "every probe given is an exclusion",
-            why="there is nothing to leave them out of",
-            fix="add what to trace",
+            why="there is nothing to exclude from",
+            fix="add a probe to trace",
             code="probe.only-exclusions",
         )
     return specs
@@ -132,8 +132,8 @@ def _parse_place(text: str, body: str) -> ProbeSpec:
     if not rest:
         raise _bad(
             text,
-            "it does not say what kind of probe it is",
-            f"write kprobe:{body} for a kernel function, or uprobe:LIBRARY:{body} for a library's"
+            "the kind of probe is missing",
+            f"write kprobe:{body} for a kernel function, or uprobe:LIBRARY:{body} for a library function"
             if body
             else _EXAMPLES,
         )
@@ -185,7 +185,7 @@ def _usdt(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
 
 def _profile(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
     if len(parts) != 2 or parts[0] != "hz":
-        raise _wrong_form(text, kind, "it has no rate in Hz")
+        raise _wrong_form(text, kind, "the rate in Hz is missing")
     return ProbeSpec(text, kind, "hz", _number(text, kind, parts[1], HIGHEST_RATE))
 
 
@@ -193,7 +193,7 @@ def _offcpu(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
     if not parts:
         return ProbeSpec(text, kind, "us", "0")
     if len(parts) != 2 or parts[0] != "us":
-        raise _wrong_form(text, kind, "the shortest wait of interest is given in microseconds")
+        raise _wrong_form(text, kind, "the minimum wait must be given in microseconds (us)")
     return ProbeSpec(text, kind, "us", _number(text, kind, parts[1], LONGEST_US))
 
 
@@ -213,36 +213,36 @@ _PARSERS: dict[Kind, Callable[[str, Kind, list[str]], ProbeSpec]] = {
     "profile": _profile,
     "offcpu": _offcpu,
 }
-_COLON_IN_PATH = "there are too many colons (a library's path and a symbol's name cannot hold one)"
+_COLON_IN_PATH = "there are too many colons (library paths and symbol names cannot contain one)"
 
 
 def _check(text: str, kind: Kind, part: str, allowed: re.Pattern[str]) -> None:
     if not part:
-        raise _wrong_form(text, kind, "a part of it is empty")
+        raise _wrong_form(text, kind, "one of its parts is empty")
     if not allowed.fullmatch(part):
-        raise _wrong_form(text, kind, f"{part!r} has a character that cannot occur there")
+        raise _wrong_form(text, kind, f"{part!r} contains an invalid character")
 
 
 def _check_latency(spec: ProbeSpec, body: str) -> None:
     if spec.kind in ("kretprobe", "uretprobe"):
         entry = {"kretprobe": "kprobe", "uretprobe": "uprobe"}[spec.kind]
-        fix = f"write {PREFIX_LATENCY}{entry}:{body.partition(':')[2]}: it takes the entry and finds the return itself"
-        raise _bad(spec.text, "latency runs from a function's entry to its return", fix, code="probe.no-duration")
+        fix = f"write {PREFIX_LATENCY}{entry}:{body.partition(':')[2]}: the return is found automatically"
+        raise _bad(spec.text, "latency is measured from a function's entry", fix, code="probe.no-duration")
     if spec.kind == "usdt":
         raise _bad(
             spec.text,
-            "a USDT probe is one instruction: it has no return",
-            f"measure the function around it: {PREFIX_LATENCY}{FORMS['uprobe']}",
+            "a USDT probe is a single instruction and has no return",
+            f"measure the enclosing function: {PREFIX_LATENCY}{FORMS['uprobe']}",
             code="probe.no-duration",
         )
     if spec.kind == "profile":
-        raise _bad(spec.text, "a sample is a moment: it has no duration", f"write {body}", code="probe.no-duration")
+        raise _bad(spec.text, "a sample has no duration", f"write {body}", code="probe.no-duration")
     if spec.kind == "offcpu":
-        raise _bad(spec.text, "the durations of waits are measured anyway", f"write {body}", code="probe.no-duration")
+        raise _bad(spec.text, "waits are always measured", f"write {body}", code="probe.no-duration")
     if spec.kind == "tracepoint" and not (spec.target == "syscalls" and spec.name.startswith(_SYSCALL_ENTRY)):
         raise _bad(
             spec.text,
-            "of the tracepoints only system calls have a known end",
+            "only system-call tracepoints have a known end",
             f"write {PREFIX_LATENCY}tracepoint:syscalls:{_SYSCALL_ENTRY}NAME",
             code="probe.no-duration",
         )

@@ -1,4 +1,4 @@
-"""Kernel functions that can be probed, and the modules that hold them."""
+"""Kernel functions that can be probed, and their modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path("/")
 KERNEL = "vmlinux"
-"""How a spec may call the kernel itself, next to its modules."""
+"""Name of the kernel itself in a spec, where a module's name would be."""
 
 _TRACEFS = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _TRACEABLE = "available_filter_functions"
@@ -26,7 +26,7 @@ _TRACEABLE_LINE = re.compile(r"^([^\s\[]+)(?: \(\S+\))?(?:[ \t]+\[(\S+)\])?$", r
 _SYMBOL_LINE = re.compile(r"^([0-9a-f]+) [tTwW] (\S+)(?:\t\[(\S+)\])?$", re.MULTILINE)
 _BLACKLIST_LINE = re.compile(r"^0x[0-9a-f]+-0x[0-9a-f]+\t(\S+)", re.MULTILINE)
 _COLD = re.compile(r"\.cold(?:\.|$)")
-# Padding before functions, linker marks, and entries for code that was generated at run time.
+# Padding before functions, and linker symbols.
 _NOT_FUNCTIONS = re.compile(r"__pfx_|__cfi_|__ftrace_invalid_address|\.L|_s?text$|_etext$|__crc_|__ksymtab_")
 _GENERATED = ("bpf", "__builtin__ftrace", "__builtin__kprobes")
 _MULTI_PROBES = "register_fprobe_ips"
@@ -42,10 +42,10 @@ class KernelFunction:
 
 
 class KernelFunctions:
-    """All functions of a kernel: those that can be probed, and those that are left out with the reason.
+    """All functions of a kernel: those that can be probed, and those that are skipped with the reason.
 
-    A kernel has tens of thousands, and most questions are about one module: each module's are sorted out when they are
-    first asked for.
+    A kernel has tens of thousands, and most queries are about one module: each module's functions are processed on
+    first use.
 
     Args:
         entries: (address or '', name, module) of every symbol that may be probed.
@@ -65,7 +65,7 @@ class KernelFunctions:
         self.modules = modules | set(self._entries) - {""}
 
     def inside(self, module: str = "") -> list[KernelFunction]:
-        """Functions of a module that can be probed; those of all modules and the kernel for ''."""
+        """Functions of a module that can be probed; '' means the kernel and all modules."""
         return [item for part in self._parts(module) for item in part[0]]
 
     def _parts(self, module: str) -> list[tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]]:
@@ -76,9 +76,9 @@ class KernelFunctions:
         return [self._sorted[name] for name in wanted]
 
     def match(self, module: str, pattern: str) -> tuple[list[KernelFunction], list[Skipped]]:
-        """Functions whose name matches the glob, in `module` ('' = anywhere), and those that match but are left out.
+        """Functions whose name matches the glob, in `module` ('' = anywhere), and those that match but are skipped.
 
-        A compiler clone (`foo.isra.0`) also matches by its function's name where nothing else goes by it.
+        A compiler clone (`foo.isra.0`) also matches by its function's name if no other symbol has that name.
         """
         if (alone := self._alone(module, pattern)) is not None:
             return [alone], []
@@ -103,7 +103,7 @@ class KernelFunctions:
         return self._names[module]
 
     def _alone(self, module: str, name: str) -> KernelFunction | None:
-        """The one symbol of this name, where addresses are not known and so no other names: nothing to sort out."""
+        """Shortcut: the only symbol with this name, if its address, and so its aliases, are unknown."""
         if self._times[name] != 1 or _NOT_FUNCTIONS.match(name) or _COLD.search(name):
             return None
         wanted = [("" if module == KERNEL else module)] if module else list(self._entries)
@@ -123,10 +123,10 @@ def _matching_name(
 
 
 def load(root: Path = _ROOT) -> KernelFunctions:
-    """List the kernel's functions; kept until a module comes or goes.
+    """List the kernel's functions; cached until a module is loaded or removed.
 
     Args:
-        root: Folder that stands for `/`.
+        root: Folder used as `/`.
 
     Raises:
         MachineError: Neither list of functions can be read.
@@ -142,20 +142,20 @@ def _load(root: Path, modules: frozenset[str]) -> KernelFunctions:
 
 
 def loaded_modules(root: Path = _ROOT) -> frozenset[str]:
-    """Modules that are loaded now; none on a kernel without modules."""
+    """Modules that are currently loaded; none on a kernel without modules."""
     return frozenset(line.split(" ", 1)[0] for line in _read(root / "proc/modules").splitlines())
 
 
 def is_built_in(module: str, root: Path = _ROOT) -> bool:
-    """Whether the kernel knows `module` although it is not loaded as one."""
+    """Whether `module` is built into the kernel."""
     return (root / "sys/module" / module).is_dir() and module not in loaded_modules(root)
 
 
 def check_supported(root: Path = _ROOT) -> None:
-    """Make sure that this kernel has kprobes of either sort.
+    """Check that this kernel has kprobes or fprobes.
 
     Raises:
-        MachineError: It has none.
+        MachineError: It has neither.
 
     """
     if (root / "sys/bus/event_source/devices/kprobe").exists():
@@ -173,12 +173,12 @@ def check_supported(root: Path = _ROOT) -> None:
 
 
 def symbols(root: Path = _ROOT) -> str:
-    """Read the kernel's whole symbol table, some ten megabytes of text; '' where it may not be read."""
+    """Read the kernel's whole symbol table, some ten megabytes of text; '' if it is not readable."""
     return _read(root / "proc/kallsyms")
 
 
 def exists(module: str, pattern: str, table: str) -> bool:
-    """Whether the kernel has a function of that name at all, traceable or not, by its symbol `table`."""
+    """Whether the kernel's symbol `table` has a function with that name, traceable or not."""
     wanted = "" if module == KERNEL else module
     if is_glob(pattern):
         test = matcher(pattern)
@@ -189,9 +189,9 @@ def exists(module: str, pattern: str, table: str) -> bool:
 
 
 def alias_of(known: KernelFunctions, module: str, name: str, table: str) -> KernelFunction | None:
-    """The traceable function that lies at the same address as `name` by the symbol `table`, under that name.
+    """The traceable function at the address that the symbol `table` has for `name`, under that name.
 
-    ftrace lists one name of an address only: `__do_sys_getppid` for what is also called `__x64_sys_getppid`.
+    ftrace lists only one name per address: `__do_sys_getppid` for what is also called `__x64_sys_getppid`.
     """
     wanted = "" if module == KERNEL else module
     places = {
@@ -208,13 +208,13 @@ def alias_of(known: KernelFunctions, module: str, name: str, table: str) -> Kern
 
 
 def _named(table: str, name: str) -> list[tuple[str, str, str]]:
-    """(address, name, module) of the functions that go by a name."""
+    """(address, name, module) of the functions with this name."""
     lines = [line for end in "\n\t" for line in _lines_with(table, f" {name}{end}")]
     return [line for line in lines if line[1] == name]
 
 
 def _lines_with(table: str, piece: str) -> list[tuple[str, str, str]]:
-    """(address, name, module) of the functions in whose line the text occurs: faster than taking all lines apart."""
+    """(address, name, module) of the functions whose line contains the text; faster than parsing all lines."""
     found = []
     position = table.find(piece)
     while position >= 0:
@@ -225,11 +225,11 @@ def _lines_with(table: str, piece: str) -> list[tuple[str, str, str]]:
 
 
 def _traceable(root: Path) -> list[tuple[str, str, str]] | None:
-    """(address unknown, name, module) of what ftrace can hook; None where the list may not be read."""
+    """('', name, module) of each function that ftrace can hook; None if the list is not readable."""
     for mount in _TRACEFS:
         lines = _read(root / mount / _TRACEABLE).splitlines()
         if lines:
-            # Nearly all lines are a bare name; the others name a module, or what the function is hooked for.
+            # Nearly all lines are a bare name; the others also have a module, or the function's ftrace users.
             return [
                 ("", line, "") if " " not in line and "\t" not in line and "[" not in line else _traceable_line(line)
                 for line in lines
@@ -247,9 +247,9 @@ def _symbols_without_blacklist(root: Path) -> list[tuple[str, str, str]]:
     symbols = _SYMBOL_LINE.findall(_read(root / "proc/kallsyms"))
     if not symbols:
         raise MachineError(
-            "the kernel's functions cannot be listed",
+            "cannot list the kernel's functions",
             why=f"neither {_TRACEABLE} in tracefs nor /proc/kallsyms can be read",
-            fix="mount -t tracefs tracefs /sys/kernel/tracing, and run as root; see %accel_doctor",
+            fix="run as root, after mount -t tracefs tracefs /sys/kernel/tracing; see %accel_doctor",
             code="kernel.functions-unreadable",
         )
     banned = set(_BLACKLIST_LINE.findall(_read(root / "sys/kernel/debug/kprobes/blacklist")))
@@ -259,11 +259,11 @@ def _symbols_without_blacklist(root: Path) -> list[tuple[str, str, str]]:
 def _sorted_out(
     entries: Iterable[tuple[str, str, str]], times: Counter[str]
 ) -> tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]:
-    """Functions of one module, and what of it is left out.
+    """Functions of one module, and those skipped with the reason.
 
     Args:
-        entries: The module's.
-        times: How often each name occurs, over all modules.
+        entries: The module's symbols.
+        times: How often each name occurs in all modules.
 
     """
     kept: dict[str, list[KernelFunction]] = {}
@@ -274,14 +274,14 @@ def _sorted_out(
         if _COLD.search(name):
             left_out.append((KernelFunction(name, module), "it is the cold part of a function, not a function"))
             continue
-        # Symbols of one address are one function; where addresses are hidden each stands alone.
+        # Symbols at one address are one function; if addresses are hidden, each symbol is its own function.
         kept.setdefault(address if address.strip("0") else name, []).append(KernelFunction(name, module))
     functions = []
     for same in kept.values():
         names = dict.fromkeys(item.name for item in same)
         unique = next((name for name in names if times[name] == 1), None)
         if unique is None:
-            why = f"{times[same[0].name]} functions share this name, and the kernel finds functions by name"
+            why = f"{times[same[0].name]} functions share this name, and the kernel looks functions up by name"
             left_out.append((same[0], why))
         else:
             functions.append(KernelFunction(unique, same[0].module, tuple(name for name in names if name != unique)))
@@ -289,7 +289,7 @@ def _sorted_out(
 
 
 def _called(item: KernelFunction, name: str) -> KernelFunction:
-    """Return the function under the one of its names that was asked for."""
+    """Return the function under the requested one of its names."""
     others = tuple(other for other in (item.name, *item.aliases) if other != name)
     return item if name == item.name else KernelFunction(name, item.module, others)
 

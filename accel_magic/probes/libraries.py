@@ -1,4 +1,4 @@
-"""From the name of a library or program to the file that a process really runs."""
+"""Resolve the name of a library or program to the file that a process actually runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MAPPED = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+ +(/.*)$", re.MULTILI
 _DELETED = " (deleted)"
 _LOADER_LINE = re.compile(r"^\s+(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (\S+)$", re.MULTILINE)
 _STEM = re.compile(r"^(.+?)(?:\.so\b.*|\.cpython-.*|)$")
-# A version or the hash that wheel repair tools add may stand between a library's name and `.so`.
+# Between a library's name and `.so` there may be a version, or the hash that wheel repair tools add.
 _INFIX = r"(?:-[\w.]*\d[\w.]*)?"
-_HASH = r"(?:-[0-9a-f]{8})?"  # of a bundled copy alone: it ranks with the system's plain name, and wins by its folder
+_HASH = r"(?:-[0-9a-f]{8})?"  # only bundled copies have it: same rank as the system's plain name, preferred by folder
 _SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 
@@ -32,15 +32,15 @@ def resolve(name: str, pid: int | None) -> Path:
 
     Args:
         name: A path; or a name such as `libc`, `c`, `libopenvino.so.2640`, `_pyopenvino`, `python3`.
-        pid: Process whose mapped files are asked first, so that a framework's bundled copy wins; None asks only the
-            loader and PATH.
+        pid: Process whose mapped files are searched first, so that a framework's bundled copy wins; None searches
+            only the loader's libraries and PATH.
 
     Returns:
         The file, symbolic links resolved.
 
     Raises:
-        ProbeError: There is no such file, or nothing goes by that name; near names are suggested.
-        MachineError: The process's mappings may not be read.
+        ProbeError: There is no such file or library; similar names are suggested.
+        MachineError: The process's mappings are not readable.
 
     """
     if "/" in name:
@@ -52,11 +52,11 @@ def resolve(name: str, pid: int | None) -> Path:
     known = {short_name(file.name) for file in files} | {short_name(soname) for soname, _ in _loader_cache()}
     raise ProbeError(
         f"there is no library or program called {name!r}",
-        why="neither this process nor the loader nor PATH knows it",
+        why="it is not mapped into the process, known to the loader, or on PATH",
         fix=" ".join(
             (
                 suggestion(name, known) or suggestion(f"lib{name}", known),
-                "Import what loads it first, or give its path.",
+                "Import the package that loads it first, or give its path.",
             )
         ).strip(),
         code="probe.no-library",
@@ -64,24 +64,24 @@ def resolve(name: str, pid: int | None) -> Path:
 
 
 def short_name(file_name: str) -> str:
-    """Return what a user would call a library's file: `libc` for `libc.so.6`."""
+    """Return the short name of a library's file: `libc` for `libc.so.6`."""
     found = _STEM.match(file_name)
     return found[1] if found else file_name
 
 
 def mapped_files(pid: int) -> list[Path]:
-    """Files that a process maps, each once, in order of address; deleted ones are left out.
+    """Files that a process maps, each once, by address; deleted files are omitted.
 
     Raises:
         ProbeError: There is no such process.
-        MachineError: Its mappings may not be read.
+        MachineError: Its mappings are not readable.
 
     """
     try:
         text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
     except PermissionError as error:
         raise MachineError(
-            f"the libraries of process {pid} cannot be listed",
+            f"cannot list the libraries of process {pid}",
             why="it belongs to another user",
             fix="run as that user or as root, or give the library's path",
             code="scope.foreign-process",
@@ -93,7 +93,7 @@ def mapped_files(pid: int) -> list[Path]:
 
 
 def _as_seen_here(path: str, pid: int) -> Path:
-    """Reach a file of a process in a container through its own root."""
+    """Reach a file of a containerized process through the process's root."""
     inside = Path(f"/proc/{pid}/root{path}")
     return Path(path) if os.path.exists(path) or not inside.exists() else inside  # noqa: PTH110 - one call per mapping
 
@@ -111,13 +111,13 @@ def _among_mapped(name: str, files: list[Path], executable: Path | None) -> Path
         same = [file for file in libraries if matches.fullmatch(file.name)]
         if same:
             return min(same, key=lambda file: str(file).startswith(_SYSTEM_FOLDERS))
-    # `python3` is the running python3.11 rather than the first one on PATH.
+    # `python3` means the running python3.11, not the first one on PATH.
     program = re.compile(rf"{re.escape(name)}[\d.]*")
     return next((file for file in files if file == executable and program.fullmatch(file.name)), None)
 
 
 def _ways(name: str) -> list[re.Pattern[str]]:
-    """Return the ways a library's file may be called `name`, the strictest first."""
+    """Patterns of file names that match the library `name`, strictest first."""
     plain = re.escape(name)
     if ".so" in name:
         return [re.compile(plain), re.compile(rf"{plain}\..*")]
@@ -134,13 +134,13 @@ def _from_path(name: str) -> Path:
             siblings = (entry.name for entry in folder.iterdir())
         raise ProbeError(
             f"there is no file {name}",
-            fix=suggestion(Path(name).name, siblings) or "give a path that exists",
+            fix=suggestion(Path(name).name, siblings) or "give an existing path",
             code="probe.no-file",
         ) from error
     if not path.is_file():
         raise ProbeError(
             f"{name} is not a file",
-            fix="name the library itself, e.g. uprobe:/usr/lib/libfoo.so:foo_*",
+            fix="give the path of the library, e.g. uprobe:/usr/lib/libfoo.so:foo_*",
             code="probe.not-a-file",
         )
     return path
@@ -164,7 +164,7 @@ def _from_loader(name: str) -> Path | None:
 
 
 def _from_variable(name: str) -> Path | None:
-    """Look where the loader looks first."""
+    """Search LD_LIBRARY_PATH, as the loader does first."""
     folders = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder]
     files = [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if ".so" in file.name]
     named = (file for matches in _ways(name) for file in files if matches.fullmatch(file.name))
@@ -178,7 +178,7 @@ def _from_search_path(name: str) -> Path | None:
 
 @lru_cache(maxsize=1)
 def _loader_cache() -> tuple[tuple[str, str], ...]:
-    """(soname, path) of all libraries that the loader knows."""
+    """(soname, path) of all libraries in the loader's cache."""
     ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
     try:
         done = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False, timeout=10)

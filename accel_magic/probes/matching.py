@@ -1,4 +1,4 @@
-"""From what the user asked for to a Plan: every place, its scope, its filter."""
+"""Match the requested probes against this machine and build a Plan: every place, its scope, its filter."""
 
 from __future__ import annotations
 
@@ -56,24 +56,25 @@ def make_plan(
     """Match probes against this machine.
 
     Args:
-        specs: Probes as text or parsed; a place goes to the first that matches it, or to one that measures its latency.
+        specs: Probes as text or parsed; a place belongs to the first that matches it, or to one that measures its
+            latency.
         mode: `auto`, `count` or `events`.
         scope: `self`, `all` or a process id. By default uprobes, USDT, system calls, samples and waits count for
             `self`, kernel functions and other tracepoints for all.
-        filter: Expression that every point must understand.
+        filter: Expression that must be valid at every point.
         args: Extra columns, as in `--args`.
-        max_events: Stop recording after so many events.
-        duration_s: Stop tracing after so many seconds.
+        max_events: Stop recording after this many events.
+        duration_s: Stop tracing after this many seconds.
         buffer_mib: Size of the ring buffer.
         pid: The process that `self` means; by default this one.
-        root: Folder that stands for `/` where the kernel's lists are read.
+        root: Folder used as `/` when reading the kernel's lists.
 
     Returns:
-        The plan, ids dense in the order of the specs and of names within each.
+        The plan. Ids are dense, in the order of the specs and of the names within each spec.
 
     Raises:
-        ProbeError: A text that cannot be understood, a spec that matches nothing, or more places than can be traced.
-        MachineError: This kernel or user cannot trace that, or the module is not loaded.
+        ProbeError: A text is invalid, a spec matches nothing, or the specs match more places than can be traced.
+        MachineError: This kernel or user cannot trace it, or the module is not loaded.
 
     """
     own = os.getpid() if pid is None else pid
@@ -113,10 +114,10 @@ def make_plan(
 
 
 def parse_scope(scope: str | int | None, own: int) -> Scope | None:
-    """Read `self`, `all` or a process id; None or '' leaves it to each point.
+    """Parse `self`, `all` or a process id; None or '' selects each point's default scope.
 
     Raises:
-        ProbeError: It is neither, or there is no such process.
+        ProbeError: It is none of these, or there is no such process.
 
     """
     text = "" if scope is None else str(scope).strip()
@@ -127,27 +128,25 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
     if text == "self":
         return Scope("self", own)
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise ProbeError(
-            f"--scope {text!r} is not known", fix="use self, all or the number of a process", code="scope.unknown"
-        )
+        raise ProbeError(f"--scope {text!r} is not valid", fix="use self, all or a process id", code="scope.unknown")
     if not Path(f"/proc/{int(text)}").is_dir():
         raise ProbeError(
-            f"--scope {text}: there is no such process", fix="ps -e lists processes", code="scope.no-process"
+            f"--scope {text}: there is no such process", fix="ps -e lists process ids", code="scope.no-process"
         )
     return Scope("pid", int(text))
 
 
 def default_scope(point: ProbePoint, own: int) -> Scope:
-    """Scope of a point where the user named none: a process's own calls, but all of the kernel's doings."""
+    """Scope if the user named none: `self` for calls made by a process, `all` for kernel activity."""
     is_call = point.kind == "tracepoint" and point.target in _OWN_CATEGORIES
     is_own = is_call or point.kind in (*USER_KINDS, *THREAD_KINDS)
     return Scope("self", own) if is_own else Scope("all")
 
 
 def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expansion], list[Skipped]]:
-    """Find the places of every spec; also those that a preset names and this kernel does not have.
+    """Find the places of every spec, and the preset probes that this kernel lacks.
 
-    A preset whose device is not there is left out whole where other probes stand beside it.
+    If a preset's device is missing, the preset is skipped as a whole, provided that other probes were given.
     """
     expansions: list[Expansion] = []
     served = set()
@@ -159,42 +158,43 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
         except ProbeError as error:
             if not spec.optional:
                 raise
-            # A traceback would keep this frame, and all that called it, until garbage is collected.
+            # A traceback would keep this frame and its callers alive until garbage collection.
             missing.append((spec, error.with_traceback(None)))
             continue
         except MachineError as error:
             others = [other for other in specs if not other.optional]
             if not spec.optional or not others:
                 raise
-            # One line is to serve machines with and without the device: what else is asked for is traced.
+            # One line should work on machines with and without the device: trace the other probes.
             expansions, without = _expanded(others, pid, root)
             why = f"{error.what}: {error.why}" if error.why else error.what
-            note = f"{spec.text.partition(':')[0]} is left out: {why}"
+            note = f"{spec.text.partition(':')[0]} is skipped: {why}"
             return [*expansions, Expansion([], notes=[note])], without
         own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
         expansions.append(replace(found, points=own))
         served.add(spec.group)
     if missing and not expansions:
         raise missing[0][1]
-    return expansions, _told([(spec, error) for spec, error in missing if not spec.group or spec.group not in served])
+    lacking = [(spec, error) for spec, error in missing if not spec.group or spec.group not in served]
+    return expansions, _skipped(lacking)
 
 
 def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> ProbeSpec:
-    """Put a library's path in the place of its name: a preset has many functions of one, looked for once.
+    """Replace a library's name by its path. A preset has many functions of one library, which is looked up once.
 
     Args:
         spec: A probe of a preset.
-        pid: Process whose libraries are asked first.
-        known: What was found so far; is added to.
+        pid: Process whose libraries are searched first.
+        known: Earlier results; updated here.
 
     Raises:
-        ProbeError: It is not there.
+        ProbeError: There is no such library.
 
     """
     if spec.kind not in USER_KINDS:
         return spec
     if spec.target not in known:
-        from accel_magic.probes.libraries import resolve  # it brings an ELF reader and numpy
+        from accel_magic.probes.libraries import resolve  # imports an ELF reader and numpy
 
         try:
             known[spec.target] = str(resolve(spec.target, pid))
@@ -208,20 +208,20 @@ def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> P
     return replace(spec, target=found)
 
 
-def _told(missing: list[tuple[ProbeSpec, ProbeError]]) -> list[Skipped]:
-    """What to tell of probes that are not there; those of one group with one reason are told once."""
-    told: dict[tuple[str, str], list[str]] = {}
+def _skipped(missing: list[tuple[ProbeSpec, ProbeError]]) -> list[Skipped]:
+    """Report missing probes; those of one group with the same reason are reported once."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for spec, error in missing:
         name = f"{spec.target}:{spec.name}"
-        told.setdefault((spec.group or name, error.why or error.what), []).append(name)
+        by_reason.setdefault((spec.group or name, error.why or error.what), []).append(name)
     return [
         Skipped(names[0] + (f" and {len(set(names)) - 1} more" if len(set(names)) > 1 else ""), why)
-        for (_, why), names in told.items()
+        for (_, why), names in by_reason.items()
     ]
 
 
 def _captures(point: ProbePoint, columns: tuple[Capture, ...]) -> tuple[Capture, ...]:
-    """Columns of a point: a preset's own, and those of the user's that it can give; the preset's keep their names."""
+    """Columns of a point: the preset's, then the user's that can be read here. The preset's names take precedence."""
     own = tuple(column for column in point.captures if _can_give(point, column))
     taken = {column.name for column in own}
     return own + tuple(column for column in columns if column.name not in taken and _can_give(point, column))
@@ -234,7 +234,7 @@ def _can_give(point: ProbePoint, column: Capture) -> bool:
 
 
 def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
-    """One point per place, first come first served; a latency point stands in for a plain one, as it counts too."""
+    """Keep one point per place, the first; a latency point replaces a plain one because it counts hits too."""
     places: dict[tuple[str, str, str | int], ProbePoint] = {}
     for point in (point for expansion in expansions for point in expansion.points):
         place = (point.kind, point.target, point.offset if point.kind in USER_KINDS else point.function)
@@ -245,20 +245,20 @@ def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
 
 
 def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tuple[list[ProbePoint], list[str]]:
-    """Apply the exclusions; also notes on those that matched nothing."""
+    """Apply the exclusions; also return notes on exclusions that matched nothing."""
     notes = []
     for spec in (spec for spec in specs if spec.exclude):
         takes_out = presets.excluded(spec.text) or excluded(spec, pid=pid)
         left = [point for point in points if not takes_out(point)]
         if len(left) == len(points):
             names = (point.function for point in points)
-            notes.append(f"{spec.text} leaves nothing out. {suggestion(spec.name, names)}".strip())
+            notes.append(f"{spec.text} excludes nothing. {suggestion(spec.name, names)}".strip())
         points = left
     if not points:
         raise ProbeError(
             "nothing is left to trace",
-            why="the exclusions take out everything that matched",
-            fix="narrow what stands after `!`",
+            why="the exclusions remove everything that matched",
+            fix="narrow the patterns after `!`",
             code="probe.all-excluded",
         )
     return points, notes
@@ -270,15 +270,15 @@ def _check_count(points: list[ProbePoint]) -> None:
         raise ProbeError(
             f"the probes match {len(points):,} places",
             why=f"at most {MOST_POINTS:,} can be traced at once",
-            fix="narrow the globs, or leave out what is not needed with !SPEC",
+            fix="narrow the globs, or exclude places with !SPEC",
             code="probe.too-many",
         )
     if user > MOST_USER_POINTS:
         raise ProbeError(
             f"the probes match {user:,} places in programs and libraries",
-            why=f"each is a breakpoint that costs some microseconds whenever it is hit and is set one by one; at most "
-            f"{MOST_USER_POINTS:,} are",
-            fix="narrow the globs, or leave out what is not needed with !SPEC",
+            why=f"at most {MOST_USER_POINTS:,} can be traced at once: each is a breakpoint, set one by one, that costs "
+            "some microseconds per hit",
+            fix="narrow the globs, or exclude places with !SPEC",
             code="probe.too-many-user",
         )
 
@@ -288,18 +288,19 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
     for column in columns:
         if column.source in sources and not any(_can_give(point, column) for point in points):
             raise ProbeError(
-                f"--args {column.name}: no probe here waits for a call to return",
-                fix="write latency: before the probe, or leave out @return",
+                f"--args {column.name}: @return needs a latency probe",
+                why="the other probes do not wait for the call to return",
+                fix="write latency: before the probe, or remove @return",
                 code="capture.no-return",
             )
         if column.source not in sources:
             raise ProbeError(
-                f"--args {column.name}={column.source}:{column.type}: no probe here has {column.source}",
-                why="function entries have arg0..arg11, returns have retval, latency probes both, and a USDT probe its "
-                "own arguments as far as they can be read",
+                f"--args {column.name}={column.source}:{column.type}: none of the probes has {column.source}",
+                why="function entries have arg0..arg11, returns have retval, latency probes have both, and USDT probes "
+                "have their readable arguments",
                 fix=f"use one of {', '.join(sorted(sources))}"
                 if sources
-                else "leave out --args: fields are recorded anyway",
+                else "remove --args: tracepoint fields are always recorded",
                 code="capture.not-here",
             )
 
@@ -307,20 +308,20 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
 def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
     if mode not in get_args(Mode):
         raise ProbeError(
-            f"--mode {mode!r} is not known", fix=f"use one of {', '.join(get_args(Mode))}", code="option.unknown-value"
+            f"--mode {mode!r} is not valid", fix=f"use one of {', '.join(get_args(Mode))}", code="option.unknown-value"
         )
     if max_events is not None and max_events < 1:
         raise ProbeError(
-            f"--max-events {max_events} keeps nothing", fix="give 1 or more, or --mode count", code="option.max-events"
+            f"--max-events {max_events} is less than 1", fix="use 1 or more, or --mode count", code="option.max-events"
         )
     if duration_s is not None and not 0 < duration_s < float("inf"):
         raise ProbeError(
-            f"--duration {duration_s} is no time to trace", fix="give seconds, more than 0", code="option.duration"
+            f"--duration {duration_s} is not positive", fix="give a number of seconds above 0", code="option.duration"
         )
     if not SMALLEST_BUFFER_MIB <= buffer_mib <= LARGEST_BUFFER_MIB:
         raise ProbeError(
-            f"--buffer {buffer_mib} cannot be made",
-            fix=f"give {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB",
+            f"--buffer {buffer_mib} is out of range",
+            fix=f"use {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB",
             code="option.buffer",
         )
 
@@ -334,7 +335,7 @@ _IN_THE_LAB = {
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a spec matched: points (ids all 0, no scope and no filter yet), what was left out, what to tell the user."""
+    """What a spec matched: points (ids all 0, no scope or filter yet), skipped places, and notes for the user."""
 
     points: list[ProbePoint]
     skipped: list[Skipped] = field(default_factory=list)
@@ -342,16 +343,16 @@ class Expansion:
 
 
 def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
-    """Find the places that `spec` means.
+    """Find the places that `spec` matches.
 
     Args:
         spec: A probe; exclusions are expanded with `excluded`.
-        pid: Process whose libraries are asked first.
-        root: Folder that stands for `/` where the kernel's lists are read.
+        pid: Process whose libraries are searched first.
+        root: Folder used as `/` when reading the kernel's lists.
 
     Raises:
-        ProbeError: Nothing matches; near names are suggested.
-        MachineError: The kernel cannot do it, or the module is not loaded.
+        ProbeError: Nothing matches; similar names are suggested.
+        MachineError: The kernel does not support it, or the module is not loaded.
 
     """
     if spec.kind in THREAD_KINDS:
@@ -366,17 +367,15 @@ def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
         expansion = _user_functions(spec, pid)
     if not expansion.points:
         reasons = list(dict.fromkeys(f"{skipped.function}: {skipped.why}" for skipped in expansion.skipped))
-        raise ProbeError(
-            f"{spec.text!r}: nothing that matches can be traced", why="; ".join(reasons[:3]), code="probe.untraceable"
-        )
+        raise ProbeError(f"{spec.text!r}: no match can be traced", why="; ".join(reasons[:3]), code="probe.untraceable")
     return expansion
 
 
 def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool]:
-    """Make the test for points that the exclusion `spec` takes out; entry and return are one place.
+    """Make the test for points that the exclusion `spec` removes; a function's entry and return are one place.
 
     Raises:
-        ProbeError: Its library is not there.
+        ProbeError: Its library does not exist.
 
     """
     test = matcher(spec.name)
@@ -405,7 +404,7 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
 
 
 def _of_threads(spec: ProbeSpec) -> ProbePoint:
-    """Make the point of a clock's samples, or that of waits: all waits are one point, whatever their number's unit."""
+    """Make the point for clock samples, or the single point for all waits."""
     number = int(spec.name)
     if spec.kind == "profile":
         return ProbePoint(0, spec.text, spec.kind, "cpu-clock", f"{number} Hz", rate_hz=number)
@@ -426,7 +425,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
             raise _no_module(spec, known.modules, root)
         module = kernel_functions.KERNEL
     found, skipped = known.match(module, spec.name)
-    if not found and not skipped and spec.optional:  # a name of other kernels: nothing to look for any further
+    if not found and not skipped and spec.optional:  # a name used by other kernels
         raise ProbeError(f"{spec.text}: this kernel's {module} has no {spec.name}", code="probe.not-in-kernel")
     if not found and not skipped:
         table = kernel_functions.symbols(root)
@@ -435,7 +434,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
         if not found and kernel_functions.exists(module, spec.name, table):
             raise ProbeError(
                 f"{spec.text!r}: the kernel has this function, but it cannot be traced",
-                why="the kernel bars probes from it, or calls to it bypass ftrace",
+                why="it is on the kernel's blacklist, or its calls bypass ftrace",
                 fix="trace one of its callers",
                 code="probe.untraceable",
             )
@@ -453,15 +452,15 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
     module = spec.target
     if kernel_functions.is_built_in(module, root):
         return ProbeError(
-            f"{spec.text!r}: {module} is not a module of this kernel but built into it",
-            why="its functions are among the kernel's own",
-            fix=f"write {spec.kind}:{spec.name} with a name that only {module} uses",
+            f"{spec.text!r}: {module} is built into this kernel, not loaded as a module",
+            why="its functions are listed with the kernel's own",
+            fix=f"write {spec.kind}:{spec.name}, with a name that only {module} uses",
             code="probe.module-built-in",
         )
     near = suggestion(module, modules)
     return MachineError(
         f"{spec.text!r}: the kernel module {module} is not loaded",
-        why="its functions appear when it is",
+        why="its functions can be traced only while it is loaded",
         fix=f"modprobe {module}" + (f"  ({near})" if near else "") + _IN_THE_LAB.get(module, ""),
         code="probe.module-not-loaded",
     )
@@ -490,7 +489,7 @@ def _tracepoints(spec: ProbeSpec, root: Path) -> Expansion:
 
 
 def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str], Format]) -> ProbePoint | None:
-    """Make the point of one event; None for a latency whose end has no tracepoint."""
+    """Make the point of one event; None for a latency probe without an exit tracepoint."""
     described = read(event)
     exit_id = 0
     if spec.latency:
@@ -514,7 +513,7 @@ def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str]
 
 def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
     from accel_magic.probes import elf as symbols
-    from accel_magic.probes import libraries  # they bring an ELF reader and numpy
+    from accel_magic.probes import libraries  # these import an ELF reader and numpy
 
     try:
         path = libraries.resolve(spec.target, pid)
@@ -533,7 +532,7 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
         if _COLD in function.name:
             skipped.append(Skipped(function.name, "it is the cold part of a function, not a function"))
         elif function.ifunc and spec.latency:
-            skipped.append(Skipped(function.name, "it is an IFUNC resolver: calls go to the function it picked"))
+            skipped.append(Skipped(function.name, "it is an IFUNC resolver; calls go to the function it selected"))
         else:
             resolvers += [function.name] if function.ifunc else []
             points.append(
@@ -552,12 +551,12 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
 
 
 def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
-    """Error for a function of Level Zero that was looked for in the NPU driver's library."""
+    """Error for a Level Zero function requested in the NPU driver's library."""
     name = "zeMemAllocHost" if set(spec.name) & set("*?[") else spec.name
     return ProbeError(
         error.what,
         why=f"{error.why}; {presets.WHY_THE_LOADER}" if error.why else presets.WHY_THE_LOADER,
-        fix=f"{spec.kind}:{presets.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is no "
+        fix=f"use {spec.kind}:{presets.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is no "
         f"loader: {presets.INSTALL[presets.LOADER]}",
         code="probe.npu-driver-library",
     )
@@ -566,7 +565,8 @@ def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
 def _about_resolvers(spec: ProbeSpec, names: list[str]) -> str:
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return (
-        f"{spec.text}: of {shown} only the IFUNC resolver is seen, which runs once; calls go to the function it picked"
+        f"{spec.text}: for {shown} only the IFUNC resolver is traced, which runs once; calls go to the function "
+        "it selected"
     )
 
 
@@ -579,7 +579,7 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     if not known:
         raise ProbeError(
             f"{spec.text!r}: {path} has no USDT probes",
-            fix="uprobe:LIBRARY:FUNCTION works without them",
+            fix="use uprobe:LIBRARY:FUNCTION",
             code="probe.no-usdt",
         )
     provider, name = matcher(spec.provider), matcher(spec.name)
@@ -614,7 +614,7 @@ def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = 
     names = list(names)
     return ProbeError(
         f"{spec.text!r} matches nothing",
-        why=f"none of the {len(names)} {among} is called {wanted or spec.name}",
+        why=f"none of the {len(names)} {among} matches {wanted or spec.name}",
         fix=suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
         code="probe.no-match",
     )

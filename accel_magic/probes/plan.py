@@ -1,4 +1,4 @@
-"""What is going to be traced: the values that pass from the probe language to an engine."""
+"""What to trace: the values passed from the probe language to an engine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Literal
 Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile", "offcpu"]
 Mode = Literal["auto", "count", "events"]
 StackKind = Literal["kernel", "user", "python"]
-"""Stacks that every event can have: of the kernel, of native code, of the Python code of this process."""
+"""Stacks that can be recorded with each event: kernel, native user code, Python code of this process."""
 
 FUNCTION_KINDS: tuple[Kind, ...] = ("kprobe", "kretprobe", "uprobe", "uretprobe")
 RETURN_KINDS: tuple[Kind, ...] = ("kretprobe", "uretprobe")
 KERNEL_KINDS: tuple[Kind, ...] = ("kprobe", "kretprobe")
 USER_KINDS: tuple[Kind, ...] = ("uprobe", "uretprobe", "usdt")
 THREAD_KINDS: tuple[Kind, ...] = ("profile", "offcpu")
-"""What happens to threads wherever they are: samples of a clock, and waits."""
+"""Kinds that follow threads rather than code locations: clock samples and waits."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class ProbeSpec:
     """One pattern, as the user wrote it.
 
     `target` is the kernel module, tracepoint category or library ('' = any, kernel probes only), or a unit;
-    `name` the glob of functions or events, or a number of that unit; `provider` is set for USDT alone. The others are
-    those of a preset's probe: columns of its own, the one that is added up, and that it may be missing (`group`: unless
-    another of it is there).
+    `name` is the glob for functions or events, or a number in that unit; `provider` is set for USDT only. The other
+    fields come from a preset's probe: its own columns, the column to add up, and whether the probe may be missing
+    (`group`: a missing probe is reported only if its whole group is missing).
     """
 
     text: str
@@ -42,7 +42,7 @@ class ProbeSpec:
 
 
 POINTED = "char *"
-"""Type of a `Field` that points to text of the kernel's."""
+"""Type of a `Field` that points to kernel text."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Field:
     """One field of a tracepoint record, from the event's `format` file.
 
     `type` is a C integer name (`u8` ... `s64`), `char[N]` (N bytes inline), `string` (`__data_loc char[]`, whose
-    `offset` is that of the 4-byte locator) or `POINTED` (a pointer to text of the kernel's).
+    `offset` is that of the 4-byte locator) or `POINTED` (a pointer to kernel text).
     """
 
     name: str
@@ -75,15 +75,15 @@ class UsdtArgument:
 
 
 UNREADABLE = UsdtArgument("constant", 8, "unreadable")
-"""Stands for an argument in a form that is not understood; a program would read 0 there."""
+"""Marks an argument in an unsupported form; a program reads 0 there."""
 
 
 @dataclass(frozen=True)
 class Capture:
     """One extra column: `source` is `arg0`..`arg11`, `retval` or a USDT `argN`; `type` `u8`..`s64` or `str`.
 
-    With an `offset` it is what lies in memory so many bytes after the address in the source; `at_return` tells that it
-    is read when the call returns.
+    With an `offset`, the value is read from memory that many bytes after the address in the source. `at_return`: read
+    it when the call returns.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Capture:
 
     @property
     def on_return(self) -> bool:
-        """Whether it is known only when the call returns."""
+        """Whether the value is known only when the call returns."""
         return self.at_return or self.source == "retval"
 
 
@@ -104,7 +104,7 @@ class Filter:
 
     `entry` is tested where the probe fires; `exit` where a latency probe's call returns (it may use AM_DURATION,
     AM_RETVAL and AM_SAVED(i)); `saved` are the entry-time C expressions kept for it. Empty text: no test.
-    `uses_comm` tells that the task's name must be fetched first.
+    `uses_comm`: the task's name must be fetched first.
     """
 
     source: str = ""
@@ -116,7 +116,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose hits count: everybody's, or those of one process, its threads and its descendants."""
+    """Whose hits count: all processes, or one process with its threads and descendants."""
 
     name: Literal["self", "all", "pid"]
     pid: int = 0
@@ -132,21 +132,21 @@ class ProbePoint:
     Attributes:
         id: Index into the kernel's counters, 0-based and dense within a plan.
         probe: The spec that matched, as written by the user.
-        kind: What is attached; for a latency point the kind of its entry.
+        kind: What is attached; for a latency point, the kind of its entry.
         target: Kernel module ('' for the kernel itself), tracepoint category, or path of the ELF file.
         function: Function, event or `provider:name`.
-        latency: Measure from entry to return (for tracepoints: `sys_enter_X` to `sys_exit_X`); always so for waits.
+        latency: Measure from entry to return (for tracepoints: `sys_enter_X` to `sys_exit_X`); always set for waits.
         offset: File offset of the instruction (user-space kinds).
-        event_id: `id` of the tracepoint; `exit_event_id` that of the paired `sys_exit_X`.
-        fields: The tracepoint's own fields; `record_end` the end of the last one, bytes from the record's start.
+        event_id: `id` of the tracepoint; `exit_event_id` is that of the paired `sys_exit_X`.
+        fields: The tracepoint's own fields; `record_end` is the end of the last one, in bytes from the record's start.
         scope: Whose hits count here.
         filter: Checked and translated for this point.
         captures: Its extra columns.
-        total: The one of them that the kernel adds up over all hits; of measured calls over those that returned 0.
-        usdt_arguments: Of a USDT point; `semaphore` is the file offset of its counter (0 = none).
+        total: The capture that the kernel adds up over all hits; for measured calls, over those that returned 0.
+        usdt_arguments: USDT points only; `semaphore` is the file offset of the probe's counter (0 = none).
         aliases: Other names of the same address.
-        rate_hz: Samples per second of a busy CPU, of a `profile` point: each stands for 1 / `rate_hz` s.
-        shortest_ns: Waits at least so long become events, of an `offcpu` point; all count and are measured.
+        rate_hz: `profile` points only: samples per second of a busy CPU; each represents 1 / `rate_hz` s.
+        shortest_ns: `offcpu` points only: waits at least this long become events; all waits are counted and measured.
 
     """
 
@@ -174,7 +174,7 @@ class ProbePoint:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A place that matched and was left out, and why (compiler clones, blacklisted functions, resolvers)."""
+    """A place that matched but was skipped, and why (compiler clones, blacklisted functions, resolvers)."""
 
     function: str
     why: str
@@ -182,7 +182,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything an engine needs to attach, and a reader to make sense of what it recorded."""
+    """Everything an engine needs to attach, and everything needed to interpret the recording."""
 
     points: tuple[ProbePoint, ...]
     mode: Mode = "auto"
@@ -196,33 +196,33 @@ class Plan:
 
     @property
     def records_events(self) -> bool:
-        """Whether events are kept besides the counts."""
+        """Whether events are recorded in addition to counts."""
         return self.mode != "count"
 
     @property
     def latency_points(self) -> tuple[ProbePoint, ...]:
-        """The points with a duration, in the order of their histograms."""
+        """The points with a duration, in histogram order."""
         return tuple(point for point in self.points if point.latency)
 
     def scope_text(self) -> str:
-        """Scopes for the headline: `self`, `all`, `pid 12`, or `self + all` where probes differ."""
+        """Scopes for the headline: `self`, `all`, `pid 12`, or `self + all` if probes differ."""
         return " + ".join(dict.fromkeys(str(point.scope) for point in self.points))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; `Plan.from_dict` is the inverse."""
+        """Convert to plain JSON types; `Plan.from_dict` is the inverse."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
-        """Build a plan back from `to_dict`. Raises KeyError or TypeError where `data` is not one."""
-        fields = {name: value for name, value in data.items() if name != "captures"}  # plans of version 1 had them here
+        """Rebuild a plan from `to_dict`. Raises KeyError or TypeError if `data` is not a plan."""
+        fields = {name: value for name, value in data.items() if name != "captures"}  # version 1 kept them here
         return cls(
             **{
                 **fields,
                 "points": tuple(_point_from_dict(point) for point in data["points"]),
                 "skipped": tuple(Skipped(**skipped) for skipped in data["skipped"]),
                 "notes": tuple(data["notes"]),
-                "stacks": tuple(data.get("stacks", ())),  # plans of version 1 have none
+                "stacks": tuple(data.get("stacks", ())),  # absent in version 1
             }
         )
 

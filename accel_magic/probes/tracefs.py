@@ -1,4 +1,4 @@
-"""Tracepoints as tracefs describes them: categories, events, and the fields of their records."""
+"""Tracepoints according to tracefs: categories, events, and record fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accel_magic.probes.plan import POINTED, Field
 
 _MOUNTS = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _ROOT = Path("/")
-# Records of ftrace's own tracers: they have formats, but no program can be attached to them.
+# Records of ftrace's own tracers have formats, but programs cannot be attached to them.
 _NOT_TRACEPOINTS = "ftrace"
 _KEPT_BYTES = 256
 _COMMON_END = 8
@@ -22,8 +22,8 @@ _FIELD = re.compile(r"^\s*field:([^;]*);\s*offset:(\d+);\s*size:(\d+);(?:\s*sign
 _DECLARATION = re.compile(r"(?P<type>[\w\s*]*[\s*])(?P<name>[A-Za-z_]\w*)(?P<array>\[[^\]]*\])?")
 _TEXT_POINTER = re.compile(r"(?:const\s+)?char\s*\*\s*(?:const\s+)?(?P<name>[A-Za-z_]\w*)")
 _LOCATED_STRING = re.compile(r"__data_loc\s+(?:const\s+)?char\s*\[\]\s*(?P<name>[A-Za-z_]\w*)")
-# The slots of system call arguments are 8 bytes wide and said to be unsigned whatever the argument is; a negative int
-# is not sign-extended there by every caller, so it is read as the C type it is (little-endian: same offset).
+# System call argument slots are 8 bytes wide and declared unsigned whatever the argument's type. Not every caller
+# sign-extends a negative int there, so arguments are read with their C type (little-endian: same offset).
 _SIGNED_ARGUMENTS = {
     **dict.fromkeys(("int", "pid_t", "key_t", "clockid_t", "timer_t", "mqd_t"), 4),
     "short": 2,
@@ -32,10 +32,10 @@ _SIGNED_ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Format:
-    """What one `format` file says.
+    """Content of one `format` file.
 
-    `fields` are those that can become columns (integers and text that end within 256 bytes; the common ones and other
-    arrays and structs are left out), in file order. `record_end` is the end in bytes of the last field of any sort: a
+    `fields` are those that can become columns, in file order: integers and text that end within 256 bytes, without
+    common fields, other arrays and structs. `record_end` is the end in bytes of the last field of any kind; a
     program may not read beyond it.
     """
 
@@ -45,13 +45,13 @@ class Format:
 
 
 def find(root: Path = _ROOT) -> Path:
-    """Where tracefs is mounted.
+    """Find where tracefs is mounted.
 
     Args:
-        root: Folder that stands for `/`.
+        root: Folder used as `/`.
 
     Raises:
-        MachineError: Not mounted, or not readable for this user.
+        MachineError: It is not mounted, or not readable by this user.
 
     """
     denied = None
@@ -66,7 +66,7 @@ def find(root: Path = _ROOT) -> Path:
             continue
     if denied:
         raise MachineError(
-            f"tracepoints cannot be listed: {denied} is not readable for this user",
+            f"cannot list tracepoints: {denied} is not readable by this user",
             why="tracefs belongs to root",
             fix="run Jupyter as a user who may trace (root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH); "
             "%accel_doctor shows what is missing",
@@ -86,7 +86,7 @@ def categories(tracefs: Path) -> list[str]:
 
 
 def events(tracefs: Path, category: str) -> list[str]:
-    """Events of a category, sorted; none where there is no such category."""
+    """Events of a category, sorted; empty if there is no such category."""
     try:
         return _folders(tracefs / "events" / category)
     except FileNotFoundError:
@@ -94,18 +94,18 @@ def events(tracefs: Path, category: str) -> list[str]:
 
 
 def read_format(tracefs: Path, category: str, event: str) -> Format:
-    """Read an event's number and the layout of its record.
+    """Read an event's id and record layout.
 
     Raises:
-        ProbeError: There is no such event, or its format is not understood.
-        MachineError: It is not readable for this user.
+        ProbeError: There is no such event, or its format cannot be parsed.
+        MachineError: It is not readable by this user.
 
     """
     try:
         text = (tracefs / "events" / category / event / "format").read_text()
     except PermissionError as error:
         raise MachineError(
-            f"the fields of {category}:{event} cannot be read",
+            f"cannot read the fields of {category}:{event}",
             why=str(error),
             fix="run as root; see %accel_doctor",
             code="machine.tracefs-unreadable",
@@ -118,11 +118,11 @@ def read_format(tracefs: Path, category: str, event: str) -> Format:
 
 
 def parse_format(text: str, *, syscall: bool = False) -> Format:
-    """Read the text of a `format` file.
+    """Parse the text of a `format` file.
 
     Args:
         text: The file.
-        syscall: The event is one system call's entry or exit; programs then see its argument slots and nothing of the
+        syscall: The event is a system call's entry or exit; programs then see only its argument slots, not the
             strings that newer kernels record after them.
 
     Raises:
@@ -146,7 +146,7 @@ def parse_format(text: str, *, syscall: bool = False) -> Format:
 
 
 def _is_shown_text(declaration: str, text: str) -> bool:
-    """Whether a field points to text of the kernel's: it is declared so, and the event's own format prints it so."""
+    """Whether a field points to kernel text: it is declared as char *, and the event's print format shows it as %s."""
     pointer = _TEXT_POINTER.fullmatch(declaration)
     printed = text.partition("print fmt:")[2]
     return pointer is not None and "%s" in printed and re.search(rf"REC->{pointer['name']}\b", printed) is not None

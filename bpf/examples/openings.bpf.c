@@ -1,8 +1,8 @@
-/* Which files are opened, by whom, and how long each opening takes.
+/* Shows which files are opened, by which process, and how long each open takes.
  *
  *   %%ktrace --program bpf/examples/openings.bpf.c
  *
- * Maps: `latency_us`, a histogram, and `by_process`. Events: one record for each opening in `openings`.
+ * Maps: `latency_us`, a histogram, and `by_process`. Events: one record per open in `openings`.
  */
 struct opening {
 	u64 time_ns;
@@ -51,7 +51,7 @@ TRACEPOINT_PROBE(syscalls, sys_exit_openat)
 
 	latency_us.atomic_increment(bpf_log2l(opening.duration_ns / 1000));
 	by_process.atomic_increment(opening.pid);
-	/* The kernel tells nobody else that a ring buffer was full. */
+	/* The kernel does not count records dropped by a full ring buffer. */
 	if (openings.ringbuf_output(&opening, sizeof(opening), 0))
 		failed_outputs.atomic_increment(0);
 	return 0;

@@ -1,4 +1,4 @@
-/* How many bytes a function is asked for: a histogram of its first argument, and its callers by name.
+/* Shows how many bytes are requested from a function: a histogram of its first argument, and its callers by name.
  *
  *   %%ktrace --program bpf/examples/sizes.bpf.c on_call=uprobe:libc:malloc
  */

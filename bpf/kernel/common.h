@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every kernel program of %%ktrace shares: its maps, who is in scope, counting, and the head of a record.
+ * Shared by all kernel programs of %%ktrace: maps, scope, counting, and the head of a record.
  *
- * Maps are named by placeholders (AM_MAP, AM_VALUE) that the engine replaces by file descriptors when it loads the
+ * Maps are referenced by placeholders (AM_MAP, AM_VALUE) that the engine replaces by file descriptors when it loads the
  * program, so one compiled program serves any number of traces.
  *
- * Constants given before this header: AM_POINTS (power of two >= number of probe points), AM_CPUS (power of two >=
+ * Constants defined before this header: AM_POINTS (power of two >= number of probe points), AM_CPUS (power of two >=
  * possible CPUs).
  */
 #ifndef ACCEL_MAGIC_COMMON_H
@@ -17,11 +17,11 @@
 #define AM_INLINE static inline __attribute__((always_inline))
 #define AM_STRING_(x) #x
 #define AM_STRING(x) AM_STRING_(x)
-/* BCC takes the functions of sections with this prefix as programs. */
+/* BCC treats functions in sections with this prefix as programs. */
 #define AM_PROGRAM(name) __attribute__((section(".bpf.fn." AM_STRING(name)), used)) int name
 /*
- * Functions that programs share are compiled once for all of them: a program calls one by its number, and the engine
- * puts its code behind the program's own. They call each other in the same way.
+ * Functions shared by programs are compiled once: a program calls a function by its number, and the engine appends the
+ * function's code to the program. Shared functions call each other in the same way.
  */
 #define AM_SHARED(type, name) __attribute__((section(".bpf.fn." AM_STRING(name)), used)) type name
 
@@ -40,9 +40,9 @@
 #define AM_OWN_THREADS 11
 #define AM_RING 16 /* + the index of the record size */
 #define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
-/* The address of a one-element array's value: no look-up at run time. */
+/* The address of a one-element array's value, without a lookup at run time. */
 #define AM_VALUE(n) ((void *)bpf_pseudo_fd(2, AM_PLACEHOLDER(n)))
-/* Shared functions, by accel_magic/kernel/load/shared_functions.py. */
+/* Numbers of shared functions, kept in step with accel_magic/kernel/load/shared_functions.py. */
 #define AM_DO_KEEP_STACK 1
 #define AM_DO_HASH_WORDS 2
 #define AM_DO_TAKE_PYTHON 3
@@ -53,8 +53,8 @@
 #define AM_ADDRESS_OF(n) ((void *)bpf_pseudo_fd(4, 0x414e0000 + (n)))
 
 /*
- * Does a step (index, state) up to so many times, until it returns 1. The kernel's own loop (Linux 5.17) is verified by
- * looking at one step; any other one by going through all of them, for each program anew.
+ * Calls a step function (index, state) up to `times` times, until it returns 1. With bpf_loop (Linux 5.17) the verifier
+ * checks one step; without it, it checks all of them, for each program.
  */
 #if AM_LOOPS
 static long (*am_loop)(u32 times, void *step, void *state, u64 flags) = (void *)181;
@@ -66,18 +66,18 @@ static long (*am_loop)(u32 times, void *step, void *state, u64 flags) = (void *)
 	_Pragma("clang loop unroll(disable)") for (u32 am_at = 0; am_at < (times) && !name(am_at, state); am_at++) {}
 #endif
 
-/* BCC reads all of the kernel's symbols, which takes longer than compiling, for texts that use its names of these. */
+/* If a text uses BCC's names for these helpers, BCC reads all kernel symbols, which takes longer than compiling. */
 static long (*am_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*am_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
-/* Missing in BCC's header. The result is typed, so members of the task can be read directly. */
+/* Missing in BCC's header. The verifier knows the result's type, so members of the task can be read directly. */
 static void *(*am_current_task)(void) = (void *)158;
 
 /* Written by user space through mmap; accel_magic/kernel/attachment.py has the same fields. */
 struct am_control {
-	u32 enabled;	  /* hits count */
+	u32 enabled;	  /* hits are counted */
 	u32 recording;	  /* hits are recorded too */
-	u32 at_work[2];	  /* threads of the user's that attach, detach or instrument for the tool just now */
-	u32 starter;	  /* the one among them that starts a thread of the tool */
+	u32 at_work[2];	  /* user threads that are attaching, detaching or instrumenting */
+	u32 starter;	  /* the thread that is starting a thread of the tool */
 	u32 ignored_tgid[2]; /* the reader and the compiler */
 };
 
@@ -85,10 +85,10 @@ struct am_counters {
 	u64 hits[AM_CPUS][AM_POINTS];
 	u64 lost[AM_CPUS][AM_POINTS];
 	u64 unpaired[AM_CPUS][AM_POINTS];
-	u64 totals[AM_CPUS][AM_POINTS]; /* of a value that the hits carry */
+	u64 totals[AM_CPUS][AM_POINTS]; /* sums of a value of the hits */
 };
 
-/* The processes in scope, and the tool's own threads, a bit each: any id the kernel can give out (PID_MAX_LIMIT). */
+/* One bit per id, for processes in scope and for the tool's threads: all ids up to PID_MAX_LIMIT. */
 #define AM_PIDS (1 << 22)
 
 struct am_scope {
@@ -117,7 +117,7 @@ AM_INLINE int am_holds(struct am_scope *set, u32 id)
 	return set->bits[(id & (AM_PIDS - 1)) >> 6] >> (id & 63) & 1;
 }
 
-/* Hits of the tracer itself never count: accel_magic/kernel/own_threads.py. */
+/* Hits of the tracer itself are never counted: accel_magic/kernel/own_threads.py. */
 AM_INLINE int am_is_tracer(u32 pid, u32 tid)
 {
 	struct am_control *control = AM_VALUE(AM_CONTROL);
@@ -145,8 +145,8 @@ AM_INLINE int am_in_tree(u32 pid)
 }
 
 /*
- * A CPU has a row of counters to itself. Programs on tracepoints and kprobes never interrupt each other there (the
- * kernel skips, and reports, the inner one), so they add plainly; on uprobes a task can be preempted in between.
+ * Each CPU has its own row of counters. Programs on tracepoints and kprobes never interrupt each other on a CPU (the
+ * kernel skips and reports the inner one), so they add without atomics; in a uprobe program, a task can be preempted.
  */
 AM_INLINE void am_add(u64 *row, u32 cpu, u32 point, u64 value, int atomic)
 {
@@ -174,7 +174,7 @@ AM_INLINE void am_fill(struct am_record *record, u64 time, u64 pid_tgid, u32 cpu
 }
 
 #define AM_COMM_IS(low, high) (((u64 *)am_comm)[0] == (low) && ((u64 *)am_comm)[1] == (high))
-/* A field of the tracepoint's record; AM_FIELDS is where that lies. */
+/* A field of the tracepoint's record, which is at AM_FIELDS. */
 #define AM_FIELD(type, offset) (*(type *)((char *)AM_FIELDS + (offset)))
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drops calls that can no longer return, so that they do not fill up the table of calls under way: those of a thread that
- * exits (raw tracepoint sched_process_exit) and those of a program that is replaced by another (raw tracepoint
- * sched_process_exec: task, previous thread id, binary). They stay counted as hits and are reported as unfinished.
+ * Drops calls that can no longer return, so that they do not fill up the table of calls in progress: calls of a thread
+ * that exits (raw tracepoint sched_process_exit) and of a program that is replaced by another (raw tracepoint
+ * sched_process_exec: task, previous thread id, binary). They remain counted as hits and are reported as unfinished.
  *
- * A thread's system call is found by its key. Finding calls of functions means searching the whole table, which takes
- * about half a millisecond. The search is therefore put off: an exit only records whose calls are over, and since when. A
- * new thread that gets the same id starts its calls after that time, so they are kept.
- * Constant: AM_MOST_OVER, how many calls that are over may stay in the table.
+ * A thread's system call is found by its key. Finding function calls requires a search of the whole table, which takes
+ * about half a millisecond. The search is therefore deferred: an exit only records whose calls have ended, and when. Calls
+ * of a new thread with the same id start after that time, so they are kept.
+ * Constant: AM_MOST_OVER, the number of ended calls that may stay in the table.
  */
 #if AM_FUNCTION_CALLS
 #define AM_USER_FRAME(frame) (!((frame) >> 63))
@@ -75,8 +75,8 @@ AM_PROGRAM(am_program_ends)(u64 *ctx)
 	struct am_started started, *found;
 
 	/*
-	 * A thread other than the main one takes over the main thread's id. The kernel functions that it is in return under
-	 * that id, and would not be found.
+	 * If a thread other than the main one calls exec, it takes over the main thread's id. Its kernel functions in
+	 * progress return with that id, and would not be found.
 	 */
 	am_end_functions(call.tid, call.tid != tid);
 	if (call.tid == tid)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Part of a program: declares what every hit knows of itself, and leaves where it is none of ours. */
+/* Part of a program: declares the variables of every hit, and returns if the hit is not in scope. */
 	struct am_counters *counters = AM_VALUE(AM_COUNTERS);
 	u64 pid_tgid;
 	u32 am_pid, am_tid, am_cpu, point;

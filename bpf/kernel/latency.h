@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls in flight and their histograms. The buckets are those of accel_magic/kernel/buckets.py.
- * Constants given before this header: AM_LATENCIES (power of two >= latency points), AM_SAVED_MAX (values kept).
+ * Constants defined before this header: AM_LATENCIES (power of two >= latency points), AM_SAVED_MAX (values kept).
  */
 #ifndef ACCEL_MAGIC_LATENCY_H
 #define ACCEL_MAGIC_LATENCY_H
@@ -37,17 +37,17 @@ struct am_started {
 
 /* The calls of a thread, or of the few threads that share the slot: see ended.bpf.c. */
 struct am_caller {
-	u64 until;  /* calls of thread `tid` that began earlier are over; 0: none are */
+	u64 until;  /* calls of thread `tid` that started earlier have ended; 0: none have */
 	u32 tid;
-	u32 all;    /* 0: only calls of functions in user space are over */
+	u32 all;    /* 0: only calls of user-space functions have ended */
 	s32 calls;  /* in the table */
 	u32 reserved;
 };
 
 struct am_callers {
 	struct am_caller slots[AM_CALLER_SLOTS];
-	u64 swept; /* when calls that are over were last removed from the table */
-	u64 over;  /* calls that ended this way since then */
+	u64 swept; /* when ended calls were last removed from the table */
+	u64 over;  /* calls that ended since then */
 };
 
 AM_INLINE struct am_caller *am_caller_of(u32 tid)
@@ -102,7 +102,7 @@ AM_INLINE void am_measure(u32 latency, u64 duration)
 	u64 *max = &histograms->max[row];
 	u64 old;
 
-	/* The compiler knows the bound and would drop the test; older verifiers do not. */
+	/* The compiler knows the bound and would remove the check; older verifiers need it. */
 	asm volatile("" : "+r"(bucket));
 	if (bucket >= AM_BUCKETS)
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entry of a measured call. Constants as in probe.bpf.c, and
- *   AM_FRAME         of a function: its stack pointer, which differs among the calls of a thread; else not defined
- *   AM_NEVER_RETURNS defined for functions that do not return: calls are counted, and not entered in the table
- *   AM_COUNT_AT_EXIT 1 when the filter needs the return
+ *   AM_FRAME         for functions: the stack pointer, which differs among the calls of a thread; else not defined
+ *   AM_NEVER_RETURNS defined for functions that do not return: calls are counted, but not added to the table
+ *   AM_COUNT_AT_EXIT 1 if the filter needs the return
  *   AM_SAVE          statements that fill `started.saved`
  */
 #include "head.inc.h"

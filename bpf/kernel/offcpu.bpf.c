@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waits: raw tracepoint sched_switch (preempt, previous task, next task, and from Linux 5.18 the previous task's state).
- * The task that stops is still the current one; the one that goes on is known by its id alone, so whatever is to be
- * recorded of it is kept from the moment it stopped.
- * Interrupts are off here: no other program that takes stacks in AM_CLASS_PERF runs on this CPU meanwhile.
+ * The task that stops is still the current one; the task that resumes is known only by its id, so everything to be
+ * recorded about it is saved when it stops.
+ * Interrupts are off here, so no other program that uses AM_CLASS_PERF for stacks can run on this CPU meanwhile.
  * Constants as in probe.bpf.c (AM_NAME, AM_TREE, AM_RECORDS, AM_SIZE, AM_RING_INDEX), and
  *   AM_POINT, AM_ROW  the probe point and its histogram
  *   AM_TASK_PID       offset of `pid` in struct task_struct
  *   AM_STATE_OF(ctx)  state of the task that stops
- *   AM_FILTER, AM_FILTER_END  conditions where a wait begins and where it ends, where there are any
- *   AM_SHORTEST       waits of at least so many ns are recorded
- *   AM_SAVE           statements that take the stacks, where there are any
+ *   AM_FILTER, AM_FILTER_END  conditions at the start and the end of a wait, if any
+ *   AM_SHORTEST       minimum duration of recorded waits, ns
+ *   AM_SAVE           statements that record the stacks, if any
  *   AM_PAYLOAD        statements that fill `payload` from `wait` and `duration`
  */
 #define AM_WAIT_STATE (wait.state)
@@ -53,7 +53,7 @@ AM_INLINE int am_wait_begins(u64 *ctx, u64 now)
 	AM_SAVE
 #endif
 	if (bpf_map_update_elem_(AM_MAP(AM_WAITS), &am_tid, &wait, BPF_NOEXIST)) {
-		/* The table is full; or nobody saw how the wait before this one ended, and this one takes its place. */
+		/* The table is full, or the end of the previous wait was not seen and this one replaces it. */
 		am_count(&counters->unpaired[0][0], am_cpu, AM_POINT, 0);
 		bpf_map_update_elem_(AM_MAP(AM_WAITS), &am_tid, &wait, BPF_EXIST);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits of threads: what is kept of each from the moment the thread stops until it runs again. */
+/* Waits of threads: the data kept from the moment a thread stops until it runs again. */
 #ifndef ACCEL_MAGIC_OFFCPU_H
 #define ACCEL_MAGIC_OFFCPU_H
 
@@ -12,8 +12,8 @@ struct am_wait {
 	u32 tid;
 	char comm[16];
 	u32 cpu;
-	u32 state; /* the kernel's task state; 0: it could have gone on */
-	s64 syscall; /* number of the system call that it is in, or -1 */
+	u32 state; /* the kernel's task state; 0: the thread was runnable */
+	s64 syscall; /* number of the thread's current system call, or -1 */
 	u64 arguments[2];
 	u64 stacks[AM_WAIT_STACKS];
 };
@@ -43,8 +43,8 @@ AM_INLINE void am_read_call(struct am_wait *wait)
 		return;
 	number = registers.orig_ax;
 	/*
-	 * Interrupts and faults of user code leave no number, kernel threads have no user code, and the numbers of 32-bit
-	 * and x32 calls mean other calls.
+	 * After interrupts and faults in user code there is no call number, kernel threads have no user code, and the
+	 * numbers of 32-bit and x32 calls have other meanings.
 	 */
 	if ((u16)registers.cs != AM_CS_64_BIT || number < 0 || number & AM_X32_CALL || am_in_32_bit_call(task))
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways to fill a record's payload and to reach a function's arguments (x86-64 System V calling convention). */
+/* Macros to fill a record's payload and to read a function's arguments (x86-64 System V calling convention). */
 #ifndef ACCEL_MAGIC_PAYLOAD_H
 #define ACCEL_MAGIC_PAYLOAD_H
 
@@ -21,7 +21,7 @@
 			*(u8 *)(payload + ((end) & ~1) - 8) = *(u8 *)((char *)AM_FIELDS + ((end) & ~1));             \
 	}
 
-/* A `__data_loc char[]` field: its locator holds the string's place in the record (low half) and length. */
+/* A `__data_loc char[]` field: its locator has the string's offset in the record (low half) and its length. */
 #define AM_COPY_STRING(at, locator)                                                                            \
 	if (bpf_probe_read_kernel_str(payload + (at), AM_STRING_SIZE,                                          \
 				      (char *)ctx + (u16) * (u32 *)((char *)ctx + (locator))) < 0)             \
@@ -37,7 +37,7 @@
 	if (bpf_probe_read_kernel_str(payload + (at), AM_STRING_SIZE, (void *)(address)) < 0)                  \
 		*(payload + (at)) = 0;
 
-/* A value in the kernel's memory; 0 where there is none. */
+/* A value in kernel memory; 0 if it cannot be read. */
 #define AM_READ_KERNEL(type, address)                                                                          \
 	({                                                                                                     \
 		type value = 0;                                                                                \
@@ -45,7 +45,7 @@
 		value;                                                                                         \
 	})
 
-/* An argument in the traced program's memory; 0 where the page is not there. */
+/* An argument in the traced program's memory; 0 if the page is not present. */
 #define AM_READ_USER(type, address)                                                                            \
 	({                                                                                                     \
 		type value = 0;                                                                                \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Python stack of the current thread, walked in the interpreter's own memory.
+ * Walks the Python stack of the current thread in the interpreter's memory.
  *
- * Every constant AM_PY_* comes from accel_magic/kernel/stacks/python_layout.py, which has found it in the process that is
- * traced: only that one is walked. Each frame gives two words, the innermost first: the address of its code object;
- * then the offset of the instruction under way in its bytecode (lower half, in bytes) and the code's first line (upper
+ * All constants AM_PY_* come from accel_magic/kernel/stacks/python_layout.py, which found them in the traced process:
+ * only that process is walked. Each frame takes two words, innermost frame first: the address of its code object;
+ * then the byte offset of the current instruction in its bytecode (lower half) and the code's first line (upper
  * half). The offset is negative while a function is being entered.
  *
- * A stack that goes on where it could not be followed ends with the word 0 and why (AM_PY_CUT_*): it is deeper than
- * AM_PY_MOST_FRAMES; its memory could not be read; a generator was about to hand over to its caller, and was let go.
+ * An incomplete stack ends with the word 0 and the reason (AM_PY_CUT_*): it is deeper than AM_PY_MOST_FRAMES; its memory
+ * could not be read; or its outermost frame is a generator that was already detached from its caller.
  */
 #ifndef ACCEL_MAGIC_PYTHON_H
 #define ACCEL_MAGIC_PYTHON_H
@@ -20,7 +20,7 @@
 #define AM_PY_CUT_UNREADABLE 2
 #define AM_PY_CUT_LET_GO 3
 
-/* Frames that C leaves where it calls into Python are passed over, and are at most every other one. */
+/* Frames of calls from C into Python are skipped; at most every other frame is one. */
 #define AM_PY_STEPS (2 * AM_PY_MOST_FRAMES)
 #define AM_PY_TYPE 8 /* offset of an object's type */
 
@@ -43,7 +43,7 @@ AM_INLINE int am_py_is_frame(u64 at)
 	return am_py_word(code + AM_PY_TYPE) == AM_PY_CODE_TYPE;
 }
 
-/* The newest frame of the current thread; 0 where it has none, or is of another process. */
+/* The newest frame of the current thread; 0 if it has none or belongs to another process. */
 AM_INLINE u64 am_py_newest(void)
 {
 	u64 at = 0, run = 0, hop = 0;
@@ -58,7 +58,7 @@ AM_INLINE u64 am_py_newest(void)
 	AM_PY_HOPS
 #undef AM_PY_HOP
 #if AM_PY_OUTER >= 0
-	/* A run of the interpreter that begins has no frame yet: what stands there is what the memory held before. */
+	/* A starting run of the interpreter has no frame yet, and the pointer is uninitialized. */
 	if (!am_py_is_frame(at))
 		at = am_py_word(am_py_word(run + AM_PY_OUTER) + hop);
 #endif
@@ -76,7 +76,7 @@ AM_INLINE void am_py_put(struct am_stack *stack, u64 first, u64 second)
 
 struct am_py_walk {
 	struct am_stack *stack;
-	u64 at; /* the frame to look at; 0 after the outermost */
+	u64 at; /* the next frame; 0 after the outermost */
 	u64 cut;
 };
 
@@ -99,7 +99,7 @@ AM_STEP(am_py_frame_step)(u32 index, struct am_py_walk *walk)
 	return !walk->at;
 }
 
-/* Puts the frames from this one outward together, still without lines; returns how many words they take. */
+/* Adds the frames from this one outward, without lines; returns the number of words. */
 AM_INLINE u32 am_py_walk(struct am_stack *stack, u64 at)
 {
 	struct am_py_walk walk = {stack, at, AM_PY_CUT_DEEP};
@@ -131,7 +131,7 @@ AM_STEP(am_py_line_step)(u32 index, struct am_py_lines *lines)
 	return 0;
 }
 
-/* Adds the first line of each frame's code, and a mark where the outermost can have callers and shows none. */
+/* Adds the first line of each frame's code, and a mark if the outermost frame is a generator without a caller. */
 AM_INLINE void am_py_complete(struct am_stack *stack)
 {
 	struct am_py_lines lines = {stack, 0};
@@ -145,7 +145,7 @@ AM_INLINE void am_py_complete(struct am_stack *stack)
 		am_py_put(stack, 0, AM_PY_CUT_LET_GO);
 }
 
-/* Key of the Python stack of the current thread, put together in `stack`; 0 where there is none. */
+/* Key of the current thread's Python stack, built in `stack`; 0 if there is none. */
 AM_SHARED(u64, am_take_python)(struct am_stack *stack)
 {
 	u64 key, newest = am_py_newest();
@@ -153,7 +153,7 @@ AM_SHARED(u64, am_take_python)(struct am_stack *stack)
 
 	if (!words)
 		return 0;
-	/* Lines follow from the codes: what is kept already costs no look at them. */
+	/* Lines are determined by the code objects, so they are read only for stacks that are not in the table. */
 	key = am_stack_key(stack, AM_KIND_PYTHON, words);
 	if (!bpf_map_lookup_elem_(AM_MAP(AM_STACKS), &key)) {
 		am_py_complete(stack);

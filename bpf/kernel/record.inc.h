@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Part of a program: records the hit, with the time AM_TIME. */
+/* Part of a program: records the hit with the time AM_TIME. */
 #if AM_RECORDS
 	struct am_control *control = AM_VALUE(AM_CONTROL);
 	struct am_record *record;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the set of processes in scope while they fork: raw tracepoint sched_process_fork (parent, child). Every process id
- * is decided anew when it is given out, so one that had been in scope and is used again says nothing about its new owner.
- * A new thread's id is put in as well; nothing looks it up. A process that the tool starts is not in scope, and a thread
- * that it starts is one of its own.
+ * Updates the set of processes in scope when they fork: raw tracepoint sched_process_fork (parent, child). Each process
+ * id is decided when it is assigned, so a reused id does not inherit the scope of its previous owner.
+ * Ids of new threads are added as well, but never looked up. A process started by the tool is not in scope, and a thread
+ * started by the tool is marked as the tool's.
  * Constant: AM_TASK_PID, the offset of `pid` in struct task_struct, from the kernel's BTF.
  */
 AM_INLINE u32 am_pid_of(u64 task)

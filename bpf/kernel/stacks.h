@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks of a hit: each different one is kept once, in a table, under the hash that the record carries.
+ * Stacks of a hit: each distinct stack is stored once, in a table; the record has its hash, which is the key.
  *
- * The table is an ordinary hash map: unlike the kernel's own table of stacks it never takes one stack for another that
- * falls into the same place, and it holds stacks of Python too. Where it is full the record has a hash that the table
- * does not know, which user space counts.
+ * The table is an ordinary hash map: unlike the kernel's stack trace map it never confuses stacks whose hashes fall into
+ * the same bucket, and it can store Python stacks. If it is full, the record's hash is not in the table; user space
+ * counts such records.
  *
- * Constants given before this header: AM_STACK_FRAMES, how many frames are taken of a native stack and of the kernel's at
- * the most; AM_STACK_WORDS, a power of two that holds them and Python's. Constant of each program: AM_STACK_CLASS, what
- * may interrupt it while it puts a stack together.
+ * Constants defined before this header: AM_STACK_FRAMES, the maximum number of frames of native and kernel stacks;
+ * AM_STACK_WORDS, a power of two large enough for them and for Python stacks. Constant of each program: AM_STACK_CLASS,
+ * which determines what may interrupt it while it builds a stack.
  */
 #ifndef ACCEL_MAGIC_STACKS_H
 #define ACCEL_MAGIC_STACKS_H
@@ -19,21 +19,21 @@
 #define AM_KIND_PYTHON 2
 #define AM_OWNER_SHIFT 8
 
-#define AM_CLASS_PERF 0	  /* an interrupt's: nothing of its class interrupts it on its CPU */
-#define AM_CLASS_RAW 1	  /* a raw tracepoint's */
-#define AM_CLASS_KERNEL 2 /* a kprobe's or a tracepoint's */
-#define AM_CLASS_USER 3	  /* a user-space probe's: another task may run one on the same CPU before it has ended */
+#define AM_CLASS_PERF 0	  /* interrupts: never interrupted on their CPU by a program of this class */
+#define AM_CLASS_RAW 1	  /* raw tracepoints */
+#define AM_CLASS_KERNEL 2 /* kprobes and tracepoints */
+#define AM_CLASS_USER 3	  /* user-space probes: can be preempted by another task's program of this class */
 #define AM_USER_SLOTS 1024
 
 struct am_stack {
-	u32 kind; /* and above it the process, which tells what the addresses mean; 0 for the kernel's */
+	u32 kind; /* upper bits: the process that the addresses belong to; 0 for kernel stacks */
 	u32 words;
 	u64 word[AM_STACK_WORDS];
 };
 
 /*
- * Where a stack is put together, as programs have too little stack of their own: an array with a place for each CPU in
- * each class, then those of tasks. Only the verifier thinks that there may be none.
+ * Scratch memory for building a stack, because BPF stacks are too small: an array with an element per class and CPU,
+ * followed by elements for tasks. The result is never null, but the verifier requires the check.
  */
 AM_INLINE struct am_stack *am_scratch_of(int class)
 {
@@ -45,8 +45,8 @@ AM_INLINE struct am_stack *am_scratch_of(int class)
 }
 
 /*
- * How many words a stack has, read anew. Known to the verifier, the number would make every depth a case of its own;
- * known to the compiler (LLVM 18 and later), it would be counted down in loops, and the verifier would see no end.
+ * Number of words of a stack, re-read each time. If the verifier knew the value, it would check every depth separately;
+ * if the compiler (LLVM 18 and later) knew it, it would count down in loops, and the verifier would not see a bound.
  */
 AM_INLINE u32 am_words(const struct am_stack *stack)
 {
@@ -75,7 +75,7 @@ AM_STEP(am_hash_words)(u32 index, struct am_hashing *hashing)
 	return 0;
 }
 
-/* Key of a stack that is put together, never 0. */
+/* Key of a complete stack, never 0. */
 AM_INLINE u64 am_stack_key(struct am_stack *stack, u32 kind, u32 words)
 {
 	u32 owner = kind == AM_KIND_KERNEL ? 0 : bpf_get_current_pid_tgid() >> 32;
@@ -83,13 +83,13 @@ AM_INLINE u64 am_stack_key(struct am_stack *stack, u32 kind, u32 words)
 
 	stack->kind = kind | owner << AM_OWNER_SHIFT;
 	stack->words = words;
-	if (words & 1) /* pairs are hashed */
+	if (words & 1) /* words are hashed in pairs */
 		stack->word[words & (AM_STACK_WORDS - 1)] = 0;
 	AM_REPEAT(AM_STACK_WORDS / 2, am_hash_words, AM_DO_HASH_WORDS, &hashing);
 	return hashing.hash | 1;
 }
 
-/* Puts a stack into the table unless it is there; returns its key. */
+/* Adds a stack to the table unless it is there; returns its key. */
 AM_SHARED(u64, am_keep_stack)(struct am_stack *stack, u32 kind, u32 words)
 {
 	u64 key = am_stack_key(stack, kind, words);
@@ -102,8 +102,8 @@ AM_SHARED(u64, am_keep_stack)(struct am_stack *stack, u32 kind, u32 words)
 static u64 (*am_call_keep_stack)(struct am_stack *stack, u32 kind, u32 words) = AM_FUNCTION(AM_DO_KEEP_STACK);
 
 /*
- * Key of the stack of return addresses, the innermost first; 0 where there is none. A program takes its own: the kernel
- * counts from whoever asks.
+ * Key of the stack of return addresses, innermost first; 0 if there is none. Each program calls bpf_get_stack
+ * itself, because the kernel unwinds from the calling function.
  */
 AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
 {
@@ -119,8 +119,8 @@ AM_INLINE u64 am_native_stack(void *ctx, int class, u32 kind)
 }
 
 /*
- * The same of a function that is being entered: its return address lies on top of the stack. It keeps no frame yet, and
- * most kernels miss its caller. Those that do not are asked again.
+ * The same for a function that is being entered: its return address is on top of the stack. It has no frame yet, so most
+ * kernels miss its caller. On kernels that do not, the stack is read again.
  */
 AM_INLINE u64 am_entered_stack(void *ctx, int class, u64 top)
 {

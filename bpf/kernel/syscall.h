@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls through the raw tracepoints sys_enter (registers, number) and sys_exit (registers, return value): they cost
- * less than perf's tracepoints of each call, one link serves any number of calls, and they detach at once. What a program
- * sees is laid out as in the records of perf's tracepoints, so fields and filters are the same.
- * Constant given before this header: AM_SYSCALL_TABLES (programs that use the table).
+ * less than perf's tracepoints of each call, one link serves any number of calls, and they detach immediately. The record
+ * built here has the layout of the perf tracepoints' records, so fields and filters are the same.
+ * Constant defined before this header: AM_SYSCALL_TABLES (number of programs that use the table).
  */
 #ifndef ACCEL_MAGIC_SYSCALL_H
 #define ACCEL_MAGIC_SYSCALL_H
@@ -33,7 +33,7 @@ AM_INLINE u32 am_syscall_cookie(u64 number, u32 table)
 	struct am_syscalls *syscalls = AM_VALUE(AM_SYSCALLS);
 
 	number &= 0xffffffff;
-	asm volatile("" : "+r"(number)); /* or the compiler masks once more after the test, which verifiers do not follow */
+	asm volatile("" : "+r"(number)); /* else the compiler masks again after the test, which verifiers do not track */
 	if (number >= AM_SYSCALL_NUMBERS)
 		return 0;
 	return syscalls->cookies[table][number];
@@ -54,9 +54,9 @@ AM_INLINE u64 am_read_number(u64 registers)
 }
 
 /*
- * Whether the call is a 32-bit one, and who makes it: members of the task, read without a helper for each, because a
- * helper costs more than the rest of the program. Without BTF only the code segment is known, so that int $0x80 in 64-bit
- * code is not recognised.
+ * Whether the call is a 32-bit one, and its process and thread: read directly from the task, because calling a helper for
+ * each costs more than the rest of the program. Without BTF only the code segment is known, so int $0x80 in 64-bit
+ * code is not recognized.
  */
 #ifdef AM_TASK_STATUS
 #define AM_SYSCALL_TASK void *am_task = am_current_task();
@@ -89,7 +89,7 @@ AM_INLINE void am_entry_record(struct am_syscall_record *record, struct am_call_
 	record->arguments[5] = registers->r9;
 }
 
-/* Statements that open a program: its cookie, and its record where the program looks at one. */
+/* Statements at the start of a program that declare its cookie and its record. */
 #define AM_SYSCALL_ENTER(table)                                                                                \
 	struct am_syscall_record am_call_record = {};                                                          \
 	u32 cookie = am_syscall_cookie(((u64 *)ctx)[1], table);                                                \
@@ -113,7 +113,7 @@ AM_INLINE void am_entry_record(struct am_syscall_record *record, struct am_call_
 	am_call_record.number = (u32)number;                                                                        \
 	am_call_record.arguments[0] = ((u64 *)ctx)[1];
 
-/* After the scope is checked: an entry's arguments are read. */
+/* Reads an entry's arguments, after the scope check. */
 #define AM_SYSCALL_ARGUMENTS                                                                                   \
 	struct am_call_registers am_registers = {};                                                            \
 	am_read_registers(&am_registers, ((u64 *)ctx)[0]);                                                     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forgets the constants of one program, so that the next can be included. */
+/* Undefines the constants of one program, so that the next can be included. */
 #undef AM_NAME
 #undef AM_PART
 #undef AM_OPEN

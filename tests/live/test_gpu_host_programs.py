@@ -543,7 +543,7 @@ int am_on_work(void *ctx)
     error = refused(source(program, GPU), f"am_on_work=uprobe:{library}:am_work")
 
     assert isinstance(error, ProgramError)
-    assert error.what.startswith("am_both.bpf.c: the kernel refused the program am_on_work")
+    assert error.what.startswith("am_both.bpf.c: the kernel rejected the program am_on_work")
     assert "am_both.bpf.c:11: `__sync_fetch_and_add(value, 1);`" in error.why
     assert "map_value_or_null" in error.why
     assert left_behind() == set()

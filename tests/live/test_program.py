@@ -377,9 +377,9 @@ HIT = "int am_hit(void *ctx) { return 0; }"
 @pytest.mark.parametrize(
     ("text", "bindings", "error", "words"),
     [
-        (HIT, (), ProbeError, ["am_hit is attached nowhere", "am_hit=SPEC"]),
+        (HIT, (), ProbeError, ["am_hit has no place to attach", "am_hit=SPEC"]),
         (HIT, ("am_hitt=uprobe:libc:malloc",), ProbeError, ["no function am_hitt", "did you mean am_hit?"]),
-        (HIT, ("uprobe:libc:malloc",), ProbeError, ["does not say which function", "=uprobe:libc:malloc"]),
+        (HIT, ("uprobe:libc:malloc",), ProbeError, ["does not name a function", "=uprobe:libc:malloc"]),
         (HIT, ("am_hit=uprobe:libc:mallocc",), ProbeError, ["matches nothing", "malloc"]),
         (HIT, ("am_hit=latency:uprobe:libc:malloc",), ProbeError, ["measures latency itself", "uretprobe"]),
         (HIT, ("am_hit=uprobe:libc:malloc", f"am_hit={GETPPID}"), ProbeError, ["tracepoints and to functions"]),
@@ -388,7 +388,7 @@ HIT = "int am_hit(void *ctx) { return 0; }"
         ("TRACEPOINT_PROBE(syscalls, sys_enter_nothing) { return 0; }", (), ProbeError, ["sys_enter_nothing"]),
         ("KFUNC_PROBE(vfs_read, int a) { return 0; }", (), ProbeError, ["kfunc__", "kprobe:FUNCTION"]),
         (f"BPF_PERF_OUTPUT(am_old); {HIT}", (), ProgramError, ["BPF_RINGBUF_OUTPUT(am_old, "]),
-        (f"BPF_CGROUP_ARRAY(am_groups, 1); {HIT}", (), ProgramError, ["nothing fills the map am_groups"]),
+        (f"BPF_CGROUP_ARRAY(am_groups, 1); {HIT}", (), ProgramError, ["the map am_groups is not supported"]),
         (
             "TRACEPOINT_PROBE(syscalls, sys_enter_getppid) {\n    u32 a = 1\n    return a; }\n",
             (), ProgramError, ["mine.bpf.c:2:", "expected ';'", "u32 a = 1"],
@@ -399,7 +399,7 @@ HIT = "int am_hit(void *ctx) { return 0; }"
         ),
         (
             "BPF_HASH(am_map, u32);\nint am_hit(void *ctx) { u32 k = 0; u64 *v = am_map.lookup(&k); return *v; }",
-            (f"am_hit={GETPPID}",), ProgramError, ["mine.bpf.c: the kernel refused", "invalid mem access", "NULL"],
+            (f"am_hit={GETPPID}",), ProgramError, ["mine.bpf.c: the kernel rejected", "invalid mem access", "NULL"],
         ),
         (
             "int am_hit(void *ctx) { struct task_struct *t = 0; return t->pid; }",

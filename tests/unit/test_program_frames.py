@@ -87,5 +87,5 @@ def test_bindings_name_a_function_and_may_hold_several_places():
 
 @pytest.mark.parametrize("word", ["uprobe:libc:malloc", "=uprobe:libc:malloc", "f=", "1f=kprobe:x", "f g=kprobe:x"])
 def test_a_word_that_binds_no_function_is_refused(word):
-    with pytest.raises(ProbeError, match="does not say which function"):
+    with pytest.raises(ProbeError, match="does not name a function"):
         parse_bindings([word])

@@ -1,1 +1,1 @@
-"""Attaching programs to probe points, and deciding whose hits count."""
+"""Attaching programs to probe points, and the scope of traces."""

@@ -1,4 +1,4 @@
-"""Where functions of a user's program belong: from words like `on_hit=uprobe:libc:malloc` to attached programs."""
+"""Bind functions of a user's program to places: from words like `on_hit=uprobe:libc:malloc` to attached programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Each place in words."""
+        """Each place as text."""
         if self.raw_tracepoint:
             return (f"{RAW_TRACEPOINT}{self.raw_tracepoint}",)
         return tuple(":".join(filter(None, [point.kind, point.target, point.function])) for point in self.points)
@@ -46,10 +46,10 @@ def is_binding(word: str) -> bool:
 
 
 def parse_bindings(words: Sequence[str]) -> dict[str, list[str]]:
-    """Read `FUNCTION=SPEC` words: specs by function.
+    """Parse `FUNCTION=SPEC` words: specs by function.
 
     Raises:
-        ProbeError: A word is no binding.
+        ProbeError: A word is not a binding.
 
     """
     found: dict[str, list[str]] = {}
@@ -57,9 +57,9 @@ def parse_bindings(words: Sequence[str]) -> dict[str, list[str]]:
         match = _BINDING.fullmatch(word)
         if match is None:
             raise ProbeError(
-                f"{word!r} does not say which function of the program is to run there",
-                why="with a program of your own a probe is written FUNCTION=SPEC",
-                fix=f"e.g. on_hit={word.lstrip('=') or 'uprobe:libc:malloc'}",
+                f"{word!r} does not name a function of the program",
+                why="with --program, probes have the form FUNCTION=SPEC",
+                fix=f"write e.g. on_hit={word.lstrip('=') or 'uprobe:libc:malloc'}",
                 code="program.no-function-for-probe",
             )
         found.setdefault(match[1], []).append(match[2])
@@ -67,27 +67,27 @@ def parse_bindings(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
-    """Match a function's specs against this machine; also what to tell about them.
+    """Match a function's specs against this machine; also return notes for the user.
 
     Raises:
-        ProbeError: A spec cannot be understood or matches nothing, or they do not go together.
-        MachineError: This kernel or user cannot trace that.
+        ProbeError: A spec is invalid or matches nothing, or the specs cannot be combined.
+        MachineError: This kernel or user cannot trace it.
 
     """
     written = " ".join(specs)
     if any(spec.startswith(RAW_TRACEPOINT) for spec in specs):
         if len(specs) > 1:
             raise ProbeError(
-                f"{function} is bound to a raw tracepoint and more: {written}",
-                fix="a function each",
+                f"{function} is bound to a raw tracepoint and other places: {written}",
+                fix="write a separate function for each",
                 code="program.mixed-places",
             )
         return Place(function, written, raw_tracepoint=specs[0].removeprefix(RAW_TRACEPOINT)), []
     for spec in specs:
         if spec.startswith("latency:"):
             raise ProbeError(
-                f"{function}={spec}: a program of your own measures latency itself",
-                why="it is one function at one kind of place",
+                f"{function}={spec}: latency: cannot be used with --program",
+                why="your program must measure latency itself, with separate functions for entry and return",
                 fix="bind one function to the entry and one to the return, e.g. "
                 "on_entry=uprobe:libc:malloc on_return=uretprobe:libc:malloc",
                 code="program.measures-itself",
@@ -95,24 +95,24 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
     plan = make_plan(specs, mode="count", scope="all")
     if any(point.kind in THREAD_KINDS for point in plan.points):
         raise ProbeError(
-            f"{function}={written}: samples and waits run programs of our own only",
-            why="they are no place in code",
-            fix=f"without --program: %%ktrace {written}; waits begin and end at raw_tracepoint:sched_switch",
+            f"{function}={written}: samples and waits cannot run your own programs",
+            why="they are not places in code",
+            fix=f"use %%ktrace {written} without --program; for waits, bind raw_tracepoint:sched_switch",
             code="program.no-samples",
         )
     if len({point.kind == "tracepoint" for point in plan.points}) > 1:
         raise ProbeError(
             f"{function} is bound to tracepoints and to functions: {written}",
-            why="the first see a tracepoint's record, the others registers",
-            fix="one function for each",
+            why="their contexts differ: a tracepoint's record, and registers",
+            fix="write a separate function for each",
             code="program.mixed-places",
         )
-    notes = [*plan.notes, *(f"{skip.function} left out: {skip.why}" for skip in plan.skipped)]
+    notes = [*plan.notes, *(f"{skip.function} skipped: {skip.why}" for skip in plan.skipped)]
     return Place(function, written, points=plan.points), notes
 
 
 def load_place(linker: Linker, place: Place) -> None:
-    """Load a place's function. Raises ProgramError when the kernel's verifier refuses it."""
+    """Load a place's function. Raises ProgramError if the kernel's verifier rejects it."""
     if place.raw_tracepoint:
         linker.program(place.function, syscalls.PROG_RAW_TRACEPOINT)
     elif place.points[0].kind == "tracepoint":
@@ -125,10 +125,10 @@ def load_place(linker: Linker, place: Place) -> None:
 
 
 def attach_place(linker: Linker, place: Place, file: str) -> None:
-    """Attach a place's function, of the program `file`, to all its points.
+    """Attach a place's function, from the program `file`, to all its points.
 
     Raises:
-        OSError: The kernel refuses altogether; ENOENT for a raw tracepoint that is not there.
+        OSError: The kernel rejects the call; ENOENT for a missing raw tracepoint.
         ProbeError: None of the points can be probed.
 
     """
@@ -148,21 +148,20 @@ def attach_place(linker: Linker, place: Place, file: str) -> None:
     refused = [linker.skipped[point.id] for point in place.points if point.id in linker.skipped]
     if len(refused) == len(place.points):
         raise ProbeError(
-            f"{file}: {place.function} can be attached nowhere",
+            f"{file}: {place.function} cannot be attached to any of its places",
             why="; ".join(f"{skip.function}: {skip.why}" for skip in refused[:3]),
-            fix=f"choose another place: {place.function}=SPEC",
+            fix=f"bind it to another place: {place.function}=SPEC",
             code="probe.nothing-attached",
         )
 
 
 def no_raw_tracepoint(place: Place) -> ProbeError:
-    """Make the error for a raw tracepoint that is not there."""
+    """Make the error for a missing raw tracepoint."""
     mounted = tracefs.find()
     names = {event for category in tracefs.categories(mounted) for event in tracefs.events(mounted, category)}
     return ProbeError(
         f"{place.function}: there is no raw tracepoint {place.raw_tracepoint}",
-        why="raw tracepoints bear the events' names without their category; of system calls there are only sys_enter "
-        "and sys_exit",
+        why="raw tracepoints have the event's name without its category; system calls have only sys_enter and sys_exit",
         fix=suggestion(place.raw_tracepoint, names) or "ls /sys/kernel/tracing/events",
         code="probe.no-raw-tracepoint",
     )

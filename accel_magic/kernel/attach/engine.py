@@ -1,4 +1,4 @@
-"""The live engine: compiles a plan's programs, loads them and attaches them. Everything is held by descriptors."""
+"""The live engine: compiles, loads and attaches a plan's programs. Everything is held by file descriptors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SMALLEST_RING = 4096
 
 @dataclass
 class _Maps:
-    """Descriptors of one attachment's maps, and their numbers in the programs."""
+    """Descriptors of one attachment's maps, and the maps' numbers in the programs."""
 
     control: int
     counters: int
@@ -96,20 +96,20 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
     if layout.stack_frames:
         stacks, numbers[link.SCRATCH] = stack_maps.create(keep, layout.stack_frames)
         numbers[link.STACKS] = stacks
-    under_way = -1
+    waiting = -1
     if waits_point(plan) is not None:
-        numbers[link.WAITS] = under_way = waits.create(keep)
+        numbers[link.WAITS] = waiting = waits.create(keep)
     sizes = _ring_sizes(layout, plan.buffer_mib)
     rings = tuple(
         keep.add(syscalls.map_create(syscalls.MAP_RINGBUF, key=0, value=0, entries=size, name="am_ring"))
         for size in sizes
     )
     numbers.update({link.RING + index: ring for index, ring in enumerate(rings)})
-    return _Maps(control, counters, histograms, threads, stacks, under_way, rings, sizes, numbers)
+    return _Maps(control, counters, histograms, threads, stacks, waiting, rings, sizes, numbers)
 
 
 def _cookies(plan: Plan) -> dict[int, int]:
-    """What tells a program which point it runs for: the point's id, and above it the row of its histogram."""
+    """Cookies, by which a program identifies its point: the point's id, and above it the row of its histogram."""
     rows = {point.id: row for row, point in enumerate(plan.latency_points)}
     return {point.id: point.id | rows.get(point.id, 0) << 16 for point in plan.points}
 
@@ -148,14 +148,14 @@ def _fill_syscall_tables(source: Source, plan: Plan, cookies: dict[int, int], fd
 
 
 def _scope_text(plan: Plan) -> str:
-    """The program that keeps the scope in step, for the same text as the probes': one compilation, not two."""
+    """The program that updates the scope, added to the text of the probes: one compilation instead of two."""
     if all(point.scope.name == "all" for point in plan.points):
         return ""
     return f'#define AM_TASK_PID {btf.member_offset("task_struct", "pid")}\n#include "scope.bpf.c"\n'
 
 
 def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None:
-    """Fill the scope with the root's tree and keep it in step: the program first, so that no child slips through."""
+    """Fill the scope with the root's tree and keep it up to date. Attach first, so that no child is missed."""
     linker.raw_tracepoint("am_scope_fork", "sched_process_fork")
     scope.fill(linker.numbers[link.SCOPE], root, tracers)
 
@@ -170,7 +170,7 @@ def _drop_ended_calls(linker: Linker) -> None:
 class KernelEngine:
     """Attaches plans to the running kernel.
 
-    `tracers` are processes of ours whose hits never count (the reader).
+    `tracers` are helper processes whose hits never count (the reader).
     """
 
     tracers: tuple[int, ...] = ()
@@ -180,7 +180,7 @@ class KernelEngine:
 
         Raises:
             MachineError: A privilege, a kernel feature or BCC is missing.
-            ProgramError: A program does not compile or is refused.
+            ProgramError: A program does not compile or is rejected.
             ProbeError: None of the places can be probed.
 
         """
@@ -239,25 +239,25 @@ class KernelEngine:
         cookies = _cookies(plan)
         if tables:
             _fill_syscall_tables(source, plan, cookies, maps.numbers[link.SYSCALLS])
-        # Exits first: a call that begins before its entry is attached is not seen at all, one that ends is.
+        # Exits first: every call whose entry is seen then has its exit attached.
         for program in sorted(source.programs, key=lambda program: program.role != "exit"):
             _attach_program(linker, program, plan, cookies)
         if len(linker.skipped) == len(plan.points):
             raise ProbeError(
                 "none of the matched places can be probed",
                 why="; ".join(f"{skip.function}: {skip.why}" for skip in [*linker.skipped.values()][:3]),
-                fix="choose other functions; --dry-run lists what matches",
+                fix="choose other functions; --dry-run lists all matches",
                 code="probe.nothing-attached",
             )
         return maps
 
 
 def attach_error(error: OSError) -> AccelMagicError:
-    """What a refused system call means to the user."""
+    """Translate a failed system call to an error for the user."""
     if error.errno in (errno.EPERM, errno.EACCES):
         return MachineError(
             "the kernel refused to attach the probes",
-            why=f"{error.strerror}: this process may not trace (or lockdown forbids it)",
+            why=f"{error.strerror}: this process may not trace, or kernel lockdown forbids it",
             fix="run `python -m accel_magic doctor` to see which privilege is missing",
             code="machine.no-privilege",
         )
@@ -265,9 +265,9 @@ def attach_error(error: OSError) -> AccelMagicError:
         return too_many_files()
     if error.errno == errno.ENOMEM:
         return MachineError(
-            "the kernel has no memory for the buffers",
+            "the kernel could not allocate the buffers",
             why=str(error.strerror),
-            fix="ask for a smaller ring buffer: --buffer 8",
+            fix="use a smaller ring buffer: --buffer 8",
             code="machine.no-buffer-memory",
         )
     return MachineError(

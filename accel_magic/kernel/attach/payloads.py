@@ -1,4 +1,4 @@
-"""What the record of each probe point holds besides its head: C that fills it, and where each value lies."""
+"""Payloads of records: the C statements that fill them, and the offset of each value."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _SYSCALL_RETVAL_OFFSET = 16
 _STACKS = {"kernel": "AM_KERNEL_STACK", "user": "AM_USER_STACK", "python": "AM_PYTHON_STACK"}
 _CLASS_STEP = 16
-"""Records are rounded up to few sizes: each size has a ring of its own, where all records are alike."""
+"""Record sizes are rounded up to multiples of this, because each size needs its own ring."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """How a point's record is filled: statements, what they hold, bytes; what its entry must save, what is added up."""
+    """Payload of a point: its C statements, items and size; values that the entry must save; the value to add up."""
 
     statements: str = ""
     items: tuple[Item, ...] = ()
@@ -42,7 +42,7 @@ class Payload:
 
 
 class _Writer:
-    """Lays values out in a payload, 8-aligned, one after the other."""
+    """Lays out values in a payload one after another, 8-byte aligned."""
 
     def __init__(self) -> None:
         self.statements: list[str] = []
@@ -71,7 +71,7 @@ class _Writer:
 
 
 def _argument(index: int, *, kernel: bool) -> str:
-    """An argument of a function, at its entry: what has no register lies on the stack above the return address."""
+    """An argument of a function at its entry; those without a register are on the stack above the return address."""
     on_stack = index - len(_ARGUMENT_REGISTERS)
     if on_stack < 0:
         return f"((u64)AM_REGISTERS->{_ARGUMENT_REGISTERS[index]})"
@@ -80,7 +80,7 @@ def _argument(index: int, *, kernel: bool) -> str:
 
 
 def _in_memory(capture: Capture, address: str, *, kernel: bool) -> str:
-    """Value of a capture whose source holds `address`; what a `str` points to is read later, from that pointer."""
+    """Value of a capture whose source is `address`; for a `str` the pointer, from which the text is read later."""
     if capture.offset is None:
         return address
     type_ = "u64" if capture.type == "str" else capture.type
@@ -102,7 +102,7 @@ def _usdt_value(argument: UsdtArgument) -> str:
 
 
 def accessors(point: ProbePoint) -> dict[str, str]:
-    """AM_ARGn and AM_RETVAL as this point's programs define them."""
+    """Definitions of AM_ARGn and AM_RETVAL for this point's programs."""
     if point.kind == "usdt":
         return {f"AM_ARG{index}": _usdt_value(argument) for index, argument in enumerate(point.usdt_arguments)}
     names: dict[str, str] = {}
@@ -116,7 +116,7 @@ def accessors(point: ProbePoint) -> dict[str, str]:
 
 
 def _column(field: Field) -> str:
-    """Name of a tracepoint field's column: `pid_field` where events have a `pid` of their own."""
+    """Column name of a tracepoint field: `pid_field` if events already have a `pid`."""
     return f"{field.name}_field" if field.name in DEFAULT_COLUMNS else field.name
 
 
@@ -169,7 +169,7 @@ def _latency_payload(point: ProbePoint) -> Payload:
 
 
 def _wait_payload(stacks: Sequence[StackKind]) -> Payload:
-    """Columns of a wait; its stacks are those of the moment when the thread stopped."""
+    """Columns of a wait; its stacks are from the moment when the thread stopped."""
     writer = _Writer()
     for name, type_, value in waits.VALUES:
         writer.put(name, type_, value)
@@ -200,12 +200,12 @@ def _plain_payload(point: ProbePoint) -> Payload:
 
 
 def _with_stacks(payload: Payload, stacks: Iterable[StackKind], *, entered: bool) -> Payload:
-    """Add the keys of the hit's stacks, after all else; a measured call's are those at its return.
+    """Append the keys of the hit's stacks; those of a measured call are taken at its return.
 
     Args:
-        payload: What the record holds before them.
-        stacks: Which.
-        entered: Whether a native function is being entered: what called it is on top of the stack.
+        payload: The payload before them.
+        stacks: Kinds of stacks.
+        entered: Whether the hit is a native function's entry: the return address is on top of the stack.
 
     """
     macros = {**_STACKS, "user": "AM_ENTERED_USER_STACK"} if entered else _STACKS
@@ -218,7 +218,7 @@ def _with_stacks(payload: Payload, stacks: Iterable[StackKind], *, entered: bool
 
 
 def payload_of(point: ProbePoint, stacks: Sequence[StackKind]) -> Payload:
-    """Lay out the record of a point, with the keys of these stacks at its end."""
+    """Lay out a point's payload, with the keys of these stacks at its end."""
     if point.kind == "offcpu":
         return _wait_payload(stacks)
     if point.latency:
@@ -227,10 +227,10 @@ def payload_of(point: ProbePoint, stacks: Sequence[StackKind]) -> Payload:
 
 
 def record_size(payload: Payload) -> int:
-    """Bytes of a record with its head."""
+    """Bytes of a record including its head."""
     return HEAD.itemsize + -(-payload.size // _CLASS_STEP) * _CLASS_STEP
 
 
 def saved_values(point: ProbePoint) -> int:
-    """Count the values that the entry of a measured call keeps for its return."""
+    """Number of values that a measured call's entry saves for its return."""
     return len(_latency_payload(point).saved)

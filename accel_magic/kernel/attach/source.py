@@ -1,4 +1,4 @@
-"""From a plan to the C text of its programs, and to the layout of what they record."""
+"""Generate the C text of a plan's programs, and the layout of their records."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 Role = Literal["plain", "entry", "exit", "switch"]
 
 MOST_CALLS = 16384
-"""Measured calls that can be under way at once."""
+"""Maximum measured calls in progress at once."""
 _MOST_OVER = 1 / 8
-"""Share of these that may be over without having been removed from the table yet (bpf/kernel/ended.bpf.c)."""
+"""Share of them that may have ended without being removed from the table (bpf/kernel/ended.bpf.c)."""
 
 _TEMPLATES: dict[Role, str] = {
     "plain": "probe.bpf.c",
@@ -42,24 +42,24 @@ _TEMPLATES: dict[Role, str] = {
     "switch": "offcpu.bpf.c",
 }
 _NO_BTF = (
-    "32-bit system calls of 64-bit programs (int $0x80) are counted as the 64-bit calls of the same numbers: this "
+    "32-bit system calls of 64-bit programs (int $0x80) are counted as the 64-bit calls with the same numbers: this "
     "kernel has no type information (BTF)"
 )
 _STATE_ARGUMENT_SINCE = (5, 18)
-"""Linux from which sched_switch tells the state of the task that stops; read from the task it may be a moment old."""
+"""Linux version since which sched_switch has the state of the stopping task; read from the task it may be stale."""
 _NEVER_RETURN = frozenset({"do_exit", "do_group_exit", "do_task_dead", "make_task_dead"})
-"""Kernel functions that end a thread. Their entries would stay in the table if they began after sched_process_exit."""
+"""Kernel functions that end a thread. Their calls would stay in the table if they start after sched_process_exit."""
 _MOST_PARTS_WITH_STACKS = 16
-"""For a kernel without loops of its own: it verifies a million instructions of a program, and a part with stacks costs
-it 37,000."""
+"""For kernels without bpf_loop: they verify at most a million instructions per program, and a part with stacks takes
+37,000."""
 
 
 @dataclass(frozen=True)
 class Program:
     """One program of the text and the probe points it serves.
 
-    `table` is its row in the table of system calls, where it runs on the raw tracepoints of all calls; else None.
-    `parts` tells for each point which part of the program is its own; a cookie carries it in its upper half.
+    `table` is its row in the table of system calls if it runs on the raw tracepoints of all calls, else None.
+    `parts` has the number of each point's part of the program, which is also in the upper half of the point's cookie.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Source:
 
 
 def _stack_class(point: ProbePoint) -> str:
-    """What may interrupt the program of a point: see bpf/kernel/stacks.h."""
+    """Class of a point's program, which determines what may interrupt it: see bpf/kernel/stacks.h."""
     if point.kind in THREAD_KINDS:
         return "AM_CLASS_PERF"
     if point.kind in USER_KINDS:
@@ -89,14 +89,14 @@ def _stack_class(point: ProbePoint) -> str:
 
 
 def syscall_number(point: ProbePoint) -> int | None:
-    """Number of the system call that a point traces; None for other points, and for calls with no known number."""
+    """Number of the system call that a point traces; None for other points and unknown calls."""
     if point.kind != "tracepoint" or point.target != "syscalls":
         return None
     return number_of(point.function)
 
 
 def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *, records: bool) -> dict[str, str]:
-    """How the program of a point learns which point it runs for, and where its fields lie."""
+    """Constants by which a program finds its point, and the fields of the tracepoint."""
     if syscall_number(point) is None:
         cookie = "u64 cookie = bpf_get_attach_cookie(ctx);" if point.kind in ("tracepoint", "profile") else ""
         return {
@@ -123,7 +123,7 @@ def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *,
 def _defines(
     point: ProbePoint, role: Role, payload: Payload, ring: int | None, *, stacks: bool = False
 ) -> dict[str, str]:
-    """Constants of the program that serves this point; equal constants mean one shared program."""
+    """Constants of the program for this point; points with equal constants share one program."""
     on_exit = role == "exit"
     condition = point.filter.exit if on_exit else point.filter.entry
     defines = {
@@ -133,7 +133,7 @@ def _defines(
     }
     if not on_exit:
         defines["AM_TREE"] = str(int(point.scope.name != "all"))
-        # The tracer waits and copies memory: no driver's function runs on its behalf.
+        # The tracer only waits and copies memory, so it never calls a driver's functions.
         defines["AM_NEVER_TRACER"] = str(int(point.kind in KERNEL_KINDS and bool(point.target)))
     if condition:
         defines["AM_FILTER"] = condition
@@ -158,7 +158,7 @@ def _defines(
 
 
 def _pairing_defines(point: ProbePoint, role: Role) -> dict[str, str]:
-    """Constants that the entry and the exit of a measured call need besides those of `_defines`."""
+    """Additional constants for the entry and exit of a measured call."""
     defines = {"AM_COUNT_AT_EXIT": str(int(bool(point.filter.exit)))}
     if point.kind != "tracepoint":
         defines["AM_FRAME"] = "(AM_STACK_POINTER - 8)" if role == "exit" else "AM_STACK_POINTER"
@@ -168,7 +168,7 @@ def _pairing_defines(point: ProbePoint, role: Role) -> dict[str, str]:
 
 
 def _switch_defines(point: ProbePoint, payload: Payload, ring: int | None, row: int) -> dict[str, str]:
-    """Constants of the program that measures waits: it serves one point and finds it by no cookie."""
+    """Constants of the program that measures waits; it has a single point and no cookie."""
     argument = features.kernel_version() >= _STATE_ARGUMENT_SINCE
     state = "(u32)(ctx)[3]"
     if not argument:
@@ -206,7 +206,7 @@ def _task_member(name: str) -> int:
         raise MachineError(
             "waits cannot be measured on this kernel",
             why=f"{error.what}: {error.why}",
-            fix="use a kernel built with CONFIG_DEBUG_INFO_BTF; profile:hz:99 with --scope all works without",
+            fix="use a kernel built with CONFIG_DEBUG_INFO_BTF, or profile:hz:99 with --scope all, which works without",
             code="kernel.no-waits",
         ) from None
 
@@ -224,7 +224,7 @@ def _instantiate(name: str, role: Role, defines: dict[str, str], table: int | No
 
 
 def _dispatch(name: str, parts: int) -> str:
-    """Write the program that calls the part which a point's cookie names."""
+    """Write the program that calls the part given by the point's cookie."""
     cases = "".join(f"\tcase {part}: return {name}_{part}(ctx, cookie);\n" for part in range(parts))
     return (
         f"AM_PROGRAM({name})(void *ctx)\n{{\n\tu64 cookie = bpf_get_attach_cookie(ctx);\n\n"
@@ -235,10 +235,10 @@ def _dispatch(name: str, parts: int) -> str:
 def _function_programs(
     units: list[tuple[Role, dict[str, str], list[int]]], names: Iterator[int], most: int
 ) -> Iterator[tuple[Program, str]]:
-    """Make one program of all that runs in the same role on functions: each link of its own would cost to attach.
+    """Combine all function programs of the same role into one, with up to `most` parts, because each link is costly.
 
-    And a kernel before 6.14 sees only so many calls at once return, by the number of functions of the link: a few calls
-    that sleep would use up what a link of one function has. A program has `most` parts at the most.
+    Also, kernels before 6.14 limit the calls whose returns they track, in proportion to the functions of the link: a
+    few sleeping calls would exhaust a link with one function.
     """
     by_role = [[unit for unit in units if unit[0] == role] for role in dict.fromkeys(role for role, _, _ in units)]
     for same_role in (chosen[at : at + most] for chosen in by_role for at in range(0, len(chosen), most)):
@@ -265,7 +265,7 @@ def _roles(point: ProbePoint) -> tuple[Role, ...]:
 
 
 def _stack_headers(stacks: Iterable[StackKind], frames: int) -> list[str]:
-    """What the programs take stacks with, and what they must know of this process's Python."""
+    """Headers for recording stacks, and the constants for this process's Python."""
     if not stacks:
         return []
     python = [*python_layout.layout().defines(), '#include "python.h"'] if "python" in stacks else []
@@ -273,7 +273,7 @@ def _stack_headers(stacks: Iterable[StackKind], frames: int) -> list[str]:
 
 
 def _task_members() -> dict[str, int]:
-    """Offsets in struct task_struct of the members that programs on system calls read; {} without BTF."""
+    """Offsets in struct task_struct of the members that system call programs read; {} without BTF."""
     try:
         return {
             "AM_TASK_STATUS": btf.member_offset("task_struct", "thread_info")
@@ -288,7 +288,7 @@ def _task_members() -> dict[str, int]:
 def _headers(
     plan: Plan, layout: Layout, stacks: Iterable[StackKind], tables: int, members: dict[str, int]
 ) -> list[str]:
-    """What comes before the programs; `tables` of them look system calls up, `members` are those of the task."""
+    """Text before the programs. `tables` programs look up system calls; `members` are offsets in the task."""
     text = [
         f"#define AM_POINTS {layout.points}",
         f"#define AM_CPUS {layout.cpus}",
@@ -314,7 +314,7 @@ def _headers(
 
 
 def generate(plan: Plan) -> Source:
-    """Write the programs of a plan. Points that need the same program share it, told apart by their cookie."""
+    """Write the programs of a plan. Points that need the same program share it, distinguished by their cookies."""
     records = plan.records_events
     stacks = plan.stacks if records else ()
     payloads = [payload_of(point, stacks) for point in plan.points]
@@ -369,17 +369,17 @@ def generate(plan: Plan) -> Source:
 
 
 def waits_point(plan: Plan) -> ProbePoint | None:
-    """The point whose hits are waits; a plan has one at most."""
+    """The point for waits, or None; a plan has at most one."""
     return next((point for point in plan.points if point.kind == "offcpu"), None)
 
 
 def calls_points(plan: Plan) -> tuple[ProbePoint, ...]:
-    """The points whose hits are measured calls."""
+    """The points that measure calls."""
     return tuple(point for point in plan.latency_points if point.kind != "offcpu")
 
 
 def measures_functions(plan: Plan) -> bool:
-    """Whether some of the measured calls are calls of functions."""
+    """Whether some of the measured calls are function calls."""
     return any(point.kind != "tracepoint" for point in calls_points(plan))
 
 
@@ -388,5 +388,5 @@ def _most_saved(plan: Plan) -> int:
 
 
 def started_size(plan: Plan) -> int:
-    """Bytes of `struct am_started` in the text that `generate` writes for this plan."""
+    """Bytes of `struct am_started` in the text generated for this plan."""
     return 16 + 8 * _most_saved(plan)

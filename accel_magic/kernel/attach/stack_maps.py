@@ -1,7 +1,7 @@
-"""The maps that programs take stacks with (bpf/kernel/stacks.h): how large they are, and reading them in bulk.
+"""The maps that programs use to record stacks (bpf/kernel/stacks.h): their sizes, and reading them in bulk.
 
-Of native stacks and the kernel's the kernel takes as many frames as `kernel.perf_event_max_stack` says, and everything
-here is as large as these need.
+The kernel records up to `kernel.perf_event_max_stack` frames of native and kernel stacks; the sizes here follow from
+that.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
 
 USER_SLOTS: Final = 1024
 MOST_STACKS: Final = 16384
-"""Different stacks that are kept; with the usual limit each takes 2 KiB of the kernel's memory."""
+"""Maximum number of distinct stacks; with the usual frame limit each takes 2 KiB of kernel memory."""
 _TABLE_BYTES: Final = 1 << 26
-"""Of stacks that take more than 4 KiB each fewer are kept."""
+"""Maximum size of the table: if stacks take more than 4 KiB each, fewer are kept."""
 _FEWEST_WORDS: Final = 256
-"""What Python's stacks take."""
+"""Words that Python stacks need."""
 _USUAL_FRAMES: Final = 127
-"""Of a kernel that does not say."""
+"""Used if the kernel's limit is unknown."""
 _OWNER_SHIFT: Final = 8
 
 
 def native_frames() -> int:
-    """Most frames that are taken of a native stack and of the kernel's: as many as the kernel is set to take."""
+    """Maximum frames of a native or kernel stack: the kernel's configured limit."""
     allowed = features.perf_event_max_stack()
     return min(_USUAL_FRAMES if allowed is None else max(allowed, 2), most_frames())
 
 
 def defines(frames: int) -> list[str]:
-    """Lines of C before stacks.h, for native stacks of so many frames."""
+    """Lines of C before stacks.h, for native stacks of up to `frames` frames."""
     return [f"#define AM_STACK_FRAMES {frames}", f"#define AM_STACK_WORDS {_words(frames)}"]
 
 
 def create(keep: Descriptors, frames: int) -> tuple[int, int]:
-    """Create the table and the scratch memory for native stacks of so many frames; returns their descriptors."""
+    """Create the table and the scratch memory for native stacks of up to `frames` frames; return their descriptors."""
     size = _stack(frames).itemsize
     table = keep.add(
         syscalls.map_create(syscalls.MAP_HASH, key=8, value=size, entries=_entries(frames), name="am_stacks")
@@ -65,7 +65,7 @@ def create(keep: Descriptors, frames: int) -> tuple[int, int]:
 
 
 def read(table: int, frames: int) -> RawStacks:
-    """Read every stack of a table for native stacks of so many frames. Raises OSError when the kernel refuses."""
+    """Read every stack of a table made for `frames` frames. Raises OSError if the kernel rejects the call."""
     dtype, most = _stack(frames), _words(frames)
     content = map_reading.read(map_reading.Described(table, map_reading.HASH, _entries(frames), 8, dtype.itemsize))
     keys = np.ascontiguousarray(content.keys).view(np.uint64).ravel()
@@ -97,17 +97,17 @@ def _entries(frames: int) -> int:
 
 _INTERVAL_S: Final = 0.2
 _SHARE: Final = 0.003
-"""Of one CPU that looking may take: where there are many stacks it happens less often."""
+"""Share of one CPU that reading stacks may take: with many stacks, they are read less often."""
 
 
 class StackWatch:
-    """A thread that learns what the stacks in a table are of, and the names of all of them at the end.
+    """A thread that collects facts about a table's stacks during the trace; names all stacks at the end.
 
     Args:
         table: Descriptor of the table of stacks; must stay open until `stop`.
-        frames: Frames that it has of a native stack at the most.
-        python: Whether there are stacks of Python among them.
-        each_look: Called in the thread after each look; None for nothing.
+        frames: Maximum frames of its native stacks.
+        python: Whether they include Python stacks.
+        each_look: Called in the thread after each read, unless None.
 
     """
 
@@ -124,8 +124,8 @@ class StackWatch:
 
     def start(self) -> None:
         """Start the thread."""
-        with contextlib.suppress(OSError):  # `collect` will say so
-            self._look()  # what is done once in a process, some 10 ms, must not lie in the traced time
+        with contextlib.suppress(OSError):  # `collect` will report it
+            self._look()  # one-time initialization, some 10 ms, must not be in the traced time
         self._thread = own_threads.Thread(target=self._run, name="accel_magic stacks")
         self._thread.start()
 
@@ -137,17 +137,17 @@ class StackWatch:
             self._thread = None
 
     def collect(self) -> None:
-        """Take all stacks out of the table; the programs must have stopped. It is not needed any more then."""
+        """Read all stacks from the table, which is not needed afterwards. The programs must have stopped."""
         self.stop()
         try:
             self._collected = self._look()
         except OSError as error:
-            self._refusal = (f"no stacks: the kernel does not show them ({error.strerror})",)
+            self._refusal = (f"no stacks: the kernel's stack table cannot be read ({error.strerror})",)
 
     def resolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
-        """Give names to what was collected; with what the user must know of them.
+        """Name the frames of the collected stacks; also return notes for the user.
 
-        This reads files of others: it may take a while, and an interrupt may end it.
+        This reads other users' files: it may take a while, and can be interrupted.
         """
         if self._collected is None:
             return None, self._refusal
@@ -155,10 +155,10 @@ class StackWatch:
         return table, notes(table)
 
     def unresolved(self) -> tuple[StackTable | None, tuple[str, ...]]:
-        """Give the same stacks without looking names up: native frames and the kernel's are addresses."""
+        """Return the same stacks without looking up names: native and kernel frames are addresses."""
         if self._collected is None:
             return None, self._refusal
-        note = "frames are addresses instead of names: an interrupt came while the names were looked up"
+        note = "frames are addresses, not names: the name lookup was interrupted"
         return without_names(self._collected, self._names), (note,)
 
     def _run(self) -> None:
@@ -168,7 +168,7 @@ class StackWatch:
             try:
                 self._look()
             except OSError:
-                return  # the last look will say so
+                return  # the last read will report it
             if self._each_look is not None:
                 self._each_look()
             wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)

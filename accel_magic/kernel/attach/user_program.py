@@ -1,4 +1,4 @@
-"""A user's BCC program: where its functions belong, what of its maps can be read, and how it is attached."""
+"""A user's BCC program: the places of its functions, its maps, and attaching it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _NOT_ATTACHED_HERE = {
     "lsm__": "kprobe:security_FUNCTION",
     "bpf_iter__": "a tracepoint or function",
 }
-"""BCC's other names that say where a function belongs, and what to attach instead."""
+"""BCC's other name prefixes that imply a place, and what to use instead."""
 
 
 @dataclass
 class UserProgram:
-    """A compiled program with the places of its functions; its maps are open until `close`."""
+    """A compiled program and the places of its functions; its maps are open until `close`."""
 
     name: str
     compiled: Compiled
@@ -61,15 +61,15 @@ class UserProgram:
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """Places that the kernel refused to probe."""
+        """Places that the kernel could not probe."""
         return tuple(self._linker.skipped.values()) if self._linker else ()
 
     def load(self) -> None:
         """Load every function.
 
         Raises:
-            ProgramError: The verifier refuses one.
-            MachineError: The kernel refuses altogether.
+            ProgramError: The verifier rejects a function.
+            MachineError: The kernel rejects the call.
 
         """
         self._linker = Linker(self.compiled.functions, dict(self.compiled.map_fds))
@@ -80,18 +80,18 @@ class UserProgram:
             raise ProgramError(
                 f"{self.name}: {error.what}",
                 why=error.why,
-                fix="the last lines of the verifier's log above name the instruction and the rule it breaks; most "
-                "often a pointer from a map or a context is used without the check for NULL or for its bounds",
+                fix="see the end of the verifier's log above for the instruction and the violated rule; most often a "
+                "NULL check or bounds check of a pointer is missing",
                 code=error.code,
             ) from None
         except OSError as error:
             raise attach_error(error) from None
 
     def attach(self) -> None:
-        """Attach what `load` loaded.
+        """Attach the loaded functions.
 
         Raises:
-            MachineError: The kernel refuses altogether.
+            MachineError: The kernel rejects the call.
             ProbeError: None of a function's places can be probed.
 
         """
@@ -105,15 +105,15 @@ class UserProgram:
                 raise attach_error(error) from None
 
     def detach(self) -> tuple[str, ...]:
-        """Detach, and return when no function can run any more; gives what the user must know of it."""
+        """Detach, and wait until no function runs any more; return notes for the user."""
         return self._linker.detach(together=True) if self._linker is not None else ()
 
     def misses(self) -> int:
-        """Hits the kernel could not run a function for because one was running on that CPU already."""
+        """Number of hits for which no function ran because one was already running on that CPU."""
         return self._linker.misses() if self._linker else 0
 
     def close(self) -> None:
-        """Detach, and give programs and maps back; again is harmless."""
+        """Detach, and close programs and maps; repeated calls are harmless."""
         with ExitStack() as undo:
             undo.callback(self._maps.close)
             if self._linker is not None:
@@ -122,15 +122,15 @@ class UserProgram:
 
 
 def compile_program(path: Path, bindings: dict[str, list[str]]) -> UserProgram:
-    """Read, compile and place a program; nothing is loaded or attached.
+    """Read and compile a program, and find its places; nothing is loaded or attached.
 
     Args:
         path: The C file.
         bindings: Specs by function (`parse_bindings`).
 
     Raises:
-        ProgramError: The file cannot be read or does not compile, or a map in it cannot be served.
-        ProbeError: A function that is attached nowhere, a binding of none, a place that is not there.
+        ProgramError: The file cannot be read or does not compile, or has an unsupported map.
+        ProbeError: A function has no place, a binding has no function, or a place does not exist.
         MachineError: BCC or a kernel feature is missing.
 
     """
@@ -147,13 +147,13 @@ def compile_program(path: Path, bindings: dict[str, list[str]]) -> UserProgram:
         maps.close()
         raise
     if "bpf_trace_printk" in code:
-        notes.append("what bpf_trace_printk prints goes to the kernel's trace_pipe and is not shown here")
+        notes.append("output of bpf_trace_printk goes to the kernel's trace_pipe and is not shown here")
     histograms = frozenset(re.findall(r"\bBPF_HISTOGRAM\s*\(\s*(\w+)", code))
     return UserProgram(path.name, compiled, places, tuple(notes), histograms, "bpf_log2" in code, maps)
 
 
 def read_source(path: Path) -> str:
-    """Read the C file. Raises ProgramError when it cannot be read."""
+    """Read the C file. Raises ProgramError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -163,7 +163,7 @@ def read_source(path: Path) -> str:
     raise ProgramError(
         f"the program {path} cannot be read",
         why=why,
-        fix="--program names a C file, e.g. count.bpf.c",
+        fix="give --program a C file, e.g. count.bpf.c",
         code="program.unreadable",
     )
 
@@ -176,16 +176,16 @@ def _check_maps(maps: Sequence[ProgramMap], file: str, code: str) -> None:
     for map_ in maps:
         if map_.type == map_reading.PERF_EVENT_ARRAY and not re.search(rf"\bBPF_PERF_ARRAY\s*\(\s*{map_.name}\b", code):
             raise ProgramError(
-                f"{file}: {map_.name} is a BPF_PERF_OUTPUT",
-                why="its buffers, one per CPU, lose the order of events and cost a wake-up each",
-                fix=f"BPF_RINGBUF_OUTPUT({map_.name}, 64); and {map_.name}.ringbuf_output(&data, sizeof(data), 0)",
+                f"{file}: {map_.name} is a BPF_PERF_OUTPUT, which is not supported",
+                why="its per-CPU buffers lose the order of events and need a wakeup each",
+                fix=f"use BPF_RINGBUF_OUTPUT({map_.name}, 64); and {map_.name}.ringbuf_output(&data, sizeof(data), 0)",
                 code="program.perf-output",
             )
         if map_.type in (map_reading.PERF_EVENT_ARRAY, map_reading.PROG_ARRAY, map_reading.CGROUP_ARRAY):
             raise ProgramError(
-                f"{file}: nothing fills the map {map_.name}",
-                why="tail calls, perf counters and cgroup tests need a program of yours in user space",
-                fix="count and measure in hashes, arrays and histograms; or run it with BCC's own Python",
+                f"{file}: the map {map_.name} is not supported",
+                why="maps for tail calls, perf counters and cgroup tests must be filled by a user-space program",
+                fix="use hashes, arrays and histograms; or run the program with BCC's Python module",
                 code="program.unsupported-map",
             )
 
@@ -196,15 +196,15 @@ def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]])
             near = suggestion(name, functions)
             raise ProbeError(
                 f"{file} has no function {name}",
-                why=f"it has {', '.join(functions)}" if functions else "it has no function at all",
-                fix=near or "a static function, or one that BCC inlined, cannot be attached",
+                why=f"it has {', '.join(functions)}" if functions else "it has no functions",
+                fix=near or "name one of these; static functions and functions inlined by BCC cannot be attached",
                 code="program.no-function",
             )
     if not functions:
         raise ProbeError(
             f"{file} has nothing to attach",
-            why="it defines no function, or only static ones",
-            fix="e.g. TRACEPOINT_PROBE(syscalls, sys_enter_openat) { ... }",
+            why="it defines no functions, or only static ones",
+            fix="add one, e.g. TRACEPOINT_PROBE(syscalls, sys_enter_openat) { ... }",
             code="program.nothing-to-attach",
         )
     places: list[Place] = []
@@ -222,7 +222,7 @@ def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]])
 
 
 def own_place(function: str) -> list[str]:
-    """Where a function belongs by BCC's naming: its spec, or nothing where the name tells none."""
+    """Spec implied by a function's name in BCC's naming scheme; empty if it implies none."""
     prefix, separator, rest = function.partition("__")
     if not separator or not rest:
         return []
@@ -248,9 +248,9 @@ def _unattached(file: str, function: str) -> ProbeError:
                 code="program.unsupported-kind",
             )
     return ProbeError(
-        f"{file}: {function} is attached nowhere",
-        why="its name does not tell its place (as TRACEPOINT_PROBE, RAW_TRACEPOINT_PROBE, kprobe__, kretprobe__ and "
-        "syscall__ do) and no FUNCTION=SPEC binds it",
+        f"{file}: {function} has no place to attach",
+        why="its name does not imply one (as with TRACEPOINT_PROBE, RAW_TRACEPOINT_PROBE, kprobe__, kretprobe__ and "
+        "syscall__) and no FUNCTION=SPEC binds it",
         fix=f"add {function}=SPEC, e.g. {function}=uprobe:libc:malloc; make it static inline if it is a helper",
         code="program.unbound-function",
     )

@@ -1,4 +1,4 @@
-"""The map of waits under way (bpf/kernel/offcpu.h): making it, and records of those that no one saw end."""
+"""The map of waits in progress (bpf/kernel/offcpu.h): creating it, and records of waits that did not end."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ VALUES: Final = (
     ("arg0", "u64", "wait.arguments[0]"),
     ("arg1", "u64", "wait.arguments[1]"),
 )
-"""Columns of a wait, their types and where the program has them, in the order of the payload; stacks follow."""
+"""Columns of a wait, their types and C expressions, in payload order; stacks follow."""
 
 
 def create(keep: Descriptors) -> int:
-    """Create the map; returns its descriptor."""
+    """Create the map; return its descriptor."""
     return keep.add(
         syscalls.map_create(syscalls.MAP_HASH, key=4, value=WAIT.itemsize, entries=MOST_WAITS, name="am_waits")
     )
 
 
 def under_way(table: int) -> NDArray[np.void]:
-    """Read the waits that have not ended, of `WAIT`. Raises OSError when the kernel refuses."""
+    """Read the waits that have not ended, as `WAIT`. Raises OSError if the kernel rejects the call."""
     content = map_reading.read(map_reading.Described(table, map_reading.HASH, MOST_WAITS, 4, WAIT.itemsize))
     return np.ascontiguousarray(content.values[:, 0]).view(WAIT).ravel()
 
@@ -58,7 +58,7 @@ def under_way(table: int) -> NDArray[np.void]:
 def completed(
     attachment: Attachment, rings: tuple[NDArray[np.uint8], ...], end_ns: int
 ) -> tuple[tuple[NDArray[np.uint8], ...], int]:
-    """Add the waits that are under way to what was recorded, as if they had ended at `end_ns`.
+    """Add the waits in progress to the recorded ones, as if they had ended at `end_ns`.
 
     Args:
         attachment: It must be detached.
@@ -66,7 +66,7 @@ def completed(
         end_ns: End of the trace on the kernel's CLOCK_MONOTONIC.
 
     Returns:
-        The rings, and how many records were added.
+        The rings, and the number of records added.
 
     """
     point = next((point for point in attachment.plan.points if point.kind == "offcpu"), None)
@@ -81,10 +81,10 @@ def completed(
 
 
 def records(waits: NDArray[np.void], point: ProbePoint, layout: Layout, end_ns: int) -> NDArray[np.void]:
-    """Make records of waits as if they had ended at `end_ns`, as they lie in the ring of the point.
+    """Make ring records of waits, as if they had ended at `end_ns`.
 
-    Those shorter than the point wants are left out. Where a filter asks how long a wait takes, all are: of these
-    nobody knows.
+    Waits shorter than the point's minimum are omitted. If a filter tests the duration, all are omitted, because their
+    durations are unknown.
     """
     place = layout.point_layouts[point.id]
     durations = end_ns - waits["time"].astype(np.int64)

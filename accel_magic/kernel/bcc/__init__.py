@@ -1,1 +1,1 @@
-"""BCC in a process of its own: finding it, starting it, and what it may do."""
+"""BCC in its own process: finding it, starting it, confining it."""

@@ -1,7 +1,7 @@
-"""Compiles BPF C in compiler processes, our own programs once for each text.
+"""Compile BPF C in compiler processes. Each text of our own programs is compiled once.
 
-Our own programs and those of users have a process each: the one for our own makes no maps, takes no other texts, and is
-confined accordingly (bcc_server.py). Most notebooks never start the other one.
+Our own programs and users' programs have separate processes. The one for our own creates no maps, accepts no other
+texts, and is confined accordingly (server.py). Most notebooks never start the other one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from accel_magic.kernel.bcc.find import find_bcc
 _SERVER = Path(__file__).with_name("server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
 _OWN, _USERS = "own", "users"
-"""Whose texts a compiler takes."""
+"""Whose texts a compiler accepts."""
 _CONNECT_TIMEOUT_S = 20.0
 _START_TIMEOUT_S = 60.0  # importing BCC takes half a minute under emulation
 _COMPILE_TIMEOUT_S = 60.0
@@ -33,7 +33,7 @@ _TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n"
 
 
 def bpf_folder() -> Path:
-    """Where the BPF C sources lie: inside the installed package, or beside it in a checkout."""
+    """Folder of the BPF C sources: inside the installed package, or next to it in a checkout."""
     package = Path(__file__).resolve().parents[2]
     installed = package / "bpf"
     return installed if installed.is_dir() else package.parent / "bpf"
@@ -41,7 +41,7 @@ def bpf_folder() -> Path:
 
 @dataclass(frozen=True)
 class ProgramMap:
-    """A map that a user's program declares, as BCC describes it; `fd` is open in this process."""
+    """A map declared by a user's program, as described by BCC; `fd` is open in this process."""
 
     name: str
     type: int
@@ -56,7 +56,7 @@ class ProgramMap:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Bytecode by function name, and the maps it refers to: `map_fds` turns the descriptor in the code into ours."""
+    """Bytecode by function name, and its maps; `map_fds` translates descriptors in the code to this process's."""
 
     functions: dict[str, bytes]
     maps: tuple[ProgramMap, ...] = ()
@@ -64,7 +64,7 @@ class Compiled:
 
 
 ELSEWHERE = "ACCEL_MAGIC_COMPILER"
-"""Environment variable with the HOST:PORT of a compiler on another machine with the same files; the lab sets it."""
+"""Environment variable: HOST:PORT of a compiler on another machine with the same files. The lab sets it."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Server:
     greeted: bool = False
 
     def greet(self) -> None:
-        """Wait until BCC is imported there. Raises MachineError when it cannot be."""
+        """Wait until the process has imported BCC. Raises MachineError if it cannot."""
         if self.greeted:
             return
         hello, _ = channel.receive(self.connection)
@@ -91,12 +91,12 @@ class _Server:
         if code == "compiler.no-sandbox":
             return MachineError(
                 "the BCC compiler cannot be confined on this machine",
-                why=f"{why}: it runs only where it can do nothing but compile",
-                fix="use a kernel with CONFIG_SECCOMP_FILTER; in a container, allow it the system call seccomp",
+                why=f"{why}: for security, it runs only in a sandbox",
+                fix="use a kernel with CONFIG_SECCOMP_FILTER; in a container, allow the system call seccomp",
                 code=code,
             )
         if code == "compiler.busy":
-            return MachineError("no more compilers can be started in this lab", why=why, fix=_FIXES[code], code=code)
+            return MachineError("this lab cannot start more compilers", why=why, fix=_FIXES[code], code=code)
         return MachineError(
             f"BCC was found in {self.where} but cannot be used",
             why=why,
@@ -125,9 +125,9 @@ class _Server:
             self.process.forget()
 
     def failure(self, error: OSError) -> MachineError:
-        """Make an error of one on the stream."""
+        """Translate an error on the stream."""
         if isinstance(error, TimeoutError):
-            why = f"it was silent for {self.connection.gettimeout():g} s: this machine may be very busy"
+            why = f"it sent nothing for {self.connection.gettimeout():g} s: this machine may be very busy"
             return MachineError("the BCC compiler does not answer", why=why, fix="try again", code="compiler.no-answer")
         why = f"{self.where} closed the connection" if self.process is None else self.process.last_words()
         return MachineError("the BCC compiler process ended unexpectedly", why=why, fix=self.fix, code="compiler.ended")
@@ -142,15 +142,15 @@ def _here(texts: str) -> _Server:
         texts,
         what="BCC compiler",
     )
-    fix = f"try the distribution's BCC by itself: {install.interpreter} -c 'import bcc'"
+    fix = f"test the distribution's BCC: {install.interpreter} -c 'import bcc'"
     return _Server(helper.connection, helper, str(install.package), fix)
 
 
 def command_for_others(slots: Path) -> list[str]:
-    """The command of a compiler of our own programs that serves its standard input and output.
+    """Command of a compiler for our own programs that serves its standard input and output.
 
     Args:
-        slots: A folder, which is made: the compilers that are given the same are few.
+        slots: A folder, created if missing. It limits the number of compilers that share it.
 
     Raises:
         MachineError: BCC is missing.
@@ -179,7 +179,7 @@ _servers: dict[str, _Server] = {}
 
 
 def _server(which: str) -> _Server:
-    """Our compiler of such texts, or the one at HOST:PORT; started if it is not running."""
+    """The compiler for `own` or `users`, or the one at HOST:PORT; started if it is not running."""
     if which in _servers and _servers[which].ended:
         _stop(which)
     if which not in _servers:
@@ -189,7 +189,7 @@ def _server(which: str) -> _Server:
 
 
 def start() -> int | None:
-    """Start the compiler of our own programs if it is not running, without waiting for it.
+    """Start the compiler for our own programs if it is not running, without waiting for it.
 
     Returns:
         Its process id if it runs on this machine.
@@ -210,7 +210,7 @@ def _stop(which: str) -> None:
 
 
 def stop() -> None:
-    """End the compiler processes; the next compilation starts another."""
+    """End the compiler processes; the next compilation starts a new one."""
     for which in list(_servers):
         _stop(which)
 
@@ -232,7 +232,7 @@ def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]
             server.greet()
             return server.ask(request)
         except BaseException as error:
-            # An interrupt in the middle of an answer would leave the stream out of step.
+            # An interrupt in the middle of an answer would leave the stream out of sync.
             failure = server.failure(error) if isinstance(error, OSError) else None
             _stop(which)
             if failure is not None:
@@ -242,7 +242,7 @@ def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]
 
 @lru_cache(maxsize=64)
 def compile_own(text: str) -> Compiled:
-    """Compile one of the engine's own programs; kept for the life of the process.
+    """Compile one of the engine's own programs; cached for the life of the process.
 
     Raises:
         ProgramError: The generated C does not compile.
@@ -254,7 +254,7 @@ def compile_own(text: str) -> Compiled:
         raise ProgramError(
             "a generated program does not compile",
             why=_reason(answer),
-            fix=_FIXES.get(answer.get("code", ""), "this is a defect of accel_magic: please report it with --dry-run"),
+            fix=_FIXES.get(answer.get("code", ""), "this is a bug in accel_magic: please report it with --dry-run"),
             code=str(answer.get("code") or "compiler.own-program"),
         )
     return Compiled({name: base64.b64decode(code) for name, code in answer["functions"].items()})
@@ -264,23 +264,23 @@ _FIXES = {
     "compiler.cpu-limit": "trace fewer places, or use simpler filters",
     "compiler.memory-limit": "trace fewer places, or use simpler filters",
     "compiler.too-large": "trace fewer places, or use simpler filters",
-    "compiler.busy": "end another process of the guest that has traced, e.g. shut a notebook's kernel down",
+    "compiler.busy": "end another process in the guest that has traced, e.g. shut down a notebook's kernel",
 }
 
 
 def _reason(answer: dict[str, Any]) -> str:
-    """What clang said; or why it was not asked or did not finish."""
+    """Clang's output, or why clang did not run or finish."""
     return str(answer["error"]) if "code" in answer else str(answer["output"]).strip() or str(answer["error"])
 
 
 def kernel_headers() -> Path | None:
-    """Headers of the running kernel, where the distribution's package for them is installed."""
+    """Headers of the running kernel if the distribution's package is installed, else None."""
     build = Path("/lib/modules") / platform.release() / "build"
     return build if (build / "include" / "linux" / "kconfig.h").exists() else None
 
 
 def _with_true_lines(text: str) -> str:
-    """Number the lines behind each TRACEPOINT_PROBE again: BCC puts the struct of its arguments in front of it."""
+    """Renumber the lines after each TRACEPOINT_PROBE: BCC inserts the struct of its arguments before it."""
     parts, end = [], 0
     for probe in _TRACEPOINT_PROBE.finditer(text):
         parts += [text[end : probe.end()], f"#line {text.count(chr(10), 0, probe.end()) + 1}\n"]
@@ -289,12 +289,12 @@ def _with_true_lines(text: str) -> str:
 
 
 def compile_user(text: str, name: str) -> Compiled:
-    """Compile a user's BCC program, with the running kernel's headers where there are any, else with the stubs.
+    """Compile a user's BCC program, with the running kernel's headers if installed, else with the stubs.
 
-    Every call makes new maps; the caller closes their descriptors.
+    Every call creates new maps; the caller closes their descriptors.
 
     Raises:
-        ProgramError: With clang's message, the lines counted in the user's file.
+        ProgramError: It does not compile; has clang's message, with line numbers of the user's file.
         MachineError: BCC is missing or broken.
 
     """
@@ -315,18 +315,18 @@ def compile_user(text: str, name: str) -> Compiled:
 
 def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> ProgramError:
     if "code" in answer:
-        fix = "make the program smaller: unrolled loops and large maps are the usual reasons"
+        fix = "make the program smaller; unrolled loops and large maps are the usual causes"
         return ProgramError(f"{name} does not compile", why=_reason(answer), fix=fix, code=answer["code"])
     output = _reason(answer).replace("/virtual/main.c", name)
-    fix = "correct the line that clang names"
+    fix = "correct the line reported by clang"
     unknown = re.search(r"fatal error: .* file not found|incomplete definition of type '([^']+)'", output)
     if unknown and unknown[1] == "struct pt_regs":
-        fix = "add #include <uapi/linux/ptrace.h> at the top: it has the registers"
+        fix = "add #include <uapi/linux/ptrace.h> at the top, which defines the registers"
     elif unknown and not have_headers:
         fix = (
-            f"install this kernel's headers (apt install linux-headers-{platform.release()}): without them only BPF "
-            "helpers, registers and tracepoint arguments are known" + (f", not {unknown[1]}" if unknown[1] else "")
+            f"install this kernel's headers (apt install linux-headers-{platform.release()}); without them only BPF "
+            "helpers, registers and tracepoint arguments are defined" + (f", not {unknown[1]}" if unknown[1] else "")
         )
     elif "could not open bpf map" in output:
-        fix = "the kernel refuses to create this map: correct its type, its sizes or its flags"
+        fix = "correct the map's type, sizes or flags: the kernel rejects it"
     return ProgramError(f"{name} does not compile", why=output, fix=fix, code="program.does-not-compile")

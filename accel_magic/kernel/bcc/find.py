@@ -1,7 +1,7 @@
 """Find the distribution's BCC without importing it.
 
-BCC belongs to the interpreter it was packaged for, so it is never loaded here: a separate process compiles with it.
-What is recognised are files: the Python package and the shared library it needs.
+BCC works only with the interpreter it was packaged for, so it is never loaded here: a separate process compiles with
+it. Detection looks for its files: the Python package and the shared library it needs.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class BccInstall:
     """BCC as the distribution installed it.
 
     Attributes:
-        interpreter: The Python that it was packaged for, and that has to run it.
+        interpreter: The Python that it was packaged for, which must run it.
         package: Folder of the `bcc` package.
-        version: BCC's own version, "unknown" where the package does not say.
+        version: BCC's own version, "unknown" if the package does not have it.
 
     """
 
@@ -65,7 +65,7 @@ class BccInstall:
 
 @dataclass(frozen=True)
 class ForeignBcc:
-    """A Python package called `bcc` in the running environment that is not BCC (PyPI's is a lattice library)."""
+    """A Python package called `bcc` in the running environment that is not BCC (PyPI has a lattice library)."""
 
     version: str
     path: Path
@@ -76,7 +76,7 @@ def find_bcc() -> BccInstall:
     """Find BCC's Python package, its library and its interpreter; cached once found.
 
     Raises:
-        MachineError: The package, its library or both are not installed; `fix` is this distribution's command.
+        MachineError: The package, its library or both are missing; `fix` is this distribution's command.
 
     """
     package = next((path for path in _candidates() if _is_real(path)), None)
@@ -85,7 +85,7 @@ def find_bcc() -> BccInstall:
         return BccInstall(_interpreter_of(package), package, _version_of(package))
     if package is None:
         what = "BCC is not installed"
-        why = "it compiles the kernel programs, and comes from the distribution, not from PyPI"
+        why = "it is needed to compile kernel programs, and comes from the distribution, not from PyPI"
         foreign = foreign_bcc()
         if foreign is not None:
             why += f" ({foreign.version} at {foreign.path} is unrelated: PyPI's bcc is a lattice library)"
@@ -96,7 +96,7 @@ def find_bcc() -> BccInstall:
 
 
 def foreign_bcc() -> ForeignBcc | None:
-    """Recognise a `bcc` that is not BCC in the running environment; None when there is none."""
+    """Find a `bcc` package that is not BCC in the running environment, or None."""
     folder = _importable_bcc()
     if folder is None or _is_real(folder):
         return None
@@ -108,7 +108,7 @@ def foreign_bcc() -> ForeignBcc | None:
 
 
 def install_command() -> str:
-    """Command that installs BCC on this distribution, a general hint where it is not known."""
+    """Command that installs BCC on this distribution, or a general hint if the distribution is unknown."""
     for word in _distribution():
         if word in _INSTALL:
             return _INSTALL[word]
@@ -123,19 +123,19 @@ def _distribution() -> list[str]:
         return []
     values = dict(re.findall(r"^(ID|ID_LIKE)=[\"']?([^\"'\n]*)", text, re.MULTILINE))
     words = f"{values.get('ID', '')} {values.get('ID_LIKE', '')}".split()
-    # openSUSE's IDs carry the edition: opensuse-leap, opensuse-tumbleweed.
+    # openSUSE's IDs include the edition: opensuse-leap, opensuse-tumbleweed.
     return [word.split("-")[0] for word in words]
 
 
 def _candidates() -> list[Path]:
-    """Folders named `bcc`: the distribution's first, then the running environment's own (conda, a shared venv)."""
+    """Folders named `bcc`: the distribution's first, then the running environment's (conda, a shared venv)."""
     found = [path for pattern in _PACKAGES for path in sorted(_ROOT.glob(pattern), reverse=True)]
     own = _importable_bcc()
     return found if own is None else [*found, own]
 
 
 def _importable_bcc() -> Path | None:
-    """Folder or file that `import bcc` would load here, found without importing it."""
+    """Folder or file that `import bcc` would load here; it is not imported."""
     try:
         spec = importlib.util.find_spec("bcc")
     except (ImportError, ValueError):
@@ -147,7 +147,7 @@ def _importable_bcc() -> Path | None:
 
 
 def _is_real(package: Path) -> bool:
-    """Whether the folder holds BCC: the binding to libbcc, its tables and the BPF class."""
+    """Whether the folder contains BCC: the binding to libbcc, its tables and the BPF class."""
     try:
         binding = (package / "libbcc.py").read_text(encoding="utf-8", errors="replace")
         front = (package / "__init__.py").read_text(encoding="utf-8", errors="replace")
@@ -158,14 +158,14 @@ def _is_real(package: Path) -> bool:
 
 
 def _has_library() -> bool:
-    # The usual folders first: find_library may start ldconfig, and even a compiler, to answer.
+    # The usual folders first: find_library may start ldconfig and even a compiler.
     if any(next(_ROOT.glob(pattern), None) is not None for pattern in _LIBRARIES):
         return True
     return ctypes.util.find_library("bcc") is not None
 
 
 def _interpreter_of(package: Path) -> Path:
-    """Python that a package folder belongs to, by its place; the running one for a place that is not the system's."""
+    """Python that a package folder belongs to, by its path; the running one for paths outside the system's."""
     try:
         parts = package.relative_to(_ROOT).parts
     except ValueError:
@@ -173,7 +173,7 @@ def _interpreter_of(package: Path) -> Path:
     if parts[0] != "usr":
         return Path(sys.executable)
     name = next((part for part in parts if re.fullmatch(r"python3(\.\d+)?", part)), "python3")
-    # Debian's own Python also reads /usr/local/lib; a Python built into /usr/local comes first there.
+    # Debian's Python also reads /usr/local/lib, but a Python installed in /usr/local takes precedence there.
     folders = ("usr/local/bin", "usr/bin") if parts[1] == "local" and parts[-2] == "site-packages" else ("usr/bin",)
     paths = [_ROOT / folder / name for folder in folders]
     return next((path for path in paths if path.exists()), Path(sys.executable))

@@ -1,10 +1,10 @@
-"""Tells the texts that `kernel/attach/source.py` writes from all others: the compiler process takes no others.
+"""Recognize texts written by `kernel/attach/source.py`: the compiler process accepts no others.
 
-With the standard library only, because the Python that BCC was packaged for runs it.
+Uses only the standard library, because it runs under the Python that BCC was packaged for.
 
-A text of ours is nothing but constants, includes of our templates, and programs that choose one of their parts. What a
-constant may consist of is listed here: no strings, no directives, no line that goes on in the next one, and no word
-with which C, clang or BCC would open a file, declare a map or emit assembler.
+Our texts consist of constants, includes of our templates, and programs that select one of their parts. The allowed
+content of a constant is listed here: no strings, no directives, no continuation lines, and no word that makes C,
+clang or BCC open a file, declare a map or emit assembly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LONGEST = 4 << 20
-"""Characters of a text. That of all 2,305 tracepoints of Linux 6.18, with a filter, has 80,000."""
+"""Maximum characters of a text. The text for all 2,305 tracepoints of Linux 6.18, with a filter, has 80,000."""
 
 _NAME = r"(?:AM|am)_[A-Za-z0-9_]+"
 _REGISTERS = "di si dx cx ax bx bp sp ip r8 r9 r10 r11 r12 r13 r14 r15"
@@ -25,14 +25,14 @@ _HELPERS = "bpf_get_attach_cookie bpf_get_current_pid_tgid"
 _OTHERS = f"ctx cookie duration payload started saved wait state syscall arguments stacks {_HELPERS}"
 _WORDS = "|".join(f"{_REGISTERS} {_TYPES} {_OTHERS}".split())
 _NUMBER = r"(?:0x[0-9a-f]+|[0-9]+)(?:U?LL)?"
-_MARK = r"[-(){}\[\]<>=+*/%&|^!~,;.]|(?<![%<]):|\?(?!\?)"  # no second spelling of # or [
+_MARK = r"[-(){}\[\]<>=+*/%&|^!~,;.]|(?<![%<]):|\?(?!\?)"  # no digraphs or trigraphs for # or [
 _TOKEN = rf"(?:(?:{_NAME}|{_WORDS}|{_NUMBER})\b|{_MARK})"
 _LINES = re.compile(
     rf"""
       \#define\ AM_[A-Z0-9_]+ (?:\(ctx\))? (?:\ +{_TOKEN}(?:\ *{_TOKEN})*)?
     | \#undef\ AM_[A-Z0-9_]+
     | \#include\ "(?P<included>[a-z_]+(?:\.[a-z]+)+)"
-    # A program that calls the part which its cookie names.
+    # A program that calls the part given by its cookie.
     | AM_PROGRAM\({_NAME}\)\(void\ \*ctx\)
     | \{{ | \}}
     | \tu64\ cookie\ =\ bpf_get_attach_cookie\(ctx\);
@@ -47,7 +47,7 @@ _LINES = re.compile(
 
 
 def foreign_line(text: str, templates: Collection[str]) -> str | None:
-    """Return the first line that none of our texts has, None where all are ours.
+    """Return the first line that cannot be from one of our texts, or None.
 
     Args:
         text: C text.

@@ -1,11 +1,11 @@
-"""Confines the compiler process: it reads, computes and answers, whatever a request makes of clang.
+"""Confine the compiler process: even if a request exploits clang, it can only read, compute and answer.
 
-With the standard library only, because the Python that BCC was packaged for runs it. Everything here is irrevocable,
-holds for the calling process and its future children, and needs no privilege.
+Uses only the standard library, because it runs under the Python that BCC was packaged for. Everything here is
+irrevocable, applies to the calling process and its future children, and needs no privilege.
 
-seccomp refuses all system calls but those of `_ALLOWED`: no file can be opened for writing, made, renamed or removed,
-no program started, no socket made. Landlock then leaves only some folders readable; a kernel without it
-(before 5.13, or booted without) still has the seccomp filter.
+seccomp blocks all system calls except those in `_ALLOWED`: no file can be opened for writing, created, renamed or
+removed, no program started, no socket created. Landlock then makes all but some folders unreadable; on a kernel
+without it (before 5.13, or booted without) only the seccomp filter applies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_NO_NEW_PRIVS, _PR_SET_PDEATHSIG = 38, 1
 _SIGKILL = 9
 
-# Numbers on x86-64, which is all that the engine runs on.
+# Numbers on x86-64, the only architecture supported by the engine.
 _SYS_CAPGET, _SYS_CAPSET, _SYS_SECCOMP = 125, 126, 317
 _SYS_LANDLOCK_CREATE, _SYS_LANDLOCK_ADD, _SYS_LANDLOCK_RESTRICT = 444, 445, 446
 
@@ -36,7 +36,7 @@ _CAP_DAC_READ_SEARCH = 1 << 2
 
 
 def drop_capabilities() -> None:
-    """Give up all capabilities but that to read: the package may lie in a folder of another user's, under sudo."""
+    """Drop all capabilities except for reading files: under sudo the package may be in another user's folder."""
     head = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
     data = ctypes.create_string_buffer(24)
     _call(_SYS_CAPGET, head, data)
@@ -53,19 +53,19 @@ _X32 = 0x40000000
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _EPERM, _EACCES, _ENOSYS = 1, 13, 38
 _FIRST_UNKNOWN = 424
-"""System calls from here on are new: an old C library does without them, a newer one falls back on ENOSYS."""
+"""Newer system calls start here: an old C library does not use them, a newer one falls back on ENOSYS."""
 
 _O_WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000
 """O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_APPEND and O_TMPFILE without O_DIRECTORY."""
 
 _ALLOWED = (
-    # Descriptors that are open already, and the stream.
+    # Open descriptors, and the stream.
     *(0, 1, 3, 17, 18, 19, 20, 295, 296),  # read, write, close, pread64, pwrite64, readv, writev, preadv, pwritev
     *(5, 8, 77, 221, 436),  # fstat, lseek, ftruncate, fadvise64, close_range
     *(32, 33, 292),  # dup, dup2, dup3
     *(44, 45, 47),  # sendto, recvfrom, recvmsg
     *(7, 23, 270, 271),  # poll, select, pselect6, ppoll
-    # Looking at files.
+    # Inspecting files.
     *(4, 6, 21, 262, 269, 332, 439),  # stat, lstat, access, newfstatat, faccessat, statx, faccessat2
     *(78, 79, 80, 81, 89, 217, 267),  # getdents, getcwd, chdir, fchdir, readlink, getdents64, readlinkat
     # Memory.
@@ -82,7 +82,7 @@ _SYS_SENDMSG, _SYS_CLONE, _SYS_FORK, _SYS_WAIT4, _SYS_WAITID, _SYS_PRCTL = 46, 5
 _SYS_TGKILL, _SYS_PRLIMIT, _SYS_BPF, _SYS_FLOCK = 234, 302, 321, 73
 
 _FORK_FLAGS = 0x01200000 | 0xFF
-"""CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID and the signal at the end: what fork() asks for."""
+"""CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID and the exit signal: the flags used by fork()."""
 _PROT_EXEC = 4
 _TERMINAL_QUESTIONS = (0x5401, 0x5450, 0x5451)  # TCGETS, FIONCLEX, FIOCLEX
 _DUPLICATE_AND_FLAGS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC
@@ -90,12 +90,12 @@ _DUPLICATE_AND_FLAGS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GET
 
 @dataclass(frozen=True)
 class Needs:
-    """What a process is allowed besides reading files and answering on its stream.
+    """Permissions of a process besides reading files and answering on its stream.
 
     Attributes:
-        forks: It starts children by fork(), confines them further and waits for them.
-        maps: It makes BPF maps and hands their descriptors on.
-        locks: It waits for locks on a file that is open.
+        forks: Start children with fork(), confine them further and wait for them.
+        maps: Create BPF maps and pass on their descriptors.
+        locks: Wait for locks on an open file.
 
     """
 
@@ -113,7 +113,7 @@ def _load(offset: int) -> bytes:
 
 
 def _argument(index: int) -> bytes:
-    return _load(_ARGUMENTS_AT + 8 * index)  # the lower half: what is compared has no more bits
+    return _load(_ARGUMENTS_AT + 8 * index)  # only the lower half, which is all that the rules compare
 
 
 def _result(action: int) -> bytes:
@@ -121,18 +121,18 @@ def _result(action: int) -> bytes:
 
 
 def _on(number: int, *body: bytes) -> bytes:
-    """Run `body`, which ends with a result, for one system call."""
+    """Apply `body`, which ends with a result, to one system call."""
     code = b"".join(body)
     return _instruction(_JUMP_EQUAL, number, 0, len(code) // 8) + code
 
 
 def _unless_bits(index: int, bits: int, error: int) -> tuple[bytes, ...]:
-    """Allow where none of these bits of an argument is set."""
+    """Allow if none of these bits of an argument is set."""
     return (_argument(index), _instruction(_JUMP_ANY_BIT, bits, 0, 1), _result(_REFUSE | error), _result(_ALLOW))
 
 
 def _one_of(index: int, values: Iterable[int]) -> tuple[bytes, ...]:
-    """Allow where an argument is one of these."""
+    """Allow if an argument has one of these values."""
     tests = (_instruction(_JUMP_EQUAL, value, 0, 1) + _result(_ALLOW) for value in values)
     return (_argument(index), *tests, _result(_REFUSE | _EPERM))
 
@@ -143,7 +143,7 @@ def _rules(needs: Needs) -> Iterable[bytes]:
     yield _on(_SYS_IOCTL, *_one_of(1, _TERMINAL_QUESTIONS))
     yield _on(_SYS_FCNTL, *_one_of(1, _DUPLICATE_AND_FLAGS))
     if needs.maps:
-        # BCC compiles the printing of a map's rows for this machine, and raises the limit of locked memory.
+        # BCC JIT-compiles code that prints a map's rows, and raises the limit on locked memory.
         for number in (_SYS_MMAP, _SYS_MPROTECT, _SYS_BPF, _SYS_SENDMSG):
             yield _on(number, _result(_ALLOW))
     else:
@@ -159,7 +159,7 @@ def _rules(needs: Needs) -> Iterable[bytes]:
         for number in (_SYS_FORK, _SYS_WAIT4, _SYS_WAITID, _SYS_SECCOMP, _SYS_TGKILL):
             yield _on(number, _result(_ALLOW))
     else:
-        yield _on(_SYS_TGKILL, *_one_of(0, (os.getpid(),)))  # abort(): LLVM's way of giving up
+        yield _on(_SYS_TGKILL, *_one_of(0, (os.getpid(),)))  # abort(), which LLVM calls on fatal errors
 
 
 def _filter(needs: Needs) -> bytes:
@@ -171,7 +171,7 @@ def _filter(needs: Needs) -> bytes:
         _instruction(_JUMP_AT_LEAST, _X32, 0, 1),
         _result(_REFUSE | _ENOSYS),
     )
-    # Each rule loads an argument only behind the test of its number: the number is there for the next one.
+    # A rule loads an argument only after its number matched, so the number is still loaded for the next rule.
     allowed = (_instruction(_JUMP_EQUAL, number, 0, 1) + _result(_ALLOW) for number in _ALLOWED)
     tail = (
         _instruction(_JUMP_AT_LEAST, _FIRST_UNKNOWN, 0, 1),
@@ -185,7 +185,7 @@ def restrict_calls(needs: Needs) -> None:
     """Install the seccomp filter; a second one can only forbid more.
 
     Raises:
-        OSError: The kernel was built without such filters, or may not add one.
+        OSError: The kernel has no seccomp filters, or the process may not install one.
 
     """
     code = ctypes.create_string_buffer(_filter(needs))
@@ -198,23 +198,23 @@ def restrict_calls(needs: Needs) -> None:
 # ---- Landlock
 
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILE_RIGHTS = (13, 14, 15, 15, 16)  # bits that versions 1, 2, ... of the interface know; later ones as many
+_FILE_RIGHTS = (13, 14, 15, 15, 16)  # rights in versions 1, 2, ...; later ones have as many
 _NET_RIGHTS_SINCE, _SCOPES_SINCE = 4, 6
 
 
 def landlock_version() -> int:
-    """Return the version of the kernel's interface, 0 without one."""
+    """Return the kernel's Landlock version; 0 if it has no Landlock."""
     return max(int(_libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)), 0)
 
 
 def restrict_files(readable: Sequence[str]) -> bool:
-    """Make everything unreadable but these folders, and everything unwritable; False where the kernel cannot.
+    """Make everything unreadable except these folders, and everything unwritable; False if there is no Landlock.
 
     Args:
         readable: Folders.
 
     Raises:
-        OSError: Landlock is there and fails.
+        OSError: Landlock is available but fails.
 
     """
     version = landlock_version()
@@ -251,12 +251,12 @@ def end_with_parent() -> None:
 
 
 def limit(*, cpu_s: int, memory: int, written: int) -> None:
-    """Bound what this process takes.
+    """Limit the resources of this process.
 
     Args:
-        cpu_s: Processor time in seconds; SIGXCPU ends it then.
+        cpu_s: CPU time in seconds, after which SIGXCPU ends the process.
         memory: Address space in bytes.
-        written: Size in bytes to which a file in memory can grow.
+        written: Maximum size in bytes of an in-memory file.
 
     """
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 5))

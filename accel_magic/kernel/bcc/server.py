@@ -1,20 +1,20 @@
-"""The compiler process: BCC, alone in a process of its own, run by the Python it was packaged for.
+"""The compiler process: runs BCC in its own process, under the Python that BCC was packaged for.
 
-Run as a script (`python3 -I bcc_server.py FD PACKAGE PARENT TEXTS [SLOTS]`), with the standard library and BCC only.
-BCC's LLVM thus never meets the LLVM of the user's own libraries, its prints never reach the notebook, and its crashes
-end one compilation. It compiles; it loads and attaches nothing. PARENT is the process it ends with; 0 for one that ends
-with the stream, which may then be the standard input and output. TEXTS is "own" for a process that takes the texts of
-`kernel/attach/source.py` and no others, "users" for one that takes programs of the user who started it. Processes
-that are given the same folder SLOTS are few, and compile one after the other.
+Run as a script (`python3 -I server.py FD PACKAGE PARENT TEXTS [SLOTS]`), with only the standard library and BCC.
+So BCC's LLVM never meets the LLVM of the user's libraries, its output never reaches the notebook, and a crash ends
+only one compilation. It compiles; it does not load or attach anything. The process ends with the process PARENT, or,
+if PARENT is 0, with the stream, which may then be the standard input and output. TEXTS is "own" for a process that
+accepts only texts of `kernel/attach/source.py`, "users" for one that accepts programs of the user who started it.
+Processes with the same folder SLOTS are limited in number, and compile one at a time.
 
 Messages on the socket FD: a 4-byte little-endian length, then JSON. Request `{"text"}`, for users' programs also
 `{"kernel_source"}`; answer `{"functions": {name: base64 of the bytecode}, "maps": [...], "output": what clang printed}`
-or `{"error": message, "output"}`, with a `"code"` where it is not the text's C that is wrong. The descriptors of the
-program's maps travel with the answer, in the order of `maps`.
+or `{"error": message, "output"}`, with a `"code"` if the cause is not the C text. The descriptors of the
+program's maps are sent with the answer, in the order of `maps`.
 
-Whoever sends requests to a process for our own texts may be hostile: the lab's guest is one. Nothing of a request
+Clients of a process for our own texts are untrusted; the lab's guest is one. No part of a request
 becomes an option of clang. Before the first request the process confines itself (sandbox.py); each text is compiled in
-a child that is confined further, has limits, and is gone afterwards.
+a child process that is confined further and has resource limits.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ TEMPLATES = next(
 
 LARGEST_REQUEST = 10 << 20
 CPU_S = 45
-"""Less than the time that those who ask wait for an answer."""
+"""Less than the time that clients wait for an answer."""
 MEMORY = 2 << 30
-"""Address space; 0.3 GB are BCC's libraries."""
+"""Address space; BCC's libraries take 0.3 GB."""
 SLOTS = 8
 _PRINTED = 1 << 20
 _OUT_OF_MEMORY = re.compile("out of memory|bad_alloc|allocation failed", re.IGNORECASE)
 
 
 def beside(name: str) -> Any:
-    """Import a module that lies beside this script: its folder is on no search path."""
+    """Import a module next to this script, whose folder is not on the search path."""
     spec = importlib.util.spec_from_file_location(f"accel_magic_{name}", _HERE / f"{name}.py")
     assert spec is not None  # noqa: S101 - it names a file
     assert spec.loader is not None  # noqa: S101
@@ -66,7 +66,7 @@ def beside(name: str) -> Any:
 
 
 def load_bcc(package: str) -> Any:
-    """Import BCC from its folder alone: nothing else of the distribution's packages comes within reach."""
+    """Import BCC from its folder, without making other packages of the distribution importable."""
     if importlib.util.find_spec("bcc") is None:
         location = f"{package}/__init__.py"
         spec = importlib.util.spec_from_file_location("bcc", location, submodule_search_locations=[package])
@@ -81,7 +81,7 @@ def load_bcc(package: str) -> Any:
 
 
 def declare(library: Any) -> Any:
-    """Give types to the calls that bcc's own module leaves without."""
+    """Declare types of library functions that the bcc module does not declare."""
     for name, result in (
         ("bpf_num_tables", ctypes.c_size_t),
         ("bpf_table_name", ctypes.c_char_p),
@@ -98,13 +98,13 @@ def declare(library: Any) -> Any:
 
 
 def ring_fields(library: Any, module: int, name: bytes) -> list[list[str]]:
-    """Fields of the struct given to `ringbuf_output`, as [name, C type] pairs; empty where BCC cannot tell."""
+    """Fields of the struct given to `ringbuf_output`, as [name, C type] pairs; empty if BCC does not know them."""
     count = library.bpf_perf_event_fields(module, name)
     return [library.bpf_perf_event_field(module, name, index).decode().split("#") for index in range(count)]
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a defect
-    """A request that is not compiled: the code and the message of its answer."""
+class Refused(Exception):  # noqa: N818 - an answer, not an error
+    """A rejected request: the code and message of its answer."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -112,14 +112,14 @@ class Refused(Exception):  # noqa: N818 - an answer, not a defect
 
 
 class Compiler:
-    """Compiles one program at a time and tells what clang printed."""
+    """Compiles one program at a time and captures clang's output."""
 
     def __init__(self, package: str, *, own: bool) -> None:
         self.own = own
         self.package = package
         self.sandbox = beside("sandbox")
         self.own_text = beside("own_text")
-        # Whatever the C++ side prints on stderr lands in this file, to be handed on as text.
+        # Captures what the C++ side prints on stderr.
         self.output = os.memfd_create("output")
         os.dup2(self.output, 2)
         bcc = load_bcc(package)
@@ -127,14 +127,14 @@ class Compiler:
 
         class Program(bcc.BPF):  # type: ignore[misc, name-defined]
             def _trace_autoload(self) -> None:
-                """Attach nothing: the notebook's process does that."""
+                """Attach nothing; the notebook's process does that."""
 
         self.program_class = Program
 
     def confine(self, *, locks: bool) -> None:
-        """Give up what serving takes not. Raises OSError where the kernel cannot confine a process."""
+        """Drop everything that serving does not need. Raises OSError if the kernel cannot confine a process."""
         if self.own:
-            # BCC looks for headers in the working folder first, and clang in folders that variables name.
+            # BCC searches headers in the working folder first, and clang in folders given by environment variables.
             os.chdir(TEMPLATES)
             os.environ.clear()
             self.sandbox.drop_capabilities()
@@ -142,13 +142,13 @@ class Compiler:
         self.sandbox.restrict_calls(self.sandbox.Needs(forks=True, maps=not self.own, locks=locks))
 
     def confine_child(self) -> None:
-        """Bound what one compilation takes, and forbid it what only its parent needs."""
+        """Limit one compilation's resources, and drop permissions that only the parent needs."""
         self.sandbox.end_with_parent()
         self.sandbox.limit(cpu_s=CPU_S, memory=MEMORY, written=_PRINTED)
         self.sandbox.restrict_calls(self.sandbox.Needs(maps=not self.own))
 
     def printed(self) -> str:
-        """Return and forget what was printed since the last call."""
+        """Return and clear the output since the last call."""
         os.lseek(self.output, 0, os.SEEK_SET)
         text = os.read(self.output, _PRINTED).decode("utf-8", "replace")
         os.ftruncate(self.output, 0)
@@ -160,7 +160,7 @@ class Compiler:
         text, os.environ["BCC_KERNEL_SOURCE"] = self._accepted(request)
         try:
             program = self.program_class(text=text.encode(), cflags=[f"-I{TEMPLATES}"])
-        except Exception as error:  # BCC raises it bare, for everything
+        except Exception as error:  # BCC raises Exception itself for all errors
             if isinstance(error, MemoryError):
                 raise
             return {"error": str(error), "output": self.printed()}, []
@@ -186,7 +186,7 @@ class Compiler:
                     "event": ring_fields(library, module, name),
                 }
             )
-        self.kept = program  # it closes its maps when it is collected
+        self.kept = program  # garbage collection would close its maps
         return {"functions": functions, "maps": maps, "output": self.printed()}, descriptors
 
     def _accepted(self, request: Any) -> tuple[str, str]:
@@ -194,21 +194,23 @@ class Compiler:
         fields = {"text"} if self.own else {"text", "kernel_source"}
         known = isinstance(request, dict) and request.keys() == fields
         if not known or not all(isinstance(value, str) and "\0" not in value for value in request.values()):
-            raise Refused("compiler.bad-request", f"a request is an object of texts: {', '.join(sorted(fields))}")
+            raise Refused("compiler.bad-request", f"a request needs the text fields {', '.join(sorted(fields))}")
         text = request["text"]
         if not self.own:
             return text, request["kernel_source"]
         templates = {file.name for file in TEMPLATES.iterdir()}
         if len(text) > self.own_text.LONGEST:
-            raise Refused("compiler.too-large", f"a text has at most {self.own_text.LONGEST >> 20} million characters")
+            raise Refused(
+                "compiler.too-large", f"a text can have at most {self.own_text.LONGEST >> 20} million characters"
+            )
         line = self.own_text.foreign_line(text, templates)
         if line is not None:
-            raise Refused("compiler.foreign-text", f"accel_magic writes no line like {line[:80]!r}")
+            raise Refused("compiler.foreign-text", f"this line is not from accel_magic: {line[:80]!r}")
         return text, str(HEADERS)
 
 
 class Slots:
-    """A place among the processes that share a folder, by locks that end with the process; no folder: no limit."""
+    """Limits the processes that share a folder, with file locks that are released on exit; no folder means no limit."""
 
     def __init__(self, folder: str) -> None:
         self.files: list[int] = []
@@ -218,12 +220,12 @@ class Slots:
             self.files = [os.open(f"{folder}/{place}", flags, 0o600) for place in range(SLOTS + 1)]
 
     def take(self) -> bool:
-        """Take a place; False where there is none left."""
+        """Take a slot; False if all are taken."""
         return not self.files or any(map(_locked, self.files[1:]))
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait until none of the others compiles."""
+        """Wait until no other process is compiling."""
         for file in self.files[:1]:
             fcntl.flock(file, fcntl.LOCK_EX)
         try:
@@ -242,7 +244,7 @@ def _locked(file: int) -> bool:
 
 
 def compile_in_child(compiler: Compiler, connection: socket.socket, body: bytes) -> None:
-    """Answer a request from a child process, or for one that ended without an answer."""
+    """Compile in a child process, which sends the answer; if it ends without one, the parent answers."""
     child = os.fork()
     if child:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -261,7 +263,7 @@ def compile_in_child(compiler: Compiler, connection: socket.socket, body: bytes)
         answer = {"error": f"the request cannot be read: {error}", "code": "compiler.bad-request", "output": ""}
     except BaseException:  # noqa: BLE001 - the parent answers
         os._exit(1)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGXCPU})  # an answer is sent whole
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGXCPU})  # do not interrupt sending
     try:
         send(connection, answer, descriptors)
     finally:
@@ -272,9 +274,9 @@ _TOO_MUCH_MEMORY = f"it needs more than {MEMORY >> 30} GiB"
 
 
 def ended(status: int, printed: str) -> dict[str, Any]:
-    """Say why a compilation ended without an answer: its exit status, or minus the number of a signal."""
+    """Explain why a compilation ended without an answer, by its exit status or the negated signal number."""
     if status == -signal.SIGXCPU:
-        error, code = f"it was not done after {CPU_S} s of processor time", "compiler.cpu-limit"
+        error, code = f"it did not finish in {CPU_S} s of CPU time", "compiler.cpu-limit"
     elif _OUT_OF_MEMORY.search(printed):
         error, code = _TOO_MUCH_MEMORY, "compiler.memory-limit"
     else:
@@ -299,7 +301,7 @@ def requests(connection: socket.socket, parent: int) -> select.poll | None:
 
     A forked child of the notebook keeps the connection open, so its end alone would not be seen.
     """
-    waiting = select.poll()  # select(2) takes descriptors up to 1,023 only
+    waiting = select.poll()  # select(2) supports only descriptors up to 1,023
     waiting.register(connection, select.POLLIN)
     if parent:
         try:
@@ -318,7 +320,7 @@ def request(connection: socket.socket) -> bytes | None:
         return None
     size = struct.unpack("<I", head)[0]
     if size > LARGEST_REQUEST:
-        message = f"a request has at most {LARGEST_REQUEST >> 20} MiB"
+        message = f"the maximum size of a request is {LARGEST_REQUEST >> 20} MiB"
         send(connection, {"error": message, "code": "compiler.too-large", "output": ""}, [])
         return None
     return receive(connection, size)
@@ -331,11 +333,11 @@ def serve(connection: socket.socket, package: str, parent: int, *, own: bool, sl
         return
     places = Slots(slots)
     if not places.take():
-        send(connection, {"error": f"there are {SLOTS} already", "code": "compiler.busy"}, [])
+        send(connection, {"error": f"{SLOTS} are already running", "code": "compiler.busy"}, [])
         return
     try:
         compiler = Compiler(package, own=own)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other side tells the user
+    except Exception as error:  # noqa: BLE001 - the client reports every error to the user
         send(connection, {"error": f"{type(error).__name__}: {error}", "code": "bcc.broken"}, [])
         return
     try:
@@ -364,21 +366,21 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: list[i
 
 
 def close_all_but(kept: int) -> None:
-    """Close what whoever started this process left open, but for the standard streams and one more."""
+    """Close all inherited descriptors except the standard streams and one more."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - by name
         if int(name) > 2 and int(name) != kept:
-            with contextlib.suppress(OSError):  # the one by which the folder was read
+            with contextlib.suppress(OSError):  # the descriptor used for the listing
                 os.close(int(name))
 
 
 def main() -> None:
-    """Serve, as the arguments say."""
+    """Serve according to the arguments."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(15, b"accel_magic_bcc", 0, 0, 0)  # PR_SET_NAME, for whoever looks at ps
+    ctypes.CDLL(None).prctl(15, b"accel_magic_bcc", 0, 0, 0)  # PR_SET_NAME, shown by ps
     stream = socket.socket(fileno=os.dup(int(sys.argv[1])))
     close_all_but(stream.fileno())
     nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1):  # what is printed by mistake must not land in the stream
+    for standard in (0, 1):  # stray output must not reach the stream
         os.dup2(nothing, standard)
     serve(stream, sys.argv[2], int(sys.argv[3]), own=sys.argv[4] == "own", slots="".join(sys.argv[5:]))
 

@@ -1,8 +1,8 @@
-"""Links that outlive their detaching, because another process holds them open as well.
+"""Detect links that stay attached because another process still holds their descriptors.
 
-A child that Python forks closes its copies (`Descriptors.close_in_child`), and exec closes them in every child. One
-that a C library forks, and that goes on without exec, keeps them until it ends: the kernel has no call that detaches
-links of these kinds, and none that closes another process's descriptors.
+Children forked by Python close their copies (`Descriptors.close_in_child`), and exec closes them in every child. A
+child that a C library forks, and that continues without exec, keeps them until it ends: the kernel has no call to
+detach such links, or to close another process's descriptors.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _SHORTLY_S: Final = 0.2
 
 
 def notes(link: int) -> tuple[str, ...]:
-    """Say which processes keep a link after this process has closed it.
+    """Report the processes that keep a link after this process closed it.
 
     Args:
-        link: Its number in the kernel (`syscalls.link_id`).
+        link: The kernel's id of the link (`syscalls.link_id`).
 
     """
     end = time.monotonic() + _SHORTLY_S
     while _exists(link):
         if time.monotonic() > end:
             who = ", ".join(f"{pid} ({name})" for pid, name in _holders(link)) or "another process"
-            why = "a library forked it without Python's knowledge, and it has copies of what holds them"
-            return (f"the probes stay attached until {who} ends, though nothing that they count is read: {why}",)
+            why = "a library forked it, and it has copies of the probes' file descriptors"
+            return (f"the probes stay attached until {who} ends, but their counts are no longer read: {why}",)
         time.sleep(0.01)
     return ()
 
 
 def _exists(link: int) -> bool:
-    """Whether a link is there; False too where this process may not ask (without CAP_SYS_ADMIN)."""
+    """Whether a link exists; also False if this process may not query it (without CAP_SYS_ADMIN)."""
     try:
         os.close(syscalls.link_by_id(link))
     except OSError as error:
@@ -51,7 +51,7 @@ def _exists(link: int) -> bool:
 
 
 def _holders(link: int) -> Iterator[tuple[int, str]]:
-    """Descendants of this process that have a descriptor of the link: their ids and names."""
+    """Ids and names of descendants of this process that have a descriptor of the link."""
     mark = re.compile(rf"^link_id:\s+{link}$", re.MULTILINE)
     for pid in sorted(scope.tree(os.getpid())):
         process = Path(f"/proc/{pid}")
@@ -59,4 +59,4 @@ def _holders(link: int) -> Iterator[tuple[int, str]]:
             if any(mark.search(entry.read_text()) for entry in (process / "fdinfo").iterdir()):
                 yield pid, (process / "comm").read_text().strip()
         except OSError:
-            continue  # it ended meanwhile, or belongs to somebody else
+            continue  # it exited meanwhile, or belongs to another user

@@ -1,4 +1,4 @@
-"""Loading programs and attaching them to places: descriptors all the way, which die with their holder."""
+"""Load programs and attach them. All links are held by descriptors, which the kernel closes when the process ends."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 _DETACH_WAIT_S = 0.2
 _CLOSERS = 64
 _LOCKED = re.compile(rb"[\x66\x67\xf2\xf3]*\xf0", re.DOTALL)
-# What the kernel says of a place it cannot probe, as against a call that went wrong altogether.
+# Errors that mean that the kernel cannot probe a place; all others are failures of the call itself.
 _UNPROBEABLE = {errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EILSEQ, errno.EADDRNOTAVAIL, errno.EOPNOTSUPP, 524}
 
 
 class Descriptors:
-    """Descriptors that die together; a forked child drops its copies, so it cannot keep probes alive.
+    """Descriptors that are closed together. A forked child closes its copies, so it cannot keep probes alive.
 
-    Each is in the list until it is closed: a child that is forked meanwhile closes what is left.
+    Each stays in the list until it is closed, so that a child forked meanwhile closes the remaining ones.
     """
 
     _open: set[Descriptors] = set()  # noqa: RUF012 - shared on purpose
@@ -45,11 +45,11 @@ class Descriptors:
         return fd
 
     def __iter__(self) -> Iterator[int]:
-        """Those that are open."""
+        """Iterate over the open descriptors."""
         return iter(self._fds)
 
     def close(self) -> None:
-        """Close all of them, the latest first; again is harmless."""
+        """Close all of them, latest first; repeated calls are harmless."""
         self._close_one_by_one()
         Descriptors._open.discard(self)
 
@@ -59,11 +59,11 @@ class Descriptors:
                 fd = self._fds.pop()
             except IndexError:
                 return
-            with contextlib.suppress(OSError):  # somebody else has closed it; the others are closed all the same
+            with contextlib.suppress(OSError):  # already closed elsewhere; go on with the others
                 os.close(fd)
 
     def close_behind(self, wait_s: float) -> bool:
-        """Close all of them in a thread, and wait for it no longer than `wait_s`; again is harmless.
+        """Close all of them in a thread, and wait at most `wait_s` for it; repeated calls are harmless.
 
         Returns:
             Whether all are closed.
@@ -83,7 +83,7 @@ class Descriptors:
         return not thread.is_alive()
 
     def close_together(self) -> None:
-        """Close all of them at the same time and wait for that: the kernel's grace periods then pass together."""
+        """Close all of them in parallel, so that the kernel's grace periods overlap, and wait for it."""
         threads = [
             own_threads.Thread(target=self._close_one_by_one, name="accel_magic detach")
             for _ in range(min(len(self._fds), _CLOSERS))
@@ -111,8 +111,8 @@ class Linker:
 
     Args:
         code: Bytecode by program name.
-        numbers: What the maps' numbers in the code stand for (see `accel_magic.kernel.load.relocation.relocate`).
-        licence: Of the code; the kernel keeps some helpers for those that are compatible with its own.
+        numbers: Descriptors of the map numbers in the code (see `accel_magic.kernel.load.relocation.relocate`).
+        licence: License of the code; some helpers are reserved for GPL-compatible licenses.
 
     """
 
@@ -126,19 +126,19 @@ class Linker:
         self.loaded: dict[tuple[str, int], int] = {}
         self.skipped: dict[int, Skipped] = {}  # by ProbePoint.id
         self._sampled: frozenset[int] = frozenset()  # CPUs
-        self._modules: dict[str, int] = {}  # those the kernel lets go while they are probed, as they were
+        self._modules: dict[str, int] = {}  # modules that can be unloaded while probed, with their identity
 
     def detach(self, *, together: bool = False) -> tuple[str, ...]:
-        """Close the links: no program runs any more. Again is harmless.
+        """Close the links, so that no program runs any more. Repeated calls are harmless.
 
-        Closing a perf tracepoint, kprobe or uprobe waits for the kernel's grace period, some 75 ms each: past a moment
-        that goes on in a thread, while the programs, disabled by then, count nothing.
+        Closing a perf tracepoint, kprobe or uprobe waits for the kernel's grace period, some 75 ms each. After a short
+        wait this continues in a thread; the programs are already disabled and count nothing.
 
         Args:
-            together: Close those all at the same time instead, and wait for it.
+            together: Close these in parallel instead, and wait for it.
 
         Returns:
-            What the user must know of links that are still there.
+            Notes for the user about links that still exist.
 
         """
         fast = [*self.links]
@@ -153,39 +153,39 @@ class Linker:
         return held.notes(number) if number and (fast or closed) else ()
 
     def close(self) -> None:
-        """Detach, and give the programs back."""
+        """Detach, and close the programs."""
         try:
             self.detach()
         finally:
             self.programs.close()
 
     def misses(self) -> int:
-        """Hits since attaching that the kernel ran no program for, because one was running on that CPU already.
+        """Number of hits since attaching for which no program ran, because one was already running on that CPU.
 
-        Those that got lost on the way to a program are known while its link is open only.
+        Hits missed before the program was reached are known only while its link is open.
         """
         programs = sum(syscalls.prog_misses(fd) for fd in self.loaded.values())
         return programs + sum(syscalls.link_misses(fd) for fd in (*self.links, *self.slow_links))
 
     def run_ns(self) -> int:
-        """CPU time of all runs of the programs so far, ns, while the kernel measured (`syscalls.measure_programs`)."""
+        """Total CPU time of the programs, ns, while the kernel measures it (`syscalls.measure_programs`)."""
         return sum(syscalls.prog_run_ns(fd) for fd in self.loaded.values())
 
     def notes(self) -> tuple[str, ...]:
-        """What went on that the counts do not say: CPUs that came or went, modules that were unloaded while probed.
+        """Notes on events that affect the counts: CPUs that came or went, modules unloaded while probed.
 
-        Functions attached all at once hold their modules, as tracepoints do; kprobes of one function each do not, and
-        are not there when the module comes back.
+        Multi-kprobes hold their modules, as tracepoints do; single kprobes do not, and are not attached again when the
+        module is reloaded.
         """
         unloaded = (
-            f"{module} was unloaded during the trace: hits in it were counted until then, and not after"
+            f"{module} was unloaded during the trace: its hits were counted only until then"
             for module, identity in self._modules.items()
             if _module_identity(module) != identity
         )
         return (*_cpus_changed(self._sampled), *unloaded)
 
     def program(self, name: str, kind: int, attach_type: int = 0) -> int:
-        """Descriptor of a loaded program, loaded on first use."""
+        """Descriptor of a program, which is loaded on first use."""
         key = (name, attach_type)
         if key not in self.loaded:
             fd = link.load(kind, self.code, self.numbers, name=name, attach_type=attach_type, licence=self.licence)
@@ -207,10 +207,10 @@ class Linker:
         self.links.add(syscalls.link_raw_tracepoint(program, event))
 
     def clock(self, name: str, rate_hz: int, cookie: int) -> None:
-        """Attach a program to a clock of every CPU that is online.
+        """Attach a program to a clock on every online CPU.
 
         Raises:
-            MachineError: The rate is higher than this machine samples.
+            MachineError: The rate exceeds this machine's limit.
 
         """
         program = self.program(name, syscalls.PROG_PERF_EVENT)
@@ -230,7 +230,7 @@ class Linker:
             self._sampled |= {cpu}
 
     def functions(self, name: str, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> None:
-        """Attach one program to functions of one kind: with a single system call where the kernel has that."""
+        """Attach one program to functions of one kind, with a single system call if the kernel supports it."""
         attach: Callable[[Sequence[ProbePoint], Sequence[int]], int]
         kernel = points[0].kind in KERNEL_KINDS
         if not kernel:
@@ -253,9 +253,10 @@ class Linker:
     def _without_locked(
         self, points: Sequence[ProbePoint], cookies: Sequence[int]
     ) -> tuple[list[ProbePoint], list[int]]:
-        """Leave out places whose first instruction has a LOCK prefix.
+        """Skip places whose first instruction has a LOCK prefix.
 
-        The kernel cannot probe them, but says so only where a process has the file mapped; else nothing would be hit.
+        The kernel cannot probe them, but reports it only if a process has the file mapped; else they silently never
+        fire.
         """
         with open(points[0].target, "rb") as file:  # noqa: PTH123 - one file for all
             locked = {point.offset: _LOCKED.match(os.pread(file.fileno(), 4, point.offset)) for point in points}
@@ -271,7 +272,7 @@ class Linker:
         cookies: Sequence[int],
         links: Descriptors,
     ) -> None:
-        """Attach all at once; where the kernel refuses, halve until the places it cannot probe are found."""
+        """Attach all at once; if the kernel refuses, bisect to find the places that it cannot probe."""
         try:
             links.add(attach(points, cookies))
         except OSError as error:
@@ -289,22 +290,25 @@ class Linker:
 def _too_fast(rate_hz: int) -> MachineError:
     limit = "kernel.perf_event_max_sample_rate"
     return MachineError(
-        f"this machine does not sample {rate_hz} times a second",
-        why=f"{limit} allows less: the kernel lowers it where samples take too long",
-        fix=f"ask for fewer, e.g. profile:hz:99, or raise it: sysctl {limit}={max(rate_hz, 100_000)}",
+        f"this machine cannot sample at {rate_hz} Hz",
+        why=f"{limit} is lower: the kernel reduces it if samples take too long",
+        fix=f"use a lower rate, e.g. profile:hz:99, or raise the limit: sysctl {limit}={max(rate_hz, 100_000)}",
         code="machine.sample-rate",
     )
 
 
 def _cpus_changed(sampled: frozenset[int]) -> tuple[str, ...]:
-    """What to tell of CPUs that came or went since samples were taken of `sampled`; nothing where there were none."""
+    """Notes on CPUs that came or went since sampling of the CPUs `sampled` started; none without samples."""
     now = online_cpus() if sampled else sampled
-    told = {"came online: it was not sampled": now - sampled, "went offline: it was sampled until then": sampled - now}
-    return tuple(f"CPU {cpu} {what}" for what, cpus in told.items() for cpu in sorted(cpus))
+    changes = {
+        "came online and was not sampled": now - sampled,
+        "went offline and was sampled until then": sampled - now,
+    }
+    return tuple(f"CPU {cpu} {what}" for what, cpus in changes.items() for cpu in sorted(cpus))
 
 
 def _module_identity(module: str) -> int:
-    """Tell a module from the same one loaded again: sysfs makes its folder anew. 0 where it is not loaded."""
+    """Inode of a module's folder in sysfs, which changes if the module is reloaded; 0 if it is not loaded."""
     try:
         return os.stat(f"/sys/module/{module}").st_ino  # noqa: PTH116 - no path object for one number
     except OSError:

@@ -1,4 +1,4 @@
-"""Sizes and creation of the maps of one attachment."""
+"""Creating and reading maps."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 def possible_cpus() -> int:
-    """Count CPUs that this kernel may ever number (`0-3` -> 4)."""
+    """Number of CPUs that this kernel may ever have (`0-3` -> 4)."""
     text = Path("/sys/devices/system/cpu/possible").read_text(encoding="ascii")
     return int(text.strip().rpartition("-")[2].rpartition(",")[2]) + 1
 
 
 def online_cpus() -> frozenset[int]:
-    """Numbers of the CPUs that are there now (`0-2,5` -> 0, 1, 2, 5)."""
+    """Numbers of the CPUs that are online now (`0-2,5` -> 0, 1, 2, 5)."""
     text = Path("/sys/devices/system/cpu/online").read_text(encoding="ascii")
     spans = [span.partition("-") for span in text.strip().split(",")]
     return frozenset(cpu for first, _, last in spans for cpu in range(int(first), int(last or first) + 1))
 
 
 def power_of_two(value: int) -> int:
-    """Round up."""
+    """Round up to a power of two."""
     return 1 << max(value - 1, 0).bit_length()
 
 
 def create_value(dtype: np.dtype[np.void], name: str) -> int:
-    """Create an array map with one element of this dtype, which user space may map."""
+    """Create an array map with one element of this dtype, which user space can mmap."""
     return syscalls.map_create(
         syscalls.MAP_ARRAY, key=4, value=dtype.itemsize, entries=1, flags=syscalls.F_MMAPABLE, name=name
     )
@@ -50,7 +50,7 @@ READABLE = (HASH, ARRAY, LRU_HASH, LPM_TRIE, *PERCPU)
 
 _BATCH = 1 << 16
 _SMALLEST_CURSOR = 4
-# What kernels say of a kind of map they cannot read in batches.
+# Errors for kinds of maps that cannot be read in batches.
 _NO_BATCH = {errno.EINVAL, errno.EOPNOTSUPP, 524}
 
 
@@ -67,14 +67,14 @@ class Described:
 
 @dataclass(frozen=True)
 class MapContent:
-    """Elements of one map: `keys` (rows, key size) uint8, `values` (rows, CPUs or 1, value size) uint8."""
+    """Elements of a map: `keys` (rows, key size) uint8, `values` (rows, CPUs or 1, value size) uint8."""
 
     keys: NDArray[np.uint8]
     values: NDArray[np.uint8]
 
 
 def read(described: ProgramMap | Described) -> MapContent:
-    """Read every element. Raises OSError when the kernel refuses."""
+    """Read every element. Raises OSError if the kernel rejects the call."""
     cpus = possible_cpus() if described.type in PERCPU else 1
     # Each CPU's value of a per-CPU map starts at a multiple of 8 bytes.
     cell = -(-described.value_size // 8) * 8 if described.type in PERCPU else described.value_size
@@ -103,7 +103,7 @@ def _read_batches(described: ProgramMap | Described, row: int) -> tuple[NDArray[
         except OSError as error:
             if error.errno != errno.ENOSPC or room >= described.entries:
                 raise
-            room = min(2 * room, described.entries)  # one bucket alone holds more
+            room = min(2 * room, described.entries)  # a single bucket has more elements
             continue
         first = False
         keys.append(key[:count].copy())
@@ -116,7 +116,7 @@ def _read_singly(described: ProgramMap | Described, row: int) -> tuple[NDArray[n
     key = None
     following = ctypes.create_string_buffer(described.key_size)
     value = ctypes.create_string_buffer(row)
-    # A map that changes meanwhile could send the walk back to its start: it never takes more steps than there is room.
+    # If the map changes meanwhile, the walk could restart: take at most as many steps as the map has entries.
     for _ in range(described.entries):
         try:
             syscalls.map_next_key(described.fd, key, following)

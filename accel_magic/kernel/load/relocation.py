@@ -1,4 +1,4 @@
-"""Turns compiled bytecode into loaded programs: map placeholders become descriptors, refusals become typed errors."""
+"""Load compiled bytecode: replace map placeholders by descriptors, translate rejections to typed errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PSEUDO_MAP_FD, _PSEUDO_MAP_VALUE = 1, 2
 
 
 def relocate(code: bytes, descriptors: Mapping[int, int]) -> bytes:
-    """Replace the maps that a program refers to.
+    """Replace the map references in a program.
 
     Args:
         code: BPF instructions, 8 bytes each.
@@ -54,10 +54,10 @@ def load(
     attach_type: int = 0,
     licence: str = "GPL",
 ) -> int:
-    """Load one program of `codes`, with the functions among them that it calls, and return its descriptor.
+    """Load one program of `codes` together with the functions it calls, and return its descriptor.
 
     Raises:
-        ProgramError: The verifier refused it; `why` holds the offending lines of its log.
+        ProgramError: The verifier rejected it; `why` has the end of its log.
 
     """
     joined = shared_functions.join(name, codes)
@@ -66,7 +66,7 @@ def load(
         return shared_functions.load(kind, joined, attach_type=attach_type, name=name, licence=licence)
     except syscalls.VerifierError as error:
         raise ProgramError(
-            f"the kernel refused the program {name}: {error.strerror}",
+            f"the kernel rejected the program {name}: {error.strerror}",
             why=verdict(error.log) or "the verifier left no log",
             fix="see the last lines of the verifier's log above; --dry-run shows the program",
             code="program.verifier-refused",
@@ -74,7 +74,7 @@ def load(
 
 
 def verdict(log: str, lines: int = 6) -> str:
-    """Return the end of a verifier log that tells the offending instruction and the reason."""
+    """Return the end of a verifier log, which has the offending instruction and the reason."""
     noise = re.compile(r"processed \d+|verification time")
     kept = [line for line in log.splitlines() if line.strip() and not noise.match(line)]
     return "\n".join(kept[-lines:])

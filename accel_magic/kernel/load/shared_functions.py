@@ -1,4 +1,4 @@
-"""Functions that programs share (bpf/kernel/common.h): compiled once, and put behind the code of each caller."""
+"""Functions shared by programs (bpf/kernel/common.h): compiled once, and appended to each caller's code."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _LONG, _PROTOTYPE, _FIRST_FUNCTION = 1, 2, 3  # numbers of types
 
 @dataclass(frozen=True)
 class Joined:
-    """A program with the functions that it calls behind it: `starts` are their first instructions, by name."""
+    """A program followed by the functions that it calls; `starts` are their first instructions, by name."""
 
     code: bytes
     starts: Mapping[str, int]
 
 
 def join(name: str, codes: Mapping[str, bytes]) -> Joined:
-    """Put the functions that a program calls, and those that they call, behind its code.
+    """Append to a program the functions that it calls, directly or indirectly.
 
     Args:
         name: The program.
-        codes: BPF instructions of it and of the functions, by name.
+        codes: BPF instructions of the program and the functions, by name.
 
     """
     order = [name]
-    for one in order:  # which grows meanwhile
+    for one in order:  # grows during the loop
         order += dict.fromkeys(called for _, called in _uses(codes[one]) if called not in order)
     starts = dict(zip(order, accumulate((len(codes[one]) // 8 for one in order), initial=0), strict=False))
     joined = bytearray(b"".join(codes[one] for one in order))
@@ -67,7 +67,7 @@ def join(name: str, codes: Mapping[str, bytes]) -> Joined:
 
 
 def _uses(code: bytes) -> Iterator[tuple[int, str]]:
-    """Instructions that call a shared function, or name one as the step of a loop, and which."""
+    """Yield the instructions that call a shared function or use it as a loop step, with the function's name."""
     at = 0
     while 8 * at < len(code):
         operation, registers, _, value = _INSTRUCTION.unpack_from(code, 8 * at)
@@ -85,9 +85,9 @@ def load(
     name: str = "",
     licence: str = "GPL",
 ) -> int:
-    """Load a program; its maps must be descriptors already. Raises VerifierError when it is refused.
+    """Load a program whose maps have been replaced. Raises VerifierError if it is rejected.
 
-    Functions behind a program are described to the kernel: it asks that of steps of a loop, and shows their names.
+    Its functions are described to the kernel in BTF, which is required for loop steps.
     """
     if len(joined.starts) == 1:
         return syscalls.prog_load(kind, joined.code, attach_type=attach_type, name=name, licence=licence)
@@ -108,9 +108,9 @@ def load(
 
 
 def description(functions: Sequence[str]) -> bytes:
-    """Describe static functions in BTF; the first has type number 3, and so on.
+    """Describe static functions in BTF; the first has type id 3, and so on.
 
-    All return a long, and none tells its arguments: the kernel follows those of static functions from each call.
+    All return long and have no declared arguments: for static functions the verifier derives them from each call.
     """
     strings = b"\0" + b"".join(name.encode() + b"\0" for name in ("long", *functions))
     places = [strings.index(b"\0" + name.encode() + b"\0") + 1 for name in ("long", *functions)]
@@ -150,10 +150,10 @@ _HAS_LOOPS: Final = b"".join(
 
 @cache
 def has_loops() -> bool:
-    """Whether the kernel loops for programs: Linux 5.17, with its compiler of programs switched on.
+    """Whether the kernel has bpf_loop: Linux 5.17, with the BPF JIT enabled.
 
     Raises:
-        OSError: It did not get as far as answering, which is not kept.
+        OSError: The test failed for another reason; this is not cached.
 
     """
     program = Joined(_HAS_LOOPS, {"am_loop": 0, "am_step": 8})

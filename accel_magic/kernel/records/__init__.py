@@ -1,1 +1,1 @@
-"""Records in ring buffers: their layout in C, and the frames they become."""
+"""Records in ring buffers: their C layout, and decoding them to data frames."""

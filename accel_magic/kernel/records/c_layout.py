@@ -1,4 +1,4 @@
-"""Layouts of a user's C structs, from BCC's descriptions of them, as flat columns of numpy."""
+"""Layouts of a user's C structs, from BCC's descriptions, as flat numpy columns."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _SIGNED = {f"signed {name}": name for name in ("short", "int", "long long")}
 _ARRAY = re.compile(r"(.+?) ?((?:\[\d+\])+)$")
 _PAD = re.compile(r"__pad_(\d+|end)$")
 MOST_ITEMS = 64
-"""Arrays of numbers up to this length become a column per item; longer ones stay bytes."""
+"""Arrays of numbers up to this length become one column per item; longer ones stay bytes."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column: `size` bytes at `offset`; a bit field takes `bits` of them from bit `shift` on."""
+    """One column: `size` bytes at `offset`; a bit field has `bits` bits from bit `shift`."""
 
     name: str
     kind: Kind
@@ -80,14 +80,14 @@ class CLayout:
     size: int
 
     def renamed(self, names: Iterable[str]) -> CLayout:
-        """Give the columns other names, in their order."""
+        """Rename the columns, in order."""
         return replace(
             self, fields=tuple(replace(field, name=name) for field, name in zip(self.fields, names, strict=True))
         )
 
 
 class UnknownTypeError(ValueError):
-    """A type whose size BCC's description does not tell."""
+    """A type whose size is not in BCC's description."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ def value_layout(description: Any, size: int, name: str) -> CLayout:
     """Lay out a map's key or value.
 
     Args:
-        description: BCC's: the name of a scalar type, or `[name, members, "struct" | "struct_packed" | "union"]`.
+        description: From BCC: the name of a scalar type, or `[name, members, "struct" | "struct_packed" | "union"]`.
         size: Bytes of the value, as the map declares it.
-        name: Column of a value that is no struct.
+        name: Column of a value that is not a struct.
 
     Returns:
-        A column per member (members of members as `outer_inner`, array items as `name_0`), padding left out; one column
-        of bytes where the description is not understood or does not add up to `size`.
+        A column per member (nested members as `outer_inner`, array items as `name_0`), without padding; one column
+        of bytes if the description cannot be parsed or does not add up to `size`.
 
     """
     try:
@@ -123,14 +123,14 @@ def raw_layout(size: int, name: str) -> CLayout:
 
 
 def event_layout(members: Iterable[tuple[str, str]], size: int) -> CLayout | None:
-    """Lay out a record of a ring from the struct that the program passes to it.
+    """Lay out a ring's records from the struct that the program passes to it.
 
     Args:
         members: (name, C type as written) of each member.
-        size: Bytes of the record: it tells a packed struct from one with the compiler's padding.
+        size: Bytes of the record, which distinguish a packed struct from one with padding.
 
     Returns:
-        The columns, or None where a type is unknown (a struct inside the struct) or the sizes differ.
+        The columns, or None if a type is unknown (a nested struct) or the sizes differ.
 
     """
     described = []
@@ -150,7 +150,7 @@ def event_layout(members: Iterable[tuple[str, str]], size: int) -> CLayout | Non
 
 
 def _split(c_type: str) -> tuple[str, list[int]]:
-    """`u16[2]` -> ("u16", [2]); enums and pointers become the integers they are."""
+    """`u16[2]` -> ("u16", [2]); enums and pointers become integers."""
     scalar, dimensions = c_type, []
     if match := _ARRAY.match(c_type):
         scalar = match[1]
@@ -202,7 +202,7 @@ def _scalar(c_type: str, name: str) -> _Placed:
 
 
 def _bit_field(unit: Field, bit: int, bits: int) -> tuple[int, Field]:
-    """Place a bit field as compilers for x86-64 do: it never crosses a boundary of its own type."""
+    """Place a bit field as on x86-64: it never crosses a boundary of its type."""
     width = 8 * unit.size
     if bit % width + bits > width:
         bit = -(-bit // width) * width
@@ -232,7 +232,7 @@ def columns(table: NDArray[np.uint8], layout: CLayout) -> Iterator[tuple[str, pd
     """Decode values in bulk.
 
     Args:
-        table: (rows, layout.size) uint8; rows may lie apart (any stride), bytes within a row may not.
+        table: (rows, layout.size) uint8; rows may have any stride, bytes within a row are contiguous.
         layout: Of each row.
 
     Yields:
@@ -260,7 +260,7 @@ def _decode(cells: NDArray[np.uint8], field: Field) -> Any:
     values = cells.view(f"<{field.type}").reshape(rows)
     if field.bits:
         left = 8 * field.size - field.bits
-        # The sign comes back when the bits are first pushed to the top.
+        # Shifting the bits to the top first restores the sign.
         values = values << values.dtype.type(left - field.shift) >> values.dtype.type(left)
     return values != 0 if field.kind == "boolean" else values
 
@@ -273,7 +273,7 @@ def _objects(values: Iterable[object]) -> NDArray[np.object_]:
 
 
 def _text(cells: NDArray[np.uint8]) -> Any:
-    """C strings: what follows the first NUL is left-over memory."""
+    """Decode C strings: bytes after the first NUL are leftover memory."""
     cleared = cells * np.minimum.accumulate(cells != 0, axis=1)
     codes, kinds = pd.factorize(cleared.view(f"S{cells.shape[1]}").reshape(len(cells)).astype(object))
     texts = [kind.decode("utf-8", "replace") for kind in kinds]

@@ -1,4 +1,4 @@
-"""Frames of what a user's program left behind: its maps and the records of its rings, decoded in bulk."""
+"""Decode a user program's maps and ring records to data frames, in bulk."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RAW = "raw"
-"""Column of the records whose type is unknown."""
+"""Column of records whose type is unknown."""
 _HEADER = 8
 _SUMMED = ("integer", "boolean", "float")
 
 
 def map_frame(key: CLayout, value: CLayout, keys: NDArray[np.uint8], values: NDArray[np.uint8]) -> pd.DataFrame:
-    """One row per element, in order of the keys.
+    """Decode a map: one row per element, sorted by key.
 
     Args:
-        key: Of each row of `keys`, (rows, key size) uint8.
-        value: Of each cell of `values`, (rows, CPUs, value size) uint8; more than one CPU for per-CPU maps only.
-        keys: As read.
-        values: As read.
+        key: Layout of the keys.
+        value: Layout of the values.
+        keys: (rows, key size) uint8.
+        values: (rows, CPUs, value size) uint8; more than one CPU only for per-CPU maps.
 
     Returns:
-        The key's columns, then the value's. Of a per-CPU map each number is the sum over the CPUs (64 bits, wrapping as
-        in C), with `NAME_cpu0`, `NAME_cpu1`... beside it; text and bytes are there per CPU alone. Names that key and
-        value share get `key_` and `value_` in front.
+        The key's columns, then the value's. For a per-CPU map each number is the sum over the CPUs (64 bits, wrapping
+        as in C), followed by `NAME_cpu0`, `NAME_cpu1`...; text and bytes have only per-CPU columns. Names that key and
+        value share get the prefixes `key_` and `value_`.
 
     """
     shared = {field.name for field in key.fields} & {field.name for field in value.fields}
@@ -76,12 +76,12 @@ def histogram_frame(frame: pd.DataFrame, *, log2: bool) -> pd.DataFrame:
     """Buckets of a histogram map from its elements.
 
     Args:
-        frame: As `map_frame` made it; the last column of the key is the bucket's number.
-        log2: The numbers come from `bpf_log2` or `bpf_log2l`: bucket 1 holds 0 and 1, bucket n 2^(n-1) to 2^n - 1.
+        frame: From `map_frame`; the last column of the key is the bucket's number.
+        log2: The numbers are from `bpf_log2` or `bpf_log2l`: bucket 1 is for 0 and 1, bucket n for 2^(n-1) to 2^n - 1.
 
     Returns:
         The other columns of the key, if any, then `slot`, with `log2` the bucket's inclusive `low` and `high`, and
-        `count`; buckets before the first and behind the last that has anything are left out.
+        `count`; without leading and trailing empty buckets.
 
     """
     *sections, slot, count = frame.columns
@@ -98,15 +98,15 @@ def histogram_frame(frame: pd.DataFrame, *, log2: bool) -> pd.DataFrame:
 
 
 def ring_frame(data: NDArray[np.uint8], members: Sequence[tuple[str, str]]) -> tuple[pd.DataFrame, Counter[int]]:
-    """One row per record of a ring, in the order they were reserved.
+    """Decode a ring: one row per record, in the order in which the records were reserved.
 
     Args:
         data: (bytes,) uint8: whole records, each with the ring buffer's header.
-        members: (name, C type) of the struct the program passes; empty where that is unknown.
+        members: (name, C type) of the struct that the program passes; empty if unknown.
 
     Returns:
-        The frame: the struct's columns where the record's size is the struct's, `raw` (bytes) for the others; and how
-        many of the others there are, by size.
+        The frame: the struct's columns for records of the struct's size, `raw` (bytes) for others; and the number of
+        others by size.
 
     """
     names = [name for name, _ in members] or [RAW]
@@ -120,7 +120,7 @@ def records_frame(
 
     Args:
         data: As for `ring_frame`.
-        layout_of: Gives the columns of records of a size, None where they are not known.
+        layout_of: Returns the layout of records of a size, or None if unknown.
         names: Columns of a frame without records.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Ring buffers read in bulk: records move from the kernel's memory to a file of this process by the megabyte."""
+"""Read ring buffers in bulk: records are copied from kernel memory to a file by the megabyte."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Ring:
         size: Its data area in bytes.
         record: dtype of a whole record with the ring buffer's header (`Layout.record`).
 
-    The consumer's and the producer's positions are counters of bytes that never wrap; the data area is mapped twice in
-    a row, so that a stretch across its end is contiguous.
+    The consumer's and producer's positions are byte counters that never wrap; the data area is mapped twice in a row,
+    so that a range across its end is contiguous.
     """
 
     def __init__(self, fd: int, size: int, record: np.dtype[np.void]) -> None:
@@ -41,7 +41,7 @@ class Ring:
         self._data = np.frombuffer(producer, np.uint8, 2 * size, offset=page)
 
     def drain(self, file: int) -> int:
-        """Append all complete records to `file` (a descriptor) and give their room back; returns how many."""
+        """Append all complete records to `file` (a descriptor) and release their space; return their number."""
         moved = 0
         produced = int(self._produced[0])
         while (count := self._drain_stretch(file, produced)) > 0:
@@ -49,7 +49,7 @@ class Ring:
         return moved
 
     def _drain_stretch(self, file: int, produced: int) -> int:
-        """Move as many records as the processor's cache holds; 0 when none is complete."""
+        """Move as many records as fit in the CPU cache; 0 if none is complete."""
         consumed = int(self._consumed[0])
         stride = self.record.itemsize
         count = min((produced - consumed) // stride, _STRETCH)
@@ -79,13 +79,13 @@ _HOP_WORDS = 1 << 15
 
 
 class MixedRing(Ring):
-    """One ring buffer of a user's program; `drain` copies its records with the ring buffer's own headers."""
+    """One ring buffer of a user's program; `drain` copies its records with the ring buffer's headers."""
 
     def __init__(self, fd: int, size: int) -> None:
         super().__init__(fd, size, RING_HEADER)
 
     def drain(self, file: int) -> int:
-        """Append all complete records to `file` (a descriptor) and give their room back; returns how many."""
+        """Append all complete records to `file` (a descriptor) and release their space; return their number."""
         consumed = int(self._consumed[0])
         start = consumed % self.size
         waiting = self._data[start : start + self.waiting]
@@ -104,8 +104,8 @@ def record_starts(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
         data: (bytes,) uint8, beginning with a record's header.
 
     Returns:
-        Offsets of the records' headers, (records,) int64, and the offset behind the last of them: that of the first
-        record still being written, or the end of the data.
+        Offsets of the records' headers, (records,) int64, and the end offset of the last record: the offset of the
+        first record still being written, or the end of the data.
 
     """
     found: list[NDArray[np.int64]] = []
@@ -128,7 +128,7 @@ def _words(length: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _run(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]:
-    """Records of one length in a row, the usual case: their places are known at once. In words."""
+    """Find a run of records of equal length, the common case. Positions are in words."""
     length = int(heads[first])
     if length & _BUSY:
         return np.empty(0, np.int64), first
@@ -147,14 +147,14 @@ def _run(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]
 
 
 def _hop(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]:
-    """Records of changing lengths: treat every word as a header and double the length of the jumps. In words.
+    """Find records of varying lengths by pointer doubling, treating every word as a header. Positions are in words.
 
-    A word of a payload leads anywhere, but no jump from a real header ever lands on one.
+    Payload words jump anywhere, but no jump from a real header ever lands on one.
     """
     lengths = heads[first : first + _HOP_WORDS].astype(np.int64)
     count = len(lengths)
     after = np.arange(count) + _words(lengths)
-    end = np.int64(count)  # stands for every place behind this stretch
+    end = np.int64(count)  # represents every position beyond this range
     jump = np.append(np.where(lengths & _BUSY, end, np.minimum(after, end)), end)
     places = np.zeros(1, np.int64)
     while True:
@@ -171,11 +171,11 @@ def _hop(heads: NDArray[np.uint32], first: int) -> tuple[NDArray[np.int64], int]
 
 
 def discarded(heads: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which headers belong to records that the program reserved and then dropped."""
+    """Which headers belong to records that the program reserved and then discarded."""
     flags: NDArray[np.bool_] = (heads & np.uint32(_DISCARD)).astype(np.bool_)
     return flags
 
 
 def sizes(heads: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Bytes of the records' data, without header and alignment."""
+    """Bytes of the records' data, without header and padding."""
     return heads & np.uint32(_LENGTH)

@@ -1,1 +1,1 @@
-"""Stacks of events: which are taken, where Python keeps its frames, and the table that they are collected in."""
+"""Stacks of events: which are recorded, where Python keeps its frames, and the table that collects them."""

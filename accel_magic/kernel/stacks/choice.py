@@ -1,4 +1,4 @@
-"""Which stacks a trace takes: what was asked for, or what this machine allows."""
+"""Choose the stacks that a trace records: those requested, or those that this machine supports."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 Asked: TypeAlias = "bool | str | tuple[str, ...]"
-"""True or `auto` for all that can be had; or kinds, as names or joined by commas."""
+"""True or `auto` for all that are available; or kinds, as names or joined by commas."""
 AUTO: Final = "auto"
 KINDS: Final[tuple[StackKind, ...]] = get_args(StackKind)
 
 
 def with_stacks(plan: Plan, asked: Asked) -> Plan:
-    """Let a plan take stacks, with a note where some cannot be had that were not asked for by name.
+    """Add stacks to a plan, with a note if some are unavailable and were not requested by name.
 
     Raises:
         ProbeError: An unknown kind, or a plan that records no events.
-        MachineError: Python's stacks were asked for by name, and this Python's frames cannot be found.
+        MachineError: Python stacks were requested by name, but this Python's frames cannot be found.
 
     """
     if asked in (False, "", ()):
@@ -33,8 +33,8 @@ def with_stacks(plan: Plan, asked: Asked) -> Plan:
     if not plan.records_events:
         raise ProbeError(
             "stacks belong to events, and --mode count records none",
-            why="the kernel counts hits without keeping anything of each",
-            fix="leave out --stacks, or use --mode auto",
+            why="the kernel only counts the hits",
+            fix="remove --stacks, or use --mode auto",
             code="stacks.need-events",
         )
     if asked in (True, AUTO):
@@ -61,29 +61,29 @@ def _kinds(words: Iterable[str]) -> tuple[StackKind, ...]:
     if unknown:
         raise ProbeError(
             f"there are no {unknown[0]!r} stacks",
-            fix=f"--stacks={','.join(KINDS)}, or some of these",
+            fix=f"use --stacks={','.join(KINDS)}, or some of these",
             code="stacks.unknown-kind",
         )
     return tuple(kind for kind in KINDS if kind in named)
 
 
 def _require_python(plan: Plan) -> None:
-    """Raise MachineError where there cannot be stacks of Python."""
+    """Raise MachineError if Python stacks are not available."""
     from accel_magic.kernel.stacks import python_layout
 
     scopes = {point.scope for point in plan.points}
     if all(one.name == "pid" or one.pid not in (0, os.getpid()) for one in scopes):
         raise MachineError(
-            "Python's frames are found in this process alone",
-            why="the scope is another process, whose Python may be another",
-            fix="--stacks=kernel,user",
+            "Python stacks can be recorded only in this process",
+            why="the scope is another process, which may run a different Python",
+            fix="use --stacks=kernel,user",
             code="stacks.python-elsewhere",
         )
     python_layout.layout()
 
 
 def most_frames() -> int:
-    """Most frames that would be taken, however many the kernel is set to take."""
+    """Maximum recorded frames, even if the kernel's limit is higher."""
     return _MOST_FRAMES if shared_functions.has_loops() else _MOST_FRAMES_WITHOUT_LOOPS
 
 
@@ -91,4 +91,4 @@ _MOST_FRAMES: Final = 4096
 
 
 _MOST_FRAMES_WITHOUT_LOOPS: Final = 256
-"""For a kernel without loops of its own: it verifies each step over a stack's words by itself."""
+"""For kernels without bpf_loop: they verify each step over a stack's words separately."""

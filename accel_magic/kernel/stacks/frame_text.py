@@ -1,4 +1,4 @@
-"""Frames as texts, the way flame graph tools write them; docs: `accel_magic.formats.folded`."""
+"""Frames as text, in the style of flame graph tools; docs: `accel_magic.formats.folded`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PYTHON: Final = "py::"
 
 
 JIT: Final = "[JIT]"
-"""Module of frames that were compiled at run time."""
+"""Module of frames compiled at run time."""
 
 
 INLINED: Final = "[inlined]"
@@ -36,7 +36,7 @@ _MARKS: Final = {
 
 
 MODULE_MARKS: Final = {JIT: "_[j]", INLINED: "_[i]"}
-"""Marks of native frames that say all that their module says."""
+"""Suffixes of native frames that replace their module."""
 
 
 _CODES: Final = {";": "%3B", "\n": "%0A", "\r": "%0D"}
@@ -52,7 +52,7 @@ _LINE_NUMBER: Final = re.compile(r":([0-9]{1,9})\)\Z")
 
 
 def text_of(frame: Frame) -> str:
-    """Text of a frame in a folded stack."""
+    """Format a frame for a folded stack."""
     name = frame.name
     if frame.kind == Kind.PYTHON:
         place = f"{frame.module}:{frame.line}" if frame.line else frame.module
@@ -62,7 +62,7 @@ def text_of(frame: Frame) -> str:
 
 
 def frame_of(text: str) -> Frame:
-    """Frame that a text in a folded stack means."""
+    """Parse a frame of a folded stack."""
     if text == "-":
         return Frame("-", Kind.SEPARATOR)
     kind, module = _SUFFIXES.get(text[-4:], (Kind.NATIVE, ""))
@@ -85,7 +85,7 @@ def _python(text: str) -> Frame:
 
 
 def _placed(text: str) -> Frame | None:
-    """Read `NAME (FILE:LINE)` in one pass: a regular expression would try every ` (` with every end."""
+    """Parse `NAME (FILE:LINE)` in linear time; a regular expression would try every ` (` with every end."""
     start, found = text.find(" ("), _LINE_NUMBER.search(text)
     if found is None or not 0 <= start < found.start() - 2:
         return None
@@ -93,7 +93,7 @@ def _placed(text: str) -> Frame | None:
 
 
 def escaped(name: str) -> str:
-    """Name without what would end a frame or a line."""
+    """Escape characters that would end a frame or a line."""
     return _ESCAPE.sub(lambda found: _CODES.get(found[0], "%25"), name)
 
 

@@ -1,4 +1,4 @@
-"""Frames of stacks: what kind each is, and how it is named."""
+"""Frames of stacks: their kinds and names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Kind(IntEnum):
-    """What a frame is. Figures choose its colour by this."""
+    """Kind of a frame, which determines its color in figures."""
 
     OTHER = 0
     PROCESS = 1
@@ -18,7 +18,7 @@ class Kind(IntEnum):
     KERNEL = 5
     """A function of the operating system's kernel."""
     DRIVER = 6
-    """A traced call (a span) into a driver or an API, which holds what happened while it was under way."""
+    """A traced call (a span) into a driver or an API; contains what happened during the call."""
     WAIT = 7
     """Why a thread was not running: a lock, input, an ioctl."""
     GPU_KERNEL = 8
@@ -27,19 +27,19 @@ class Kind(IntEnum):
     """Source file or function of code on an accelerator."""
     GPU_INSTRUCTION = 10
     STALL = 11
-    """Why an instruction of an accelerator did not go on."""
+    """Why an accelerator instruction stalled."""
     SEPARATOR = 12
-    """`-`: between what runs on the CPU and on the accelerator."""
+    """`-`: separates CPU frames from accelerator frames."""
 
 
 class Frame(NamedTuple):
     """One frame.
 
     Attributes:
-        name: Of the function, the instruction, the reason, without file and line.
-        kind: What it is.
-        module: File of a Python function, library of a native one, module of a kernel function; '' where not known.
-        line: Line that was under way, from 1; 0 where not known.
+        name: Name of the function, instruction or reason, without file and line.
+        kind: Its kind.
+        module: File of a Python function, library of a native one, module of a kernel function; '' if unknown.
+        line: Line that was executing, from 1; 0 if unknown.
 
     """
 
@@ -50,12 +50,12 @@ class Frame(NamedTuple):
 
 
 def readable_frame(frame: Frame) -> Frame:
-    """Frame with texts that every file and page can hold; see `readable_text`."""
+    """Make a frame's text encodable; see `readable_text`."""
     if frame.name.isascii() and frame.module.isascii():
         return frame
     return frame._replace(name=readable_text(frame.name), module=readable_text(frame.module))
 
 
 def readable_text(text: str) -> str:
-    """Text as it is, but for what no file and no page can hold (halves of surrogate pairs), which is shown escaped."""
+    """Escape lone surrogates, which no file or page can encode."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Where the running Python keeps its frames in memory, for programs that walk them (bpf/kernel/python.h)."""
+"""Find where the running Python keeps its frames in memory, for programs that walk them (bpf/kernel/python.h)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """A frame as Python itself tells it: its code, and the offset of the instruction under way in bytes."""
+    """A frame as reported by Python: its code, and the byte offset of the current instruction."""
 
     code: CodeType
     instruction: int
@@ -36,11 +36,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Subject:
-    """A thread that stands still.
+    """A thread that is blocked in a known stack.
 
     Attributes:
-        ident: As of `threading.get_ident`: the address of the thread's control block.
-        native_id: As of gettid(2).
+        ident: From `threading.get_ident`: the address of the thread's control block.
+        native_id: From gettid(2).
         state: Address of its PyThreadState.
 
     """
@@ -50,12 +50,12 @@ class Subject:
     state: int
 
     def frames(self) -> tuple[Known, ...]:
-        """Frames of the thread now, innermost first."""
+        """Current frames of the thread, innermost first."""
         return known_frames(sys._current_frames()[self.ident])  # noqa: SLF001 - the documented way
 
 
 def known_frames(frame: FrameType | None) -> tuple[Known, ...]:
-    """Tell the frames from this one outward."""
+    """List the frames from this one outward."""
     found = []
     while frame is not None:
         found.append(Known(frame.f_code, frame.f_lasti))
@@ -101,7 +101,7 @@ def _called_back(inward: Callable[[], object]) -> object:
 
 
 def _executed(inward: Callable[[], object]) -> object:
-    exec("\n\n\ninward()\n", {"inward": inward})  # noqa: S102 - code made at run time is one of the shapes
+    exec("\n\n\ninward()\n", {"inward": inward})  # noqa: S102 - code created at run time is one of the shapes
     return None
 
 
@@ -124,7 +124,7 @@ _SHAPES = (_recursion, _generator, _called_back, _executed, _coroutine, _method)
 
 @contextlib.contextmanager
 def standing(*, reverse: bool = False) -> Iterator[Subject]:
-    """Keep a thread still in a stack of every shape, in this order or in reverse, until the block is left."""
+    """Block a thread in a stack with every shape, in this order or reversed, until the block is left."""
     parked, gate = threading.Semaphore(0), threading.Lock()
     states: list[int] = []
 
@@ -146,31 +146,31 @@ def standing(*, reverse: bool = False) -> Iterator[Subject]:
 
 
 TAG: Final = 7
-"""Bits of a pointer to an object that may carry something else (3.14 marks borrowed references so)."""
+"""Low bits of an object pointer that may be flags (3.14 uses them for borrowed references)."""
 _STATE_WORDS = 96
 _HOP_WORDS = 4
 _FRAME_WORDS = 10
 _MOST_FRAMES = 512
 _CODE_SIZE = 192
-"""Bytes at the beginning of a code object that hold what is looked for; every code object is larger."""
+"""Bytes at the start of a code object that contain the wanted fields; every code object is larger."""
 _CONTROL_BLOCK = range(0, 2304, 8)
-"""Bytes from a thread's control block on: glibc's `struct pthread`, which holds the values of the first keys."""
+"""Offsets after a thread's control block: glibc's `struct pthread`, which has the values of the first keys."""
 _THREAD_LOCAL = range(-8, -4096, -8)
-"""Bytes before it: thread-local variables of what was loaded at the start, the nearest first."""
+"""Offsets before it: thread-local variables of the initially loaded modules, nearest first."""
 
 
 class NotFoundError(Exception):
-    """What was looked for is nowhere where it could be; the text says what."""
+    """Something was not found in any possible place; the text says what."""
 
 
 @dataclass(frozen=True)
 class FrameFields:
-    """Offsets in bytes within a frame of the interpreter.
+    """Byte offsets in an interpreter frame.
 
     Attributes:
-        code: Of the pointer to its code object, whose lower bits may be marks.
-        previous: Of the pointer to the frame that called it.
-        instruction: Of the pointer to the instruction under way.
+        code: Pointer to its code object, whose low bits may be flags.
+        previous: Pointer to the calling frame.
+        instruction: Pointer to the current instruction.
 
     """
 
@@ -181,15 +181,15 @@ class FrameFields:
 
 @dataclass(frozen=True)
 class CodeFields:
-    """Offsets in bytes within a code object.
+    """Byte offsets in a code object.
 
     Attributes:
-        flags: Of the flags, 4 bytes.
-        first_line: Of the first line, 4 bytes.
-        filename: Of the pointer to the file's name.
-        qualname: Of the pointer to the qualified name.
-        linetable: Of the pointer to the table of lines.
-        bytecode: Where the bytecode itself begins.
+        flags: Flags, 4 bytes.
+        first_line: First line, 4 bytes.
+        filename: Pointer to the file name.
+        qualname: Pointer to the qualified name.
+        linetable: Pointer to the line table.
+        bytecode: Start of the bytecode.
 
     """
 
@@ -203,7 +203,7 @@ class CodeFields:
 
 @dataclass(frozen=True)
 class Walk:
-    """How to get from a thread's state to its frames; see `PythonLayout`."""
+    """Path from a thread's state to its frames; see `PythonLayout`."""
 
     hops: tuple[int, ...]
     outer: int | None
@@ -213,8 +213,8 @@ class Walk:
 
 
 def _pointers(state: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """What a thread's state points to, then what is pointed to from there: (hops, address)."""
-    # One by one: the state may be shorter, and end where readable memory does.
+    """Yield the pointers in a thread's state, then those one level deeper: (hops, address)."""
+    # Read one by one: the state may be shorter, and end at the end of readable memory.
     places = range(0, 8 * _STATE_WORDS, 8)
     direct = [((at,), pointer) for at in places for pointer in own_memory.words(state + at, 1)]
     yield from direct
@@ -231,7 +231,7 @@ def _follow(state: int, hops: tuple[int, ...]) -> int:
 
 
 def _chain(frame: int, previous: int) -> list[tuple[int, ...]]:
-    """Words of every frame from this one outward, `previous` being the number of the word that leads on."""
+    """Words of every frame from this one outward; `previous` is the index of the word that points to the caller."""
     found: list[tuple[int, ...]] = []
     while frame and len(found) < _MOST_FRAMES:
         words = own_memory.words(frame, _FRAME_WORDS)
@@ -248,10 +248,10 @@ def _addresses(frame: int, previous: int) -> list[int]:
 
 
 def _find_outer(states: Sequence[int], hops: tuple[int, ...], previous: int) -> int | None:
-    """Offset of the pointer that leads from a run of the interpreter to the one that called it.
+    """Offset of the pointer from a run of the interpreter to the calling run.
 
-    Where the newest frame hangs in the run and not in the thread itself (3.11, 3.12), a run that begins has none yet.
-    None where there are no such runs.
+    If the newest frame belongs to the run and not to the thread itself (3.11, 3.12), a starting run has no frame yet.
+    None if there are no such runs.
 
     Raises:
         NotFoundError: There is no such pointer.
@@ -262,11 +262,11 @@ def _find_outer(states: Sequence[int], hops: tuple[int, ...], previous: int) -> 
     for offset in range(0, 8 * _HOP_WORDS, 8):
         if offset != hops[1] and all(_leads_outward(state, hops, offset, previous) for state in states):
             return offset
-    raise NotFoundError("no pointer leads from a run of the interpreter to the one that called it")
+    raise NotFoundError("no pointer from a run of the interpreter to the calling run")
 
 
 def _leads_outward(state: int, hops: tuple[int, ...], offset: int, previous: int) -> bool:
-    """Whether a pointer in a run leads to runs with ever older frames, up to one that has none."""
+    """Whether a pointer in a run leads to runs with older and older frames, up to one without frames."""
     frames = _addresses(_follow(state, hops), previous)
     run, found = _follow(state, hops[:1]), list[int]()
     while frame := _follow(run, hops[1:]):
@@ -278,14 +278,14 @@ def _leads_outward(state: int, hops: tuple[int, ...], offset: int, previous: int
 
 
 def _explained(frames: list[tuple[int, ...]], code: int, known: Sequence[Known]) -> list[tuple[int, ...]]:
-    """Frames that are the known ones, in their order; [] where they are not. Others may lie between them."""
+    """The known frames among `frames`, if all occur in order, else []. Other frames may be in between."""
     wanted = [id(each.code) for each in known]
     ours = [words for words in frames if words[code] & ~TAG in wanted]
     return ours if [words[code] & ~TAG for words in ours] == wanted else []
 
 
 def _chains(subject: Subject, known: Sequence[Known]) -> Iterator[tuple[tuple[int, ...], int, int]]:
-    """Ways to the known frames: hops, number of the word of the code, of the word that leads on."""
+    """Yield paths to the known frames: hops, word index of the code, word index of the previous frame."""
     for hops, address in _pointers(subject.state):
         words = own_memory.words(address, _FRAME_WORDS)
         for code in [at for at, word in enumerate(words) if word & ~TAG == id(known[0].code)]:
@@ -295,13 +295,13 @@ def _chains(subject: Subject, known: Sequence[Known]) -> Iterator[tuple[tuple[in
 
 
 def find_walk(stacks: Mapping[Subject, Sequence[Known]]) -> Walk:
-    """Find how frames are reached from a thread's state, and what they hold.
+    """Find the path from a thread's state to its frames, and the frames' fields.
 
     Args:
-        stacks: Threads that stand still, with their frames.
+        stacks: Blocked threads with their frames.
 
     Raises:
-        NotFoundError: No way explains all of them.
+        NotFoundError: No path explains all of them.
 
     """
     first = next(iter(stacks))
@@ -318,36 +318,36 @@ def find_walk(stacks: Mapping[Subject, Sequence[Known]]) -> Walk:
                 fields = FrameFields(8 * code, 8 * previous, 8 * instruction)
                 outer = _find_outer([subject.state for subject in stacks], hops, previous)
                 return Walk(hops, outer, fields, starts.pop(), frozenset(others))
-    raise NotFoundError("no pointers lead from a thread's state to the frames that it has")
+    raise NotFoundError("no pointers lead from a thread's state to its frames")
 
 
 def find_thread_state(subjects: Sequence[Subject]) -> int:
-    """Find the distance from a thread's control block to the pointer to its state, in bytes.
+    """Find the byte offset from a thread's control block to the pointer to its state.
 
-    The threads stand still without the GIL, the calling one has it: a place that is right for all is always right.
+    The blocked threads do not hold the GIL, the calling thread does: an offset valid for all is always valid.
 
     Raises:
-        NotFoundError: There is no such place.
+        NotFoundError: There is no such offset.
 
     """
     states = {threading.get_ident(): thread_state(), **{subject.ident: subject.state for subject in subjects}}
     if any(own_memory.words(ident, 1) != (ident,) for ident in states):
-        raise NotFoundError("this C library's threads are not known by the address of their control block")
+        raise NotFoundError("this C library does not identify threads by the address of their control block")
     for distance in chain(_CONTROL_BLOCK, _THREAD_LOCAL):
         if all(own_memory.words(ident + distance, 1) == (state,) for ident, state in states.items()):
             return distance
-    raise NotFoundError("no pointer near a thread's control block leads to its state")
+    raise NotFoundError("no pointer to a thread's state near its control block")
 
 
 def find_code_fields(codes: Sequence[CodeType], bytecode: int) -> CodeFields:
     """Find the fields of code objects.
 
     Args:
-        codes: Objects to compare with.
-        bytecode: Offset of the bytecode, which is known from the frames' instructions.
+        codes: Objects for comparison.
+        bytecode: Offset of the bytecode, known from the frames' instructions.
 
     Raises:
-        NotFoundError: A field is at no place, or at more than one.
+        NotFoundError: A field has no possible offset, or more than one.
 
     """
     memory = [own_memory.read(id(code), _CODE_SIZE) for code in codes]
@@ -360,7 +360,7 @@ def find_code_fields(codes: Sequence[CodeType], bytecode: int) -> CodeFields:
             if all(struct.unpack_from(form, data, at)[0] == value for data, value in zip(memory, values, strict=True))
         ]
         if len(places) != 1:
-            raise NotFoundError(f"{len(places)} places in code objects may be {name}")
+            raise NotFoundError(f"{len(places)} offsets in code objects match {name}")
         return places[0]
 
     if not all(memory):
@@ -376,22 +376,22 @@ def find_code_fields(codes: Sequence[CodeType], bytecode: int) -> CodeFields:
 
 
 MOST_FRAMES: Final = 127
-"""Frames of one stack that the programs keep: as many as the kernel keeps of others."""
+"""Maximum frames of a Python stack: as for the kernel's other stacks by default."""
 _ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
 class PythonLayout:
-    """Where frames are; offsets in bytes.
+    """Location of frames; offsets in bytes.
 
     Attributes:
         thread_state: From a thread's control block (fs base) to the pointer to its PyThreadState.
-        hops: From there to the newest frame: each is added to where the one before led, and followed.
-        outer: From where the newest frame hangs, if that is in a run of the interpreter, to the pointer to the run that
-            called it; None where it hangs in the thread's state.
+        hops: From there to the newest frame: pointers at these offsets are followed one after another.
+        outer: If the newest frame belongs to a run of the interpreter: offset in the run of the pointer to the calling
+            run. None if it belongs to the thread's state.
         frame: Fields of a frame.
         code: Fields of a code object.
-        shims: What stands for a code object, at most one, in frames that are no function's: where C calls into Python.
+        shims: At most one pseudo code object, of frames where C calls into Python.
 
     """
 
@@ -403,7 +403,7 @@ class PythonLayout:
     shims: frozenset[int]
 
     def defines(self) -> list[str]:
-        """Lines of C for bpf/kernel/python.h. Raises MachineError where the kernel's own types cannot be read."""
+        """Lines of C for bpf/kernel/python.h. Raises MachineError if the kernel's BTF cannot be read."""
         from accel_magic.kernel.btf import member_offset
         from accel_magic.kernel.scope import kernel_pid
 
@@ -431,10 +431,10 @@ class PythonLayout:
         return [f"#define AM_PY_{name} {value}" for name, value in constants.items()]
 
     def walk(self, state: int) -> Iterator[tuple[int, int]]:
-        """Walk a thread's stack in memory as the programs do.
+        """Walk a thread's stack in memory as the BPF programs do.
 
         Args:
-            state: Address of the thread's PyThreadState. It must stand still, or be the calling one.
+            state: Address of the PyThreadState of a blocked thread or of the calling one.
 
         Yields the address of each frame's code and the offset of its instruction, innermost first.
 
@@ -452,10 +452,10 @@ class PythonLayout:
 
 @lru_cache(maxsize=1)
 def layout() -> PythonLayout:
-    """Find the layout of this process's Python; found once, in some 10 ms.
+    """Find the layout of this process's Python. Takes some 10 ms; cached.
 
     Raises:
-        MachineError: It could not be found, and why.
+        MachineError: It could not be found; has the reason.
 
     """
     _refuse_others()
@@ -466,38 +466,38 @@ def layout() -> PythonLayout:
                 return _calibrate(one, other)
             except NotFoundError as error:
                 failure = str(error)
-                time.sleep(0.002)  # a thread may have been on its way to where it stands still
+                time.sleep(0.002)  # a thread may not have reached its blocking point
     raise _unknown(failure)
 
 
 def _unknown(why: str) -> MachineError:
     return MachineError(
-        "the frames of this Python cannot be found in memory",
+        "this Python's frames cannot be found in memory",
         why=f"{why} ({platform.python_implementation()} {platform.python_version()})",
-        fix="use CPython 3.11 or newer with the GIL; everything else works without Python frames",
+        fix="use CPython 3.11 or newer with the GIL, or do without Python stacks: --stacks=kernel,user",
         code="stacks.unknown-python",
     )
 
 
 def _refuse_others() -> None:
-    """Raise MachineError where looking would be in vain."""
+    """Raise MachineError for unsupported Pythons."""
     if sys.implementation.name != "cpython":
         raise _unknown("this is not CPython")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise _unknown("a free-threaded build keeps objects and frames differently")
+        raise _unknown("free-threaded builds are not supported")
     if platform.machine() != "x86_64":
-        raise _unknown(f"threads of x86-64 are known, and this is {platform.machine()}")
+        raise _unknown(f"only x86-64 is supported, and this is {platform.machine()}")
     if refusal := own_memory.refusal():
-        raise _unknown(f"process_vm_readv on the process itself: {refusal}")
+        raise _unknown(f"process_vm_readv on this process failed: {refusal}")
 
 
 def _calibrate(one: Subject, other: Subject) -> PythonLayout:
-    """Find the layout by two threads that stand still. Raises NotFoundError where it does not explain all frames."""
+    """Find the layout from two blocked threads. Raises NotFoundError if it does not explain all frames."""
     stacks = {one: one.frames(), other: other.frames()}
     walk = find_walk(stacks)
     if len(walk.shims) > 1:
-        raise NotFoundError(f"{len(walk.shims)} different objects stand where C calls into Python")
-    # The calling thread's functions serve too: the more codes, the fewer places that fit by chance.
+        raise NotFoundError(f"there are {len(walk.shims)} different pseudo code objects where C calls into Python")
+    # Also use the calling thread's functions: with more code objects, fewer offsets match by chance.
     callers = known_frames(sys._getframe(1))  # noqa: SLF001
     codes = {id(known.code): known.code for frames in (*stacks.values(), callers) for known in frames}
     found = PythonLayout(
@@ -511,8 +511,8 @@ def _calibrate(one: Subject, other: Subject) -> PythonLayout:
     for subject in (one, other):
         known = [(id(each.code), each.instruction) for each in subject.frames()]
         if list(found.walk(subject.state)) != known:
-            raise NotFoundError("a thread that stands still has other frames than memory shows")
-    outer = [(id(each.code), each.instruction) for each in callers[1:]]  # the caller itself goes on
+            raise NotFoundError("the frames in memory differ from those of a blocked thread")
+    outer = [(id(each.code), each.instruction) for each in callers[1:]]  # the caller itself continues
     if list(found.walk(thread_state()))[-len(outer) :] != outer:
-        raise NotFoundError("the calling thread has other frames than memory shows")
+        raise NotFoundError("the frames in memory differ from those of the calling thread")
     return found

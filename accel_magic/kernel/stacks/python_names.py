@@ -1,7 +1,7 @@
 """Names and lines of the Python functions in recorded stacks, from their code objects in this process's memory.
 
-The stacks hold addresses, and what they led to may be gone. So nothing here follows a pointer: memory is copied through
-the kernel, and believed where it is a code object now, was one before and after, and begins at the recorded line.
+The stacks contain addresses of objects that may have been freed. So pointers are never dereferenced: memory is copied
+through the kernel, and accepted only if it is a live code object before and after, with the recorded first line.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GONE: Final = Frame("[code object gone]", Kind.PYTHON)
-"""A function whose code was freed before its name was learnt."""
+"""A function whose code was freed before its name was read."""
 _CUTS = {
     1: Frame(f"[callers beyond {MOST_FRAMES} frames]", Kind.PYTHON),
     2: Frame("[callers in memory that cannot be read]", Kind.PYTHON),
     3: Frame("[callers not known at this moment]", Kind.PYTHON),
 }
-"""Where a stack was not followed to its end: AM_PY_CUT_* of bpf/kernel/python.h."""
+"""Why a stack is incomplete: AM_PY_CUT_* of bpf/kernel/python.h."""
 _LENGTH_AT, _STATE_AT = 16, 32
-"""Offsets of the length in str and bytes, and of a str's state behind its hash: the same since CPython 3.3."""
+"""Offsets of the length in str and bytes, and of a str's state, after its hash: unchanged since CPython 3.3."""
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MOST_BYTES = 1 << 22
 _HEAP_BEGINS = 1 << 22
-_IMMORTAL = 900_000_000  # 999,999,999 and what is around it in 3.11; 2^30 and more since
+_IMMORTAL = 900_000_000  # around 999,999,999 in 3.11; 2^30 and more since 3.12
 
 
 _MOST_KEPT: Final = 4096
 _keepers: dict[int, Callable[[object], None]] = {}
-"""What takes a code object that is executed, by the identity of whom it takes it for."""
+"""Callbacks that keep executed code objects, by the id of their PythonNames."""
 
 
 @lru_cache(maxsize=1)
 def _listen() -> None:
-    """Hear of executed code from now on: an audit hook stays for the life of the process, and idles between traces."""
+    """Listen for executed code. The audit hook stays for the life of the process, and does nothing between traces."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         if event == "exec" and _keepers:
@@ -63,12 +63,12 @@ def _listen() -> None:
 
 
 def _template() -> None:
-    """Lend its code object to the decoding of other functions' lines."""
+    """Provides a code object for decoding other functions' line tables."""
 
 
 @dataclass(frozen=True)
 class _Code:
-    """What a code object says of itself."""
+    """Content of a code object."""
 
     name: str
     filename: str
@@ -77,13 +77,13 @@ class _Code:
 
     @cached_property
     def _lines(self) -> tuple[list[int], list[int]]:
-        """Offsets at which a line begins, ascending, and the lines: 0 where there is none."""
+        """Offsets at which lines begin, ascending, and the lines (0: none)."""
         code = _template.__code__.replace(co_linetable=self.linetable, co_firstlineno=self.first_line)
         ranges = list(code.co_lines())
         return [start for start, _, _ in ranges], [line or 0 for _, _, line in ranges]
 
     def line(self, instruction: int) -> int:
-        """Line of the instruction at this offset in bytes; a function that is being entered is at its first line."""
+        """Line of the instruction at this byte offset; a function being entered is at its first line."""
         starts, lines = self._lines
         at = bisect_right(starts, instruction) - 1
         return lines[at] if at >= 0 else self.first_line
@@ -91,12 +91,12 @@ class _Code:
 
 @dataclass(frozen=True)
 class _Strings:
-    """How this Python keeps texts.
+    """Memory layout of this Python's str objects.
 
     Attributes:
-        width_at: Bit of the state at which three begin that are the bytes of a character: 1, 2 or 4.
-        ascii_at: Bit of the state that tells pure ASCII.
-        starts: Offset of the characters by (bytes of a character, whether it is ASCII).
+        width_at: First of the three bits of the state that have the bytes per character: 1, 2 or 4.
+        ascii_at: Bit of the state that marks pure ASCII.
+        starts: Offset of the characters by (bytes per character, whether it is ASCII).
 
     """
 
@@ -105,7 +105,7 @@ class _Strings:
     starts: dict[tuple[int, bool], int]
 
     def text(self, address: int) -> str | None:
-        """Read the str at an address; None where there is none."""
+        """Read the str at an address, or None if there is none."""
         head = own_memory.read(address, _STATE_AT + 4)
         if not head or not _is_live(head, str):
             return None
@@ -120,7 +120,7 @@ class _Strings:
 
 @lru_cache(maxsize=1)
 def _strings() -> _Strings:
-    """Find how texts are kept, by texts of every way, interned and not. Raises MachineError where none fits."""
+    """Find the layout of str with examples of every kind, interned or not. Raises MachineError if it is unknown."""
     examples = [
         (text, width, width == 1 and character.isascii())
         for character, width in (("a", 1), ("\xe9", 1), ("\u20ac", 2), ("\U0001f600", 4))
@@ -134,7 +134,7 @@ def _strings() -> _Strings:
     if not width_at or not ascii_at:
         raise MachineError(
             "the names of Python functions cannot be read",
-            why="texts are not kept as is known here",
+            why="this Python's str objects have an unknown memory layout",
             code="stacks.unknown-python",
         )
     starts = {(width, ascii_): sys.getsizeof(text) - (len(text) + 1) * width for text, width, ascii_ in examples}
@@ -142,9 +142,9 @@ def _strings() -> _Strings:
 
 
 def _is_live(head: bytes, type_: type) -> bool:
-    """Whether memory is an object of this type that somebody refers to.
+    """Whether memory is a live object of this type.
 
-    What is freed keeps its type for a while; the allocator puts a pointer where the count of references was.
+    Freed objects keep their type for a while, but the allocator overwrites the reference count with a pointer.
     """
     count, type_address = struct.unpack_from("<QQ", head)
     references, above = count & 0xFFFFFFFF, count >> 32 & 0xFFFF
@@ -161,7 +161,7 @@ def _bytes_at(address: int) -> bytes | None:
 
 
 def _read_code(address: int, first_line: int) -> _Code | None:
-    """Read the code object at an address; None where it is none, or one that begins at another line."""
+    """Read the code object at an address; None if it is not one, or has another first line."""
     fields = layout().code
     found = _pointers(address, first_line)
     if found is None:
@@ -177,7 +177,7 @@ def _read_code(address: int, first_line: int) -> _Code | None:
 
 
 def _pointers(address: int, first_line: int) -> dict[int, int] | None:
-    """Pointers in the code object at an address, by their offset; None where there is no such code object."""
+    """Pointers in the code object at an address, by offset; None if there is no such code object."""
     fields = layout().code
     head = own_memory.read(address, fields.bytecode)
     if not head or not _is_live(head, CodeType) or struct.unpack_from("<I", head, fields.first_line)[0] != first_line:
@@ -186,10 +186,10 @@ def _pointers(address: int, first_line: int) -> dict[int, int] | None:
 
 
 class PythonNames:
-    """Names of code objects, learnt while they are there. Two threads may use it at once.
+    """Names of code objects, read while the objects exist. Safe to use from two threads.
 
-    What is executed once (a module while it is imported, `exec`) ends with its code object; while there is a
-    PythonNames, the newest `_MOST_KEPT` of these are kept, so that the next `learn` finds them.
+    Code that is executed once (a module during import, `exec`) is freed afterwards. While a PythonNames exists, the
+    newest `_MOST_KEPT` of these code objects are kept alive, so that the next `learn` finds them.
     """
 
     def __init__(self) -> None:
@@ -201,10 +201,10 @@ class PythonNames:
         _listen()
 
     def learn(self, raw: RawStacks) -> None:
-        """Read the code objects of these stacks that are not known yet; cheap where most were there the last time.
+        """Read the code objects in these stacks that are not known yet; cheap if most are known.
 
         Raises:
-            MachineError: The frames of this Python cannot be found in memory.
+            MachineError: This Python's frames cannot be found in memory.
 
         """
         new = (raw.kinds == PYTHON) & ~np.isin(raw.keys, self._learnt)
@@ -217,10 +217,9 @@ class PythonNames:
         """Frames of one Python stack, innermost first.
 
         Args:
-            words: Two for each frame, as in `RawStacks`.
+            words: Two per frame, as in `RawStacks`.
 
-        A function whose code is gone is `[code object gone]`; a stack that was not followed to its end has a last frame
-        that says so.
+        A function whose code was freed is `[code object gone]`; the last frame of an incomplete stack is the reason.
 
         """
         pairs = iter(int(word) for word in words)

@@ -1,4 +1,4 @@
-"""Stacks of a recording's events: as the kernel kept them (addresses), and with names."""
+"""Stacks of a recording's events: raw from the kernel (addresses), and with names."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ USER: Final = 1
 PYTHON: Final = 2
 """Kinds of stacks, as in bpf/kernel/stacks.h."""
 COLUMNS: Final = {"kernel_stack": KERNEL, "user_stack": USER, "python_stack": PYTHON}
-"""Columns of events that hold keys of stacks; 0 is no stack."""
+"""Columns of events that contain keys of stacks; 0 means no stack."""
 
 
 @dataclass(frozen=True)
 class RawStacks:
-    """S different stacks, innermost frame first.
+    """S distinct stacks, innermost frame first.
 
     Attributes:
         keys: (S,) uint64, as in the events.
         kinds: (S,) uint8.
         starts: (S + 1,) int64, where each stack's words begin in `words`.
-        words: uint64. Of kernel and user stacks return addresses, one a frame. Of Python's two a frame: the address of
-            the code object; then the instruction's offset in bytes in its bytecode (lower 32 bits) and the code's
-            first line (upper 32 bits).
-        pids: (S,) int32, the process whose addresses they are, as BPF programs see its id; 0 of the kernel's stacks.
-            None: all are of this process.
-        limit: Frames that were taken of a stack of the kernel's or of native code at the most; 0: not known.
+        words: uint64. Kernel and user stacks: return addresses, one per frame. Python stacks: two per frame, first the
+            address of the code object; then the instruction's byte offset in its bytecode (lower 32 bits) and the
+            code's first line (upper 32 bits).
+        pids: (S,) int32, process that the addresses belong to, as BPF programs see its id; 0 for kernel stacks.
+            None: all belong to this process.
+        limit: Maximum recorded frames of kernel and native stacks; 0: unknown.
 
     """
 
@@ -49,7 +49,7 @@ class RawStacks:
 
 @dataclass(frozen=True)
 class StackTable:
-    """S different stacks with names, outermost frame first.
+    """S distinct stacks with names, outermost frame first.
 
     Attributes:
         keys: (S,) uint64, ascending, as in the events.
@@ -67,7 +67,7 @@ class StackTable:
     frames: tuple[Frame, ...]
 
     def rows(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Row of each key, (N,) int64: -1 of key 0 (no stack), -2 of a stack that the full table did not take."""
+        """Row of each key, (N,) int64: -1 for key 0 (no stack), -2 for a stack that did not fit in the table."""
         keys = keys.astype(np.uint64)
         if not len(self.keys):
             return np.where(keys == 0, -1, -2).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Names for the stacks that the kernel kept."""
+"""Symbol names for stacks recorded by the kernel."""
 
 from accel_magic.kernel.symbols.frame_pointers import frame_pointers
 from accel_magic.kernel.symbols.mappings import Processes

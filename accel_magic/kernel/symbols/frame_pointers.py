@@ -1,4 +1,4 @@
-"""Whether native stacks can be followed: the kernel goes from frame to frame by the frame pointers that code keeps."""
+"""Whether native stacks can be unwound: the kernel follows frame pointers from frame to frame."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _OPTION: Final = "-fno-omit-frame-pointer"
 _SET: Final = np.frombuffer(b"\x48\x89\xe5", np.uint8)
-"""`mov %rsp, %rbp`, which every function that keeps frame pointers has at its beginning."""
+"""`mov %rsp, %rbp`, which is at the start of every function with a frame pointer."""
 _BEGINNING: Final = 32
 _LAST_OFFSET: Final = 1 << 62
 _SMALLEST: Final = 64
@@ -36,26 +36,26 @@ _NAMED: Final = 3
 
 @cache
 def frame_pointers() -> tuple[bool, str]:
-    """Whether the running interpreter keeps frame pointers, and why that is thought, in a sentence.
+    """Whether the running interpreter keeps frame pointers, and the evidence in a sentence.
 
-    Its own code is looked at; how it says it was built is only the reason that is given.
+    Its machine code is inspected; the build flags are only part of the explanation.
     """
     own = mappings.read(os.getpid())
     paths = [path for at in range(len(own.names)) if (path := own.file(at))] if own else []
     interpreters = [path for path in dict.fromkeys(paths) if is_interpreter(str(path))]
     shares = [(path, share) for path in interpreters if (share := kept_share(path)) is not None]
     if not shares:
-        return False, "the interpreter's code could not be looked at"
+        return False, "the interpreter's code could not be inspected"
     path, share = max(shares, key=lambda found: len(functions.of_file(found[0]).starts))
     flags = " ".join(str(sysconfig.get_config_var(name) or "") for name in ("CFLAGS", "PY_CORE_CFLAGS"))
-    said = f"{'with' if _OPTION in flags else 'without'} {_OPTION}"
+    built = f"{'with' if _OPTION in flags else 'without'} {_OPTION}"
     kept = share > _MOST_FUNCTIONS
     how = "keep" if kept else "do not keep"
-    return kept, f"{path.name} was built {said}, and most of its functions {how} frame pointers ({share:.0%} do)"
+    return kept, f"{path.name} was built {built}, and most of its functions {how} frame pointers ({share:.0%} do)"
 
 
 def kept_share(path: Path) -> float | None:
-    """Share of a file's functions that keep frame pointers, from 0 to 1; None where that cannot be told."""
+    """Share of a file's functions that keep frame pointers, from 0 to 1; None if unknown."""
     try:
         return _kept_share(*identity(path))
     except ProbeError:
@@ -70,7 +70,7 @@ def _kept_share(path: str, *_identity: int) -> float | None:
     offsets, loaded = known.segments.file_offsets(large)
     offsets = offsets[loaded][:: max(len(large) // _LOOKED_AT, 1)]
     try:
-        # Not mapped: its owner may cut it short at any moment, and memory that has lost its file ends the process.
+        # Not mapped: its owner may truncate it at any time, and access beyond its end would kill the process.
         with foreign_files.opened(Path(path), follow=mappings.is_link(Path(path))) as file:
             read = [os.pread(file.fileno(), _BEGINNING, offset) for offset in offsets.tolist() if offset < _LAST_OFFSET]
     except OSError:
@@ -89,7 +89,7 @@ def _keeps(path: Path) -> bool:
 
 
 def why_short(table: StackTable) -> str:
-    """Say why native stacks end before their thread's beginning; '' where they do not."""
+    """Explain why native stacks end before the start of their thread; '' if they do not."""
     rows = np.flatnonzero((table.kinds == USER) & (np.diff(table.starts) > 0))
     outermost = [table.frames[table.frames_of[table.starts[row]]] for row in rows.tolist()]
     short = Counter(frame.module for frame in outermost if frame.module and frame.name not in ROOTS)
@@ -101,6 +101,6 @@ def why_short(table: StackTable) -> str:
     cause = (
         f"{', '.join(names[:_NAMED])}{more} {'were' if len(names) > 1 else 'was'} built without frame pointers"
         if names
-        else "code on the way keeps no frame pointers"
+        else "some of the code does not keep frame pointers"
     )
-    return f"{sum(short.values())} of {len(rows)} native stacks do not reach the beginning of their thread: {cause}"
+    return f"{sum(short.values())} of {len(rows)} native stacks do not reach the start of their thread: {cause}"

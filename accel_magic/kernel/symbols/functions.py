@@ -1,4 +1,4 @@
-"""Functions of ELF files by address: arrays that are searched in bulk, names cut out only where they are wanted."""
+"""Functions of ELF files by address: arrays that are searched in bulk, names extracted only on demand."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _DEBUG_FOLDER: Final = Path("/usr/lib/debug/.build-id")
 _MINI_DEBUG: Final = ".gnu_debugdata"
 _BUILD_ID: Final = ".note.gnu.build-id"
 _MOST_PACKING: Final = 64
-"""How many times as large as its packed form a table may be: tables of symbols reach 4 to 8."""
+"""Maximum compression ratio of a table; symbol tables reach 4 to 8."""
 _LARGEST_UNPACKED: Final = 1 << 27
 _UNWINDING: Final = ".eh_frame_hdr"
 _UNWINDING_FORM: Final = b"\x01\x03\x3b"
-"""Version; a count of 32 bits; a sorted table of 32-bit offsets from the section's address: what linkers write."""
+"""Version; 32-bit count; sorted table of 32-bit offsets from the section's address: the form that linkers write."""
 _LAST: Final = 2**64 - 1
 _INTERNAL: Final = "__GI_"
-"""How glibc's names for its own use begin."""
+"""Prefix of glibc's internal names."""
 _PAGE: Final = 4096
 _UNDERSCORE: Final = ord("_")
 NOWHERE: Final = np.uint64(2**64 - 1)
-"""Address of an offset that the file does not load."""
+"""Address of offsets that are not loaded."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Functions:
     Attributes:
         starts: (F,) uint64, addresses as in the file, ascending.
         ends: (F,) uint64.
-        names: (F,) int64, where each name begins in `text`.
-        text: Names, each ended by a zero byte.
-        beginnings: uint64, ascending: where functions begin, also those whose names are stripped.
-        segments: What the file loads as code.
+        names: (F,) int64, offset of each name in `text`.
+        text: Names, each terminated by a zero byte.
+        beginnings: uint64, ascending: start addresses of functions, including those with stripped names.
+        segments: The file's executable segments.
 
     """
 
@@ -62,7 +62,7 @@ class Functions:
     segments: Segments
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Addresses of offsets in the file, (N,) uint64; `NOWHERE` where it loads none."""
+        """Addresses of file offsets, (N,) uint64; `NOWHERE` if not loaded."""
         order = np.argsort(self.segments.offsets, kind="stable")
         starts, sizes = self.segments.offsets[order], self.segments.sizes[order]
         if not len(starts):
@@ -73,21 +73,21 @@ class Functions:
         return np.where(inside, offsets - starts[at] + self.segments.addresses[order][at], NOWHERE)
 
     def at(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Function of each address, (N,) int64; -1 where none is known."""
+        """Function of each address, (N,) int64; -1 if unknown."""
         return containing(self.starts, self.ends, addresses)
 
     def beginning(self, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Beginning of the function at each address, (N,) uint64; the address itself where that is not known."""
+        """Start of the function at each address, (N,) uint64; the address itself if unknown."""
         at = np.searchsorted(self.beginnings, addresses, side="right") - 1
         return np.where((at >= 0) & (addresses != NOWHERE), np.append(self.beginnings, np.uint64(0))[at], addresses)
 
     def name(self, function: int) -> str:
-        """Symbol of a function, without its version, and as others know it."""
+        """Symbol of a function, without version and internal prefix."""
         return name_at(self.text, int(self.names[function])).partition("@")[0].removeprefix(_INTERNAL)
 
 
 def of_file(path: Path) -> Functions:
-    """Functions of a file that a process has mapped; kept until the file changes. One that cannot be read has none."""
+    """Functions of a file mapped by a process; cached until the file changes. None if it cannot be read."""
     try:
         return _of_file(*identity(path))
     except ProbeError:
@@ -95,7 +95,7 @@ def of_file(path: Path) -> Functions:
 
 
 def of_image(image: bytes) -> Functions:
-    """Functions of an ELF file in memory, such as the vdso. One that cannot be read has none."""
+    """Functions of an ELF file in memory, such as the vdso. None if it cannot be read."""
     try:
         file = elf.read(io.BytesIO(image), "the image")
         return _functions(_tables(file), _beginnings(file), file.executable)
@@ -115,7 +115,7 @@ def _of_file(path: str, *_identity: int) -> Functions:
 
 @dataclass(frozen=True)
 class _Table:
-    """Code symbols of one symbol table: entries of type `SYMBOL`, where the section of each ends, and their names."""
+    """Code symbols of one symbol table: entries of type `SYMBOL`, the end of each entry's section, and the names."""
 
     entries: NDArray[np.void]
     limits: NDArray[np.uint64]
@@ -136,7 +136,7 @@ def _tables(file: Elf) -> list[_Table]:
 
 
 def _separate(file: Elf) -> list[_Table]:
-    """Tables of a stripped file that lie elsewhere: packed in a section of its own, or in a file of its build id."""
+    """Separate tables of a stripped file: compressed in a section, or in a debug file found by build id."""
     packed, build_id = file.named(_MINI_DEBUG), file.named(_BUILD_ID)
     try:
         if packed is not None:
@@ -153,13 +153,13 @@ def _separate(file: Elf) -> list[_Table]:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Unpack a table, or as much of it as a table of that size has."""
+    """Decompress a table, up to the size limit."""
     most = min(len(data) * _MOST_PACKING, _LARGEST_UNPACKED)
     return lzma.LZMADecompressor(memlimit=_LARGEST_UNPACKED).decompress(data, most)
 
 
 def _beginnings(file: Elf) -> NDArray[np.uint64]:
-    """Read the table that exceptions are unwound by: it has an entry for each function, and stripping leaves it."""
+    """Read the exception unwinding table: it has an entry per function, and is not stripped."""
     section = file.named(_UNWINDING)
     data = file.data(section) if section is not None else b""
     if section is None or data[:1] + data[2:4] != _UNWINDING_FORM:
@@ -170,7 +170,7 @@ def _beginnings(file: Elf) -> NDArray[np.uint64]:
 
 
 def _functions(tables: Sequence[_Table], beginnings: NDArray[np.uint64], segments: Segments) -> Functions:
-    """One function for each address: of several names a global one, with few underscores in front."""
+    """Choose one function per address: among several names a global one with few leading underscores."""
     shifts = np.cumsum([0, *(len(table.text) + 1 for table in tables)])
     text = b"".join(table.text + b"\0" for table in tables)
     entries = np.concatenate([np.empty(0, SYMBOL), *(table.entries for table in tables)])
@@ -184,7 +184,7 @@ def _functions(tables: Sequence[_Table], beginnings: NDArray[np.uint64], segment
     starts, first = np.unique(entries["value"][order], return_index=True)
     sizes = np.zeros(len(starts), np.uint64)
     np.maximum.at(sizes, np.searchsorted(starts, entries["value"]), entries["size"])
-    # Functions written in assembly may have no size: they reach to the next, or to the end of their section.
+    # Functions written in assembly may have no size: they end at the next function or the end of their section.
     limits = np.concatenate([np.empty(0, np.uint64), *(table.limits for table in tables)])[order][first]
     following = np.append(starts[1:], np.uint64(_LAST))[: len(starts)]
     ends = np.where(sizes > 0, starts + sizes, np.minimum(following, limits))
@@ -192,4 +192,4 @@ def _functions(tables: Sequence[_Table], beginnings: NDArray[np.uint64], segment
 
 
 NONE: Final = _functions((), np.zeros(0, np.uint64), Segments(*np.zeros((3, 0), np.uint64)))
-"""What a file has that cannot be read."""
+"""Functions of a file that cannot be read."""

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 _ROOT: Final = Path("/")
 _CODE: Final = b"tTwW"
 _PROGRAMS: Final = (b"bpf",)
-"""What stands for a module's name with code that comes and goes; the table is kept longer than that."""
+"""Pseudo modules of generated code, which changes more often than the cached table."""
 _TEXT_ENDS: Final = (b" _etext", b" _einittext")
 _LAST: Final = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class KernelFunctions:
-    """F functions in order of address.
+    """F functions sorted by address.
 
     Attributes:
         starts: (F,) uint64.
         ends: (F,) uint64.
-        lines: (F,), of /proc/kallsyms.
-        modules: (F,), `` of the kernel itself.
+        lines: (F,), lines of /proc/kallsyms.
+        modules: (F,), `` for the kernel itself.
 
     """
 
@@ -40,7 +40,7 @@ class KernelFunctions:
     modules: tuple[bytes, ...]
 
     def at(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Function of each address, (N,) int64; -1 where none is known."""
+        """Function of each address, (N,) int64; -1 if unknown."""
         return containing(self.starts, self.ends, addresses)
 
     def name(self, function: int) -> tuple[str, str]:
@@ -49,10 +49,10 @@ class KernelFunctions:
 
 
 def functions(root: Path = _ROOT) -> KernelFunctions:
-    """Functions of the kernel; kept until a module comes or goes. None at all where the kernel hides their addresses.
+    """Functions of the kernel; cached until a module is loaded or removed. Empty if the kernel hides their addresses.
 
     Args:
-        root: Folder that stands for `/`.
+        root: Folder used as `/`.
 
     """
     modules = _read(root / "proc/modules")
@@ -73,7 +73,7 @@ def _functions(root: Path, _boot: bytes, _loaded: tuple[bytes, ...]) -> KernelFu
     ends = (int(line[:16], 16) for line in lines if line.endswith(_TEXT_ENDS))
     limits[b""] = max(ends, default=0) or _LAST
     own = tuple(modules[at] for at in chosen)
-    # A function reaches to the next one, but not out of its module: what lies there is another's.
+    # A function ends at the next one, but at the latest at the end of its module.
     bounds = np.array([limits.get(module, 0) for module in own], np.uint64)
     following = np.append(starts[1:], np.uint64(_LAST))[: len(starts)]
     return KernelFunctions(starts, np.minimum(following, bounds), tuple(lines[at] for at in chosen), own)

@@ -1,4 +1,4 @@
-"""From addresses to frames, many at once: of the kernel, and of one process's native code."""
+"""Look up frames for addresses in bulk: in the kernel, and in one process's native code."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 HIDDEN: Final = Frame("[kernel]", Kind.KERNEL)
-"""A function of a kernel that hides where its functions are."""
+"""A function of a kernel that hides its functions' addresses."""
 UNKNOWN: Final = Frame("[unknown code]", Kind.NATIVE)
-"""Code that was gone when the trace ended, or no code at all."""
+"""Code that was unmapped before the end of the trace, or not code."""
 COMPILED: Final = Frame("[compiled code]", Kind.NATIVE)
-"""Code that was made at run time by a compiler which leaves no map."""
+"""Code generated at run time by a compiler that does not write a perf map."""
 ROOTS: Final = frozenset(
     {
         "_dl_start_user",
@@ -41,19 +41,19 @@ ROOTS: Final = frozenset(
         *("clone", "__clone", "clone3", "__clone3"),
     }
 )
-"""Where a thread's code begins."""
+"""Outermost functions of threads."""
 NO_CODE: Final = -1
-"""Where there is no code: a stack goes no further."""
+"""Not code: the stack ends here."""
 _VDSO: Final = "[vdso]"
 _TRAMPOLINES: Final = "[uprobes]"
 _ANONYMOUS: Final = ("/dev/zero", "/memfd:")
-"""What is no file, though the kernel gives it a path."""
+"""Mappings that have a path but no file."""
 DROPPED: Final = -2
-"""What the tracer put there."""
+"""A frame added by the tracer."""
 
 
 class Frames:
-    """Every frame once, by number."""
+    """Distinct frames, numbered."""
 
     def __init__(self) -> None:
         self._numbers: dict[Frame, int] = {}
@@ -63,7 +63,7 @@ class Frames:
         return self._numbers.setdefault(frame, len(self._numbers))
 
     def all(self) -> tuple[Frame, ...]:
-        """All frames by number."""
+        """All frames, in number order."""
         return tuple(self._numbers)
 
 
@@ -81,7 +81,7 @@ def kernel_frames(addresses: NDArray[np.uint64], frames: Frames) -> NDArray[np.i
 
 
 def native_frames(addresses: NDArray[np.uint64], mappings: Mappings, frames: Frames) -> NDArray[np.int64]:
-    """Frame of each address in a process, (N,) int64; `NO_CODE` where there is none, `DROPPED` of the tracer's own."""
+    """Frame of each address in a process, (N,) int64; `NO_CODE` if not code, `DROPPED` for the tracer's frames."""
     found = np.full(len(addresses), NO_CODE, np.int64)
     at = mappings.at(addresses)
     compiled = lru_cache(maxsize=1)(partial(jit.functions, mappings.pid, mappings.owner))
@@ -120,7 +120,7 @@ def _in_mapping(
 def _without_file(
     addresses: NDArray[np.uint64], offsets: NDArray[np.uint64], known: Compiled, module: str, frames: Frames
 ) -> NDArray[np.int64]:
-    """Frames in memory that a compiler filled at run time, or in a file that cannot be read any more."""
+    """Frames in code generated at run time, or in a file that can no longer be read."""
     in_file = module.startswith("/") and not module.startswith(_ANONYMOUS)
 
     def number(function: int, offset: int) -> int:
@@ -138,8 +138,8 @@ def _offset_text(module: str, offset: int) -> str:
 def _numbered(
     found: NDArray[np.int64], addresses: NDArray[np.uint64], number: Callable[[int, int], int]
 ) -> NDArray[np.int64]:
-    """Ask `number` once for each function, and for each address where no function is known; (N,) int64."""
-    # A function's own number stands for all addresses in it; an address that is in none has one below zero.
+    """Call `number` once per function, and once per address without a known function; (N,) int64."""
+    # All addresses in a function share its index; addresses outside functions have distinct negative indices.
     nameless, at = np.unique(addresses[found < 0], return_inverse=True)
     places = found.copy()
     places[found < 0] = -1 - at
@@ -152,7 +152,7 @@ def _numbered(
 
 @lru_cache(maxsize=1)
 def _vdso() -> Functions:
-    """Functions that the kernel gives every process: the same image in each, so this process's is read."""
+    """Functions of the vdso: the same image in every process, so this process's is read."""
     for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
         if line.endswith(_VDSO):
             start, end = (int(text, 16) for text in line.split(maxsplit=1)[0].split("-"))

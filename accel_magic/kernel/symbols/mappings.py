@@ -1,4 +1,4 @@
-"""Where a process has code in its memory, and which file each piece comes from."""
+"""Executable mappings of processes, and their files."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 _CODE: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S\Sx\S ([0-9a-f]+) \S+ \d+ *(.*)$", re.MULTILINE)
 _USER: Final = re.compile(r"^Uid:\t\d+\t(\d+)", re.MULTILINE)
-"""The effective user id, which is the second of four."""
+"""The effective user id, the second of four."""
 DELETED: Final = " (deleted)"
 _MAPPED_FILES: Final = "map_files"
 OWN: Final = 0
-"""Stands for this process, whose id BPF programs may see as another."""
+"""Represents this process, whose id may differ in BPF programs."""
 _MOST_TEXT: Final = 1 << 25
-"""Characters of a process's mappings that are read: 65,530 of them, the most by default, have some 7 million."""
+"""Maximum characters read from a maps file: 65,530 mappings, the default limit, take some 7 million."""
 _OFFSET: Final = 3
-"""`read` has the columns of a mapping in this order: start, end, offset in the file."""
+"""Number of numeric columns of a mapping: start, end, file offset."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Mappings:
     """Executable mappings of one process, in order of address.
 
     Attributes:
-        pid: Whose, as this process sees its id.
+        pid: The process's id as seen by this process.
         owner: Id of the user that the process runs as.
         starts: (M,) uint64.
         ends: (M,) uint64.
-        offsets: (M,) uint64, in the file.
-        names: (M,), what the kernel calls each: the path of a file, `[vdso]`, `` where there is no file.
+        offsets: (M,) uint64, file offsets.
+        names: (M,), the kernel's names: the path of a file, `[vdso]`, or `` without a file.
 
     """
 
@@ -58,27 +58,27 @@ class Mappings:
     names: tuple[str, ...]
 
     def at(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Mapping of each address, (N,) int64; -1 where there is no code."""
+        """Mapping of each address, (N,) int64; -1 if there is no code."""
         return containing(self.starts, self.ends, addresses)
 
     def file(self, mapping: int) -> Path | None:
-        """Where the file of a mapping can be read from here; None where it has none."""
+        """Path from which a mapping's file can be read here; None if it has no file."""
         name = self.names[mapping]
         if not name.startswith("/"):
             return None
         if name.endswith(DELETED):
             return Path(f"/proc/{self.pid}/{_MAPPED_FILES}/{int(self.starts[mapping]):x}-{int(self.ends[mapping]):x}")
-        inside = Path(f"/proc/{self.pid}/root{name}")  # of a process in a container
+        inside = Path(f"/proc/{self.pid}/root{name}")  # for a process in a container
         return Path(name) if self.pid == os.getpid() or not inside.exists() else inside
 
 
 def is_link(path: Path) -> bool:
-    """Whether a path is one of the kernel's links to mapped files. No other file that is mapped can be a link."""
+    """Whether a path is one of the kernel's links to mapped files. Other paths of mapped files are never links."""
     return path.parent.name == _MAPPED_FILES
 
 
 def read(pid: int) -> Mappings | None:
-    """Read the mappings of a process; None where it has gone, or may not be looked at."""
+    """Read the mappings of a process; None if it is gone or not accessible."""
     try:
         with Path(f"/proc/{pid}/maps").open(errors="surrogateescape") as maps:
             text = maps.read(_MOST_TEXT).rpartition("\n")[0]
@@ -87,7 +87,7 @@ def read(pid: int) -> Mappings | None:
         return None
     found, user = _CODE.findall(text), _USER.search(status)
     if not found or user is None:
-        return None  # a process that has ended, and nobody waited for
+        return None  # a zombie process
     columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
     return Mappings(
         pid, int(user[1]), columns[:, 0], columns[:, 1], columns[:, 2], tuple(row[_OFFSET] for row in found)
@@ -95,13 +95,13 @@ def read(pid: int) -> Mappings | None:
 
 
 class Processes:
-    """Mappings of the processes of a trace, kept for those that end before the trace does."""
+    """Mappings of the processes of a trace, kept for processes that end during the trace."""
 
     def __init__(self) -> None:
         self._known: dict[int, Mappings] = {}
 
     def learn(self, pids: Iterable[int]) -> None:
-        """Read the mappings of processes, ids as BPF programs see them, `OWN` for this; those of ended ones stay."""
+        """Read mappings of processes, with ids that BPF programs see or `OWN`; those of ended processes are kept."""
         translated = scope.in_initial_namespace()
         for pid in pids:
             visible = os.getpid() if pid == OWN else pid if translated else None
@@ -110,19 +110,19 @@ class Processes:
                 self._known[pid] = found
 
     def of(self, pid: int) -> Mappings | None:
-        """Mappings of a process as they were last seen; None where it was never seen."""
+        """Mappings of a process as last seen; None if it was never seen."""
         return self._known.get(pid)
 
 
 _FOLDER: Final = Path("/tmp")  # noqa: S108 - the place is a convention
 _MOST_BYTES: Final = 1 << 27
-"""Of a larger map the end is read: the newest functions."""
+"""Only the end of a larger map, with the newest functions, is read."""
 _HIGHEST: Final = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """F functions: `starts`, `ends` (F,) uint64 in order of address, `names` (F,) where each begins in `text`."""
+    """F functions: `starts`, `ends` (F,) uint64 sorted by address, `names` (F,) offsets in `text`."""
 
     starts: NDArray[np.uint64]
     ends: NDArray[np.uint64]
@@ -130,7 +130,7 @@ class Compiled:
     text: bytes
 
     def at(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Function of each address, (N,) int64; -1 where none is known."""
+        """Function of each address, (N,) int64; -1 if unknown."""
         return containing(self.starts, self.ends, addresses)
 
     def name(self, function: int) -> str:
@@ -139,14 +139,14 @@ class Compiled:
 
 
 def functions(pid: int, owner: int, folder: Path = _FOLDER) -> Compiled:
-    """Read `perf-PID.map` of a process: lines of start, size (hexadecimal) and name. What is damaged is left out.
+    """Read `perf-PID.map` of a process: lines of start, size (hexadecimal) and name. Damaged lines are skipped.
 
-    Of two functions at one address the later one counts: the first has been thrown away.
+    Of two functions at one address the later one is used: it has replaced the first.
 
     Args:
         pid: The process.
-        owner: Id of its user; a map that belongs neither to them nor to root is not read.
-        folder: Where maps lie.
+        owner: Id of its user; only maps owned by that user or root are read.
+        folder: Folder of the maps.
 
     """
     try:

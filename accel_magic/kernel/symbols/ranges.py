@@ -1,4 +1,4 @@
-"""Which of many ranges of addresses an address lies in."""
+"""Find the address ranges that contain given addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def containing(
     starts: NDArray[np.uint64], ends: NDArray[np.uint64], addresses: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Place of the range that holds each address, (N,) int64; -1 where none does. The starts (R,) are ascending."""
+    """Index of the range that contains each address, (N,) int64; -1 if none does. The starts (R,) are ascending."""
     if not len(starts):
         return np.full(len(addresses), -1, np.int64)
     at = np.maximum(np.searchsorted(starts, addresses, side="right") - 1, 0)

@@ -1,4 +1,4 @@
-"""Stacks of addresses become stacks of frames: `RawStacks` to `StackTable`, in bulk."""
+"""Resolve stacks of addresses to stacks of frames: `RawStacks` to `StackTable`, in bulk."""
 
 from __future__ import annotations
 
@@ -41,45 +41,45 @@ _MACHINERY: Final = re.compile(
     r"|_*uprobe_\w+|uretprobe_\w+|handler_chain|handle_swbp|handle_uretprobe_chain|syscall_trace_enter\w*"
     r"|trace_syscall_\w+|syscall_exit_work|trace_sys_(enter|exit))([.]\w+)*"
 )
-"""Functions between what was hit and the program that was run for it."""
+"""Functions between the probed code and the BPF program."""
 _MACHINERY_DEPTH: Final = 16
 _WORDS_OF_PYTHON: Final = 2
 _SHOWN: Final = {KERNEL: Kind.KERNEL, USER: Kind.NATIVE}
 _KERNEL_ROOTS: Final = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "entry_SYSCALL_64", "ret_from_fork", "ret_from_fork_asm", "common_startup_64"}
 )
-"""Where the kernel's code begins, as far as stacks may be deep there."""
+"""Outermost kernel functions of stacks that may be deep."""
 _CUT: Final = re.compile(r"\[callers beyond (\d+) frames\]")
 
 
 class Names(Protocol):
-    """What knows the code objects of a Python: `accel_magic.kernel.stacks.python_names.PythonNames`."""
+    """Provides names for code objects: `accel_magic.kernel.stacks.python_names.PythonNames`."""
 
     def frames(self, words: NDArray[np.uint64]) -> list[Frame]:
-        """Frames of words as `RawStacks` has them of Python stacks, one for every two words, in their order."""
+        """Frames for the words of Python stacks in `RawStacks`: one per two words, in order."""
         ...
 
 
 def resolve(raw: RawStacks, python: Names | None, processes: Processes | None = None) -> StackTable:
-    """Give the frames of all stacks their names.
+    """Resolve the frames of all stacks to names.
 
-    The tracer's own functions at the inner end of a kernel stack are left out. A native stack ends where a return
-    address is none: there the code was built without frame pointers, and what follows is chance.
+    The tracer's functions at the inner end of kernel stacks are removed. A native stack ends at the first value that
+    is not a return address: code there was built without frame pointers, and further values are meaningless.
 
     Args:
-        raw: As the kernel kept them.
-        python: What knows the code objects of this process; None where there are no Python stacks.
-        processes: What was seen of other processes; their mappings are read once more where they still run.
+        raw: Stacks from the kernel.
+        python: Names of this process's code objects; None if there are no Python stacks.
+        processes: Mappings of other processes; updated for processes that are still running.
 
     Returns:
-        The same stacks, of the same keys, outermost frame first.
+        The same stacks, with the same keys, outermost frame first.
 
     """
     frames = Frames()
     stack = np.repeat(np.arange(len(raw.keys)), np.diff(raw.starts))
-    inward = np.arange(len(raw.words)) - raw.starts[:-1][stack]  # 0 of the innermost word
+    inward = np.arange(len(raw.words)) - raw.starts[:-1][stack]  # 0 for the innermost word
     kinds = raw.kinds[stack]
-    # A return address is the one after the call: the call itself may be the last instruction of its function.
+    # A return address is after the call, which may be the last instruction of its function.
     addresses = raw.words - ((inward > 0) & (kinds != PYTHON)).astype(np.uint64)
     numbers = np.full(len(raw.words), DROPPED, np.int64)
     chosen = np.flatnonzero(kinds == KERNEL)
@@ -93,7 +93,7 @@ def resolve(raw: RawStacks, python: Names | None, processes: Processes | None = 
 
 
 def without_names(raw: RawStacks, python: Names | None) -> StackTable:
-    """Make the same table without looking names up: native frames and the kernel's are addresses. Reads no file."""
+    """Make the same table without looking up names: native and kernel frames are addresses. Reads no files."""
     frames = Frames()
     stack = np.repeat(np.arange(len(raw.keys)), np.diff(raw.starts))
     numbers = np.full(len(raw.words), DROPPED, np.int64)
@@ -108,24 +108,24 @@ def without_names(raw: RawStacks, python: Names | None) -> StackTable:
 
 
 def notes(table: StackTable) -> tuple[str, ...]:
-    """What the user must know of the names, a sentence each."""
+    """Notes for the user about the names, one sentence each."""
     from accel_magic.kernel.symbols.frame_pointers import why_short
 
-    told = [why_short(table), *_cut_notes(table)]
+    sentences = [why_short(table), *_cut_notes(table)]
     if HIDDEN in table.frames:
-        told.append(
-            "functions of the kernel have no names: it hides their addresses from this user"
-            " (sysctl kernel.kptr_restrict=1 and root, or CAP_SYSLOG)"
+        sentences.append(
+            "kernel functions have no names: the kernel hides their addresses from this user"
+            " (use sysctl kernel.kptr_restrict=1 and root, or CAP_SYSLOG)"
         )
     gone = table.frames.index(GONE) if GONE in table.frames else -1
     if gone >= 0:
         count = int((table.frames_of == gone).sum())
-        told.append(f"{count} native stacks are of processes that ended before they were looked at: [process gone]")
-    return tuple(filter(None, told))
+        sentences.append(f"{count} native stacks are from processes that ended before they were read: [process gone]")
+    return tuple(filter(None, sentences))
 
 
 def _cut_notes(table: StackTable) -> Iterator[str]:
-    """Say of how many stacks the kernel took only a part."""
+    """Report how many stacks the kernel truncated."""
     filled = np.flatnonzero(np.diff(table.starts) > 0)
     outermost = [table.frames[frame] for frame in table.frames_of[table.starts[filled]].tolist()]
     for kind, shown in ((USER, "native"), (KERNEL, "kernel")):
@@ -133,13 +133,15 @@ def _cut_notes(table: StackTable) -> Iterator[str]:
         limits = [int(found[1]) for name in names if (found := _CUT.fullmatch(name))]
         if limits:
             most = most_frames()
-            more = f" (sysctl kernel.perf_event_max_stack={min(2 * limits[0], most)} before the trace keeps more)"
+            more = (
+                f" (to keep more, run sysctl kernel.perf_event_max_stack={min(2 * limits[0], most)} before the trace)"
+            )
             cut = f"{len(limits)} of {len(names)} {shown} stacks are cut at {limits[0]} frames"
-            yield f"{cut}, and the callers beyond are not known{more if limits[0] < most else ''}"
+            yield f"{cut}, and their outer callers are unknown{more if limits[0] < most else ''}"
 
 
 def _owners(raw: RawStacks) -> NDArray[np.int64]:
-    """(S,) process of each stack, as BPF programs see its id; `OWN` of this process."""
+    """(S,) process of each stack, with the id that BPF programs see; `OWN` for this process."""
     if raw.pids is None:
         return np.full(len(raw.keys), OWN, np.int64)
     return np.where(raw.pids == scope.kernel_pid(os.getpid()), OWN, raw.pids).astype(np.int64)
@@ -178,7 +180,7 @@ def _native(
 def _cut(
     numbers: NDArray[np.int64], stack: NDArray[np.int64], inward: NDArray[np.int64], frames: Frames
 ) -> NDArray[np.int64]:
-    """End each stack where there is no code; what was hit itself stays, whatever is known of it."""
+    """End each stack at the first address that is not code; always keep the innermost frame."""
     gone = frames.number(GONE)
     none = (numbers == NO_CODE) | (numbers == gone)
     first = np.full(int(stack.max(initial=-1)) + 1, np.iinfo(np.int64).max)
@@ -189,7 +191,7 @@ def _cut(
 
 
 def _named(numbers: NDArray[np.int64], frames: Sequence[Frame]) -> tuple[NDArray[np.int64], Sequence[Frame]]:
-    """Put functions' names in the place of native symbols, all at once; two symbols may have the same name."""
+    """Replace native symbols by function names, in bulk; several symbols may have the same name."""
     learn(frame.name for frame in frames if frame.kind == Kind.NATIVE)
     named = Frames()
     renumbered = np.array(
@@ -208,11 +210,11 @@ def _named(numbers: NDArray[np.int64], frames: Sequence[Frame]) -> tuple[NDArray
 def _marked(
     raw: RawStacks, stack: NDArray[np.int64], numbers: NDArray[np.int64], frames: Sequence[Frame]
 ) -> tuple[RawStacks, NDArray[np.int64], NDArray[np.int64], Sequence[Frame]]:
-    """Put a frame that says so outward of each stack of which the kernel took no more frames than it may."""
+    """Add an outermost `[callers beyond N frames]` to each stack that reached the kernel's limit."""
     full = np.flatnonzero((raw.limit > 0) & (raw.kinds != PYTHON) & (np.diff(raw.starts) >= max(raw.limit, 1)))
     last = numbers[raw.starts[full + 1] - 1]
     roots = [number for number, frame in enumerate(frames) if frame.name in ROOTS or frame.name in _KERNEL_ROOTS]
-    # What is dropped at the end of a native stack is none of it; in the kernel it is the tracer's own.
+    # A dropped outermost frame is not part of a native stack; in the kernel it is a frame of the tracer.
     cut = full[((last >= 0) | (raw.kinds[full] == KERNEL)) & ~np.isin(last, roots)]
     marks = {kind: Frame(f"[callers beyond {raw.limit} frames]", shown) for kind, shown in _SHOWN.items()}
     known = {kind: len(frames) + at for at, kind in enumerate(marks)}
@@ -222,7 +224,7 @@ def _marked(
 
 
 def _python(words: NDArray[np.uint64], python: Names | None, frames: Frames) -> NDArray[np.int64]:
-    """Frame of each pair of words, in the place of the first."""
+    """Frame of each pair of words, at the position of the first."""
     numbers = np.full(len(words), DROPPED, np.int64)
     pairs, inverse = np.unique(words.reshape(-1, _WORDS_OF_PYTHON), axis=0, return_inverse=True)
     named = python.frames(pairs.ravel()) if python is not None else [_NAMELESS] * len(pairs)
@@ -232,7 +234,7 @@ def _python(words: NDArray[np.uint64], python: Names | None, frames: Frames) -> 
 
 
 def _table(raw: RawStacks, stack: NDArray[np.int64], numbers: NDArray[np.int64], frames: Sequence[Frame]) -> StackTable:
-    """Stacks in order of their keys, the words of each turned round, without those dropped."""
+    """Build the table: stacks sorted by key, words reversed, dropped words removed."""
     order = np.argsort(raw.keys, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))

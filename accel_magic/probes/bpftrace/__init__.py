@@ -1,7 +1,7 @@
-"""bpftrace code where a `%%ktrace` line is expected: an error that shows the line that does the same.
+"""Detect bpftrace code given as a `%%ktrace` line, and raise an error that shows the equivalent line.
 
-`code.py` reads the language, `places.py` translates probes, `values.py` expressions, `advice.py` whole scripts. Nothing
-here looks at the machine, and nothing is traced.
+`code.py` parses the language, `places.py` translates probes, `values.py` expressions, `advice.py` whole scripts.
+Nothing here inspects the machine or traces anything.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _COMMENTS: Final = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|#[^\n]*)*", re.DOTALL)
 _OURS: Final = re.compile(r"[\w-]+:[\w*?]+")
 _BEFORE_OPTIONS: Final = r"(?:(?!\s--?[A-Za-z])[^{])*"
 _OPENS: Final = re.compile(_BEFORE_OPTIONS + r"\{")
-"""A block begins before any option of `%%ktrace`."""
+"""A block that begins before any option of `%%ktrace`."""
 _TESTS: Final = re.compile(rf"\S+\s+/(?=\S){_BEFORE_OPTIONS}/\s*$")
-"""A filter as bpftrace has it."""
+"""A filter in bpftrace syntax."""
 _AFTER_CODE: Final = re.compile(r"\}\s*['\"]?\s+--?[A-Za-z][^{}]*$")
 _WITH_VALUE: Final = ("-e", "-l", "-p", "-c", "-f", "-o", "-B", "-I", "--include")
 
@@ -32,11 +32,11 @@ def check(text: str, cell: str = "") -> None:
     """Raise if a probe line, or the cell below an empty one, is bpftrace code.
 
     Args:
-        text: What stands behind `%%ktrace`, or one probe.
+        text: The text after `%%ktrace`, or one probe.
         cell: The lines below it.
 
     Raises:
-        ProbeError: It is; the fix is the line that does the same.
+        ProbeError: It is; the fix is the equivalent line.
 
     """
     whole = f"{text}\n{cell}" if cell and (not text.strip() or _is_open(text)) else text
@@ -45,7 +45,7 @@ def check(text: str, cell: str = "") -> None:
 
 
 def is_code(text: str) -> bool:
-    """Whether a text is bpftrace code or a bpftrace command, and not a line of `%%ktrace`."""
+    """Whether a text is bpftrace code or a bpftrace command, not a `%%ktrace` line."""
     start = text.strip()
     if _COMMAND.match(start) or _SCRIPT.match(start):
         return True
@@ -57,8 +57,8 @@ def is_code(text: str) -> bool:
 
 
 def refusal(text: str) -> ProbeError:
-    """Error for a text that `is_code`: it shows the line that does the same, and what has no equivalent."""
-    from accel_magic.probes.bpftrace.advice import advise  # of no use before there is code
+    """Make the error for bpftrace code. It shows the equivalent line, and the parts that have no equivalent."""
+    from accel_magic.probes.bpftrace.advice import advise  # only needed for code
 
     what = "bpftrace code is not a %%ktrace line"
     try:
@@ -71,13 +71,13 @@ def refusal(text: str) -> ProbeError:
             code="probe.bpftrace-code",
         )
     advice = advise(command.code, pid=command.pid, program=command.program, lists=command.lists)
-    lines = [advice.line or "nothing of it can be traced here; what a script prints of itself, print in Python"]
+    lines = [advice.line or "none of its probes can be traced here; print static text from Python"]
     lines += [f"  for {theirs}: {ours}" for theirs, ours in advice.instead]
     lines += [f"  note: {note}" for note in advice.notes]
     lines += [f"  no equivalent: {part}" for part in advice.lacking]
     return ProbeError(
         what,
-        why="%%ktrace takes probes and options; the cell below is Python, and the result holds columns and counts",
+        why="%%ktrace takes probes and options; the cell below is Python, and the result has columns and counts",
         fix="\n       ".join(lines),
         code="probe.bpftrace-code",
     )
@@ -85,7 +85,7 @@ def refusal(text: str) -> ProbeError:
 
 @dataclass(frozen=True)
 class _Command:
-    """A bpftrace command: its code, and the options that decide what is traced."""
+    """A bpftrace command: its code, and the options that affect what is traced."""
 
     code: str
     pid: str = ""
@@ -94,13 +94,13 @@ class _Command:
 
 
 def _command(text: str) -> _Command:
-    """Take a command or bare code apart. Raises OSError if a script cannot be read."""
+    """Parse a command or bare code. Raises OSError if a script cannot be read."""
     start = text.strip()
     if start.startswith("#!") or not (_COMMAND.match(start) or _SCRIPT.match(start)):
         return _Command(_AFTER_CODE.sub("}", start.strip("'\"")))
     try:
         words = shlex.split(start)
-    except ValueError:  # quotes are left open
+    except ValueError:  # unbalanced quotes
         return _Command(start.partition("-e")[2].strip().strip("'\""))
     code = ""
     values = {"-p": "", "-c": ""}
@@ -117,7 +117,7 @@ def _command(text: str) -> _Command:
 
 
 def _is_open(text: str) -> bool:
-    """Whether quotes or braces are left open: then the cell goes on with the code."""
+    """Whether quotes or braces are unbalanced, so that the code continues in the cell."""
     try:
         shlex.split(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A bpftrace script as a `%%ktrace` line, and what of the result shows what the script prints and keeps."""
+"""Translate a bpftrace script to a `%%ktrace` line, and to parts of the result that show what the script outputs."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ if TYPE_CHECKING:
 _SILENT: Final = frozenset(("delete", "clear", "zero", "time", "strftime", "errorf", "warnf", "exit"))
 _OTHERS: Final = {
     **dict.fromkeys(("system", "cat"), "run it in the cell"),
-    **dict.fromkeys(("signal", "override", "unwatch"), "traces change nothing; `--program` with BPF C may"),
-    "join": "lists of texts are not read; `--program` with BPF C reads anything",
-    "skboutput": "packets are not written",
+    **dict.fromkeys(("signal", "override", "unwatch"), "traces are read-only; use `--program` with BPF C"),
+    "join": "string arrays are not supported; use `--program` with BPF C",
+    "skboutput": "writing packets is not supported",
 }
 _SCHEDULER: Final = ("tracepoint:sched:sched_wakeup", "tracepoint:sched:sched_switch")
 _CONVERSION: Final = re.compile(r"(?:(\w+)[=:][ ]*)?%(?!%)[-+ 0#]*[\d*]*(?:\.[\d*]+)?(?:ll|l|hh|h|z|j)?[a-zA-Z]")
-"""A conversion of printf, and the key before it: `size=%lu`."""
+"""A printf conversion, and the key before it: `size=%lu`."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to write instead of a script.
+    """The replacement for a script.
 
     Attributes:
-        line: `%%ktrace ...`; '' if the script traces nothing that can be traced here.
-        instead: Parts of the script, and what shows the same of the result `t`.
-        notes: What is different.
-        lacking: Parts that have no equivalent, and what comes closest.
+        line: `%%ktrace ...`; '' if none of the script's probes can be traced here.
+        instead: Parts of the script, and the Python expressions on the result `t` that show the same.
+        notes: Differences.
+        lacking: Parts that have no equivalent, with the closest alternative.
 
     """
 
@@ -75,7 +75,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Group:
-    """Blocks that are one probe here: one block, or those at a call's entry and return."""
+    """Blocks that become one probe: a single block, or those at a call's entry and return."""
 
     places: tuple[Place, ...]
     scene: Scene
@@ -92,12 +92,12 @@ class _Group:
 
 
 _Placed: TypeAlias = tuple[Block, tuple[Place, ...]]
-"""A block, and what its probes are called here."""
+"""A block and the equivalents of its probes."""
 
 
 @dataclass
 class _Findings:
-    """What is known so far; the dictionaries are ordered sets."""
+    """Results so far; the dictionaries are ordered sets."""
 
     asked: Asked = field(default_factory=Asked)
     instead: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class _Findings:
     rows: str = ""
 
     def show(self, theirs: str, ours: str) -> None:
-        """Add what shows a part of the script; of several groups each has its own rows and counts."""
+        """Add the equivalent of a part of the script; if there are several groups, each has its own rows."""
         self.instead[theirs, ours.replace("t.events", self.rows or "t.events")] = None
 
 
@@ -117,9 +117,9 @@ def advise(code: str, *, pid: str = "", program: str = "", lists: bool = False) 
 
     Args:
         code: The script.
-        pid: The process that bpftrace's `-p` names.
-        program: The command that bpftrace's `-c` runs.
-        lists: Whether probes were only to be listed (`-l`).
+        pid: Process given by bpftrace's `-p`.
+        program: Command given by bpftrace's `-c`.
+        lists: Whether probes are only listed (`-l`).
 
     """
     blocks = [(block, tuple(place_of(probe) for probe in block.probes)) for block in read(code)]
@@ -140,7 +140,7 @@ def advise(code: str, *, pid: str = "", program: str = "", lists: bool = False) 
 
 
 def _groups(blocks: Sequence[_Placed]) -> Iterator[_Group]:
-    """Put the blocks at calls' entries and returns together; the others stand alone."""
+    """Group the blocks at entries and returns of the same calls; other blocks form their own groups."""
     entries_of = {at: entries for at, each in enumerate(blocks) if (entries := _entries_of(each, blocks))}
     used = {at for entries in entries_of.values() for at in entries}
     for at, (block, places) in enumerate(blocks):
@@ -158,7 +158,7 @@ def _groups(blocks: Sequence[_Placed]) -> Iterator[_Group]:
 
 
 def _entries_of(returning: _Placed, blocks: Sequence[_Placed]) -> tuple[int, ...]:
-    """Which blocks are at the entries of the calls at whose returns this one is, and store what it reads."""
+    """Indices of the blocks at the entries of this return block's calls that store values which it reads."""
     block, places = returning
     if {place.role for place in places} != {"return"}:
         return ()
@@ -173,7 +173,7 @@ def _entries_of(returning: _Placed, blocks: Sequence[_Placed]) -> tuple[int, ...
 
 
 def _scene(places: Iterable[Place], *, stored: Mapping[str, Expression] | None = None) -> Scene:
-    """Meaning of names in a block; `stored` are the maps that a call's entry filled for this return of it."""
+    """Meaning of names in a block; `stored` has the maps that the call's entry filled for this return."""
     known = [place for place in places if place.word]
     return Scene(
         stored=stored or {},
@@ -184,7 +184,7 @@ def _scene(places: Iterable[Place], *, stored: Mapping[str, Expression] | None =
 
 
 def _stored(block: Block, scene: Scene) -> dict[str, Expression]:
-    """Maps that a block fills for the call's return: those by thread, or without keys."""
+    """Maps that a block fills for the call's return: those keyed by thread, or without keys."""
     found: dict[str, Expression] = {}
     for statement in _all(block.statements):
         if not isinstance(statement, Assign) or statement.sign != "=":
@@ -210,7 +210,7 @@ def _all(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def _maps(block: Block) -> set[str]:
-    """Names of the maps that a block mentions."""
+    """Names of the maps used in a block."""
     found = set()
     waiting: list[object] = [block.filter, *block.statements]
     while waiting:
@@ -225,14 +225,14 @@ def _maps(block: Block) -> set[str]:
 
 
 def _rows(group: _Group) -> str:
-    """Events of one group among others."""
+    """Expression for the events of one of several groups."""
     words = [f'"{word}"' for word in group.words]
     test = f"probe == {words[0]}" if len(words) == 1 else f"probe in [{', '.join(words)}]"
     return f"t.events.query('{test}')"
 
 
 def _actions(group: _Group, found: _Findings) -> None:
-    """Find what a group does with its hits; an `if` that is all it does becomes a filter."""
+    """Translate a group's statements; an `if` that contains all of them becomes a filter."""
     only = _only_if(group.statements)
     _walk(group.statements, group.scene, found, only)
     if group.scene.measured:
@@ -245,7 +245,7 @@ def _actions(group: _Group, found: _Findings) -> None:
 
 
 def _only_if(statements: Iterable[Statement]) -> If | None:
-    """The `if` without `else` that is all of a block, variables and what does not matter here aside."""
+    """The `if` without `else` that makes up a whole block, apart from variables and irrelevant statements."""
     others = [
         each
         for each in statements
@@ -275,10 +275,10 @@ def _walk(statements: Iterable[Statement], scene: Scene, found: _Findings, only:
 
 def _about_if(test: Expression, scene: Scene, found: _Findings) -> None:
     try:
-        how = f"--filter {quoted(condition(resolve(test, scene), scene))} keeps those hits alone"
+        how = f"--filter {quoted(condition(resolve(test, scene), scene))} keeps only those hits"
     except LackingError:
-        how = "choose rows of t.events afterwards"
-    found.lacking[f"if ({as_written(test)}): a line has one filter, for all hits; {how}"] = None
+        how = "select rows of t.events afterwards"
+    found.lacking[f"if ({as_written(test)}): a line has only one filter, for all hits; {how}"] = None
 
 
 def _called(call: Call, scene: Scene, found: _Findings) -> None:
@@ -293,7 +293,7 @@ def _called(call: Call, scene: Scene, found: _Findings) -> None:
 def _printed(call: Call, scene: Scene, found: _Findings) -> None:
     values, hints = call.arguments, ()
     if call.name == "print" and all(isinstance(each, Map | Number) for each in values):
-        return  # results show maps anyway
+        return  # results always show maps
     found.needs_events = True
     if values and isinstance(values[0], String):
         hints = tuple(_CONVERSION.findall(values[0].value))
@@ -311,13 +311,13 @@ def _printed(call: Call, scene: Scene, found: _Findings) -> None:
 
 
 def _assigned(statement: Assign, scene: Scene, found: _Findings) -> None:
-    """Find what shows a map."""
+    """Find the equivalent of a map."""
     to, value = statement.to, resolve(statement.value, scene)
-    assert isinstance(to, Map)  # noqa: S101 - the caller looked
+    assert isinstance(to, Map)  # noqa: S101 - the caller checked
     counts = statement.sign == "+=" and value == Number(1)
     is_time = isinstance(value, Word) and value.name in CLOCKS and statement.sign == "="
     if is_time or (isinstance(value, Number) and not counts):
-        return  # t.events has times; constants are flags and resets
+        return  # t.events has timestamps; constants are flags and resets
     try:
         keys = [column(resolve(key, scene), scene, found.asked) for key in to.keys]
         shown = results.of_map(statement.sign, value, keys, lambda of: column(of, scene, found.asked))
@@ -331,7 +331,7 @@ def _assigned(statement: Assign, scene: Scene, found: _Findings) -> None:
 
 
 def _timer(block: Block, places: Iterable[Place], found: _Findings) -> None:
-    """What a timer does: it ends the script, or prints what has come together."""
+    """Translate a timer: it ends the script, or prints intermediate results."""
     seconds = max(place.seconds for place in places)
     if any(isinstance(each, Call) and each.name == "exit" for each in block.statements):
         found.duration = seconds
@@ -342,18 +342,18 @@ def _timer(block: Block, places: Iterable[Place], found: _Findings) -> None:
 
 
 def _filter(groups: Iterable[_Group], found: _Findings) -> str:
-    """The one filter of the line, if all groups have the same."""
+    """The line's filter, if all groups have the same one."""
     texts = dict.fromkeys(" and ".join(_filters(group, found)) for group in groups)
     if len(texts) <= 1:
         return next(iter(texts), "")
     for text in filter(None, texts):
-        why = "a line has one filter, for all its probes"
-        found.lacking[f"/{text}/: {why}; trace those probes alone, or choose rows of t.events afterwards"] = None
+        why = "a line has only one filter, for all probes"
+        found.lacking[f"/{text}/: {why}; trace those probes alone, or select rows of t.events afterwards"] = None
     return ""
 
 
 def _filters(group: _Group, found: _Findings) -> Iterator[str]:
-    """Conditions that hits of a group must hold, each once."""
+    """Yield the conditions that a group's hits must meet, each once."""
     scene, parts = group.scene, [(part, group.scene) for part in group.filters]
     if only := _only_if(group.statements):
         for statement in group.statements:
@@ -363,7 +363,7 @@ def _filters(group: _Group, found: _Findings) -> Iterator[str]:
     seen = set()
     for part, there in parts:
         if isinstance(part, Unread):
-            found.lacking[f"/{_short(part.text)}/ was not understood"] = None
+            found.lacking[f"/{_short(part.text)}/ could not be parsed"] = None
         elif not is_stored(part, there):
             try:
                 text = condition(resolve(part, there), there)
@@ -389,11 +389,11 @@ def _line(groups: Sequence[_Group], found: _Findings, *, pid: str, lists: bool) 
     if everybody:
         found.notes["without --scope all, only hits of this notebook's processes count"] = None
     if set(_SCHEDULER) <= set(words):
-        found.notes["%%ktrace offcpu measures how long threads wait, and for what"] = None
+        found.notes["%%ktrace offcpu measures how long threads wait, and why"] = None
     if any("intel_vpu:" in word for word in words):
-        found.notes["%%ktrace npu traces all that is worth knowing of this driver"] = None
+        found.notes["%%ktrace npu traces the important functions of this driver"] = None
     if any(presets.LOADER in word for word in words):
-        found.notes["%%ktrace npu:api traces the calls of Level Zero that reach the driver"] = None
+        found.notes["%%ktrace npu:api traces the Level Zero calls that reach the driver"] = None
     parts = (
         f"--scope {quoted(pid)}" if pid else "--scope all" if everybody else "",
         "--mode count" if counts else "",
@@ -406,7 +406,7 @@ def _line(groups: Sequence[_Group], found: _Findings, *, pid: str, lists: bool) 
 
 
 def quoted(text: str) -> str:
-    """Quote a word for the line, only if it has to be."""
+    """Quote a word for the line if needed."""
     try:
         return text if shlex.split(text) == [text] else shlex.quote(text)
     except ValueError:

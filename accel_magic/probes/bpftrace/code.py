@@ -1,6 +1,6 @@
-"""The bpftrace language, read far enough to say what a script does: text to blocks of probes, filter and statements.
+"""A partial parser for the bpftrace language: text to blocks of probes, filter and statements.
 
-What cannot be read becomes `Unread` with its text; nothing here raises on a script that bpftrace would reject.
+Text that cannot be parsed becomes `Unread`; nothing here raises on scripts that bpftrace would reject.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Number:
-    """A whole number."""
+    """An integer."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class String:
-    """A text constant."""
+    """A string literal."""
 
     value: str
 
@@ -86,7 +86,7 @@ Expression: TypeAlias = Number | String | Word | Variable | Map | Call | Member 
 
 @dataclass(frozen=True)
 class Assign:
-    """`to = value`, or with another sign; `to++` is `to += 1`."""
+    """`to = value`, or another assignment operator; `to++` is `to += 1`."""
 
     to: Map | Variable
     sign: str
@@ -104,7 +104,7 @@ class If:
 
 @dataclass(frozen=True)
 class Unread:
-    """Text that was not understood, or is not worth understanding (loops)."""
+    """Text that was not parsed: syntax errors and loops."""
 
     text: str
 
@@ -152,21 +152,21 @@ _LONGEST_HEAD: Final = 5_000
 
 
 class _NotUnderstoodError(Exception):
-    """Some token does not fit."""
+    """An unexpected token."""
 
 
 def read(text: str) -> tuple[Block, ...]:
-    """Read a script."""
+    """Parse a script."""
     return tuple(_block(head, body) for head, body in _pieces(without_comments(text)))
 
 
 def without_comments(text: str) -> str:
-    """Give the code alone: no comments, no lines of the preprocessor."""
+    """Remove comments and preprocessor lines."""
     return _COMMENT.sub(lambda found: found[1] or " ", text[:_LONGEST])
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands before each `{` at the top level, and what is in it; a last head may have no body."""
+    """Yield the text before and inside each top-level `{`; the last head may have no body."""
     head, depth, start, at = 0, 0, 0, 0
     for token in re.finditer(r'"(?:\\.|[^"\\])*"|[{}]', text):
         at = token.end()
@@ -194,7 +194,7 @@ def _block(head: str, body: str) -> Block:
 
 
 def _split_head(head: str) -> tuple[str, str | None]:
-    """Split `probe, probe /filter/`; a path in a probe has slashes too, but never a space before one."""
+    """Split `probe, probe /filter/`; paths in probes contain slashes too, but never after a space."""
     if len(head) > _LONGEST_HEAD:
         return head, None
     found = re.fullmatch(r"(?P<probes>.*?\S)\s+/(?P<test>.*)/", head, re.DOTALL)
@@ -204,7 +204,7 @@ def _split_head(head: str) -> tuple[str, str | None]:
 
 
 def _commas(text: str) -> Iterator[str]:
-    """Yield the parts between commas that are not within quotes."""
+    """Split at commas outside quotes."""
     yield from re.findall(r'(?:"[^"]*"|[^,"])+', text)
 
 
@@ -226,7 +226,7 @@ def _statements_of(text: str) -> tuple[Statement, ...]:
 
 
 class _Parser:
-    """Tokens of a text, and where in them we are."""
+    """The tokens of a text and the current position."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [(found.lastgroup or "", found[found.lastgroup or 0], found) for found in _TOKEN.finditer(text)]
@@ -236,7 +236,7 @@ class _Parser:
 
     @property
     def ended(self) -> bool:
-        """Whether all tokens are read."""
+        """Whether all tokens were consumed."""
         return self._at >= len(self._tokens)
 
     def _peek(self, ahead: int = 0) -> str:
@@ -252,7 +252,7 @@ class _Parser:
         return token
 
     def _take(self, *signs: str) -> str:
-        """Give the next token if it is one of these, else nothing."""
+        """Consume and return the next token if it is one of these signs, else ''."""
         return self._next() if self._kind() == "sign" and self._peek() in signs else ""
 
     def _expect(self, sign: str) -> None:
@@ -260,16 +260,16 @@ class _Parser:
             raise _NotUnderstoodError
 
     def statement_or_rest(self) -> list[Statement]:
-        """Read a statement; what is not understood is passed over up to its end and given as text."""
+        """Parse a statement; one that cannot be parsed is skipped and returned as text."""
         start = self._at
         try:
             return self._statement()
         except (_NotUnderstoodError, RecursionError):
             self._at = start
-            return [Unread(self._passed_over())]
+            return [Unread(self._skipped())]
 
-    def _passed_over(self) -> str:
-        """Go on behind the next `;` at this level, or before the `}` that ends it; returns the text."""
+    def _skipped(self) -> str:
+        """Skip past the next `;` at this level, or to the `}` that ends it; return the skipped text."""
         first, closing = self._at, []
         while not self.ended:
             sign = self._next()
@@ -293,7 +293,7 @@ class _Parser:
         if self._peek() == "if":
             return [self._if()]
         if self._peek() in ("while", "for", "unroll"):
-            return [Unread(self._passed_over())]
+            return [Unread(self._skipped())]
         if self._peek() in ("return", "let"):
             return self._declaration()
         if self._peek() in ("++", "--"):
@@ -316,7 +316,7 @@ class _Parser:
         """`return;`, `let $x;` and `let $x = 5;`."""
         if self._next() == "let" and self._peek(1) == "=":
             return self._statement()
-        self._passed_over()
+        self._skipped()
         return []
 
     def _end(self) -> None:
@@ -343,7 +343,7 @@ class _Parser:
         return tuple(found)
 
     def expression(self) -> Expression:
-        """Read an expression."""
+        """Parse an expression."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise _NotUnderstoodError
@@ -371,7 +371,7 @@ class _Parser:
         return self._primary()
 
     def _type(self) -> str:
-        """Read `(struct path *)` and the like; nothing is read if it is not a type."""
+        """Parse a parenthesized type such as `(struct path *)`; consume nothing if it is not a type."""
         start = self._at
         self._next()
         words = []

@@ -1,4 +1,4 @@
-"""bpftrace's probes, and what each is called on a `%%ktrace` line."""
+"""bpftrace's probes, and their names on a `%%ktrace` line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Role: TypeAlias = Literal["entry", "return", "event", "script", "timer", "none"]
-"""What a probe fires at: a function's entry or return, anything else, the script itself, a timer, nothing known."""
+"""When a probe fires: function entry or return, other event, script start or end, timer, or unknown."""
 
 _SHORT: Final = {
     "k": "kprobe",
@@ -44,7 +44,7 @@ _CLOSEST: Final = {
     "cpu-migrations": "tracepoint:sched:sched_migrate_task",
     **dict.fromkeys(("cpu-clock", "cpu", "task-clock", "cpu-cycles", "cycles"), "profile:hz:99"),
 }
-"""What comes closest to counters of the kernel and of the processor."""
+"""Closest probes for software and hardware counters."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Place:
 
     Attributes:
         text: As written.
-        role: What it fires at.
-        word: The probe of `%%ktrace`; '' if there is none.
-        entry: Of entries and returns the probe of the entry, by which the two are matched.
-        own: Whether only this process's hits count by default, where bpftrace counts everybody's.
-        note: Why there is no equivalent, or what is different.
-        seconds: Of a timer: how far apart its ticks are.
+        role: When it fires.
+        word: The `%%ktrace` probe; '' if there is none.
+        entry: For entries and returns: the entry's probe, which matches the two.
+        own: Whether only this process's hits count by default; bpftrace counts all processes.
+        note: Why there is no equivalent, or what differs.
+        seconds: Interval of a timer.
 
     """
 
@@ -72,40 +72,40 @@ class Place:
 
     @property
     def syscall(self) -> str:
-        """Name of the system call whose tracepoint it is, `*` for all; '' for other probes."""
+        """Name of the system call that the tracepoint belongs to, `*` for all; '' for other probes."""
         found = re.fullmatch(r"tracepoint:(?:raw_)?syscalls:sys_(?:enter|exit)(?:_(.+))?", self.word)
         return (found[1] or "*") if found else ""
 
 
 def is_kind(word: str) -> bool:
-    """Whether a word is a probe of bpftrace."""
+    """Whether a word is a bpftrace probe."""
     head, _, rest = word.partition(":")
     return word in _SCRIPT or bool(rest and (head in _SHORT or head in _PLACES))
 
 
 def only_bpftrace(word: str) -> bool:
-    """Whether a word is a probe of bpftrace that `%%ktrace` does not have."""
+    """Whether a word is a bpftrace probe that `%%ktrace` does not have."""
     head, _, rest = word.partition(":")
     kind = _SHORT.get(head, head)
     return word in _SCRIPT or bool(rest and kind in _PLACES and kind not in _SHARED)
 
 
 def place_of(text: str) -> Place:
-    """Find what a probe is called here."""
+    """Find the equivalent of a probe."""
     if text in _SCRIPT or text.partition(":")[0] == "self":
         return Place(text, "script")
     head, colon, rest = text.partition(":")
     kind = _SHORT.get(head, head)
     if colon and kind in _PLACES:
         return _PLACES[kind](text, kind, rest)
-    if colon and ":" not in rest:  # MODULE:FUNCTION, which is a probe of %%ktrace
+    if colon and ":" not in rest:  # MODULE:FUNCTION, a %%ktrace probe
         return _kernel(text, "kprobe", text)
-    return _none(text, "it is not a probe of bpftrace that is known here")
+    return _none(text, "it is not a known bpftrace probe")
 
 
 def _kernel(text: str, kind: str, rest: str) -> Place:
     if "+" in rest:
-        return _none(text, "offsets within a function cannot be probed; the function's entry can")
+        return _none(text, "only a function's entry and return can be probed, not offsets")
     returns = kind in ("kretprobe", "fexit")
     target = rest.removeprefix("vmlinux:")
     word = f"{'kretprobe' if returns else 'kprobe'}:{target}"
@@ -130,9 +130,9 @@ def _raw_tracepoint(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 -
 def _user(text: str, kind: str, rest: str) -> Place:
     library, _, function = rest.partition(":")
     if ":" in function or '"' in rest:
-        return _none(text, "C++ functions are named as the symbol table has them (mangled): uprobe:LIBRARY:*NAME*")
+        return _none(text, "use the mangled names of C++ functions: uprobe:LIBRARY:*NAME*")
     if "+" in function or re.fullmatch(r"0x[0-9a-fA-F]+|\d+", function):
-        return _none(text, "addresses and offsets cannot be probed; a function's entry can")
+        return _none(text, "only a function's entry and return can be probed, not addresses or offsets")
     note = ""
     if presets.is_npu_driver(library) and function.startswith("ze"):
         library, note = presets.LOADER, presets.WHY_THE_LOADER
@@ -152,7 +152,7 @@ def _usdt(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the ot
     if len(parts) == 2:
         parts.insert(1, "*")
     if len(parts) != 3:
-        return _none(text, "it has not the form usdt:LIBRARY:PROVIDER:NAME")
+        return _none(text, "it does not have the form usdt:LIBRARY:PROVIDER:NAME")
     return Place(text, "event", f"usdt:{':'.join(parts)}", own=True)
 
 
@@ -160,7 +160,7 @@ def _profile(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the
     unit, _, number = rest.rpartition(":")
     each = _seconds(unit or "hz", number)
     if not each or round(1 / each) > _HIGHEST_RATE:
-        return _none(text, f"samples are taken at most {_HIGHEST_RATE} times a second: profile:hz:99")
+        return _none(text, f"the maximum sampling rate is {_HIGHEST_RATE} Hz, e.g. profile:hz:99")
     return Place(text, "event", f"profile:hz:{max(round(1 / each), 1)}", own=True)
 
 
@@ -170,7 +170,7 @@ def _interval(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as th
 
 
 def _seconds(unit: str, number: str) -> float:
-    """How far ticks are apart; 0 if that cannot be read."""
+    """Interval between ticks; 0 if it cannot be parsed."""
     if not (number.isascii() and number.isdecimal() and 0 < int(number) < 10**12 and unit in _SECONDS):
         return 0.0
     return 1 / int(number) if unit == "hz" else int(number) * _SECONDS[unit]
@@ -180,12 +180,13 @@ def _counter(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the
     name = rest.partition(":")[0]
     word = _CLOSEST.get(name, "")
     if not word:
-        return _none(text, "counters of the processor are not read here; profile:hz:99 samples what runs")
-    return Place(text, "event", word, own=word.startswith("profile"), note=f"it fires at every event, and is {word}")
+        return _none(text, "hardware counters are not supported; profile:hz:99 samples running code")
+    note = f"{word} is the closest probe; it fires at every event"
+    return Place(text, "event", word, own=word.startswith("profile"), note=note)
 
 
 def _without(text: str, kind: str, rest: str) -> Place:  # noqa: ARG001 - as the others
-    return _none(text, f"there is no {kind} probe here")
+    return _none(text, f"{kind} probes are not supported")
 
 
 def _none(text: str, why: str) -> Place:
@@ -204,4 +205,4 @@ _PLACES: Final[dict[str, Callable[[str, str, str], Place]]] = {
     **dict.fromkeys(("watchpoint", "asyncwatchpoint", "iter"), _without),
 }
 _SHARED: Final = ("kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile")
-"""Kinds that are written alike here and there."""
+"""Kinds with the same syntax in bpftrace and `%%ktrace`."""

@@ -1,4 +1,4 @@
-"""What of a trace's result `t` shows what a bpftrace script keeps in a map."""
+"""Python expressions on a result `t` that show what a bpftrace script keeps in a map."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _SUMS: Final = {
     "stats": 'agg(["size", "mean", "sum"])',
 }
 _BY_POINT: Final = frozenset(("probe", "function"))
-"""Keys by which the kernel counts anyway."""
+"""Keys by which the kernel always counts."""
 _POWERS: Final = "[0, *(2**n for n in range(41))]"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Python text; `needs_events`: counts in the kernel are not enough for it."""
+    """Python text; `needs_events`: it needs events, not only the kernel's counts."""
 
     text: str
     needs_events: bool = True
 
 
 def of_map(sign: str, value: Expression, keys: Sequence[Column], column: Callable[[Expression], Column]) -> Shown:
-    """Show what `@map[keys] sign value` keeps.
+    """Show the content of a map assigned by `@map[keys] sign value`.
 
     Args:
         sign: `=` or another assignment.
-        value: A function of maps (`count()`, `hist(x)`), or what is stored or added.
-        keys: Columns that the keys are.
-        column: Makes a column of an expression. Raises LackingError if there is none.
+        value: A map function (`count()`, `hist(x)`), or the value stored or added.
+        keys: Columns of the keys.
+        column: Finds the column for an expression. Raises LackingError if there is none.
 
     """
     name = value.name if isinstance(value, Call) else ""

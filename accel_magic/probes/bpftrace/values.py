@@ -1,4 +1,4 @@
-"""What bpftrace code computes, as a filter or as columns of a trace."""
+"""Translate bpftrace expressions to filters and columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BEGAN: Final = Word("@began")
 DURATION: Final = Word("@duration")
-"""When a measured call began, and how long it took: what scripts compute from `nsecs` in two places."""
+"""Start time and duration of a measured call, which scripts compute from `nsecs` in two places."""
 
 CLOCKS: Final = ("nsecs", "elapsed")
 _COLUMNS: Final = {
@@ -49,23 +49,23 @@ _TEXT_CALLS: Final = {
     **dict.fromkeys(("execve", "unlink", "rmdir", "mkdir", "chdir", "stat", "newstat", "statfs", "access"), ("", 0)),
     **dict.fromkeys(("unlinkat", "mkdirat", "newfstatat", "faccessat"), ("", 1)),
 }
-"""System calls whose text arguments the C library's function of that (or this) name has too, at this place."""
+"""System calls with a text argument: the C library function (if its name differs) and the argument's position."""
 
 
 class LackingError(Exception):
-    """Some part has no equivalent; the text names it, and what comes closest."""
+    """A part has no equivalent; the text names it and the closest alternative."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Where an expression stands: what its names mean there.
+    """The context of an expression, which determines what its names mean.
 
     Attributes:
-        variables: `$name`s that were assigned before, resolved.
+        variables: `$name`s assigned earlier, resolved.
         stored: Maps that a call's entry filled for its return, resolved.
         measured: The probe is a call that is measured from entry to return.
-        syscall: Name of the system call whose tracepoint it is; '' for other probes.
-        is_tracepoint: `args` are fields, which are columns anyway.
+        syscall: Name of the system call that the tracepoint belongs to; '' for other probes.
+        is_tracepoint: `args` are fields, which are always columns.
 
     """
 
@@ -78,7 +78,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Column:
-    """A column as pandas has it: `text` an expression, `name` its name if it is a column as it is."""
+    """A pandas column: `text` is an expression, `name` the column's name if the expression is just a column."""
 
     text: str
     name: str = ""
@@ -86,13 +86,13 @@ class Column:
 
 @dataclass
 class Asked:
-    """What the line has to ask for, so that the columns are there."""
+    """Captures and stacks that the line must request to get the columns."""
 
     captures: dict[str, str] = field(default_factory=dict)
     stacks: dict[str, None] = field(default_factory=dict)
 
     def capture(self, wanted: str, source: str) -> Column:
-        """Ask for `source` as a column, called `wanted` if that is free."""
+        """Request `source` as a column, named `wanted` if that name is free."""
         for name, taken in self.captures.items():
             if taken == source:
                 return _plain(name)
@@ -105,7 +105,7 @@ class Asked:
 
 
 def resolve(expression: Expression, scene: Scene) -> Expression:  # noqa: PLR0911 - a table of shapes
-    """Put what variables and stored maps hold in their place; a difference of times becomes `DURATION`."""
+    """Replace variables and stored maps by their values; a difference of times becomes `DURATION`."""
     match expression:
         case Variable(name) if name in scene.variables:
             return scene.variables[name]
@@ -131,7 +131,7 @@ def resolve(expression: Expression, scene: Scene) -> Expression:  # noqa: PLR091
 
 
 def conditions(expression: Expression | Unread | None) -> Iterator[Expression | Unread]:
-    """Yield what must hold, all of it: the parts of `a && b`."""
+    """Yield the operands of nested `a && b`."""
     if isinstance(expression, Operation) and expression.sign == "&&":
         for operand in expression.operands:
             yield from conditions(operand)
@@ -140,7 +140,7 @@ def conditions(expression: Expression | Unread | None) -> Iterator[Expression | 
 
 
 def is_stored(expression: Expression | Unread, scene: Scene) -> bool:
-    """Whether an expression only asks if the call's entry was seen: `@start[tid]`, `@start[tid] != 0`."""
+    """Whether an expression only tests that the call's entry was seen: `@start[tid]`, `@start[tid] != 0`."""
     match expression:
         case Map(name):
             return name in scene.stored
@@ -154,10 +154,10 @@ def is_stored(expression: Expression | Unread, scene: Scene) -> bool:
 
 
 def condition(expression: Expression, scene: Scene) -> str:  # noqa: PLR0911 - a table of shapes
-    """Give a resolved expression as `--filter` has it.
+    """Translate a resolved expression to `--filter` syntax.
 
     Raises:
-        LackingError: A filter cannot say that.
+        LackingError: A filter cannot express it.
 
     """
     match expression:
@@ -175,7 +175,7 @@ def condition(expression: Expression, scene: Scene) -> str:  # noqa: PLR0911 - a
             return _narrowed(_type(type_), of, scene)
         case Operation(sign, operands):
             return _operation(sign, operands, scene)
-    raise LackingError(f"{as_written(expression)} cannot be in a filter: {_why_not(expression)}")
+    raise LackingError(f"{as_written(expression)} cannot be used in a filter: {_why_not(expression)}")
 
 
 def _operation(sign: str, operands: tuple[Expression, ...], scene: Scene) -> str:
@@ -187,14 +187,14 @@ def _operation(sign: str, operands: tuple[Expression, ...], scene: Scene) -> str
     if len(both) == 2 and sign in _SIGNS:
         return f"({both[0]} {_SIGNS[sign]} {both[1]})"
     if sign in _BY_CONSTANT and not isinstance(operands[1], Number):
-        raise LackingError(f"`{sign}` takes a constant on its right in a filter")
+        raise LackingError(f"in a filter, the right side of `{sign}` must be a constant")
     if len(both) == 2 and sign in (*_PLAIN_SIGNS, *_BY_CONSTANT):
         nested = [
             f"({text})" if isinstance(of, Operation) and len(of.operands) == 2 and not text.startswith("(") else text
             for of, text in zip(operands, both, strict=True)
         ]
         return f"{nested[0]} {sign} {nested[1]}"
-    raise LackingError(f"`{sign}` cannot be in a filter")
+    raise LackingError(f"`{sign}` cannot be used in a filter")
 
 
 def _narrowed(type_: str, of: Expression, scene: Scene) -> str:
@@ -203,27 +203,27 @@ def _narrowed(type_: str, of: Expression, scene: Scene) -> str:
     if type_ in ("u8", "u16", "u32"):
         return f"({condition(of, scene)} & {hex((1 << int(type_[1:])) - 1)})"
     raise LackingError(
-        f"{as_written(Cast(type_, of))} cannot be in a filter: compare the lower bits, e.g. x & 0xffffffff"
+        f"{as_written(Cast(type_, of))} cannot be used in a filter: compare the lower bits, e.g. x & 0xffffffff"
     )
 
 
 def _why_not(expression: Expression) -> str:
     match expression:
         case Map():
-            return "a filter knows the hit alone, not what others left in a map; choose rows of t.events afterwards"
+            return "filters cannot read maps; select rows of t.events afterwards"
         case Call("str" | "strncmp" | "strcontains", _):
-            return "text behind a pointer is not compared in the kernel; choose rows of t.events afterwards"
+            return "filters cannot read text through pointers; select rows of t.events afterwards"
         case Word(name) if name in CLOCKS:
-            return "it has no times; choose rows of t.events by time_ns"
+            return "filters have no timestamps; select rows of t.events by time_ns"
         case Word(name) if name.isupper():
-            return "write the constant's number"
+            return "write the constant's numeric value"
         case Member():
-            return "structures are not read in a filter; `--program` with BPF C reads anything"
-    return "there is no such value; choose rows of t.events afterwards, or use `--program` with BPF C"
+            return "filters cannot read structures; use `--program` with BPF C"
+    return "there is no such value; select rows of t.events afterwards, or use `--program` with BPF C"
 
 
 def leaves(expression: Expression) -> Iterator[Expression]:
-    """Yield what an expression is computed from: what a printed one is shown by."""
+    """Yield the operands of a printed expression that become columns."""
     match expression:
         case Operation("?", (_, *branches)):
             for each in branches:
@@ -248,7 +248,7 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 def column(  # noqa: C901, PLR0911 - a table of shapes
     expression: Expression, scene: Scene, asked: Asked, hint: str = ""
 ) -> Column:
-    """Give a resolved expression as a column, and ask for it.
+    """Translate a resolved expression to a column, and request it.
 
     Raises:
         LackingError: There is no such column.
@@ -276,7 +276,7 @@ def column(  # noqa: C901, PLR0911 - a table of shapes
         case Operation("/" | "+" | "-" | "*" | "%" as sign, (of, Number(value))):
             return Column(f"{column(of, scene, asked, hint).text} {'//' if sign == '/' else sign} {value}")
         case Operation("-", (Word(name), Map())) if name in CLOCKS:
-            how = "trace both and subtract time_ns of rows that belong together"
+            how = "trace both and subtract time_ns of matching rows"
             raise LackingError(f"{as_written(expression)}, the time from one probe to another: {how}")
     raise LackingError(f"{as_written(expression)}: {_no_column(expression)}")
 
@@ -287,7 +287,7 @@ def _plain(name: str) -> Column:
 
 def _field(name: str, scene: Scene) -> Column:
     if not scene.is_tracepoint:
-        raise LackingError(f"args.{name}: arguments go by number here: --args '{name}=argN:u64'")
+        raise LackingError(f"args.{name}: arguments are numbered: use --args '{name}=argN:u64'")
     if name == "id" and scene.syscall == "*":
         return _plain("function" if scene.measured else "id")
     return _plain(f"{name}_field" if name in DEFAULT_COLUMNS else name)
@@ -310,11 +310,11 @@ def _text(of: Expression, scene: Scene, asked: Asked, hint: str) -> Column:
 def _text_of_syscall(name: str, call: str) -> str:
     function, place = _TEXT_CALLS.get(call, ("", -1))
     where = f"uprobe:libc:{function or call} --args '{name}=arg{place if place >= 0 else 'N'}:str'"
-    return f"str(args.{name}): the column {name} holds the address; {where} reads the text in the C library's function"
+    return f"str(args.{name}): the column {name} has the address; {where} reads the text in the C library's function"
 
 
 def _address(of: Expression) -> tuple[str, int]:
-    """Argument and offset of `(T *)arg1`, `arg1 + 8`. Raises LackingError for other addresses."""
+    """Get argument and offset of `(T *)arg1`, `arg1 + 8`. Raises LackingError for other addresses."""
     match of:
         case Word(name) if name in (*ARGUMENT_NAMES, "retval"):
             return name, 0
@@ -322,25 +322,25 @@ def _address(of: Expression) -> tuple[str, int]:
             return name, offset
         case Cast(_, inner):
             return _address(inner)
-    raise LackingError(f"{as_written(of)} is not an argument and a distance: `--program` with BPF C reads anything")
+    raise LackingError(f"{as_written(of)} is not an argument plus an offset: use `--program` with BPF C")
 
 
 def _no_column(expression: Expression) -> str:
     match expression:
         case Member(Cast(type_, Word(name)), part) if (found := _STRUCT.match(type_)) and name in ARGUMENT_NAMES:
             of = found["name"]
-            return f"ask for it by its offset in struct {of}: --args '{part}={name}[OFFSET]:u64' (pahole -C {of})"
+            return f"give its offset in struct {of}: --args '{part}={name}[OFFSET]:u64' (pahole -C {of})"
         case Member():
-            return "it lies behind several pointers: `--program` with BPF C follows them"
+            return "it is behind several pointers: use `--program` with BPF C"
         case Map():
-            return "what other hits left in a map is not there: join rows of t.events"
+            return "maps filled by other hits are not available: join rows of t.events"
         case Operation("[]", _):
-            return "arrays are not columns: `--program` with BPF C"
-    return "there is no such column; `--program` with BPF C reads anything"
+            return "arrays cannot be columns: use `--program` with BPF C"
+    return "there is no such column; use `--program` with BPF C"
 
 
 def _type(text: str) -> str:
-    """The type of a column for a C integer type; '' if it is not one."""
+    """Column type for a C integer type; '' for other types."""
     plain = text.removeprefix("const ").strip()
     if found := _INTEGER.fullmatch(plain):
         return found["short"] or f"{'u' if found['unsigned'] else 's'}{found['bits']}"
@@ -348,7 +348,7 @@ def _type(text: str) -> str:
 
 
 def as_written(expression: Expression | Unread) -> str:  # noqa: C901, PLR0911, PLR0912 - a table of shapes
-    """Write an expression as scripts do."""
+    """Write an expression in bpftrace syntax."""
     match expression:
         case Number(value):
             return str(value)
@@ -382,7 +382,7 @@ def as_written(expression: Expression | Unread) -> str:  # noqa: C901, PLR0911, 
 
 
 def _inner(expression: Expression) -> str:
-    """Write a part of an expression: in parentheses if it has parts itself."""
+    """Write an operand, in parentheses if it is itself an operation."""
     text = as_written(expression)
     plain = not isinstance(expression, Operation | Cast) or (
         isinstance(expression, Operation) and expression.sign == "[]"

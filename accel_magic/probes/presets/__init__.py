@@ -1,4 +1,4 @@
-"""Ready-made sets of probes for a device: the word `npu` on a `%%ktrace` line, or `npu:jobs` for a part of it."""
+"""Predefined sets of probes for a device: `npu` on a `%%ktrace` line, or `npu:jobs` for one part of it."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 
 NAMES = ("npu", "cuda")
-"""The presets; the module of that name has its table, `PROBES`."""
+"""The presets; the module with the same name has its table, `PROBES`."""
 
 LOADER = "libze_loader.so.1"
 """Level Zero's loader, through which every program calls the driver."""
 
 WHY_THE_LOADER = (
-    "Intel's NPU driver library exports tables of its functions, not the functions: programs call Level Zero in its "
+    "Intel's NPU driver library exports function tables, not the functions; programs call them through Level Zero's "
     f"loader, {LOADER}"
 )
 
 INSTALL = {
-    LOADER: "apt install libze1, beside Intel's driver; in the lab: python -m accel_magic lab build --level-zero",
-    "libcuda.so.1": "install NVIDIA's driver: the library comes with it",
+    LOADER: "apt install libze1, besides Intel's driver; in the lab: python -m accel_magic lab build --level-zero",
+    "libcuda.so.1": "install NVIDIA's driver, which includes the library",
 }
 """How to get a library that a preset traces."""
 
 
 def is_npu_driver(library: str) -> bool:
-    """Whether a library's name or path is that of Intel's user-mode NPU driver; it was `vpu` before v1.16."""
+    """Whether a library's name or path is that of Intel's user-mode NPU driver (called `vpu` before v1.16)."""
     return re.fullmatch(r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?", library) is not None
 
 
 def is_preset(word: str) -> bool:
-    """Whether a word of the probe line is a preset, or a part of one."""
+    """Whether a word of the probe line is a preset or a part of one."""
     name = word.partition(":")[0]
     return name in NAMES and (word == name or word in parts(name))
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """Parts of a preset, as they are written: `npu:jobs`."""
+    """Parts of a preset, as written on the line: `npu:jobs`."""
     return tuple(dict.fromkeys(probe.part for probe in _table(name)))
 
 
@@ -55,7 +55,7 @@ def probes(word: str) -> tuple[PresetProbe, ...]:
 
 
 def excluded(text: str) -> Callable[[ProbePoint], bool] | None:
-    """Make the test for points that `!npu:power` takes out; None where the text is no preset's."""
+    """Make the test for points that `!npu:power` removes; None if the text is not a preset."""
     word = text.removeprefix("!")
     if not is_preset(word):
         return None
@@ -78,8 +78,8 @@ class PresetProbe:
         spec: The probe, in the probe language.
         args: Its own columns, as after `--args`.
         total: The column that the kernel adds up exactly over all hits (of latency probes: those that returned 0).
-        group: Alternatives share a name: what one kernel calls so and another otherwise. A probe that does not exist is
-            told as left out unless another of its group does.
+        group: Shared by alternatives: functions whose names differ among kernels. A missing probe is reported as
+            skipped only if its whole group is missing.
 
     """
 

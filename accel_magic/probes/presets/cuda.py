@@ -1,9 +1,8 @@
-"""The calls of the CUDA driver API that tell what a program asks of a GPU: launches, copies, memory, waiting, code.
+"""The CUDA driver API calls that show what a program requests from a GPU: launches, copies, memory, waits, code.
 
-Arguments and layouts of structs are those of `cuda.h` (CUDA 11 to 13). A name has several entries in the library: newer
-versions (`_v2`; where there is one, the plain name is mostly that of CUDA before 3.2, with sizes of 32 bits), and
-entries for programs compiled for a default stream of each thread's own (`_ptsz` where a stream is given, `_ptds` where
-none is).
+Arguments and struct layouts are those of `cuda.h` (CUDA 11 to 13). A call has several entry points in the library:
+newer versions (`_v2`; the plain name is then mostly the one from before CUDA 3.2, with 32-bit sizes), and entry
+points for programs compiled with per-thread default streams (`_ptsz` if the call takes a stream, `_ptds` otherwise).
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class ApiCall:
 
     Attributes:
         name: As in the documentation.
-        kind: What it is about; `cuda:KIND` is the preset's part.
+        kind: Category; `cuda:KIND` is the preset's part.
         captures: Its columns.
         version: Suffix of the newest version in the library.
-        older: Columns of the plain name's older version; None where there is none.
-        own: Suffix of the entries for default streams of each thread's own; '' where there are none.
-        direction: Of a copy between `H`ost, `D`evice and `A`rray, as HtoD; '' where the call's own arguments say.
-        unit: Bytes that `bytes` counts.
+        older: Columns of the older version, which has the plain name; None if there is none.
+        own: Suffix of the entry points for per-thread default streams; '' if there are none.
+        direction: Of a copy between `H`ost, `D`evice and `A`rray, e.g. HtoD; '' if the call's arguments determine it.
+        unit: Number of bytes per unit of `bytes`.
 
     """
 
@@ -44,7 +43,7 @@ class ApiCall:
 
     @property
     def entries(self) -> tuple[tuple[str, str], ...]:
-        """Symbols that the library may have for it, and their columns, the newest first."""
+        """Symbols that the library may have for the call, with their columns, newest first."""
         versions = [(self.version, self.captures)] + ([] if self.older is None else [("", self.older)])
         suffixes = ("", self.own) if self.own else ("",)
         return tuple((f"{self.name}{version}{suffix}", args) for version, args in versions for suffix in suffixes)
@@ -62,7 +61,7 @@ _CONFIG = ",".join(
 )
 _LAUNCH = f"handle=arg0:u64,{_SHAPE},shared_bytes=arg7:u32,stream=arg8:u64"
 _LAUNCH_EX = f"handle=arg1:u64,{_CONFIG},shared_bytes=arg0[24]:u32,stream=arg0[32]:u64"
-# CUDA_MEMCPY2D and CUDA_MEMCPY3D; that of a copy between devices has the same fields at the same places.
+# CUDA_MEMCPY2D and CUDA_MEMCPY3D; the struct of a peer copy has these fields at the same offsets.
 _COPY_2D = "from=arg0[16]:u32,to=arg0[72]:u32,bytes=arg0[112]:u64,rows=arg0[120]:u64"
 _COPY_3D = "from=arg0[32]:u32,to=arg0[120]:u32,bytes=arg0[176]:u64,rows=arg0[184]:u64,layers=arg0[192]:u64"
 _POINTER = "address=arg0[0]:u64@return"
@@ -70,7 +69,7 @@ _FOUND = "handle=arg0[0]:u64@return,kernel=arg2:str"
 
 
 def _copies() -> tuple[ApiCall, ...]:
-    """Copies along one dimension: in order of their arguments two places, of which arrays take two, and the bytes."""
+    """One-dimensional copies. Arguments: destination and source (an array takes two arguments each), then the size."""
     calls = []
     for direction in ("HtoD", "DtoH", "DtoD", "DtoA", "AtoD", "HtoA", "AtoH", "AtoA"):
         at = 2 + direction.count("A")
@@ -153,7 +152,7 @@ CALLS: Final[tuple[ApiCall, ...]] = (
     ApiCall("cuLibraryGetKernel", "module", _FOUND),
     ApiCall("cuKernelGetFunction", "module", "handle=arg0[0]:u64@return,of=arg1:u64"),
 )  # fmt: skip
-"""The calls, by what they are about."""
+"""The calls, by category."""
 
 BY_NAME: Final = {call.name: call for call in CALLS}
 _ENTRIES: Final = {symbol: call for call in CALLS for symbol, _ in call.entries}
@@ -161,12 +160,12 @@ _OWN_STREAM = re.compile(r"_pt[ds][sz]$")
 
 
 def call_of(symbol: str) -> ApiCall:
-    """Find the call that a function of the library is an entry of. Raises KeyError for others."""
+    """Find the API call that a library symbol implements. Raises KeyError if there is none."""
     return _ENTRIES[symbol]
 
 
 def has_own_stream(symbol: str) -> bool:
-    """Whether the default stream of this entry is the thread's own."""
+    """Whether this entry point uses the per-thread default stream."""
     return _OWN_STREAM.search(symbol) is not None
 
 
@@ -175,4 +174,4 @@ PROBES: Final = tuple(
     for call in CALLS
     for symbol, captures in call.entries
 )
-"""The probes; what a driver lacks, nothing can call."""
+"""The probes. Entry points missing from a driver cannot be called, so none of them is required."""

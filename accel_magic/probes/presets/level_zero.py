@@ -1,11 +1,11 @@
-"""What the calls of Level Zero do on an NPU: the ways into the driver that they take, and what runs below those.
+"""What Level Zero calls do on an NPU: how they enter the driver, and which driver functions they run.
 
-Facts of Intel's user-mode driver (1.32) and of the intel_vpu driver of Linux 6.12 to 7.2. The kernels differ in one way
-that matters here: newer ones let user space create command queues (`MANAGE_CMDQ`; 6.12 does not, 6.18 and 7.2 do).
+Valid for Intel's user-mode driver (1.32) and the intel_vpu driver of Linux 6.12 to 7.2. The kernels differ in one
+relevant way: newer ones let user space create command queues (`MANAGE_CMDQ`; 6.12 does not, 6.18 and 7.2 do).
 
-The preset traces the calls in the loader, `libze_loader.so.1`, which exports each of them. Neural networks go through
-an extension whose functions the driver hands out as a table of pointers (`zeDriverGetExtensionFunctionAddress`). No
-library exports those: they are in the map and cannot be traced, but what they do is seen in the driver.
+The preset traces the calls in the loader, `libze_loader.so.1`, which exports all of them. Neural networks use
+an extension whose functions the driver returns as a table of pointers (`zeDriverGetExtensionFunctionAddress`). No
+library exports them, so they are listed here but cannot be traced; their effects are visible in the driver.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Entry:
-    """One way into the driver: a system call, or an ioctl of it.
+    """One way into the driver: a system call or an ioctl.
 
     Attributes:
         name: As in the driver's interface (`BO_CREATE`).
-        handler: The kernel function that serves it.
-        below: Driver functions and tracepoints that it runs each time, on the caller's thread.
-        sometimes: Those that it runs when there is a reason: `ivpu_boot` where the device was suspended.
-        later: What follows elsewhere: in an interrupt, in the driver's threads.
+        handler: The kernel function that handles it.
+        below: Driver functions and tracepoints that it always runs, on the caller's thread.
+        sometimes: Those that it runs only if needed, e.g. `ivpu_boot` if the device was suspended.
+        later: Those that run later, in an interrupt or in the driver's threads.
 
     """
 
@@ -36,16 +36,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One call of Level Zero.
+    """One Level Zero call.
 
     Attributes:
         name: The function.
-        about: What it is about: `init`, `context`, `memory`, `graph`, `list`, `queue`, `fence`, `event`.
+        about: Category: `init`, `context`, `memory`, `graph`, `list`, `queue`, `fence`, `event`.
         does: What it does on an NPU.
-        entries: Ways into the driver that it takes each time (names of `ENTRIES`).
-        managed: Further ones where the kernel lets user space create queues.
-        unmanaged: Further ones where it does not.
-        sometimes: Those it takes when there is a reason.
+        entries: Names of the `ENTRIES` that it always uses.
+        managed: Additional entries if the kernel lets user space create queues.
+        unmanaged: Additional entries if it does not.
+        sometimes: Entries used only if needed.
         captures: Columns of the preset.
         traced: Whether it is a function of the loader.
 
@@ -62,12 +62,12 @@ class ApiCall:
     traced: bool = True
 
     def always(self, *, managed: bool) -> tuple[str, ...]:
-        """Ways into the driver that the call takes each time, on a kernel with or without managed queues."""
+        """Entries that the call always uses, on a kernel with or without managed queues."""
         return self.entries + (self.managed if managed else self.unmanaged)
 
     @property
     def ever(self) -> frozenset[str]:
-        """Ways into the driver that it takes on any kernel, for any reason."""
+        """Entries that the call may use on any kernel."""
         return frozenset(self.entries + self.managed + self.unmanaged + self.sometimes)
 
 
@@ -102,7 +102,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         Entry("CMDQ_SUBMIT", "ivpu_cmdq_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
     )
 }
-"""The ways into the driver, by name."""
+"""The entries into the driver, by name."""
 
 _NEW_BUFFER = ("BO_CREATE", "BO_INFO", "MMAP")
 _PROBE_DEVICE = ("OPEN", "VERSION", "GET_PARAM", "GET_CAP", "CLOSE")
@@ -114,88 +114,89 @@ _EVENT = "ze_event=arg0:u64"
 _WAIT = "ze_timeout_ns=arg1:u64"
 
 CALLS: Final[tuple[ApiCall, ...]] = (
-    ApiCall("zeInit", "init", "loads the drivers; the NPU's asks what the device is", sometimes=_PROBE_DEVICE),
-    ApiCall("zeInitDrivers", "init", "the same, in newer programs", sometimes=_PROBE_DEVICE),
+    ApiCall("zeInit", "init", "loads the drivers; the NPU driver queries the device", sometimes=_PROBE_DEVICE),
+    ApiCall("zeInitDrivers", "init", "the same, for newer programs", sometimes=_PROBE_DEVICE),
     ApiCall("zeDriverGet", "init", "lists the drivers"),
     ApiCall("zeDeviceGet", "init", "lists a driver's devices"),
-    ApiCall("zeDeviceGetProperties", "init", "tells the device's name and sizes, as asked when loaded"),
+    ApiCall("zeDeviceGetProperties", "init", "returns the device's name and sizes, cached at load"),
     ApiCall("zeDeviceGetGlobalTimestamps", "init", "runs a job that reads the device's clock", _A_JOB,
             ("CMDQ_CREATE", "CMDQ_SUBMIT", "CMDQ_DESTROY"), ("SUBMIT",)),
-    ApiCall("zeDriverGetExtensionFunctionAddress", "init", "hands out the functions of the graph extension",
+    ApiCall("zeDriverGetExtensionFunctionAddress", "init", "returns the functions of the graph extension",
             captures="ze_name=arg1:str"),
-    ApiCall("zeContextCreate", "context", "opens the device: an address space of its own", ("OPEN",),
+    ApiCall("zeContextCreate", "context", "opens the device with its own address space", ("OPEN",),
             captures="ze_context=arg2[0]:u64@return"),
-    ApiCall("zeContextDestroy", "context", "frees what is left and closes the device", ("CLOSE",),
+    ApiCall("zeContextDestroy", "context", "frees remaining objects and closes the device", ("CLOSE",),
             sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures="ze_context=arg0:u64"),
-    ApiCall("zeMemAllocHost", "memory", "makes a buffer", _NEW_BUFFER, sometimes=("BO_CREATE_FROM_USERPTR",),
+    ApiCall("zeMemAllocHost", "memory", "creates a buffer", _NEW_BUFFER, sometimes=("BO_CREATE_FROM_USERPTR",),
             captures="size=arg2:u64,ptr=arg4[0]:u64@return"),
-    ApiCall("zeMemAllocDevice", "memory", "makes a buffer; an NPU has no memory of its own", _NEW_BUFFER,
+    ApiCall("zeMemAllocDevice", "memory", "creates a buffer; an NPU has no local memory", _NEW_BUFFER,
             captures="size=arg2:u64,ptr=arg5[0]:u64@return"),
-    ApiCall("zeMemAllocShared", "memory", "makes a buffer", _NEW_BUFFER,
+    ApiCall("zeMemAllocShared", "memory", "creates a buffer", _NEW_BUFFER,
             captures="size=arg3:u64,ptr=arg6[0]:u64@return"),
-    ApiCall("zeMemFree", "memory", "closes the buffer's handle; it goes when no job needs it", ("GEM_CLOSE",),
+    ApiCall("zeMemFree", "memory", "closes the buffer's handle; it is freed when no job needs it", ("GEM_CLOSE",),
             captures="ptr=arg1:u64"),
-    ApiCall("zeMemGetAllocProperties", "memory", "tells what a pointer is; can share its buffer",
+    ApiCall("zeMemGetAllocProperties", "memory", "describes a pointer; can share its buffer",
             sometimes=("PRIME_HANDLE_TO_FD",), captures="ptr=arg1:u64"),
-    ApiCall("pfnCreate", "graph", "compiles a network, or reads a compiled one; buffers for its weights",
+    ApiCall("pfnCreate", "graph", "compiles a network or loads a compiled one; creates buffers for its weights",
             sometimes=(*_NEW_BUFFER, "BO_CREATE_FROM_USERPTR"), traced=False),
-    ApiCall("pfnGraphInitialize", "graph", "puts a network in place", sometimes=_NEW_BUFFER, traced=False),
+    ApiCall("pfnGraphInitialize", "graph", "initializes a network on the device", sometimes=_NEW_BUFFER, traced=False),
     ApiCall("pfnSetArgumentValue", "graph", "sets an input or an output", traced=False),
     ApiCall("pfnAppendGraphExecute", "graph", "records an inference", sometimes=("GET_PARAM", *_NEW_BUFFER),
             traced=False),
     ApiCall("pfnDestroy", "graph", "frees a network", sometimes=("GEM_CLOSE",), traced=False),
-    ApiCall("zeCommandListCreate", "list", "makes an empty list", captures="ze_list=arg3[0]:u64@return"),
-    ApiCall("zeCommandListCreateImmediate", "list", "makes a list that runs what is put in, and its queue",
+    ApiCall("zeCommandListCreate", "list", "creates an empty list", captures="ze_list=arg3[0]:u64@return"),
+    ApiCall("zeCommandListCreateImmediate", "list", "creates a list that runs commands immediately, and its queue",
             managed=("CMDQ_CREATE",), captures="ze_list=arg3[0]:u64@return"),
     ApiCall("zeCommandListAppendMemoryCopy", "list", "records a copy",
             sometimes=("CMDQ_SUBMIT", "SUBMIT", *_NEW_BUFFER), captures=f"{_LIST},size=arg3:u64"),
-    ApiCall("zeCommandListAppendMemoryFill", "list", "records a fill, with a buffer of the pattern",
+    ApiCall("zeCommandListAppendMemoryFill", "list", "records a fill, with a buffer for the pattern",
             ("BO_CREATE", "BO_INFO"), sometimes=("CMDQ_SUBMIT", "SUBMIT", "MMAP"), captures=f"{_LIST},size=arg4:u64"),
     ApiCall("zeCommandListAppendBarrier", "list", "records a barrier", captures=_LIST),
-    ApiCall("zeCommandListAppendSignalEvent", "list", "records that an event is set",
+    ApiCall("zeCommandListAppendSignalEvent", "list", "records setting an event",
             captures=f"{_LIST},ze_event=arg1:u64"),
     ApiCall("zeCommandListAppendWaitOnEvents", "list", "records a wait for events", captures=_LIST),
-    ApiCall("zeCommandListAppendEventReset", "list", "records that an event is reset",
+    ApiCall("zeCommandListAppendEventReset", "list", "records resetting an event",
             captures=f"{_LIST},ze_event=arg1:u64"),
-    ApiCall("zeCommandListAppendWriteGlobalTimestamp", "list", "records that the clock is read", captures=_LIST),
+    ApiCall("zeCommandListAppendWriteGlobalTimestamp", "list", "records reading the clock", captures=_LIST),
     ApiCall("zeCommandListClose", "list", "ends recording: the list becomes a command buffer",
             sometimes=_NEW_BUFFER, captures=_LIST),
     ApiCall("zeCommandListReset", "list", "empties a list", sometimes=("GEM_CLOSE",), captures=_LIST),
     ApiCall("zeCommandListHostSynchronize", "list", "waits for an immediate list", sometimes=("BO_WAIT",),
             captures=f"{_LIST},{_WAIT}"),
     ApiCall("zeCommandListDestroy", "list", "frees a list", sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures=_LIST),
-    ApiCall("zeCommandQueueCreate", "queue", "makes a queue; without managed queues nothing yet",
+    ApiCall("zeCommandQueueCreate", "queue", "creates a queue; without managed queues, does nothing yet",
             managed=("CMDQ_CREATE",), captures="ze_queue=arg3[0]:u64@return"),
-    ApiCall("zeCommandQueueExecuteCommandLists", "queue", "submits: a job for each command buffer of the lists",
+    ApiCall("zeCommandQueueExecuteCommandLists", "queue", "submits one job per command buffer of the lists",
             managed=("CMDQ_SUBMIT",), unmanaged=("SUBMIT",), sometimes=("BO_WAIT", *_NEW_BUFFER),
             captures=f"{_QUEUE},lists=arg1:u32,ze_fence=arg3:u64"),
-    ApiCall("zeCommandQueueSynchronize", "queue", "waits for a queue's jobs, one after the other",
+    ApiCall("zeCommandQueueSynchronize", "queue", "waits for a queue's jobs, one after another",
             sometimes=("BO_WAIT", "GEM_CLOSE"), captures=f"{_QUEUE},{_WAIT}"),
     ApiCall("zeCommandQueueDestroy", "queue", "frees a queue", managed=("CMDQ_DESTROY",),
             sometimes=("BO_WAIT", "GEM_CLOSE"), captures=_QUEUE),
-    ApiCall("zeFenceCreate", "fence", "makes a fence", captures=f"{_QUEUE},ze_fence=arg2[0]:u64@return"),
+    ApiCall("zeFenceCreate", "fence", "creates a fence", captures=f"{_QUEUE},ze_fence=arg2[0]:u64@return"),
     ApiCall("zeFenceHostSynchronize", "fence", "waits for the jobs of a submission", sometimes=("BO_WAIT",),
             captures=f"{_FENCE},{_WAIT}"),
-    ApiCall("zeFenceQueryStatus", "fence", "asks whether they are done: a wait of no length", sometimes=("BO_WAIT",),
-            captures=_FENCE),
-    ApiCall("zeFenceReset", "fence", "makes a fence ready for the next submission", captures=_FENCE),
+    ApiCall("zeFenceQueryStatus", "fence", "checks whether they are done: a wait with zero timeout",
+            sometimes=("BO_WAIT",), captures=_FENCE),
+    ApiCall("zeFenceReset", "fence", "prepares a fence for the next submission", captures=_FENCE),
     ApiCall("zeFenceDestroy", "fence", "frees a fence", sometimes=("GEM_CLOSE",), captures=_FENCE),
-    ApiCall("zeEventPoolCreate", "event", "makes a buffer with places for events", _NEW_BUFFER,
+    ApiCall("zeEventPoolCreate", "event", "creates a buffer with slots for events", _NEW_BUFFER,
             captures="ze_event_pool=arg4[0]:u64@return"),
-    ApiCall("zeEventPoolDestroy", "event", "frees it", sometimes=("GEM_CLOSE",), captures="ze_event_pool=arg0:u64"),
-    ApiCall("zeEventCreate", "event", "takes a place of a pool", captures="ze_event=arg2[0]:u64@return"),
+    ApiCall("zeEventPoolDestroy", "event", "frees the pool", sometimes=("GEM_CLOSE",),
+            captures="ze_event_pool=arg0:u64"),
+    ApiCall("zeEventCreate", "event", "takes a slot of a pool", captures="ze_event=arg2[0]:u64@return"),
     ApiCall("zeEventHostSynchronize", "event", "waits for the jobs that set an event", sometimes=("BO_WAIT",),
             captures=f"{_EVENT},{_WAIT}"),
     ApiCall("zeEventQueryStatus", "event", "reads an event from memory", captures=_EVENT),
     ApiCall("zeEventHostSignal", "event", "sets an event, in memory", captures=_EVENT),
     ApiCall("zeEventHostReset", "event", "resets an event, in memory", captures=_EVENT),
-    ApiCall("zeEventDestroy", "event", "gives the place back", captures=_EVENT),
+    ApiCall("zeEventDestroy", "event", "releases the slot", captures=_EVENT),
 )  # fmt: skip
-"""The calls that matter on an NPU, in the order of a program's life. It has graphs in the place of modules."""
+"""The calls relevant to an NPU, in the order of a program's life. NPUs use graphs instead of modules."""
 
 BY_NAME: Final[dict[str, ApiCall]] = {call.name: call for call in CALLS}
 HANDLERS: Final[dict[str, str]] = {entry.handler: entry.name for entry in ENTRIES.values()}
-"""Ways into the driver by the kernel function that serves them."""
+"""Names of entries by the kernel function that handles them."""
 
 _RESULTS: Final = {
     0x0: "SUCCESS",
@@ -227,10 +228,10 @@ _RESULTS: Final = {
 
 
 def result_name(retval: int) -> str:
-    """Name of what a call returned (`ze_result_t` without its prefix); a number where it has none here.
+    """Name of a call's result (`ze_result_t` without its prefix); its number if the name is not listed here.
 
     Args:
-        retval: The return register. The result is its lower half; the upper one is left over from something else.
+        retval: The return register. The result is its lower half; the upper half is undefined.
 
     """
     code = retval & 0xFFFFFFFF

@@ -1,30 +1,31 @@
-"""The preset `npu`: what is worth tracing of Intel's NPU driver, whatever the kernel.
+"""The preset `npu`: the functions of Intel's NPU driver worth tracing, on every supported kernel.
 
-Offsets and argument positions hold for the intel_vpu modules of Linux 6.12 to 7.2 (checked against their BTF):
+Offsets and argument positions are valid for the intel_vpu modules of Linux 6.12 to 7.2 (checked against their BTF):
 
-| what | where from |
+| what | source |
 |---|---|
 | ioctl handlers `(device, data, file)` | `data` is the kernel's copy of the argument, as in `drm/ivpu_accel.h` |
-| messages (`struct vpu_jsm_msg`) | type at 8, request id at 16; of a job's end: engine 32, job 40, status 44 |
-| buffers | the GEM object is the first member of `struct ivpu_bo`: one address names both |
+| messages (`struct vpu_jsm_msg`) | type at 8, request id at 16; for a job's end: engine 32, job 40, status 44 |
+| buffers | the GEM object is the first member of `struct ivpu_bo`, so one address identifies both |
 
-A wait's `timeout_ns` is a moment of CLOCK_MONOTONIC. `msg_type` and `request_id` of `ivpu_ipc_receive` mean nothing
-where `retval` is not 0, and are 0 for the message that ends a boot. `file` is the open file, which a buffer's handle
-belongs to: a process may have several. What `ivpu_gem_create_object` returns is the `bo` of others, as a signed number.
+A wait's `timeout_ns` is an absolute CLOCK_MONOTONIC time. `msg_type` and `request_id` of `ivpu_ipc_receive` are
+undefined if `retval` is not 0, and are 0 for the message that ends a boot. `file` is the open file that a buffer's
+handle belongs to; a process may have several. The return value of `ivpu_gem_create_object` is the `bo` of other
+probes, as a signed number.
 
-Left out, because it costs and says nothing that the others do not:
+Omitted, because they add overhead but no information:
 
 | function | why |
 |---|---|
-| `ivpu_mmu_cmdq_*`, `ivpu_mmu_reg_write_*`, `ivpu_mmu_cd*` | three calls for each `ivpu_mmu_invalidate_tlb` |
+| `ivpu_mmu_cmdq_*`, `ivpu_mmu_reg_write_*`, `ivpu_mmu_cd*` | three calls per `ivpu_mmu_invalidate_tlb` |
 | `ivpu_pgtable_*` | once per page table, hundreds when a context ends |
-| `ivpu_hw_btrs_global_int_*`, `ivpu_hw_*_irq_handler_*` | four for each `ivpu_hw_irq_handler` |
-| the registers but `ivpu_hw_btrs_is_idle` | the steps of what `ivpu_hw_power_up` and its like time |
-| `ivpu_ipc_msg_dump`, `ivpu_jsm_msg_type_to_str` | called for each message, to print nothing |
+| `ivpu_hw_btrs_global_int_*`, `ivpu_hw_*_irq_handler_*` | four calls per `ivpu_hw_irq_handler` |
+| register functions except `ivpu_hw_btrs_is_idle` | steps of `ivpu_hw_power_up` and others, which are timed |
+| `ivpu_ipc_msg_dump`, `ivpu_jsm_msg_type_to_str` | called for each message, but print nothing |
 | `ivpu_start_job_timeout_detection`, `ivpu_stop_job_timeout_detection`, `ivpu_job_destroy` | each once per job |
-| `ivpu_fence_get_*` | called by the fences' tracepoints: tracing would trace itself |
-| `ivpu_file_priv_*`, debugfs, sysfs | bookkeeping, and readers of it |
-| `dma_fence_emit`, `dma_fence_enable_signal` | the driver never calls the first; the second follows each first wait |
+| `ivpu_fence_get_*` | called by the fence tracepoints: tracing would trace itself |
+| `ivpu_file_priv_*`, debugfs, sysfs | bookkeeping, and interfaces that read it |
+| `dma_fence_emit`, `dma_fence_enable_signal` | the first is never called; the second follows each first wait |
 
 """
 
@@ -80,7 +81,7 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     *_timed(FILES, "ivpu_ms_*_ioctl", _FILE),
 
     *_timed(MEMORY, "ivpu_bo_create_ioctl", f"{_NEW_BUFFER},{_FILE}", total="size", group="a new buffer"),
-    # Kernels without it refuse the ioctl: there is nothing to miss.
+    # Kernels without it reject the ioctl, so nothing is missed.
     *_timed(MEMORY, "ivpu_bo_create_from_userptr_ioctl", f"{_USER_BUFFER},{_FILE}", total="size",
             group="a new buffer"),
     *_timed(MEMORY, "ivpu_bo_info_ioctl", f"{_HANDLE},{_FILE}"),
@@ -95,13 +96,13 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     *_counted(MEMORY, "ivpu_bo_[!al]* ivpu_gem_[!s]* ivpu_mmu_context_* ivpu_mmu_invalidate_tlb ivpu_mmu_irq_*"),
     *_counted(MEMORY, "ivpu_mmu_dump_event"),
 
-    # Linux 6.12 has the first inlined where it is called; later ones the second.
+    # Linux 6.12 inlines the first, later kernels the second.
     *_timed(IPC, "ivpu_ipc_send ivpu_ipc_tx_prepare", _SENT, group="sending"),
     *_timed(IPC, "ivpu_ipc_receive", _RECEIVED),
-    # Sees each message, both ways, even in the interrupt: the only one to tell what arrived, and that it came twice.
+    # Sees every message in both directions, even in interrupts. No other shows which messages arrived, and duplicates.
     *_counted(IPC, "ivpu_jsm_msg_dump", _MESSAGE),
     *_timed(IPC, "ivpu_ipc_send_receive_internal", "msg_type=arg1[8]:u32"),
-    # Whose thread works off messages and callbacks: an interrupt's, a work queue's.
+    # The threads that process messages and callbacks: an interrupt's or a work queue's.
     *_timed(IPC, "ivpu_ipc_irq_thread_handler ivpu_ipc_irq_work_fn ivpu_irq_thread_handler", group="interrupt thread"),
     *_timed(IPC, "ivpu_jsm_[!m]* ivpu_jsm_metric_*"),
     *_counted(IPC, "ivpu_hw_irq_handler ivpu_ipc_[!m]* ivpu_hw_ip_ipc_*"),
@@ -111,7 +112,7 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
             group="submitting"),
     *_timed(JOBS, "ivpu_cmdq_submit_ioctl", f"buffer_count=arg1[8]:u32,cmdq_id=arg1[12]:u32,{_FILE}",
             group="submitting"),
-    # Queues are made by the first submission where user space cannot make them.
+    # If user space cannot create queues, the first submission does.
     *_timed(JOBS, "ivpu_cmdq_create_ioctl", f"cmdq_id=arg1[0]:u32@return,priority=arg1[4]:u32,{_FILE}",
             group="submitting"),
     *_timed(JOBS, "ivpu_cmdq_destroy_ioctl", f"cmdq_id=arg1[0]:u32,{_FILE}", group="submitting"),
@@ -122,7 +123,7 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     *_counted(JOBS, "ivpu_hw_ip_db_set", "db=arg1:u32"),
     *_counted(JOBS, "ivpu_cmdq_* ivpu_context_abort_* ivpu_jobs_abort_all ivpu_job_timeout_work"),
     *_counted(JOBS, _RECOVERY, "reason=arg1:str"),
-    # At a job's time-out its answer tells a job that hangs from one whose completion was lost.
+    # At a job's timeout, its result distinguishes a hung job from a lost completion.
     *_timed(JOBS, "ivpu_hw_btrs_is_idle"),
     *_events(JOBS, "vpu", "job"),
     *_events(JOBS, "dma_fence", "dma_fence_init dma_fence_signaled dma_fence_wait_start dma_fence_wait_end"),
@@ -139,11 +140,11 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     *_counted(BOOT, "ivpu_fw_[!l]* ivpu_fw_load ivpu_hw_boot_fw ivpu_hw_ip_soc_cpu_boot ivpu_mmu_enable"),
     *_counted(BOOT, "ivpu_mmu_disable ivpu_ipc_enable ivpu_ipc_disable ivpu_hw_irq_enable ivpu_hw_irq_disable"),
 
-    # An older loader lacks some; nothing can call those.
+    # Older loaders lack some of these calls, so programs cannot use them.
     *(
         PresetProbe(API, f"latency:uprobe:{LOADER}:{call.name}", call.captures, group="Level Zero")
         for call in level_zero.CALLS
         if call.traced
     ),
 )  # fmt: skip
-"""The probes. A place belongs to the first that matches it, or to one that measures its latency."""
+"""The probes. A place belongs to the first probe that matches it, or to one that measures its latency."""

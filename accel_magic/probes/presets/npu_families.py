@@ -26,24 +26,24 @@ API: Final = "API"
 OTHER: Final = "other"
 
 FAMILIES: Final[dict[str, str]] = {
-    DEVICE_FILE: "opening and closing the device, its parameters, performance metrics, loading and removing the driver",
+    DEVICE_FILE: "opening and closing the device, parameters, performance metrics, loading and removing the driver",
     BUFFER: "creating, binding, sharing and freeing buffers",
-    MMU: "the device's address spaces and page tables, and its faults",
+    MMU: "the device's address spaces, page tables and faults",
     IPC: "messages to and from the firmware, and polling for them",
-    JSM: "what the messages say: the firmware's job scheduler and manager",
-    JOB: "command queues, submission, completion, time-outs and aborts",
+    JSM: "message contents: the firmware's job scheduler and manager",
+    JOB: "command queues, submission, completion, timeouts and aborts",
     HARDWARE: "registers: power, clocks, frequencies, doorbells and interrupt sources",
     FIRMWARE_BOOT: "loading and starting the firmware, and waiting for it",
     POWER: "runtime power management, suspend and resume, recovery",
-    INTERRUPT: "the driver's thread for interrupts",
+    INTERRUPT: "the driver's interrupt thread",
     DEBUG: "debugfs, sysfs, tracepoints and logs",
-    FENCE: "the kernel's fences: one for each job",
-    API: "calls of Level Zero",
+    FENCE: "the kernel's fences, one per job",
+    API: "Level Zero calls",
 }
-"""The families, in the order of the way from a file to the hardware, and what is in each."""
+"""The families, ordered from the device file to the hardware, with their contents."""
 
 _RULES: Final = (
-    # What a prefix further down would claim comes first.
+    # Rules that override a more general prefix below come first.
     (IPC, r"ivpu_hw_ip_ipc_\w+"),
     (DEBUG, r"ivpu_(fw_log|debugfs|sysfs|bo_list|dct_fops|(force_recovery|(reset|resume)_engine)_f)\w*"),
     (DEBUG, r"ivpu_(dev_coredump|gem_status)"),
@@ -65,13 +65,13 @@ _RULES: Final = (
     (DEBUG, r"(dct_active|dvfs_mode|fw_(dyndbg|log|name|profiling|trace|version)|npu_\w+|priority_bands)_\w+"),
     (DEBUG, r"(bo_list|current_freq|(engine_reset|firewall_irq|reset)_counter|last_bootmode|reset_pending)_show"),
     (DEBUG, r"sched_mode_show|(hw|set)_(efficient|max|min)_freq_(show|store)"),
-    # Tracepoints, under the events' own names: `vpu:job`, `vpu:pm`, `dma_fence:*`.
+    # Tracepoints, by event name: `vpu:job`, `vpu:pm`, `dma_fence:*`.
     (JOB, r"job"),
     (POWER, r"pm"),
     (FENCE, r"dma_fence_\w+"),
     (API, r"ze[rst]?[A-Z]\w+"),
 )
-"""Families and the whole plain names that are theirs; the first rule that matches decides."""
+"""Families and patterns of their full function names; the first match applies."""
 
 _COMPILED: Final = tuple((family, re.compile(pattern)) for family, pattern in _RULES)
 
@@ -91,7 +91,7 @@ ALWAYS_IN_INTERRUPT: Final = frozenset(
         "ivpu_mmu_user_context_mark_invalid",
     }
 )
-"""The handler of the device's interrupt and what only it calls."""
+"""The device's interrupt handler, and functions called only from it."""
 
 SOMETIMES_IN_INTERRUPT: Final = frozenset(
     {
@@ -114,20 +114,20 @@ SOMETIMES_IN_INTERRUPT: Final = frozenset(
         "ivpu_pm_trigger_recovery",
     }
 )
-"""What the handler calls and others call too: while the firmware boots, its messages are polled for from a thread."""
+"""Functions called by the handler and by threads; e.g. a thread polls for messages while the firmware boots."""
 
 
 @lru_cache(maxsize=4096)
 def family_of(function: str) -> str:
-    """Family of a function, tracepoint or Level Zero call; a compiler's clone (`.isra.0`) belongs to its function's."""
+    """Family of a function, tracepoint or Level Zero call; a compiler clone (`.isra.0`) has its function's family."""
     name = function.partition(".")[0]
     return next((family for family, pattern in _COMPILED if pattern.fullmatch(name)), OTHER)
 
 
 def in_interrupt(function: str) -> bool:
-    """Whether the function may run in an interrupt: with the thread id of whoever was interrupted.
+    """Whether the function may run in an interrupt, with the thread id of the interrupted thread.
 
-    The driver's interrupt threads and work queues are threads of their own; their functions are not meant.
+    The driver's interrupt threads and work queues do not count: they have their own thread ids.
     """
     name = function.partition(".")[0]
     return name in ALWAYS_IN_INTERRUPT or name in SOMETIMES_IN_INTERRUPT

@@ -47,10 +47,10 @@ def test_every_cpu_that_is_online_has_a_clock_of_the_rate(machine, linker):
 
 def test_cpus_that_come_and_go_are_told(machine, linker, monkeypatch):
     linker.clock("p", 99, 0)
-    assert linker.notes() == ("CPU 5 came online: it was not sampled",)
+    assert linker.notes() == ("CPU 5 came online and was not sampled",)
     monkeypatch.setattr(linkers, "online_cpus", lambda: frozenset((2, 3)))
 
-    assert linker.notes() == ("CPU 3 came online: it was not sampled", "CPU 0 went offline: it was sampled until then")
+    assert linker.notes() == ("CPU 3 came online and was not sampled", "CPU 0 went offline and was sampled until then")
 
 
 def test_without_a_clock_nothing_is_said_of_cpus(machine, linker):
@@ -58,7 +58,7 @@ def test_without_a_clock_nothing_is_said_of_cpus(machine, linker):
 
 
 def test_a_rate_above_what_the_machine_allows_is_refused_with_the_setting_to_raise(machine, linker):
-    with raises("machine.sample-rate", MachineError, match="does not sample 9999 times a second") as caught:
+    with raises("machine.sample-rate", MachineError, match="cannot sample at 9999 Hz") as caught:
         linker.clock("p", 9999, 0)
 
     assert "sysctl kernel.perf_event_max_sample_rate=100000" in caught.value.fix

@@ -28,7 +28,7 @@ def shell():
         ("bpftrace -e '", "kprobe:vfs_read {\n  @ = count();\n}'\n", "%%ktrace kprobe:vfs_read --mode count -o t"),
         ("", "kprobe:vfs_read { @ = count(); }\n", "%%ktrace kprobe:vfs_read --mode count -o t"),
         ("interval:s:1 { exit(); } kprobe:f { @++ }", "work()\n", "%%ktrace kprobe:f --mode count --duration 1 -o t"),
-        ("BEGIN", "work()\n", "nothing of it can be traced here"),
+        ("BEGIN", "work()\n", "none of its probes can be traced here"),
     ],
 )
 def test_the_magic_shows_the_line_and_runs_nothing(shell, line, cell, shown):

@@ -1,4 +1,4 @@
-"""Stand-ins for /proc and /sys, and small programs made with the system's compiler."""
+"""Fake /proc and /sys trees, and small programs built with the system's compiler."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BLACKLIST = "0xffffffff81000160-0xffffffff81000180\tbanned\n"
 
 @pytest.fixture
 def kernel_root(tmp_path):
-    """Build a folder that stands for `/` of a machine with kprobes: `kernel_root(kallsyms=..., kprobes=False)`."""
+    """Build a folder used as `/` of a machine with kprobes: `kernel_root(kallsyms=..., kprobes=False)`."""
 
     def build(*, kallsyms=KALLSYMS, modules=MODULES, blacklist=BLACKLIST, traceable=None, kprobes=True, built_in=()):
         files = {
@@ -61,7 +61,7 @@ def kernel_root(tmp_path):
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Compile C: `compiled(text, "name", "-shared", "-fPIC")` gives the file's path."""
+    """Compile C: `compiled(text, "name", "-shared", "-fPIC")` returns the file's path."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
 

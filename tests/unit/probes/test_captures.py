@@ -10,7 +10,7 @@ from accel_magic.probes.plan import Capture
 from tests.support.errors import raises
 
 
-def test_columns_are_parsed_in_order_and_blanks_do_not_matter():
+def test_columns_are_parsed_in_order_ignoring_blanks():
     assert parse(" size=arg1:u64, path = arg0 : str,ok=retval:s32") == (
         Capture("size", "arg1", "u64"),
         Capture("path", "arg0", "str"),
@@ -18,7 +18,7 @@ def test_columns_are_parsed_in_order_and_blanks_do_not_matter():
     )
 
 
-def test_columns_can_lie_in_memory_and_be_read_at_the_return():
+def test_columns_can_be_read_from_memory_and_at_return():
     assert parse("size=arg1[0]:u64, id = arg1 [ 12 ] : u32 @return,name=retval[8]:str,rc=retval:s32@return") == (
         Capture("size", "arg1", "u64", 0),
         Capture("id", "arg1", "u32", 12, at_return=True),
@@ -28,7 +28,7 @@ def test_columns_can_lie_in_memory_and_be_read_at_the_return():
 
 
 @pytest.mark.parametrize("text", ["", "  "])
-def test_blank_text_asks_for_no_columns(text):
+def test_blank_text_gives_no_columns(text):
     assert parse(text) == ()
 
 
@@ -55,7 +55,7 @@ def test_blank_text_asks_for_no_columns(text):
         *((f"{name}=arg0:u64", "capture.name-taken") for name in DEFAULT_COLUMNS),
     ],
 )
-def test_bad_columns_are_refused(text, code):
+def test_invalid_columns_are_rejected(text, code):
     with raises(code, ProbeError) as caught:
         parse(text)
     assert caught.value.fix

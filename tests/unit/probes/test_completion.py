@@ -40,7 +40,7 @@ def root(kernel_root):
         ("", None),
     ],
 )
-def test_words_are_completed_whole(root, word, answers):
+def test_completions_are_whole_words(root, word, answers):
     found = complete(word, root=root)
     if answers is None:
         assert {"kprobe:", "uprobe:", "tracepoint:", "usdt:", "latency:", "intel_vpu:"} <= set(found)
@@ -50,7 +50,7 @@ def test_words_are_completed_whole(root, word, answers):
         assert found == answers
 
 
-def test_libraries_of_this_process_are_offered(root):
+def test_mapped_libraries_of_this_process_are_offered(root):
     assert "uprobe:libc:" in complete("uprobe:", root=root)
 
 
@@ -61,18 +61,18 @@ def test_paths_are_completed_by_folder(root, tmp_path):
     assert complete("uprobe:/nosuch/li", root=root) == []
 
 
-def test_answers_are_bounded(kernel_root):
+def test_the_number_of_completions_is_limited(kernel_root):
     root = kernel_root(kallsyms="".join(f"{n:016x} t f{n}\n" for n in range(1, 1000)))
     assert len(complete("k:f", root=root)) == MOST_ANSWERS
 
 
-def test_nothing_is_offered_where_nothing_can_be_read(tmp_path):
+def test_unreadable_lists_give_no_completions(tmp_path):
     assert complete("t:", root=tmp_path) == []
     assert complete("k:a", root=tmp_path) == []
 
 
 def test_symbols_are_read_once_for_many_completions(monkeypatch):
     first = complete("uprobe:libc:")
-    monkeypatch.setattr(symbols, "functions", lambda path: pytest.fail(f"{path} is read again"))
+    monkeypatch.setattr(symbols, "functions", lambda path: pytest.fail(f"{path} was read again"))
     assert len(first) == MOST_ANSWERS
     assert complete("uprobe:libc:") == first

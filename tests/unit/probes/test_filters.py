@@ -75,7 +75,7 @@ typedef unsigned long long u64; typedef long long s64;
 
 
 class Compiled:
-    """C conditions built into one library by the system's compiler, which knows nothing of filters."""
+    """C conditions compiled into one library by the system's compiler, independent of the filter code."""
 
     numbers = itertools.count()
 
@@ -132,7 +132,7 @@ COMPARISONS = {
 }
 
 
-# An oracle works on (text, evaluate) pairs; evaluate(values) is (value, unsigned) of a number, bool of a condition.
+# Oracles are (text, evaluate) pairs; evaluate(values) returns (value, unsigned) for numbers, bool for conditions.
 def constant(value):
     return f"({value})", lambda _: (value, value >= 2**63)
 
@@ -200,7 +200,7 @@ def truthy(a):
 constants = st.sampled_from(CANDIDATES).map(constant)
 positive = st.sampled_from([value for value in CANDIDATES if value > 0]).map(constant)
 variables = st.sampled_from(NAMES).map(name)
-# At least one side of arithmetic is a variable: constants among themselves are exact and may be refused.
+# At least one operand is a variable: arithmetic on constants is exact and may exceed 64 bits.
 numbers = st.recursive(
     variables,
     lambda inner: st.one_of(
@@ -234,14 +234,14 @@ def candidates(variable):
 
 
 assignments = st.fixed_dictionaries({variable: st.sampled_from(candidates(variable)) for variable in NAMES})
-EVERYTHING = ProbePoint(0, "x", "kprobe", "", "f", latency=True, fields=FIELDS)  # has every name there is
+EVERYTHING = ProbePoint(0, "x", "kprobe", "", "f", latency=True, fields=FIELDS)  # has every name
 
 
 def compiled_or_refused(text):
     try:
         return compile_filter(text, EVERYTHING)
     except ProbeError as error:
-        if "6 values" in error.why or "too long" in error.why:  # the only limits such text can hit
+        if "6 entry values" in error.why or "too long" in error.why:  # the only limits that such text can exceed
             return None
         raise
 
@@ -291,7 +291,7 @@ def test_any_text_gives_known_tokens_or_a_probe_error(text, point):
 
 
 @given(conditions)
-def test_valid_filters_hold_only_known_tokens(condition):
+def test_valid_filters_contain_only_known_tokens(condition):
     made = compiled_or_refused(condition[0])
     if made:
         assert_only_known_tokens(made)
@@ -306,7 +306,7 @@ def test_deep_nesting_never_crashes(text):
 
 
 @needs_gcc
-def test_texts_compare_as_a_whole(tmp_path):
+def test_text_is_compared_as_a_whole(tmp_path):
     texts = [
         'comm == "python3"',
         'comm != "python3"',
@@ -329,7 +329,7 @@ def test_texts_compare_as_a_whole(tmp_path):
     assert results(comm=b"", chars=b"python3\0junk", dev=b"sda\0") == [no, yes, no, yes, yes, no, yes, no, yes]
 
 
-def test_comm_is_fetched_only_where_a_filter_looks_at_it():
+def test_comm_is_fetched_only_if_the_filter_uses_it():
     assert compile_filter("comm == 'a'", EVENT).uses_comm
     assert not compile_filter("args.comm == 'a'", EVENT).uses_comm
 
@@ -338,14 +338,14 @@ def test_a_blank_filter_tests_nothing():
     assert compile_filter("  ", ENTRY) == Filter()
 
 
-def test_latency_filters_test_at_entry_when_they_can():
+def test_latency_filters_are_tested_at_entry_if_possible():
     made = compile_filter("arg0 > 4096", LATENCY)
     assert made.entry
     assert (made.exit, made.saved) == ("", ())
 
 
 @needs_gcc
-def test_latency_filters_that_need_the_return_save_what_they_need_of_the_entry(tmp_path):
+def test_latency_filters_tested_at_return_save_their_entry_values(tmp_path):
     made = compile_filter("retval == arg1 and arg1 != arg0 and duration > 10", LATENCY)
     assert made.entry == ""
     assert "AM_ARG" not in made.exit
@@ -357,7 +357,7 @@ def test_latency_filters_that_need_the_return_save_what_they_need_of_the_entry(t
 
 
 @needs_gcc
-def test_syscall_fields_and_texts_are_saved_for_the_return(tmp_path):
+def test_syscall_fields_and_text_are_saved_for_the_return(tmp_path):
     made = compile_filter("flags == -100 and dev == 'sda' and retval < 0", SYSCALL)
     assert "AM_FIELD" not in made.exit
     run = Compiled(tmp_path, [made])
@@ -386,7 +386,7 @@ def test_at_most_six_values_are_saved():
         (USDT, "arg0 arg2", "arg1 arg3 retval"),
     ],
 )
-def test_each_point_offers_its_own_names(point, has, lacks):
+def test_each_kind_of_point_has_its_own_names(point, has, lacks):
     for known in has.split():
         assert compile_filter(f"{known} == {repr('a') if known in ('comm', 'args.comm', 'dev') else 1}", point)
     for unknown in lacks.split():
@@ -396,7 +396,7 @@ def test_each_point_offers_its_own_names(point, has, lacks):
         assert "pid" in caught.value.fix
 
 
-def test_a_signed_usdt_argument_compares_as_signed():
+def test_signed_usdt_arguments_are_compared_as_signed():
     assert "(s64)(AM_ARG2)" in compile_filter("arg2 < 0", USDT).entry
     assert "(u64)(AM_ARG0)" in compile_filter("arg0 > 0", USDT).entry
 
@@ -404,7 +404,7 @@ def test_a_signed_usdt_argument_compares_as_signed():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("pid = 3", "does not compare"),
+        ("pid = 3", "is not a comparison"),
         ("pid ==", "invalid syntax"),
         ("pid / 0", "positive constant"),
         ("pid / tid", "positive constant"),
@@ -413,9 +413,9 @@ def test_a_signed_usdt_argument_compares_as_signed():
         ("pid >> tid", "0 to 63"),
         ("pid // 2", "//"),
         ("pid ** 2", "BinOp"),
-        ("pid == 1.5", "whole number"),
-        ("pid == True", "whole number"),
-        ("pid == None", "whole number"),
+        ("pid == 1.5", "neither an integer"),
+        ("pid == True", "neither an integer"),
+        ("pid == None", "neither an integer"),
         ("pid is 3", "is"),
         ("pid == 18446744073709551616", "64 bits"),
         ("pid == -9223372036854775809", "64 bits"),
@@ -425,9 +425,9 @@ def test_a_signed_usdt_argument_compares_as_signed():
         ("comm", "text is not a number"),
         ("comm + 1", "text is not a number"),
         ("comm > 'a'", "text cannot be compared with `>`"),
-        ("comm == 3", "text compares only"),
-        ("'a' == 'a'", "text compares only"),
-        ("comm == args.comm", "text compares only"),
+        ("comm == 3", "text comparisons need"),
+        ("'a' == 'a'", "text comparisons need"),
+        ("comm == args.comm", "text comparisons need"),
         ("comm == 'sixteen bytes long'", "15 bytes"),
         ("comm == 'a\\0b'", "NUL"),
         ("dev == 'sda12'", "4 bytes"),
@@ -443,7 +443,7 @@ def test_a_signed_usdt_argument_compares_as_signed():
         ("pid == " + "1" * 1000, "longer than"),
     ],
 )
-def test_what_a_filter_may_not_hold_is_refused_with_its_reason(text, why):
+def test_invalid_filters_are_rejected_with_the_reason(text, why):
     with raises("filter.invalid", ProbeError) as caught:
         compile_filter(text, EVENT)
     assert why in caught.value.why

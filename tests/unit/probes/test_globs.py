@@ -26,11 +26,11 @@ def test_globs_match_whole_names(pattern, name, matches):
     assert matcher(pattern)(name) is matches
 
 
-def test_a_name_without_wildcards_is_no_glob():
+def test_a_name_without_wildcards_is_not_a_glob():
     assert [is_glob(text) for text in ("a", "a*", "a?", "[ab]")] == [False, True, True, True]
 
 
-def test_a_mistyped_name_finds_its_neighbours_best_first():
+def test_a_mistyped_name_finds_similar_names_best_first():
     names = ["vfs_read", "vfs_readv", "vfs_write", "tcp_sendmsg", "sys_exit"]
     assert near("vfs_raed", names)[:1] == ["vfs_read"]
     assert near("tcp_sndmsg*", names) == ["tcp_sendmsg"]
@@ -38,18 +38,18 @@ def test_a_mistyped_name_finds_its_neighbours_best_first():
     assert near("*", names) == []
 
 
-def test_a_part_of_a_long_symbol_finds_it():
+def test_part_of_a_long_symbol_finds_it():
     names = ["_ZN2ov12InferRequest5inferEv", "_ZN2ov4Core14set_propertyERKSs"]
     assert near("*inferreqest*", names) == names[:1]
 
 
-def test_suggestions_are_a_sentence():
+def test_suggestions_are_sentences():
     assert suggestion("mallocc", ["malloc"]) == "did you mean malloc?"
     assert suggestion("allocx", ["alloc", "allocate"]) == "did you mean alloc or allocate?"
     assert suggestion("mallocc", []) == ""
 
 
-def test_only_the_likeliest_of_100_000_names_are_looked_at_closely(monkeypatch):
+def test_only_the_likeliest_of_100_000_names_are_compared_by_difflib(monkeypatch):
     names = [f"function_{number:06}_of_some_length" for number in range(100_000)]
     looked_at, look = [], difflib.get_close_matches
 

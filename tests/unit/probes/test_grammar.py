@@ -63,7 +63,7 @@ OTHER_REASONS = {
     "latency:profile:hz:99": "probe.no-duration",
     "latency:offcpu": "probe.no-duration",
 }
-"""Codes of texts that have the form of a probe and still are none."""
+"""Codes of texts that have the form of a probe but are invalid."""
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ OTHER_REASONS = {
         ("profile:hz:-1", "profile:hz:RATE"),
         ("profile:s:1", "profile:hz:RATE"),
         ("latency:profile:hz:99", "write profile:hz:99"),
-        ("!profile:hz:99", "leave the word away"),
+        ("!profile:hz:99", "remove it"),
         ("offcpu:100", "offcpu[:us:SHORTEST]"),
         ("offcpu:ms:1", "offcpu[:us:SHORTEST]"),
         ("offcpu:us:1_000", "offcpu[:us:SHORTEST]"),
         ("latency:offcpu", "write offcpu"),
-        ("!offcpu", "leave the word away"),
+        ("!offcpu", "remove it"),
         ("!!kprobe:x", "e.g."),
         ('kprobe:x";system("', "kprobe:[MODULE:]FUNCTION"),
     ],
 )
-def test_text_that_is_no_probe_is_refused_with_the_right_form(text, fix):
+def test_invalid_probes_are_rejected_with_the_correct_form(text, fix):
     with raises(OTHER_REASONS.get(text, "probe.bad-syntax"), ProbeError) as caught:
         parse(text)
     assert fix in caught.value.fix
@@ -115,7 +115,7 @@ def test_several_probes_are_parsed_in_order():
 
 
 @pytest.mark.parametrize(("words", "code"), [([], "probe.none-given"), (["!kprobe:a"], "probe.only-exclusions")])
-def test_nothing_to_trace_is_refused(words, code):
+def test_having_nothing_to_trace_is_an_error(words, code):
     with raises(code, ProbeError):
         parse_all(words)
 

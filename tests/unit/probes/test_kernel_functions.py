@@ -40,12 +40,12 @@ def test_without_a_module_all_functions_are_searched(kernel_root):
     assert not any(function.module for function in found)
 
 
-def test_padding_marks_data_and_generated_code_are_no_functions(kernel_root):
+def test_padding_markers_data_and_generated_code_are_not_functions(kernel_root):
     found, _ = kernel_functions.load(kernel_root()).match("", "*")
     assert not {"_text", "_stext", "__pfx_vfs_read", "some_data", "bpf_prog_6deef7357e7b4530"} & set(names(found))
 
 
-def test_blacklisted_functions_are_left_out(kernel_root):
+def test_blacklisted_functions_are_omitted(kernel_root):
     assert kernel_functions.load(kernel_root()).match("", "banned") == ([], [])
     assert kernel_functions.exists("", "banned", kernel_functions.symbols(kernel_root()))
 
@@ -74,17 +74,17 @@ ffff000000000040 d data_it
         ("other", "open*", True),
     ],
 )
-def test_the_symbol_table_tells_whether_a_name_exists(module, pattern, found):
+def test_the_symbol_table_shows_whether_a_name_exists(module, pattern, found):
     assert kernel_functions.exists(module, pattern, SYMBOLS) is found
     assert not kernel_functions.exists(module, pattern, "")
 
 
-def test_another_name_of_the_same_address_stands_for_a_function_that_ftrace_lists_otherwise():
+def test_a_function_that_ftrace_lists_by_another_name_is_found_by_address():
     known = kernel_functions.KernelFunctions([("", "__do_open_it", ""), ("", "open_it_all", "")], frozenset())
 
     found = kernel_functions.alias_of(known, "vmlinux", "open_it", SYMBOLS)
     assert (found.name, found.module, found.aliases) == ("open_it", "", ("__do_open_it",))
-    assert kernel_functions.alias_of(known, "", "open_it", SYMBOLS) is None  # two functions go by it
+    assert kernel_functions.alias_of(known, "", "open_it", SYMBOLS) is None  # two functions have this name
     assert kernel_functions.alias_of(known, "other", "open_it", SYMBOLS) is None
     assert kernel_functions.alias_of(known, "", "missing", SYMBOLS) is None
 

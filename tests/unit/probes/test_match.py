@@ -78,25 +78,25 @@ def test_kernel_functions_become_points_with_dense_ids(root):
     assert plan.points[0].probe == "intel_vpu:ivpu_*"
 
 
-def test_parsed_specs_are_as_good_as_text(root):
+def test_parsed_specs_give_the_same_plan_as_text(root):
     words = ["intel_vpu:ivpu_*", "!kprobe:ivpu_open"]
     assert make_plan(parse_all(words), root=root) == make_plan(words, root=root)
 
 
-def test_exclusions_take_out_entries_and_returns_wherever_they_stand(root):
+def test_exclusions_remove_entries_and_returns_in_any_position(root):
     plan = make_plan(["!intel_vpu:ivpu_dbg*", "intel_vpu:ivpu_*", "kr:intel_vpu:ivpu_d*", "k:vfs_read"], root=root)
     assert not any("dbg" in name for name in functions(plan))
     assert "vfs_read" in functions(plan)
 
 
-def test_an_exclusion_of_everything_is_refused(root):
+def test_excluding_everything_is_an_error(root):
     with raises("probe.all-excluded", ProbeError):
         make_plan(["intel_vpu:ivpu_*", "!kprobe:*"], root=root)
 
 
-def test_an_exclusion_that_matches_nothing_is_noted(root):
+def test_an_exclusion_that_matches_nothing_adds_a_note(root):
     plan = make_plan(["intel_vpu:ivpu_*", "!intel_vpu:ivpu_opne"], root=root)
-    assert plan.notes[0].startswith("!intel_vpu:ivpu_opne leaves nothing out. did you mean ivpu_open")
+    assert plan.notes[0].startswith("!intel_vpu:ivpu_opne excludes nothing. did you mean ivpu_open")
 
 
 def test_a_place_belongs_to_the_first_spec_that_matches_it(root):
@@ -106,7 +106,7 @@ def test_a_place_belongs_to_the_first_spec_that_matches_it(root):
     assert plan.points[0].probe == "kprobe:ivpu_open"
 
 
-def test_a_measured_place_stays_measured_when_a_glob_matches_it_too(root):
+def test_a_latency_probe_takes_precedence_over_a_glob(root):
     for words in (["intel_vpu:ivpu_*", "latency:kprobe:ivpu_open"], ["latency:kprobe:ivpu_open", "intel_vpu:ivpu_*"]):
         plan = make_plan(words, root=root)
         (point,) = (point for point in plan.points if point.function == "ivpu_open")
@@ -149,7 +149,7 @@ def test_default_scopes_follow_the_kind_of_probe(root, library):
     ("text", "scope"),
     [("all", Scope("all")), ("self", Scope("self", os.getpid())), (str(os.getppid()), Scope("pid", os.getppid()))],
 )
-def test_a_scope_that_is_asked_for_holds_everywhere(root, text, scope):
+def test_an_explicit_scope_applies_to_all_points(root, text, scope):
     plan = make_plan(["t:syscalls:sys_enter_read", "k:vfs_read"], scope=text, root=root)
     assert {point.scope for point in plan.points} == {scope}
 
@@ -161,7 +161,7 @@ def test_a_scope_that_is_asked_for_holds_everywhere(root, text, scope):
         ("4194305", "scope.no-process"),
     ],
 )
-def test_unknown_scopes_are_refused(root, scope, code):
+def test_invalid_scopes_are_rejected(root, scope, code):
     with raises(code, ProbeError, match=scope):
         make_plan(["k:vfs_read"], scope=scope, root=root)
 
@@ -176,28 +176,28 @@ def test_user_functions_have_offsets_and_aliases(library):
     assert len({point.offset for point in plan.points}) == 2
 
 
-def test_an_excluded_alias_takes_the_place_out(library):
+def test_excluding_an_alias_removes_the_function(library):
     plan = make_plan([f"uprobe:{library}:*a", f"!uprobe:{library}:alpha_alias"])
     assert "beta" in functions(plan)
     assert "alpha" not in functions(plan)
 
 
-def test_resolvers_are_skipped_where_calls_are_measured_and_noted_where_not(library):
+def test_resolvers_are_skipped_by_latency_probes_and_noted_by_others(library):
     plan = make_plan([f"latency:uprobe:{library}:*[te][ad]"])
     assert "beta" in functions(plan)
     assert [(item.function, "IFUNC" in item.why) for item in plan.skipped] == [("picked", True)]
-    with raises("probe.untraceable", ProbeError, match="nothing that matches") as caught:
+    with raises("probe.untraceable", ProbeError, match="no match can be traced") as caught:
         make_plan([f"latency:uprobe:{library}:picked"])
     assert "IFUNC" in caught.value.why
     assert "picked" in make_plan([f"uprobe:{library}:picked"]).notes[0]
 
 
-def test_the_library_that_this_process_has_mapped_is_the_one_probed(library):
+def test_a_mapped_library_takes_precedence(library):
     ctypes.CDLL(str(library))
     assert make_plan(["uprobe:sample:alpha"]).points[0].target == str(library)
 
 
-def test_with_the_scope_of_another_process_its_libraries_are_asked(compiled):
+def test_the_libraries_of_the_scope_process_are_searched(compiled):
     library = compiled("int only_there(void) { return 1; }", "libelsewhere.so", "-shared", "-fPIC")
     code = f"import ctypes; ctypes.CDLL({str(library)!r}); print(flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -220,7 +220,7 @@ def test_filters_are_translated_for_each_point(root):
     assert "vfs_read" in caught.value.why
 
 
-def test_samples_and_waits_are_points_of_this_process_with_a_rate_and_a_shortest_wait(root):
+def test_sample_and_wait_points_have_the_scope_self_and_a_rate_or_minimum_wait(root):
     plan = make_plan(["profile:hz:99", "p:hz:499", "offcpu:us:250", "offcpu"], pid=77, root=root)
 
     assert [(point.kind, point.function, point.rate_hz, point.shortest_ns, point.latency) for point in plan.points] == [
@@ -233,7 +233,7 @@ def test_samples_and_waits_are_points_of_this_process_with_a_rate_and_a_shortest
     assert Plan.from_dict(plan.to_dict()) == plan
 
 
-def test_filters_of_samples_and_waits_know_what_these_have(root):
+def test_sample_and_wait_filters_have_only_their_own_names(root):
     both = ["profile:hz:99", "offcpu"]
     for point in make_plan(both, filter="pid == 1 and cpu < 2 and comm == 'x'", root=root).points:
         assert point.filter.entry
@@ -247,11 +247,11 @@ def test_filters_of_samples_and_waits_know_what_these_have(root):
         with raises("filter.invalid", ProbeError, match=f"profile has no '{name}'") as caught:
             make_plan(both, filter=f"{name} == 1", root=root)
         assert caught.value.fix == "it has pid, tid, cpu, comm"
-    with raises("capture.not-here", ProbeError, match="no probe here has arg0"):
+    with raises("capture.not-here", ProbeError, match="none of the probes has arg0"):
         make_plan(both, args="x=arg0:u64", root=root)
 
 
-def test_captures_need_a_probe_that_has_them(root):
+def test_captures_need_a_probe_with_their_source(root):
     assert make_plan(["k:vfs_read"], args="size=arg2:u64", root=root).points[0].captures[0].source == "arg2"
     for spec, column in [("k:vfs_read", "r=retval:s64"), ("kr:vfs_read", "x=arg0:u64"), ("t:sched:*", "x=arg0:u64")]:
         with raises("capture.not-here", ProbeError):
@@ -275,14 +275,14 @@ def test_captures_need_a_probe_that_has_them(root):
         ("uprobe:nosuchlib:f", ProbeError, "no library or program"),
     ],
 )
-def test_what_matches_nothing_says_why_and_what_is_near(root, library, spec, error, text):
+def test_unmatched_probes_report_the_reason_and_similar_names(root, library, spec, error, text):
     (root / "sys/module/builtin").mkdir(parents=True)
     with pytest.raises(error) as caught:
         make_plan([spec.format(library=library)], root=root)
     assert text in str(caught.value)
 
 
-def test_without_an_npu_the_lab_is_offered(kernel_root):
+def test_without_an_npu_the_lab_is_suggested(kernel_root):
     root = kernel_root(modules="", kallsyms="00 T a\n")
     with raises("probe.module-not-loaded", MachineError, match="intel_vpu is not loaded") as caught:
         make_plan(["intel_vpu:ivpu_*"], root=root)
@@ -292,7 +292,7 @@ def test_without_an_npu_the_lab_is_offered(kernel_root):
     assert "NPU" not in caught.value.fix
 
 
-def test_a_kernel_without_kprobes_says_what_works(root):
+def test_a_kernel_without_kprobes_still_has_tracepoints(root):
     (root / "sys/bus/event_source/devices/kprobe/type").unlink()
     (root / "sys/bus/event_source/devices/kprobe").rmdir()
     with raises("kernel.no-kprobes", MachineError):
@@ -300,7 +300,7 @@ def test_a_kernel_without_kprobes_says_what_works(root):
     assert make_plan(["t:sched:sched_switch"], root=root).points
 
 
-def test_too_many_places_are_refused(kernel_root, root, compiled, monkeypatch):
+def test_too_many_places_are_rejected(kernel_root, root, compiled, monkeypatch):
     monkeypatch.setattr(match, "MOST_POINTS", 3)
     with raises("probe.too-many", ProbeError, match="4 places") as caught:
         make_plan(["intel_vpu:ivpu_*"], root=root)
@@ -325,12 +325,12 @@ def test_too_many_places_are_refused(kernel_root, root, compiled, monkeypatch):
         ({"buffer_mib": 1 << 20}, "option.buffer"),
     ],
 )
-def test_limits_that_make_no_sense_are_refused(root, option, code):
+def test_invalid_limits_are_rejected(root, option, code):
     with raises(code, ProbeError):
         make_plan(["k:vfs_read"], root=root, **option)
 
 
-def test_options_are_kept_in_the_plan(root):
+def test_options_are_stored_in_the_plan(root):
     plan = make_plan(
         ["k:vfs_read"], mode="count", args="a=arg0:u64", max_events=5, duration_s=1.5, buffer_mib=8, root=root
     )
@@ -349,7 +349,7 @@ void work(void) { PROBE("sale", "8@%rdi 8@price(%rip)"); PROBE("sale", "8@$1 8@$
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program is x86-64 assembly")
-def test_a_usdt_probe_has_a_point_at_each_of_its_places(compiled):
+def test_a_usdt_probe_has_a_point_at_each_of_its_locations(compiled):
     library = compiled(USDT, "libshop.so", "-shared", "-fPIC")
     plan = make_plan([f"usdt:{library}:shop:*"], filter="pid > 0", args="")
     assert functions(plan) == ["shop:open", "shop:sale", "shop:sale"]

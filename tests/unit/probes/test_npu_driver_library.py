@@ -1,4 +1,4 @@
-"""Probes of Level Zero in the NPU driver's library point at the loader."""
+"""Errors for Level Zero probes in the NPU driver's library suggest the loader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refusal(text):
         "uretprobe:libze_intel_vpu.so.1:zeMemAllocHost",
     ],
 )
-def test_a_driver_library_that_is_missing_points_at_the_loader(text):
+def test_a_missing_driver_library_suggests_the_loader(text):
     function = text.rpartition(":")[2]
 
     error = refusal(text)
@@ -36,7 +36,7 @@ def test_a_driver_library_that_is_missing_points_at_the_loader(text):
     assert "npu:api" in error.fix
 
 
-def test_a_driver_library_that_exports_no_such_function_points_at_the_loader(compiled):
+def test_a_driver_library_without_the_function_suggests_the_loader(compiled):
     code = "int zeGetMemProcAddrTable(void) { return 0; }"
     library = compiled(code, "libze_intel_npu.so.1", "-shared", "-fPIC")
 
@@ -45,7 +45,7 @@ def test_a_driver_library_that_exports_no_such_function_points_at_the_loader(com
     assert expand(parse(f"uprobe:{library}:zeGetMem*"), pid=None, root=Path("/")).points
 
 
-def test_other_libraries_and_functions_are_refused_as_ever(compiled):
+def test_other_libraries_and_functions_get_the_usual_errors(compiled):
     library = compiled("int f(void) { return 0; }", "libze_intel_npu.so.1", "-shared", "-fPIC")
 
     assert refusal("uprobe:/usr/lib/libze_none.so:zeInit").code != "probe.npu-driver-library"

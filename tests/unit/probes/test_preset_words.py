@@ -1,4 +1,4 @@
-"""A preset's word on the probe line, with a small table in the place of the real one."""
+"""Presets on the probe line, with a small table instead of the real one."""
 
 import gc
 import weakref
@@ -36,7 +36,7 @@ def made(plan):
     return [(point.probe, point.function, point.latency) for point in plan.points]
 
 
-def test_a_preset_stands_for_its_probes_each_under_its_part(root):
+def test_a_preset_expands_to_its_probes_labeled_by_part(root):
     assert made(make_plan(["npu"], root=root)) == [
         ("npu:files", "ivpu_ioctl", True),
         ("npu:files", "ivpu_open", False),
@@ -44,11 +44,11 @@ def test_a_preset_stands_for_its_probes_each_under_its_part(root):
     ]
 
 
-def test_a_part_stands_for_its_probes_alone(root):
+def test_a_part_expands_to_its_own_probes_only(root):
     assert made(make_plan(["npu:jobs"], root=root)) == [("npu:jobs", "ivpu_fw_check_api.constprop.0", False)]
 
 
-def test_what_the_kernel_lacks_is_told_with_the_reason_unless_its_other_name_is_there(root):
+def test_missing_probes_are_reported_unless_an_alternative_exists(root):
     skipped = {skipped.function: skipped.why for skipped in make_plan(["npu"], root=root).skipped}
 
     assert "intel_vpu:ivpu_submit" not in skipped
@@ -56,7 +56,7 @@ def test_what_the_kernel_lacks_is_told_with_the_reason_unless_its_other_name_is_
     assert "libze_nowhere:zeInit" in skipped
 
 
-def test_the_preset_brings_its_own_columns_and_what_is_added_up(root):
+def test_a_preset_has_its_own_columns_and_total(root):
     ioctl, *others = make_plan(["npu"], args="size=arg3:u8,first=arg0:u64,r=retval:s32", root=root).points
 
     first, r = Capture("first", "arg0", "u64"), Capture("r", "retval", "s32")
@@ -66,24 +66,24 @@ def test_the_preset_brings_its_own_columns_and_what_is_added_up(root):
     assert all(point.captures == (Capture("size", "arg3", "u8"), first) for point in others)
 
 
-def test_a_part_can_be_left_out(root):
+def test_a_part_can_be_excluded(root):
     assert made(make_plan(["npu", "!npu:files"], root=root)) == [("npu:jobs", "ivpu_fw_check_api.constprop.0", False)]
     with raises("probe.all-excluded", ProbeError):
         make_plan(["npu", "!npu"], root=root)
 
 
-def test_a_preset_goes_with_other_probes(root):
+def test_a_preset_can_be_combined_with_other_probes(root):
     assert ("kprobe:vfs_read", "vfs_read", False) in made(make_plan(["kprobe:vfs_read", "npu:jobs"], root=root))
 
 
-def test_a_preset_without_its_device_is_left_out_where_other_probes_stand_beside_it(kernel_root):
+def test_a_preset_without_its_device_is_skipped_if_there_are_other_probes(kernel_root):
     root = kernel_root(modules="drm 1 0 - Live 0x0\n", kallsyms="ffffffff81000020 T vfs_read\n")
     for word in ("npu", "npu:jobs"):
         plan = make_plan([word, "kprobe:vfs_read"], root=root)
 
         assert made(plan) == [("kprobe:vfs_read", "vfs_read", False)]
         (note,) = plan.notes
-        assert note.startswith("npu is left out: ")
+        assert note.startswith("npu is skipped: ")
         assert "intel_vpu is not loaded" in note
     with raises("probe.module-not-loaded", MachineError, match="intel_vpu is not loaded"):
         make_plan(["npu"], root=root)
@@ -91,12 +91,12 @@ def test_a_preset_without_its_device_is_left_out_where_other_probes_stand_beside
         make_plan(["kprobe:intel_vpu:ivpu_open", "kprobe:vfs_read", "npu"], root=root)
 
 
-def test_where_nothing_of_it_exists_the_reason_is_raised(root):
+def test_a_preset_without_any_existing_probe_raises_the_reason(root):
     with raises("probe.no-library", ProbeError, match="libze_nowhere"):
         make_plan(["npu:api"], root=root)
 
 
-def test_a_library_that_is_not_there_is_told_with_what_brings_it(root, monkeypatch):
+def test_a_missing_library_is_reported_with_its_package(root, monkeypatch):
     monkeypatch.setitem(presets.INSTALL, "libze_nowhere", "apt install libze-nowhere")
 
     with raises("probe.no-library", ProbeError) as refused:
@@ -110,7 +110,7 @@ def test_a_driver_that_is_not_loaded_is_an_error(kernel_root):
     assert "NPU lab" in refused.value.fix
 
 
-def test_words_that_only_look_like_a_preset_are_probes(root):
+def test_words_that_only_resemble_a_preset_are_probes(root):
     for word in ("npu:ivpu_*", "npux", "latency:npu"):
         with pytest.raises((ProbeError, MachineError)):
             make_plan([word], root=root)
@@ -123,7 +123,7 @@ def test_tab_completes_presets_and_their_parts(root):
     assert completion.complete("latency:npu", root=root) == []
 
 
-def test_what_a_plan_lacks_keeps_nothing_of_its_callers_alive(root):
+def test_missing_probes_do_not_keep_callers_alive(root):
     class Large:
         pass
 

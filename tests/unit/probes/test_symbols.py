@@ -42,7 +42,7 @@ def program(request, compiled):
 
 
 @x86_only
-def test_offsets_are_those_of_the_functions_in_the_file(program):
+def test_offsets_are_file_offsets_of_the_functions(program):
     data = program.read_bytes()
     for name in ("marked", "hidden"):
         (found,) = symbols.functions(program).match(name)
@@ -51,7 +51,7 @@ def test_offsets_are_those_of_the_functions_in_the_file(program):
 
 
 @x86_only
-def test_names_of_one_place_are_one_function_under_its_plainest_matching_name(program):
+def test_names_at_one_offset_are_one_function_with_its_plainest_matching_name(program):
     known = symbols.functions(program)
     (found,) = known.match("*marked")
     assert (found.name, found.aliases) == ("marked", ("_marked", "also_marked"))
@@ -60,13 +60,13 @@ def test_names_of_one_place_are_one_function_under_its_plainest_matching_name(pr
 
 
 @x86_only
-def test_resolvers_are_told_from_functions(program):
+def test_resolvers_are_distinguished_from_functions(program):
     known = symbols.functions(program)
     assert [known.match(name)[0].ifunc for name in ("picked", "main")] == [True, False]
 
 
 @x86_only
-def test_variables_and_functions_of_other_libraries_are_no_functions_here(program):
+def test_variables_and_imported_functions_are_not_listed(program):
     known = symbols.functions(program)
     assert known.match("a_variable") == []
     assert known.match("puts") == []
@@ -74,7 +74,7 @@ def test_variables_and_functions_of_other_libraries_are_no_functions_here(progra
 
 
 @x86_only
-def test_a_changed_file_is_read_anew(compiled):
+def test_a_changed_file_is_read_again(compiled):
     path = compiled("void first(void) {}", "lib.so", "-shared", "-fPIC")
     assert symbols.functions(path).match("first")
     path = compiled("void second(void) {} void more(void) {}", "lib.so", "-shared", "-fPIC")
@@ -115,7 +115,7 @@ def test_names_and_offsets_agree_with_binutils():
         known = symbols.functions(path)
         found = set(zip(known.names, known.offsets.tolist(), strict=True))
         assert expected <= found
-        # What is more comes from .symtab, which these stripped libraries lack.
+        # Additional names come from .symtab, which these stripped libraries lack.
         assert (
             found == expected
             or ".symtab" in subprocess.run(["readelf", "-SW", path], capture_output=True, text=True, check=True).stdout
@@ -125,31 +125,31 @@ def test_names_and_offsets_agree_with_binutils():
 @pytest.mark.parametrize(
     "content", [b"", b"\x7fELF", b"hello", b"\x7fELF\x02\x01\x01" + b"\0" * 57, b"\x7fELF\x01\x01\x01" + b"\0" * 45]
 )
-def test_files_that_hold_no_program_are_refused(tmp_path, content):
+def test_files_that_are_not_programs_are_rejected(tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
     if content.startswith(b"\x7fELF\x02") and len(content) == 64:
-        assert symbols.functions(path).names == ()  # a header alone: valid, and empty
+        assert symbols.functions(path).names == ()  # only a header: valid and empty
         return
     is_32_bit = content.startswith(b"\x7fELF\x01")
     with raises("probe.foreign-code" if is_32_bit else "probe.not-elf", ProbeError):
         symbols.functions(path)
 
 
-def test_a_missing_file_is_refused(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with raises("probe.unreadable-file", ProbeError):
         symbols.functions(tmp_path / "nosuch")
 
 
 @x86_only
-def test_damaged_files_are_refused_and_never_crash(compiled, tmp_path):
+def test_damaged_files_are_rejected_without_crashing(compiled, tmp_path):
     good = compiled(PROGRAM, "program", "-w", "-shared", "-fPIC").read_bytes()
     chance = random.Random(1)
     path = tmp_path / "damaged"
     refused = 0
     for _ in range(150):
         data = bytearray(good[: chance.choice([len(good), chance.randrange(len(good))])])
-        headers = [*range(16, 64), *range(max(len(data) - 2000, 0), len(data))]  # the file's own and the sections'
+        headers = [*range(16, 64), *range(max(len(data) - 2000, 0), len(data))]  # file header and section headers
         for _ in range(chance.randrange(6)):
             data[chance.choice(headers) % len(data)] = chance.choice([0, 1, 0x7F, 0xFF])
         path.write_bytes(data)

@@ -43,7 +43,7 @@ def format_text(*fields, id_=42):
         ("__data_loc const char[] name", 4, False, "string"),
     ],
 )
-def test_numbers_and_texts_become_fields_by_size_and_sign(declaration, size, signed, type_):
+def test_numbers_and_text_become_fields_by_size_and_sign(declaration, size, signed, type_):
     (field,) = tracefs.parse_format(format_text((declaration, 8, size, signed))).fields
     assert (field.type, field.offset, field.size) == (type_, 8, size)
 
@@ -61,13 +61,13 @@ def test_numbers_and_texts_become_fields_by_size_and_sign(declaration, size, sig
         ("int (*callback)(void)", 8),
     ],
 )
-def test_other_fields_are_left_out_but_count_for_the_record_end(declaration, size):
+def test_other_fields_are_omitted_but_count_for_the_record_end(declaration, size):
     found = tracefs.parse_format(format_text(("int a", 8, 4, True), (declaration, 16, size, False)))
     assert found.fields == (Field("a", "s32", 8, 4),)
     assert found.record_end == 16 + size
 
 
-def test_fields_beyond_256_bytes_are_left_out():
+def test_fields_beyond_256_bytes_are_omitted():
     found = tracefs.parse_format(format_text(("int a", 252, 4, True), ("int b", 256, 4, True)))
     assert [field.name for field in found.fields] == ["a"]
     assert found.record_end == 260
@@ -87,16 +87,16 @@ def test_an_event_without_fields_ends_after_the_common_ones():
         ("const char ** event", '"%s", REC->event', "u64"),
     ],
 )
-def test_a_pointer_that_the_event_itself_prints_as_text_is_text(declaration, printed, type_):
+def test_a_pointer_that_the_event_prints_as_text_is_text(declaration, printed, type_):
     text = format_text((declaration, 8, 8, False)).partition("print fmt")[0] + f"print fmt: {printed}\n"
 
     (field,) = tracefs.parse_format(text).fields
     assert (field.type, field.offset, field.size) == (type_, 8, 8)
-    (argument,) = tracefs.parse_format(text, syscall=True).fields  # the caller's memory, not the kernel's
+    (argument,) = tracefs.parse_format(text, syscall=True).fields  # the caller's memory, not kernel text
     assert argument.type == "u64"
 
 
-def test_system_call_arguments_are_read_as_what_they_are():
+def test_system_call_arguments_are_read_by_their_c_type():
     text = format_text(
         ("int __syscall_nr", 8, 4, True),
         ("int dfd", 16, 8, False),
@@ -111,10 +111,10 @@ def test_system_call_arguments_are_read_as_what_they_are():
         Field("fd", "u64", 24, 8),
         Field("filename", "u64", 32, 8),
     )
-    assert found.record_end == 40  # programs do not see the strings that newer kernels record behind
+    assert found.record_end == 40  # programs do not see the strings that newer kernels append
 
 
-def test_text_without_an_id_is_refused():
+def test_a_format_without_an_id_is_rejected():
     with raises("probe.bad-tracepoint-format", ProbeError):
         tracefs.parse_format("nonsense")
 
@@ -126,7 +126,7 @@ def test_a_missing_tracefs_is_reported_with_the_mount_command(tmp_path):
 
 
 @pytest.mark.parametrize("mount", ["sys/kernel/tracing", "sys/kernel/debug/tracing"])
-def test_tracefs_is_found_at_both_places(tmp_path, mount):
+def test_tracefs_is_found_at_both_mount_points(tmp_path, mount):
     (tmp_path / mount / "events/sched/sched_switch").mkdir(parents=True)
     (tmp_path / mount / "events/ftrace/print").mkdir(parents=True)
     (tmp_path / mount / "events/enable").touch()
@@ -137,7 +137,7 @@ def test_tracefs_is_found_at_both_places(tmp_path, mount):
     assert tracefs.events(found, "nosuch") == []
 
 
-def test_an_unreadable_tracefs_is_a_matter_of_privilege(tmp_path, monkeypatch):
+def test_an_unreadable_tracefs_is_reported_as_a_permission_problem(tmp_path, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -153,7 +153,7 @@ def mounted_or_skip():
         pytest.skip(error.what)
 
 
-def test_an_unknown_event_is_refused():
+def test_an_unknown_event_is_an_error():
     with raises("probe.no-tracepoint", ProbeError, match="no tracepoint sched:nosuch"):
         tracefs.read_format(mounted_or_skip(), "sched", "nosuch")
 
@@ -167,7 +167,7 @@ def test_every_format_of_this_kernel_parses_and_agrees_with_its_id():
             folder = mounted / "events" / category / event
             assert found.id == int((folder / "id").read_text())
             text = (folder / "format").read_text()
-            # Independently: every field line without brackets, structs or callbacks is a number.
+            # Independent check: every field line without brackets, structs or callbacks is a number.
             places = [(line, *map(int, re.findall(r"(?:offset|size):(\d+);", line))) for line in text.splitlines()]
             numbers = [
                 place[1]

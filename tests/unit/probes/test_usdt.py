@@ -13,8 +13,8 @@ from accel_magic.probes import elf as usdt
 from accel_magic.probes.elf import parse_argument
 from accel_magic.probes.plan import UNREADABLE, UsdtArgument
 
-# Two places of one probe and one of another, which has a semaphore; the third note claims that the library was moved by
-# 0x3000 after it was linked. Each place is marked by a nop that no compiler emits.
+# Two locations of one probe and one of another, which has a semaphore; the third note claims that the library was moved
+# by 0x3000 after linking. Each location is marked by a nop that no compiler emits.
 PROGRAM = r"""
 #define PROBE(mark, name, arguments, semaphore, moved) __asm__ volatile( \
   "771: .byte 0x0f, 0x1f, 0x40, " #mark "\n" \
@@ -53,7 +53,7 @@ def test_semaphores_are_file_offsets(program):
     assert data[opened.semaphore : opened.semaphore + 2] == b"\xef\xbe"
 
 
-def test_arguments_are_read_from_the_note(program):
+def test_arguments_are_parsed_from_the_note(program):
     sale, again, opened = usdt.probes(program)
     assert sale.arguments == (UsdtArgument("register", -4, "di"), UsdtArgument("constant", 8, value=-5))
     assert again.arguments == sale.arguments[:1]
@@ -81,7 +81,7 @@ def test_a_library_without_notes_has_no_probes(compiled):
         ("8@(%rsp,%r9)", UsdtArgument("memory", 8, "sp", 0, "r9", 1)),
     ],
 )
-def test_assembler_operands_become_places(text, argument):
+def test_assembler_operands_become_locations(text, argument):
     assert parse_argument(text) == argument
 
 
@@ -98,7 +98,7 @@ def test_operands_of_other_machines_are_unreadable():
 
 
 @given(st.text(alphabet="-8421@%$(),raxbspd0x+ "))
-def test_any_operand_gives_a_place(text):
+def test_any_operand_gives_a_valid_argument(text):
     argument = parse_argument(text)
     assert argument.form in ("register", "constant", "memory")
     assert abs(argument.size) in (1, 2, 4, 8)

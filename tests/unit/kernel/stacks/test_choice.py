@@ -47,7 +47,7 @@ def test_a_plan_that_asks_for_none_stays_as_it_is(asked):
 def test_a_python_that_cannot_be_walked_is_a_note_unless_it_was_named(unknown_python):
     taken = with_stacks(plan(), True)
     assert taken.stacks == ("kernel", "user")
-    assert taken.notes == ("no Python stacks: the frames of this Python cannot be found: it is a strange one",)
+    assert taken.notes == ("no Python stacks: this Python's frames cannot be found: it is unknown",)
     with raises("stacks.unknown-python", MachineError, match="cannot be found"):
         with_stacks(plan(), "python")
 

@@ -50,7 +50,7 @@ def test_the_reason_names_the_library_where_stacks_end(compiled):
     assert why_short(native(whole, whole)) == ""
     assert why_short(native()) == ""
     assert why_short(native(whole, short, short)) == (
-        "2 of 3 native stacks do not reach the beginning of their thread: without.so was built without frame pointers"
+        "2 of 3 native stacks do not reach the start of their thread: without.so was built without frame pointers"
     )
     assert why_short(native(whole, [("[callers beyond 127 frames]", ""), ("f1", without), ("g1", without)])) == ""
     unknown = [("f", "/nowhere/libgone.so")]

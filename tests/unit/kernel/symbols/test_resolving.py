@@ -227,7 +227,7 @@ def test_a_process_that_has_gone_is_said_to_be_unless_it_was_looked_at(monkeypat
     child.communicate(b"\n")
 
     assert shown(resolve(stack, None), 1) == [resolving.GONE.name]
-    assert notes(resolve(stack, None))[-1].startswith("1 native stacks are of processes that ended")
+    assert notes(resolve(stack, None))[-1].startswith("1 native stacks are from processes that ended")
     assert all(frame.module.endswith(".so.6") for frame in resolve(stack, None, seen).frames)
 
 

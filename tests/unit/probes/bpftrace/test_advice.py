@@ -1,4 +1,4 @@
-"""bpftrace scripts and the `%%ktrace` lines that do the same."""
+"""bpftrace scripts and the equivalent `%%ktrace` lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accel_magic.probes.plan import Field, ProbePoint
 from tests.support.errors import raises
 
 EXPECTED = {
-    # The lessons of bpftrace's tutorial of one-liners, with other names and numbers.
+    # The lessons of bpftrace's one-liner tutorial, with other names and numbers.
     "-l 'tracepoint:syscalls:sys_exit_*'": "%ktrace --dry-run tracepoint:syscalls:sys_exit_*",
     """-e 'BEGIN { printf("good day\\n"); }'""": "",
     """-e 'tracepoint:syscalls:sys_enter_openat { printf("%s %s\\n", comm, str(args.filename)); }'""": (
@@ -60,7 +60,7 @@ EXPECTED = {
     '{ printf("[API] reset\\n"); @at = nsecs; } kprobe:intel_vpu:ivpu_ipc_irq_handler { printf("[IRQ]\\n"); }': (
         "%%ktrace uprobe:libze_loader.so.1:zeFenceReset kprobe:intel_vpu:ivpu_ipc_irq_handler --scope all -o t"
     ),
-    # Parts of the language.
+    # Features of the language.
     "kprobe:vfs_read { @ = count(); }": "%%ktrace kprobe:vfs_read --mode count -o t",
     "kprobe:vfs_read,kprobe:vfs_write { @[func] = count(); }": (
         "%%ktrace kprobe:vfs_read kprobe:vfs_write --mode count -o t"
@@ -135,14 +135,14 @@ def fix_of(text):
 
 
 @pytest.mark.parametrize("script", EXPECTED)
-def test_the_error_shows_the_line_that_does_the_same(script):
+def test_the_error_shows_the_equivalent_line(script):
     first = fix_of(script)[0]
 
     assert first == EXPECTED[script] or (not EXPECTED[script] and not first.startswith("%"))
 
 
 @pytest.mark.parametrize("line", sorted(filter(None, EXPECTED.values())))
-def test_the_line_is_one_that_this_project_understands(line):
+def test_the_line_is_valid(line):
     """Parsed as the magic does it: words, options, probes, columns, and the filter for each probe."""
     chosen = parse_line(line.removeprefix("%").removeprefix("%ktrace").removeprefix("ktrace"))
 
@@ -172,7 +172,7 @@ def test_the_line_is_one_that_this_project_understands(line):
         ("kprobe:f { @a = sum(arg0); } kprobe:g { @ = count(); }", "@a = sum(arg0)", 'probe == "kprobe:f"'),
     ],
 )
-def test_what_shows_the_same_of_the_result_is_named(script, theirs, ours):
+def test_the_equivalent_part_of_the_result_is_shown(script, theirs, ours):
     shown = [line for line in fix_of(script) if line.startswith("for ")]
 
     assert any(theirs in line and ours in line for line in shown)
@@ -199,13 +199,13 @@ def test_what_shows_the_same_of_the_result_is_named(script, theirs, ours):
         ("kprobe:f { ^ nonsense ^ }", "nonsense", "--program"),
     ],
 )
-def test_what_has_no_equivalent_is_named_with_what_comes_closest(script, part, closest):
+def test_parts_without_an_equivalent_are_listed_with_the_closest_alternative(script, part, closest):
     lacking = [line for line in fix_of(script) if line.startswith("no equivalent: ")]
 
     assert any(part in line and closest in line for line in lacking)
 
 
-def test_a_scheduler_script_points_at_the_probe_for_waits():
+def test_a_scheduler_script_suggests_the_probe_for_waits():
     script = (
         "t:sched:sched_wakeup { @q[args.pid] = nsecs; } t:sched:sched_switch { @ = hist(nsecs - @q[args.next_pid]); }"
     )
@@ -230,7 +230,7 @@ def test_a_script_file_is_read(tmp_path):
         assert fix_of(line)[0] == "%%ktrace kprobe:f -o t"
 
 
-def test_a_script_file_that_is_not_there_is_named():
+def test_a_missing_script_file_is_named():
     with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check("missing_script.bt")
 
@@ -238,7 +238,7 @@ def test_a_script_file_that_is_not_there_is_named():
     assert "missing_script.bt" in error.value.why
 
 
-def test_the_cell_goes_on_with_what_the_line_leaves_open():
+def test_the_cell_continues_an_unclosed_line():
     cell = "kprobe:f {\n    @[tid] = nsecs;\n}\nkprobe:g { @ = count(); }'\n"
 
     with raises("probe.bpftrace-code", ProbeError) as error:
@@ -247,7 +247,7 @@ def test_the_cell_goes_on_with_what_the_line_leaves_open():
     assert error.value.fix.startswith("%%ktrace kprobe:f kprobe:g ")
 
 
-def test_a_cell_of_code_below_an_empty_line_is_seen():
+def test_code_in_a_cell_below_an_empty_line_is_detected():
     with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check("", "BEGIN { }\nkprobe:f { @ = count(); }\n")
 
@@ -269,7 +269,7 @@ def test_a_cell_of_code_below_an_empty_line_is_seen():
         "",
     ],
 )
-def test_lines_of_this_project_are_no_code(line):
+def test_ktrace_lines_are_not_taken_for_code(line):
     assert not bpftrace.is_code(line)
     bpftrace.check(line, "d = {'a': 1}\nprint(d)\n")
 
@@ -277,5 +277,5 @@ def test_lines_of_this_project_are_no_code(line):
 @pytest.mark.parametrize(
     "cell", ["k = {}\n", "t: dict[str, int] = {1: 2}\n", "print('kprobe:f { }')\n", "# -e '{'\nx\n"]
 )
-def test_python_below_an_empty_line_is_no_code(cell):
+def test_python_below_an_empty_line_is_not_taken_for_code(cell):
     bpftrace.check("", cell)

@@ -1,4 +1,4 @@
-"""Reading the bpftrace language."""
+"""Parsing the bpftrace language."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ PIECES = [
         ("x.y[3]", Operation("[]", (Member(Word("x"), "y"), Number(3)))),
     ],
 )
-def test_expressions_are_read_as_c_has_them(text, expected):
+def test_expressions_are_parsed_with_c_precedence(text, expected):
     [block] = read(f"kprobe:f {{ $x = {text}; }}")
 
     assert block.statements == (Assign(Variable("x"), "=", expected),)
 
 
-def test_probes_filters_and_statements_are_told_apart():
+def test_probes_filters_and_statements_are_separated():
     [first, second] = read("k:a, uprobe:/bin/b:c /pid == 1/ { @++; if (x) { f(); } else { g() } } END{}")
 
     assert first.probes == ("k:a", "uprobe:/bin/b:c")
@@ -91,7 +91,7 @@ def test_probes_filters_and_statements_are_told_apart():
     assert second == Block(("END",), None, ())
 
 
-def test_braces_in_texts_and_comments_mean_nothing():
+def test_braces_in_strings_and_comments_are_ignored():
     blocks = read(
         '/* { */ kprobe:a { printf("}{ // %d"); } // }\n#include <x>\nstruct s { int a; };\nkprobe:b { @ = 1; }'
     )
@@ -100,7 +100,7 @@ def test_braces_in_texts_and_comments_mean_nothing():
     assert blocks[0].statements == (Call("printf", (String("}{ // %d"),)),)
 
 
-def test_what_is_not_understood_is_kept_as_text_and_the_rest_is_read():
+def test_unparsed_statements_are_kept_as_text_and_the_rest_is_parsed():
     [block] = read("kprobe:a { @x = = 5; $y = 1; for ($k : @m) { print($k); } @ = count(); }")
 
     assert block.statements == (
@@ -112,7 +112,7 @@ def test_what_is_not_understood_is_kept_as_text_and_the_rest_is_read():
 
 
 @pytest.mark.skipif(not TOOLS or shutil.which("bpftrace") is None, reason="bpftrace's tools are not installed")
-def test_all_of_bpftraces_own_tools_are_understood():
+def test_all_tools_shipped_with_bpftrace_are_parsed():
     from accel_magic.magics.ktrace import parse as parse_line
     from accel_magic.probes import captures, grammar
 
@@ -128,7 +128,7 @@ def test_all_of_bpftraces_own_tools_are_understood():
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40).map("".join))
-def test_any_text_is_read_without_an_error(text):
+def test_any_text_is_parsed_without_an_error(text):
     read(text)
     advise(text)
 
@@ -154,7 +154,7 @@ BODIES = [
 
 
 @given(st.lists(st.tuples(*map(st.sampled_from, (PROBES, TESTS, BODIES))), min_size=1, max_size=4))
-def test_every_line_that_is_shown_is_one_that_this_project_understands(blocks):
+def test_every_suggested_line_is_valid(blocks):
     from accel_magic.magics.ktrace import parse as parse_line
     from accel_magic.probes import captures, grammar
     from accel_magic.probes.filters import _parse
