@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.stacks.table import StackTable
 
 NOT_KNOWN: Final = -1
-"""Stands in for an unknown time."""
+"""Marks an unknown time."""
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ def test_with_elf_the_program_is_an_object(plugin):
     ("program", "arguments", "message"),
     [
         ("95 00 00", (), "3 bytes are no whole number of 8-byte instructions"),
-        ("zz", (), "the program is no list of hex bytes"),
-        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("0g",), "the memory is no list of hex bytes"),
+        ("zz", (), "the program is not a list of hex bytes"),
+        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("0g",), "the memory is not a list of hex bytes"),
         (hexadecimal(ebpf.assemble("mov %r0, 0")), (), "slot 1, which is outside the function"),
         (hexadecimal(ebpf.assemble("call local +7\nexit")), (), "a local call goes to slot 8"),
         (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("--elf",), "no ELF object"),
