@@ -1,7 +1,7 @@
 """Trace kernels, drivers, libraries and accelerators with eBPF from a Jupyter cell.
 
-`%load_ext accel_magic` brings the magics; `trace(...)` does the same with no notebook. Names are loaded on first use,
-so importing the package costs next to nothing.
+`%load_ext accel_magic` registers the magics; `trace(...)` does the same without a notebook. Names are loaded on first
+use, so importing the package is cheap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     open = open_result  # noqa: A001 - accel_magic.open
 
-# Without `open`: a star import must not replace the builtin. `accel_magic.open` is public all the same.
+# `open` is left out because a star import must not replace the builtin; `accel_magic.open` is still public.
 __all__ = [
     "AccelMagicError",
     "FlameOptions",
@@ -105,7 +105,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use; `last` is always the newest result, `doctor` a module."""
+    """Load a public name on first use. `last` is always the newest result; `doctor` is a module."""
     from importlib import import_module
 
     if name == "last":
@@ -121,14 +121,14 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext accel_magic`."""
+    """Implement `%load_ext accel_magic`."""
     from accel_magic.magics.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext accel_magic`."""
+    """Implement `%unload_ext accel_magic`."""
     from accel_magic.magics.extension import unload
 
     unload(shell)

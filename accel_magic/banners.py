@@ -1,4 +1,4 @@
-"""What is told before all else wherever a trace is shown: it is played back or imported, a device is not real."""
+"""Banners shown above every view of a trace: it is played back, imported, or from a device that is not real."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ if TYPE_CHECKING:
 
 
 class Origin(Protocol):
-    """What tells where a trace comes from: a recording, and what traces or plays one back."""
+    """Where a trace comes from; implemented by recordings and by the objects that trace or play back."""
 
     @property
     def machine(self) -> Mapping[str, str]:
-        """`accel_magic.machine.describe()` of where it was recorded."""
+        """`accel_magic.machine.describe()` of the machine that recorded it."""
 
     @property
     def replayed(self) -> Replayed | None:
-        """Set when it is played back."""
+        """Set if the trace is played back."""
 
     @property
     def imported(self) -> Imported | None:
-        """Set when another tool recorded it."""
+        """Set if another tool recorded it."""
 
 
 def banners_of(trace: Origin) -> tuple[str, ...]:
-    """Give a line for each thing that would mislead whoever does not know it; () for a trace of real devices here."""
+    """Return one line per fact that a viewer must know; () for a live trace of real devices on this machine."""
     return banners(trace.machine, trace.replayed, trace.imported)
 
 
 def banners(
     machine: Mapping[str, str], replayed: Replayed | None = None, imported: Imported | None = None
 ) -> tuple[str, ...]:
-    """Give them where there is no recording; arguments as in `Origin`."""
+    """Return the banners without a recording; arguments as in `Origin`."""
     shown = [f"REPLAY: recorded on {replayed.recorded_on}"] if replayed else []
     if imported is not None:
         kept = "order, counts and durations" if imported.measured else "order and counts"
@@ -48,7 +48,7 @@ def banners(
 
 @dataclass(frozen=True)
 class Replayed:
-    """Set on a recording that was played back, never on a live one."""
+    """Playback source: set on a recording that is played back, never on a live one."""
 
     path: str
     recorded_on: str
@@ -56,10 +56,15 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Imported:
-    """Set on a recording that another tool made.
+    """Import source: set on a recording that another tool made.
 
-    `format` in words; `timed` False where it holds no times; `lost` events that the tool says it lost, of whichever
-    probes; `measured` True where it holds durations.
+    Attributes:
+        path: The imported file.
+        format: Its format, in words.
+        timed: Whether it contains times.
+        lost: Events that the tool reported as lost, over all probes.
+        measured: Whether it contains durations.
+
     """
 
     path: str

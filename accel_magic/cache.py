@@ -1,8 +1,7 @@
-"""The cache folder: where it is, who may have written to it, and whether what lies in it is what was put there.
+"""The cache folder: its location, and checks that nobody else has written to it and that its files are unchanged.
 
-Code is kept here that later runs with this user's privileges, often root's, under names that anybody can compute. So
-nothing is used from a folder into which others could have put it, and what was compiled carries its checksum in its
-name.
+The cache holds code that later runs with this user's privileges, often as root, under names that anybody can compute.
+So nothing is used from a folder that others can write to, and compiled files have their checksum in their name.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
 VARIABLE: Final = "ACCEL_MAGIC_CACHE"
-"""Environment variable with the folder to use; it may be on a share that cannot be written."""
+"""Environment variable with the folder to use; it may be on a read-only share."""
 OWNER: Final = "ACCEL_MAGIC_CACHE_OWNER"
-"""Environment variable with the number of a user who is trusted besides root and whoever runs this. The lab sets it in
-its guest, where everything runs as root and sees the files of the host's user."""
+"""Environment variable with the id of a user to trust in addition to root and the current user. The lab sets it in its
+guest, where everything runs as root but sees files of the host's user."""
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_FOLDER: Final = (*_READ_ONLY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT)
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -37,29 +36,29 @@ _EVERYBODY: Final = "4294967295"
 
 
 def root() -> Path:
-    """Return the cache folder: $ACCEL_MAGIC_CACHE, else that of the user's caches. It may be missing."""
+    """Return the cache folder: $ACCEL_MAGIC_CACHE, else one in the user's cache folder. It may not exist."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).absolute() if chosen else _users()
 
 
 def _users() -> Path:
-    # The XDG specification has relative paths ignored.
+    # The XDG specification requires relative paths to be ignored.
     shared = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(shared) if shared.startswith("/") else Path.home() / ".cache"
     return base / "accel_magic"
 
 
 def own(*names: str) -> Path:
-    """Return a folder of the cache for what this user makes, made where it is missing.
+    """Return a writable cache folder for this user, creating it if it is missing.
 
-    Where the chosen cache folder cannot be written, it is below the user's own one. Where that is not safe, or cannot
-    be written either, it is a temporary one.
+    If the chosen cache folder is read-only, the folder is below the user's default cache folder. If that one is unsafe
+    or read-only too, it is a temporary folder.
 
     Args:
-        *names: Of the folder, below the cache folder.
+        *names: Path of the folder below the cache folder.
 
     Raises:
-        MachineError: Others can write to the folder that ACCEL_MAGIC_CACHE names, or the disk is full.
+        MachineError: Others can write to the folder in ACCEL_MAGIC_CACHE, or the disk is full.
 
     """
     if os.environ.get(VARIABLE) and (folder := _writable(root().joinpath(*names), _READ_ONLY)):
@@ -77,7 +76,7 @@ def own(*names: str) -> Path:
 
 
 def _writable(folder: Path, expected: Container[int | None]) -> Path | None:
-    """Make a folder unless it is there; None if it cannot be made or written for one of the expected reasons."""
+    """Create a folder if it is missing; None if it cannot be created or written for one of the expected reasons."""
     try:
         make(folder)
     except OSError as error:
@@ -98,20 +97,20 @@ def _not_made(folder: Path, error: OSError) -> MachineError:
     return MachineError(
         f"the cache folder {folder} cannot be used",
         why=str(error),
-        fix=f"free some space, or name another folder that only you can write to: export {VARIABLE}=FOLDER",
+        fix=f"free some space, or choose another folder that only you can write to: export {VARIABLE}=FOLDER",
         code="cache.not-writable",
     )
 
 
 def make(folder: Path) -> Path:
-    """Make a folder that only this user may enter, with its parents, unless it is there; and return it.
+    """Create a folder that only this user may enter, and its parents, if it is missing; and return it.
 
     Raises:
-        OSError: It cannot be made.
-        MachineError: Others could have put something into it.
+        OSError: It cannot be created.
+        MachineError: Others could have written to it.
 
     """
-    require_trusted(folder)  # nothing is made in a place that is not safe
+    require_trusted(folder)  # never create anything in an unsafe place
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
@@ -122,21 +121,20 @@ def make(folder: Path) -> Path:
 
 
 def require_trusted(path: Path, *, whole: bool = False) -> None:
-    """Check that nobody but root and this user could have put there what is there.
+    """Check that nobody but root and this user could have written a file or folder.
 
     Args:
-        path: A file or folder. A missing one is fine.
-        whole: Look at everything in the folder too.
+        path: A file or folder, which may be missing.
+        whole: Check the folder's contents too.
 
     Raises:
-        MachineError: It, a folder on the way to it, or a link on that way belongs to somebody else, or others can write
-            to it.
+        MachineError: The path, or a folder or link leading to it, belongs to somebody else, or others can write to it.
 
     """
     try:
         found = _untrusted(path) or (whole and next(filter(None, map(_wrong, path.rglob("*"))), None))
     except OSError as error:
-        found = path, f"cannot be looked at: {error.strerror}", None
+        found = path, f"cannot be inspected: {error.strerror}", None
     if not found:
         return
     place, why, owner = found
@@ -144,13 +142,13 @@ def require_trusted(path: Path, *, whole: bool = False) -> None:
     raise MachineError(
         f"{path} is not safe to use: others can put their own code there",
         why=f"{place} {why}",
-        fix=f"name a folder that only you can write to: export {VARIABLE}=FOLDER{trusting}",
+        fix=f"choose a folder that only you can write to: export {VARIABLE}=FOLDER{trusting}",
         code="cache.untrusted",
     )
 
 
 def _untrusted(path: Path) -> tuple[Path, str, int | None] | None:
-    """Return what makes a path unsafe: a place on the way, what is wrong with it, and its owner if that is what is."""
+    """Return why a path is unsafe: the offending place, what is wrong with it, and its owner if that is the problem."""
     way: list[Path] = []
     missing = False
     try:
@@ -164,19 +162,19 @@ def _untrusted(path: Path) -> tuple[Path, str, int | None] | None:
 
 
 def _wrong(place: Path, *, on_the_way: bool = False) -> tuple[Path, str, int | None] | None:
-    """Return what is wrong with one place; a folder that is only passed through may be sticky, like /tmp."""
+    """Return what is wrong with one place; a folder on the way to the target may be sticky, like /tmp."""
     status = place.lstat()
     owners = {0, os.geteuid(), *_chosen_owner()}
     if status.st_uid not in owners and not (on_the_way and status.st_uid in _unmapped_owner()):
         return place, f"belongs to user {status.st_uid}", status.st_uid
-    # In a sticky folder others can neither remove nor rename what is there.
+    # In a sticky folder others can neither remove nor rename existing files.
     if _others_write(place, status) and not (on_the_way and status.st_mode & stat.S_ISVTX):
         return place, f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})", None
     return None
 
 
 def _way(path: Path) -> Iterator[Path]:
-    """Every folder and link on the way to a path, from the root on, and the path with its links followed at the end."""
+    """Yield every folder and link on the way to a path, starting at the root and ending with the resolved path."""
     place, waiting, links = Path("/"), [*reversed(path.absolute().parts[1:])], 0
     yield place
     while waiting:
@@ -213,7 +211,7 @@ def _has_acl(place: Path) -> bool:
 
 @remember
 def _own_group(user: int) -> int | None:
-    """The group that is this user's alone, as many distributions give one to everybody; None without one."""
+    """Return the user's private group, which many distributions create for each user; None without one."""
     try:
         entry = pwd.getpwuid(user)
         group = grp.getgrgid(entry.pw_gid)
@@ -230,7 +228,7 @@ def _chosen_owner() -> tuple[int, ...]:
 
 @remember
 def _unmapped_owner() -> tuple[int, ...]:
-    """Whom the folders above a user namespace seem to belong to, the machine's root among others; () outside of one."""
+    """Return the user id shown for unmapped owners, such as the host's root, in a user namespace; () outside of one."""
     try:
         if Path("/proc/self/uid_map").read_text().split() == ["0", "0", _EVERYBODY]:
             return ()
@@ -239,14 +237,14 @@ def _unmapped_owner() -> tuple[int, ...]:
         return ()
 
 
-# ---- what is kept under its checksum
+# ---- files stored under their checksum
 
 
 def find(folder: Path, name: str, suffix: str = "") -> Path | None:
-    """Return what `keep` put into a folder under a name, None if it is not there or no longer what it was.
+    """Return the file that `keep` stored in a folder under a name; None if it is missing or has changed.
 
     Raises:
-        MachineError: Others could have put it there.
+        MachineError: Others could have written it.
 
     """
     for path in sorted(folder.glob(f"{name}-*{suffix}")):
@@ -257,13 +255,13 @@ def find(folder: Path, name: str, suffix: str = "") -> Path | None:
 
 
 def keep(made: Path, folder: Path, name: str, suffix: str = "") -> Path:
-    """Move a file to where `find` finds it, whole or not at all; returns its path.
+    """Move a file atomically to where `find` looks for it; returns its path.
 
     Args:
-        made: On the disk of the folder.
-        folder: Of the cache.
-        name: Says of what it was made.
-        suffix: Follows the checksum; "/NAME" gives it a folder to itself.
+        made: The file, on the same file system as the folder.
+        folder: A folder of the cache.
+        name: Identifies what the file was made from.
+        suffix: Follows the checksum; "/NAME" puts the file into its own folder.
 
     """
     made.chmod(stat.S_IMODE(made.stat().st_mode) & ~_OTHERS_WRITE)
@@ -278,7 +276,7 @@ def _named(content: Path, name: str, suffix: str) -> str:
 
 
 def sha256_of(file: Path) -> str:
-    """SHA256 of a file, hexadecimal; computed again only if the file has changed since this process read it."""
+    """SHA-256 of a file in hexadecimal; recomputed only if the file has changed since this process last read it."""
     with file.open("rb") as opened:
         status = os.fstat(opened.fileno())
         key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -29,12 +29,12 @@ _END_S = 1.0
 
 @dataclass(frozen=True)
 class Helper:
-    """A helper process of this one.
+    """A helper process.
 
     Attributes:
         process: The process.
-        connection: Our end of the socket between us.
-        errors: The file in memory that has what it prints to its standard error.
+        connection: Our end of the socket pair.
+        errors: In-memory file that receives its standard error.
 
     """
 
@@ -49,29 +49,29 @@ class Helper:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self.process.poll() is None
 
     def last_words(self) -> str:
-        """Say how it ended, with the last line that it printed; waits for the end that its socket has announced."""
+        """Describe how it ended and the last line that it printed; waits briefly for it to exit."""
         try:
             status = self.process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            return "it does not answer"
-        how = f"it ended with status {status}" if status >= 0 else f"{signal.strsignal(-status) or -status} ended it"
+            return "it does not respond"
+        how = f"exit status {status}" if status >= 0 else f"killed by signal: {signal.strsignal(-status) or -status}"
         file = self.errors.fileno()
         printed = os.pread(file, _LAST_WORDS, max(os.fstat(file).st_size - _LAST_WORDS, 0)).decode(errors="replace")
         lines = [line.strip() for line in printed.splitlines() if line.strip()]
         return f"{how}: {lines[-1]}" if lines else how
 
     def end(self) -> None:
-        """End the process; again is harmless."""
+        """Kill the process; can be called repeatedly."""
         self.forget()
         self.process.kill()
         self.process.wait()
 
     def forget(self) -> None:
-        """Drop the connection, in a forked child: the process is its owner's to end."""
+        """Close the connection in a forked child; the process belongs to the parent."""
         self.connection.close()
         self.errors.close()
 
@@ -82,10 +82,10 @@ def start_process(
     """Start a helper process.
 
     Args:
-        command: The program and its first arguments; the descriptor of its end of the socket follows.
-        *arguments: What follows that.
-        what: The helper's name, for the error.
-        environment: Its environment variables; None for ours.
+        command: The program and its first arguments; the descriptor of its end of the socket is appended.
+        *arguments: Further arguments, after the descriptor.
+        what: The helper's name, for error messages.
+        environment: Its environment variables; None to inherit ours.
 
     Raises:
         MachineError: It cannot be started.
@@ -102,7 +102,7 @@ def start_process(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                start_new_session=True,  # the interrupt that ends a cell is not for it
+                start_new_session=True,  # interrupting a cell must not interrupt it
                 env=environment,
             )
         except OSError as error:
@@ -113,17 +113,17 @@ def start_process(
             raise MachineError(
                 f"the {what} process cannot be started",
                 why=f"{command[0]}: {error.strerror}",
-                fix="make sure that this user may run it, and that no limit on processes is reached (ulimit -u)",
+                fix="make sure that this user may run it and that the process limit is not reached (ulimit -u)",
                 code="helper.not-started",
             ) from None
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError):  # it holds descriptors of all traces, whatever this process allows itself
+    with contextlib.suppress(OSError):  # it holds the descriptors of all traces, so it gets the hard limit
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (most, most))
     return Helper(process, ours, errors)
 
 
 def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send one message; the descriptors travel with its head."""
+    """Send one message; the descriptors are attached to its length prefix."""
     data = json.dumps(message).encode()
     head = struct.pack("<I", len(data))
     if descriptors:
@@ -134,12 +134,12 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
 
 
 def send_packet(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Send one message over a SOCK_SEQPACKET socket: all of it, or OSError and nothing."""
+    """Send one message over a SOCK_SEQPACKET socket; on OSError nothing was sent."""
     connection.send(json.dumps(message).encode())
 
 
 def receive_packet(connection: socket.socket) -> dict[str, Any]:
-    """Receive what `send_packet` sent. Raises ConnectionError when the other side is gone."""
+    """Receive a message sent by `send_packet`. Raises ConnectionError if the other side is gone."""
     data = connection.recv(_LARGEST_PACKET)
     if not data:
         raise ConnectionError("the other process has ended")
@@ -152,7 +152,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
     Raises:
         ConnectionError: The other side is gone.
-        OSError: EMFILE, where this process may not have all of the descriptors; it then has none of them.
+        OSError: EMFILE if this process cannot hold all of the descriptors; it then holds none of them.
 
     """
     head, descriptors, flags, _ = socket.recv_fds(connection, 4, _MOST_DESCRIPTORS)
@@ -173,7 +173,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def readable(connection: socket.socket, wait_s: float) -> bool:
-    """Whether there is something to receive, or comes within so many seconds."""
-    waiting = select.poll()  # select(2) knows descriptors up to 1,023 only
+    """Whether data is available to receive, waiting up to `wait_s` seconds."""
+    waiting = select.poll()  # select(2) supports descriptors up to 1,023 only
     waiting.register(connection, select.POLLIN)
     return bool(waiting.poll(wait_s * 1000))

@@ -1,10 +1,10 @@
-"""Functions under the names that people gave them: `ov::InferRequest::infer()` for `_ZN2ov12InferRequest5inferEv`.
+"""Demangle C++ and Rust symbols: `ov::InferRequest::infer()` for `_ZN2ov12InferRequest5inferEv`.
 
-For showing, and for what users write. Data frames keep the symbol, which is what a probe is written with.
+Demangled names are for display and for matching user input. Data frames keep the symbol, which probes need.
 
-A symbol comes from a file that anyone may have written, so reading one takes limited time and memory. C++ symbols are
-read in a process of their own (`demangler_process.py`), which starts with the first of them and ends with this
-process; Rust's are read here. A symbol beyond the limits stays as it is.
+A symbol comes from a file that anyone may have written, so demangling has limits on time and memory. C++ symbols are
+demangled in a separate process (`demangler_process.py`), which starts with the first C++ symbol and ends with this
+process; Rust symbols are demangled here. A symbol that exceeds the limits is left mangled.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _LIBRARY: Final = "libstdc++.so.6"
 _PROGRAM: Final = Path(__file__).with_name("demangler_process.py")
 _LONGEST_SYMBOL: Final = 1 << 14
 _REQUEST: Final = 1 << 15
-"""Bytes of a request at the most: what an empty pipe takes at once."""
+"""Maximum size of a request, bytes: what fits into an empty pipe at once."""
 _SILENCE_S: Final = 10.0
-"""The process is ended when it has been silent for so long; its own limit is of CPU time."""
+"""The process is killed after this much silence; its own limit is on CPU time."""
 _MOST_KILLED: Final = 20
-"""Symbols that may cost the process its life; further C++ symbols stay as they are."""
+"""Symbols that may kill the process; after that, C++ symbols are left mangled."""
 _MOST_KNOWN: Final = 1 << 16
 
 
 def readable(text: str) -> str:
-    """Replace every C++ symbol in a text by its qualified name, parameters left out: `f()`, `f(…)` where it has some.
+    """Replace every C++ symbol in a text with its qualified name; parameters are shown as `f()` or `f(…)`.
 
-    A symbol that cannot be read stays as it is, and so do all of them where there is no C++ runtime library.
+    Symbols that cannot be demangled are left as they are, as are all symbols if there is no C++ runtime library.
     """
     return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def function_name(symbol: str) -> str:
-    """Name of the function that a symbol means: of C++ and Rust without parameters and hash, of C the symbol."""
+    """Name of a symbol's function: for C++ and Rust without parameters and hash, for C the symbol itself."""
     if not symbol.startswith("_Z"):
         return _rust_path(symbol) or symbol
     name = _without_parameters(_demangled(symbol)).removesuffix("()").removesuffix("(…)")
@@ -62,15 +62,15 @@ def function_name(symbol: str) -> str:
 
 
 def means(pattern: str, symbol: str) -> bool:
-    """Whether a glob means a symbol, as it is or as C++ reads it, with its parameters or without."""
+    """Whether a glob matches a symbol, either mangled or demangled, with or without parameters."""
     if pattern == "*" or fnmatchcase(symbol, pattern):
         return True
-    shown = _demangled(symbol).removeprefix("void ")  # of a template the symbol holds the result's type too
+    shown = _demangled(symbol).removeprefix("void ")  # a template's symbol includes its return type
     return fnmatchcase(shown, pattern) or fnmatchcase(shown.partition("(")[0], pattern)
 
 
 def learn(symbols: Iterable[str]) -> None:
-    """Read the C++ symbols among these that are not known yet, all at once."""
+    """Demangle the C++ symbols among these that are not cached yet, in batches."""
     with _lock:
         new = [symbol for symbol in dict.fromkeys(symbols) if symbol not in _known and _may_be_read(symbol)]
         if len(_known) + len(new) > _MOST_KNOWN:
@@ -83,12 +83,12 @@ def learn(symbols: Iterable[str]) -> None:
 
 
 def helper_pid() -> int | None:
-    """Process id of what reads C++ symbols, for leaving its own hits out; None while none runs."""
+    """Process id of the demangler, so that its own hits can be excluded; None while it is not running."""
     return _helper.pid if _helper is not None else None
 
 
 def end() -> None:
-    """End the process; the next symbol starts another."""
+    """Kill the process; the next symbol starts a new one."""
     global _helper
     helper, _helper = _helper, None
     if helper is not None:
@@ -110,7 +110,7 @@ def _may_be_read(symbol: str) -> bool:
 
 
 def _that_fit(symbols: Sequence[str]) -> int:
-    """How many of the symbols, one at least, fit into a request."""
+    """Count the symbols that fit into a request; at least one."""
     size = 0
     for count, symbol in enumerate(symbols):
         size += len(symbol) + 1
@@ -120,10 +120,9 @@ def _that_fit(symbols: Sequence[str]) -> int:
 
 
 def _ask(symbols: Sequence[str]) -> list[str]:
-    """Names of symbols that fit into a request, in their order, "" of what is none.
+    """Demangle the symbols of one request, in order; "" for a text that is not a symbol.
 
-    Where the process ended over a symbol it is the last one, without a name. Where no process can be started, none has
-    a name.
+    If a symbol killed the process, the list ends with "" for it. If no process can be started, all names are "".
     """
     global _helper, _killed  # noqa: PLW0603 - one for the life of this process
     try:
@@ -135,7 +134,7 @@ def _ask(symbols: Sequence[str]) -> list[str]:
         end()
         return [""] * len(symbols)
     except BaseException:
-        end()  # in the middle of an answer
+        end()  # an answer may be half read
         raise
     if len(names) < len(symbols):
         end()
@@ -150,18 +149,18 @@ def _started() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # the interrupt that ends a cell is not for it
+        start_new_session=True,  # interrupting a cell must not interrupt it
     )
 
 
 def _answers(helper: subprocess.Popen[bytes], request: bytes, count: int) -> list[str]:
-    """Send a request and receive its answers: fewer than `count` where the process ended over the next one."""
+    """Send a request and receive its answers; fewer than `count` if the process died on the next symbol."""
     assert helper.stdin is not None  # noqa: S101 - it has pipes
     assert helper.stdout is not None  # noqa: S101
-    with contextlib.suppress(BrokenPipeError):  # it ended before it read this
+    with contextlib.suppress(BrokenPipeError):  # it died before it read the request
         helper.stdin.write(len(request).to_bytes(4, "little") + request)
         helper.stdin.flush()
-    ready = select.poll()  # select() takes no descriptor above 1,023
+    ready = select.poll()  # select() does not support descriptors above 1,023
     ready.register(helper.stdout, select.POLLIN)
     received = b""
     while received.count(b"\n") < count:
@@ -175,7 +174,7 @@ def _answers(helper: subprocess.Popen[bytes], request: bytes, count: int) -> lis
 def _close(helper: subprocess.Popen[bytes]) -> None:
     for pipe in (helper.stdin, helper.stdout):
         if pipe is not None:
-            with contextlib.suppress(OSError):  # a request that it did not read
+            with contextlib.suppress(OSError):  # buffered data of an unread request
                 pipe.close()
 
 
@@ -186,7 +185,7 @@ _lock = threading.Lock()
 
 
 def _forget_in_child() -> None:
-    """Leave the process to the parent of a forked child."""
+    """In a forked child: drop the connection; the process belongs to the parent."""
     global _helper, _lock  # noqa: PLW0603
     _lock = threading.Lock()
     if _helper is not None:
@@ -199,7 +198,7 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _without_tails(name: str) -> str:
-    """Leave out what may follow the parameters."""
+    """Remove qualifiers and clone suffixes that follow the parameters."""
     while True:
         tail = next((tail for tail in _TAILS if name.endswith(tail)), "")
         clone = name.rfind(_CLONE) if name.endswith("]") else -1
@@ -230,15 +229,15 @@ _BASIC: Final = {text[0]: text[2:] for text in _BASIC_TYPES.split()}
 _POINTERS: Final = {"R": "&", "Q": "&mut ", "P": "*const ", "O": "*mut "}
 _SPECIAL: Final = {"C": "{closure}", "S": "{shim}"}
 _MOST_WORK: Final = 1 << 15
-"""Steps and characters of names that reading a symbol may take: an earlier part that is named again is read again."""
+"""Limit on parsing steps plus name characters; back references are parsed again each time."""
 _DEEPEST: Final = 150
 _LONGEST_CODED: Final = 256
 
 
 def _rust_path(symbol: str) -> str | None:
-    """Path of the function that a newer symbol of Rust's (`_R...`, RFC 2603) means: `std::thread::park`.
+    """Path of the function that a Rust v0 symbol (`_R...`, RFC 2603) names, such as `std::thread::park`.
 
-    Generic arguments are left out. None where it is not one of Rust's, of a form not known, or beyond the bounds.
+    Generic arguments are omitted. None if it is not a Rust v0 symbol, has an unknown form, or exceeds the limits.
     """
     if not symbol.startswith("_R") or len(symbol) > _LONGEST_SYMBOL:
         return None
@@ -249,7 +248,7 @@ def _rust_path(symbol: str) -> str | None:
 
 
 class _RustReader:
-    """Reads from a place onwards. Raises ValueError, IndexError or KeyError where a symbol is damaged or too large."""
+    """Recursive-descent parser. Raises ValueError, IndexError or KeyError if a symbol is damaged or too large."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -266,7 +265,7 @@ class _RustReader:
         }
 
     def path(self) -> str:
-        """Read a path."""
+        """Parse a path."""
         return self._deeper(self._path)
 
     def _path(self) -> str:
@@ -283,7 +282,7 @@ class _RustReader:
             return path
         if tag in "MX":
             self._disambiguator()
-            self.path()  # where the impl stands
+            self.path()  # module of the impl block
         elif tag != "Y":
             raise ValueError(tag)
         type_ = self._type()
@@ -395,11 +394,11 @@ class _RustReader:
         return value + 1 if digits else 0
 
     def _back(self, read: Callable[[], T]) -> T:
-        """Read again what stands at an earlier place."""
+        """Parse what an earlier position holds."""
         before = self._at
         place = self._number()
         if place >= before - 1:
-            raise ValueError("a reference that does not lead back")
+            raise ValueError("a back reference points forward")
         after, self._at = self._at, place
         found = read()
         self._at = after

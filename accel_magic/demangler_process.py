@@ -1,11 +1,11 @@
-"""The process that reads C++ symbols for `demangle.py`: a script that needs nothing but Python itself.
+"""The process that demangles C++ symbols for `demangle.py`: a script that depends on the standard library only.
 
-A symbol comes from a file that anyone may have written, and the C++ runtime puts no bound on what reading it takes: 200
-characters can ask for gigabytes, or for minutes. Here each symbol has an amount of CPU time, and the process an amount
-of memory and no privileges. A symbol that needs more ends the process, and its reader starts another for the next one.
+A symbol comes from a file that anyone may have written, and the C++ runtime does not limit the cost of demangling: 200
+characters can take gigabytes or minutes. Here each symbol has limited CPU time, and the process has limited memory and
+no privileges. A symbol that exceeds a limit kills the process, and `demangle.py` starts another for the next symbol.
 
-Standard input brings requests: a length of 4 bytes (little-endian), then symbols joined by newlines. Standard output
-takes a line for each symbol as soon as it is read: its name, or nothing.
+Requests on standard input are a 4-byte little-endian length, then symbols joined by newlines. Standard output gets one
+line per symbol as soon as it is demangled: its name, or an empty line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CPU_S: Final = 0.05
-"""CPU time for a symbol: an ordinary one takes some microseconds."""
+"""CPU time per symbol; a typical symbol takes a few microseconds."""
 _MEMORY: Final = 1 << 28
 """Address space of the process, bytes."""
 _LONGEST_NAME: Final = 1 << 14
@@ -45,8 +45,8 @@ def _answer(answers: BinaryIO, name: bytes) -> None:
 
 
 def _confine() -> None:
-    """Give up what reading a symbol does not need."""
-    # A limit of the kernel's on CPU time counts whole seconds; this signal ends the process, as nobody handles it.
+    """Drop privileges and set resource limits."""
+    # RLIMIT_CPU counts whole seconds, so a timer sends SIGPROF, whose default action kills the process.
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGPROF,))
     for limit, value in (
@@ -58,14 +58,14 @@ def _confine() -> None:
         with contextlib.suppress(ValueError, OSError):  # it is lower already
             resource.setrlimit(limit, (value, value))
     if os.geteuid() == 0:
-        with contextlib.suppress(OSError):  # a user namespace may not know this user
+        with contextlib.suppress(OSError):  # this user may be unmapped in a user namespace
             os.setgroups(())
             os.setgid(_NOBODY)
             os.setuid(_NOBODY)
 
 
 def _demangler(library: str) -> Callable[[bytes], bytes]:
-    """Give a function from a symbol to its name, b"" of what is none: the runtime library's, part of the C++ ABI."""
+    """Return a function that demangles a symbol with the runtime library's `__cxa_demangle`; b"" if it is not one."""
     try:
         function, free = ctypes.CDLL(library)["__cxa_demangle"], ctypes.CDLL(None).free
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""The errors that users of accel_magic can meet. Each names what is wrong, why, and what fixes it."""
+"""The errors that accel_magic raises. Each states what is wrong, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class AccelMagicError(Exception):
     """Base of every error raised on purpose by this package.
 
     Args:
-        what: What is wrong, one line, in the user's words.
-        why: The reason, if it is known.
-        fix: The command or the change that fixes it.
-        code: A stable name such as `probe.no-match`: an area, a dot, then what is wrong. Programs and tests compare
-            codes; the sentences may change.
+        what: What is wrong, in one line and in the user's terms.
+        why: The reason, if known.
+        fix: The command or change that fixes it.
+        code: A stable name such as `probe.no-match`: an area, a dot, then the problem. Programs and tests compare
+            codes; the wording may change.
 
     """
 
@@ -40,47 +40,47 @@ class AccelMagicError(Exception):
         return terminal.block("\n".join(lines))
 
     def _render_traceback_(self) -> list[str]:
-        """Show the three lines and no Python frames: IPython calls this instead of its traceback."""
+        """Return the three lines without Python frames; IPython calls this instead of printing a traceback."""
         return [f"{type(self).__name__} [{self.code}]: {self}", *getattr(self, "__notes__", ())]
 
 
 class ProbeError(AccelMagicError):
-    """A probe, filter, argument or option that cannot be understood, or that matches nothing."""
+    """A probe, filter, argument or option is invalid or matches nothing."""
 
 
 class MachineError(AccelMagicError):
-    """Something this machine lacks: a privilege, a kernel feature, a module, BCC, a library."""
+    """This machine lacks something: a privilege, a kernel feature, a module, BCC, a library."""
 
 
 class ProgramError(AccelMagicError):
-    """A BPF program that does not compile or that the kernel's verifier rejects."""
+    """A BPF program does not compile, or the kernel's verifier rejects it."""
 
 
 class RecordingError(AccelMagicError):
-    """A recording that cannot be read: damaged, foreign, or written by a newer version."""
+    """A recording cannot be read: damaged, in a foreign format, or written by a newer version."""
 
 
 class TraceStateError(AccelMagicError):
-    """A call that does not fit the state: nested tracing, a result asked for before the end."""
+    """A call is invalid in the current state: nested tracing, a result requested before the trace ends."""
 
 
 class ResultError(AccelMagicError):
-    """Something that a result does not have: a table, a figure or a format that its kind lacks, or that is empty."""
+    """A result lacks the requested table, figure or format, or it is empty."""
 
 
 def too_many_files() -> MachineError:
-    """Error for a process that may not open another file."""
+    """Error for a process that has reached its limit on open files."""
     return MachineError(
         "too many open files",
-        why="this process has as many as it may have, and tracing needs some: one per tracepoint, some 30 besides",
-        fix="raise the limit before Jupyter or Python is started: ulimit -n 65536; or match fewer tracepoints",
+        why="this process has reached its limit, and tracing needs one file per tracepoint and about 30 others",
+        fix="raise the limit before starting Jupyter or Python: ulimit -n 65536; or match fewer tracepoints",
         code="machine.too-many-files",
     )
 
 
 @contextmanager
 def typed_shortage() -> Iterator[None]:
-    """Turn the OSError of a process that may not open another file into a MachineError."""
+    """Turn EMFILE and ENFILE into a MachineError."""
     try:
         yield
     except OSError as error:

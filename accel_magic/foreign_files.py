@@ -1,4 +1,4 @@
-"""Opening files that other users may have put in their place: regular ones only, and never waiting."""
+"""Open files that other users may have planted: regular files only, and without blocking."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def opened(path: Path, *, follow: bool = True, owners: Container[int] | None = None) -> BinaryIO:
-    """Open a regular file for reading, without a buffer.
+    """Open a regular file for unbuffered reading.
 
-    A FIFO, which would wait for its writer, and a device, which may do something when it is opened, are refused before
-    they are opened.
+    FIFOs, which would block until there is a writer, and devices, where opening may have side effects, are rejected
+    before they are opened.
 
     Args:
         path: The file.
         follow: Whether the last part of the path may be a symbolic link.
-        owners: User ids that the file may belong to; None for any.
+        owners: Accepted owners (user ids); None for any.
 
     Raises:
         OSError: It cannot be opened, is not a regular file, or belongs to somebody else.
@@ -36,7 +36,7 @@ def opened(path: Path, *, follow: bool = True, owners: Container[int] | None = N
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if owners is not None and status.st_uid not in owners:
             raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(path))
-        # Without O_NONBLOCK a lease that its owner holds would keep this waiting.
+        # Without O_NONBLOCK, open() would block while the owner holds a lease.
         descriptor = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(place)
@@ -44,7 +44,7 @@ def opened(path: Path, *, follow: bool = True, owners: Container[int] | None = N
 
 
 def has_hole(file: BinaryIO, offset: int, size: int) -> bool:
-    """Whether a part of a file takes no space on its disk: what a program has written does, however large it is."""
-    with contextlib.suppress(io.UnsupportedOperation, OSError):  # of bytes in memory, or a file system without holes
+    """Whether part of a file is a hole, so that no program has written it."""
+    with contextlib.suppress(io.UnsupportedOperation, OSError):  # in-memory file, or a file system without holes
         return os.lseek(file.fileno(), offset, os.SEEK_HOLE) < offset + size
     return False

@@ -1,4 +1,4 @@
-"""How much memory this process may still use, before the kernel kills something for it."""
+"""How much memory this process can still use before the kernel's OOM killer acts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _UNLIMITED: Final = 1 << 60
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """Memory that the machine has free or can free, or what the limits of this process's control groups leave of it.
+    """Memory that is available on the machine, or less if a control group of this process has a lower limit.
 
     Args:
-        root: Where `proc` and `sys` are.
+        root: Folder that contains `proc` and `sys`.
 
     Returns:
-        Bytes; at least 1 MiB, and a very large number where nothing is known.
+        Bytes; at least 1 MiB, and a very large number if nothing is known.
 
     """
     found = re.search(r"^MemAvailable:\s+(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
@@ -29,7 +29,7 @@ def available_bytes(root: Path = Path("/")) -> int:
 
 
 def _left_by_groups(root: Path) -> Iterator[int]:
-    """What each control group that has a limit leaves: this process's own, and those that it is in."""
+    """Yield the memory left in each control group with a limit: this process's group and its ancestors."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
@@ -41,7 +41,7 @@ def _left_by_groups(root: Path) -> Iterator[int]:
 
 def _left(mount: Path, path: str, limit: str, used: str, reclaimable: str) -> Iterator[int]:
     group = mount / path.lstrip("/")
-    for folder in (group, *group.parents):  # in a container, folders of the path may not be there
+    for folder in (group, *group.parents):  # in a container, folders of the path may be missing
         most, now = _text(folder / limit).strip(), _text(folder / used).strip()
         if most.isdigit() and now.isdigit():
             cached = re.search(rf"^{reclaimable} (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)

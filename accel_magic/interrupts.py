@@ -1,4 +1,4 @@
-"""Putting signals off while something must not stay half done."""
+"""Defer signal handlers during operations that must not be interrupted halfway."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SIGNALS: Final = tuple(int(number) for number in signal.valid_signals() if number < signal.SIGRTMIN)
-"""Real-time signals are for those who send them: programs that do have handlers for them that do not raise."""
+"""Without real-time signals: programs that use them have handlers that do not raise."""
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[list[int]]:
-    """Put off the signal handlers that are written in Python, that of an interrupt above all, until the block ends.
+    """Defer signal handlers written in Python, most importantly that of SIGINT, until the block ends.
 
-    Handlers of the signals that came run at the end of the block, once each, and may raise, as an interrupt's does: by
-    then something outside the block must own what the block made. Python runs handlers in the main thread only, so in
-    other threads there is nothing to put off.
+    Handlers of the signals that arrived run at the end of the block, once each, and may raise, as SIGINT's does: by
+    then something outside the block must own what the block created. Python runs handlers in the main thread only, so
+    in other threads there is nothing to defer.
 
     Yields:
-        The numbers of the signals that have come so far.
+        The numbers of the signals that have arrived so far.
 
     """
     came: list[int] = []
@@ -38,7 +38,7 @@ def uninterrupted() -> Iterator[list[int]]:
     over = False
 
     def put_off(number: int, frame: FrameType | None) -> None:
-        if over:  # what the block called took this handler for the user's and kept it
+        if over:  # code in the block mistook this handler for the user's and kept it
             handlers[number](number, frame)
         else:
             came.append(number)
@@ -54,14 +54,13 @@ def uninterrupted() -> Iterator[list[int]]:
 
 
 def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T]) -> T:
-    """Do work that an interrupt may end, although interrupts are put off.
+    """Do work that an interrupt can end, even within `uninterrupted`.
 
-    An interrupt at any moment of the work is answered here, and besides comes at the end of the block that puts
-    interrupts off.
+    An interrupt during the work ends it, and is still delivered when the `uninterrupted` block ends.
 
     Args:
         work: What to do.
-        otherwise: What to do instead once an interrupt has come; another one does not end it.
+        otherwise: What to do instead after an interrupt; it is not interrupted itself.
 
     """
     put_off = signal.getsignal(signal.SIGINT)
@@ -89,15 +88,15 @@ def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T]) -> T:
 
 
 def _handlers() -> dict[int, Handler]:
-    """Handlers in Python by signal; not those of signals that are ignored or end the process."""
+    """Python handlers by signal, without signals that are ignored or have their default action."""
     found = {number: signal.getsignal(number) for number in _SIGNALS}
     return {number: handler for number, handler in found.items() if callable(handler)}
 
 
 def _put_back(handlers: list[tuple[int, Handler]], instead_of: Handler) -> None:
-    """Install handlers again, except where another has been installed meanwhile.
+    """Restore handlers, except where another has been installed in the meantime.
 
-    One that is back already may run at any moment and raise: the others are put back all the same.
+    A restored handler may run at any moment and raise; the others are still restored.
     """
     try:
         while handlers:
@@ -111,7 +110,7 @@ def _put_back(handlers: list[tuple[int, Handler]], instead_of: Handler) -> None:
 
 
 def _run(handlers: list[tuple[int, Handler]]) -> None:
-    """Run handlers, all of them even if one raises."""
+    """Run all handlers, even if one raises."""
     try:
         while handlers:
             number, handler = handlers.pop()

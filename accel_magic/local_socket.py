@@ -1,6 +1,6 @@
-"""Sockets for our libraries in other processes: a name and no file, so that nothing is left of a killed process.
+"""Abstract Unix sockets for our libraries in other processes; a killed process leaves no file behind.
 
-A name without a file has no permissions either: anybody on this machine may connect, so who does is looked at.
+Abstract names have no permissions: any process on this machine may connect, so the peer's credentials are checked.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _CREDENTIALS: Final = struct.Struct("iII")
 
 
 def listen(kind: socket.SocketKind) -> tuple[socket.socket, str]:
-    """Listen at a new name.
+    """Listen on a new name.
 
     Args:
         kind: SOCK_STREAM or SOCK_SEQPACKET.
 
     Returns:
-        The socket, and its name as the libraries want it: `@` for the zero that such names begin with.
+        The socket, and its name in the form that the libraries expect: `@` instead of the leading NUL.
 
     """
     listening = socket.socket(socket.AF_UNIX, kind)
@@ -38,12 +38,12 @@ def listen(kind: socket.SocketKind) -> tuple[socket.socket, str]:
 
 
 def address(name: str) -> str:
-    """Give what to bind or connect to."""
+    """Return the address to bind or connect to."""
     return name.replace("@", "\0", 1)
 
 
 def stranger(connection: socket.socket) -> int | None:
-    """Give the process id of another user's process at the other end; None of one of this user or root."""
+    """Return the peer's process id if it belongs to another user; None if it is this user's or root's."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, user, _ = _CREDENTIALS.unpack(found)
     return None if user in (os.geteuid(), 0) else int(pid)

@@ -1,4 +1,4 @@
-"""What machine this is, in words: kept with every recording and shown when it is played back."""
+"""A description of this machine: stored with every recording and shown when it is played back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NPU_DRIVERS = frozenset({"intel_vpu", "amdxdna", "rocket", "ethosu"})
 CLANG = "ACCEL_MAGIC_CLANG"
 """Environment variable that names the clang to use."""
 LAB_MAGIC = b"AMLF"
-"""How the mark of a device of the NPU lab begins."""
+"""Magic number that marks a device of the NPU lab."""
 _EMULATED = ", emulated"
 _CAPABILITIES, _VENDOR_SPECIFIC, _MOST_CAPABILITIES = 0x34, 0x09, 48
-# They have a card in /sys/class/drm and nothing that computes.
+# Listed in /sys/class/drm, but without compute.
 _DISPLAY_DRIVERS = frozenset(
     {"ast", "bochs-drm", "cirrus", "efi-framebuffer", "hyperv_drm", "mgag200", "simple-framebuffer", "vkms"}
 )
@@ -35,8 +35,8 @@ _DISPLAY_DRIVERS = frozenset(
 def describe() -> dict[str, str]:
     """Describe this machine: `kernel`, `os`, `cpu`, `cpus`, `host`, `device`, `python`, `accel_magic`.
 
-    All values are text, and never empty. The devices are looked up each time, since drivers come and go; the rest once.
-    `emulated` is there too where one of the devices is the NPU lab's, and names it.
+    All values are non-empty strings. The devices are looked up on each call because drivers come and go; the rest once.
+    If a device belongs to the NPU lab, `emulated` names it.
     """
     found = accelerators()
     emulated = [name for name in found if name.endswith(_EMULATED)]
@@ -50,11 +50,11 @@ def describe() -> dict[str, str]:
 def accelerators(root: Path = Path("/")) -> list[str]:
     """Name the accelerators (NPUs, GPUs) that have a driver, such as `Intel NPU 8086:7d1d (intel_vpu)`.
 
-    Equal ones are named once: `8x NVIDIA H200 10de:2335 (nvidia)`. Needs no privilege, but that root is told of an
-    emulated one that it is emulated.
+    Identical devices are named once: `8x NVIDIA H200 10de:2335 (nvidia)`. Needs no privileges, but only root sees that
+    a device is emulated.
 
     Args:
-        root: Where `dev`, `proc` and `sys` are.
+        root: Folder that contains `dev`, `proc` and `sys`.
 
     """
     found = {**_drm(root), **_accel(root), **_nvidia(root)}
@@ -94,7 +94,7 @@ def _cpu_model(cpuinfo: Path) -> str:
 
 
 def _accel(root: Path) -> dict[str, str]:
-    """Devices of the kernel's accel subsystem, by their place on the bus."""
+    """Devices of the kernel's accel subsystem by bus address."""
     names = {path.name for folder in ("sys/class/accel", "dev/accel") for path in _listed(root / folder, "accel*")}
     found = {}
     for name in sorted(names):
@@ -105,7 +105,7 @@ def _accel(root: Path) -> dict[str, str]:
 
 
 def _drm(root: Path) -> dict[str, str]:
-    """GPUs, by their place on the bus."""
+    """GPUs by bus address."""
     found = {}
     for card in _listed(root / "sys/class/drm", "card*"):
         device = card / "device"
@@ -116,7 +116,7 @@ def _drm(root: Path) -> dict[str, str]:
 
 
 def _nvidia(root: Path) -> dict[str, str]:
-    """GPUs of NVIDIA's own driver, which need not have a DRM card."""
+    """GPUs of NVIDIA's driver, which may lack a DRM card."""
     found = {}
     for folder in _listed(root / "proc/driver/nvidia/gpus", "*"):
         fields = dict(line.partition(":")[::2] for line in _text(folder / "information").splitlines())
@@ -133,7 +133,7 @@ def _named(device: Path, kind: str, driver: str) -> str:
 
 
 def is_emulated(device: Path) -> bool:
-    """Whether a device has the NPU lab's mark: a vendor-specific PCI capability that begins with its magic number."""
+    """Whether a device is the NPU lab's: it has a vendor-specific PCI capability that starts with the magic number."""
     try:
         config = (device / "config").read_bytes()
     except OSError:

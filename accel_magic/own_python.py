@@ -1,8 +1,8 @@
 """Commands that run modules of this package in other processes.
 
-`python -m` looks for modules in the working folder first: a `platform.py` beside the notebook would run in every helper
-process, in place of Python's own. `-P` leaves the working folder out, and `run_module.py` then imports this very
-package from where it lies, whatever else is on the search path.
+`python -m` searches the working folder first: a `platform.py` beside the notebook would replace Python's own in every
+helper process. `-P` excludes the working folder, and `run_module.py` then imports this package from its own location,
+whatever else is on the search path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs a module of the package that this file is part of: `python -P run_module.py MODULE ARGUMENT ...`.
+"""Run a module of the package that contains this file: `python -P run_module.py MODULE ARGUMENT ...`.
 
-The package is imported from this file's folder and nothing is added to the search path, where other files in that
-folder's parent could hide modules of the standard library.
+The package is imported from this file's folder without changing the search path: files in the parent folder could
+otherwise shadow standard library modules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if __name__ == "__main__":
     spec = importlib.util.spec_from_file_location(
         package.name, package / "__init__.py", submodule_search_locations=[str(package)]
     )
-    assert spec is not None  # noqa: S101 - it names a file
+    assert spec is not None  # noqa: S101 - a location was given
     assert spec.loader is not None  # noqa: S101
     sys.modules[package.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[package.name])

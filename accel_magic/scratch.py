@@ -1,8 +1,8 @@
-"""Temporary folders that do not outlive their owner for long: what a killed process left goes at the next start.
+"""Temporary folders that are cleaned up even after a crash: the next start removes what a killed process left behind.
 
-Whoever uses a folder holds a shared lock on it, which the kernel drops when the last process with that descriptor ends:
-a folder whose lock is free is nobody's, in whichever container it was made. Other kernels may not see the lock (the
-lab's guest sees this machine's files), so the name says under which one it was made, and the others leave it alone.
+Each user of a folder holds a shared lock on it, which the kernel drops when the last process with that descriptor ends:
+a folder whose lock is free is unused, whichever container created it. Other kernels may not see the lock (the lab's
+guest sees this machine's files), so the name contains the kernel's boot id, and other kernels leave the folder alone.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Scratch:
     """A temporary folder that only this user may enter.
 
     Attributes:
-        path: Of the folder.
-        lock: The descriptor that keeps it. A child process that gets it (`pass_fds`) keeps the folder too.
+        path: Path of the folder.
+        lock: Descriptor that keeps the folder. A child process that inherits it (`pass_fds`) keeps the folder too.
 
     """
 
@@ -38,19 +38,19 @@ class Scratch:
     lock: int
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it; once only."""
+        """Remove the folder and its contents; call once only."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self.lock)
 
 
 def make(purpose: str) -> Scratch:
-    """Make a folder, after removing those that processes of this user have left behind.
+    """Create a folder, after removing those that this user's processes have left behind.
 
     Args:
-        purpose: A word for its name, of letters.
+        purpose: A word for its name, letters only.
 
     Raises:
-        OSError: There is no room, or no place for temporary files.
+        OSError: The disk is full, or there is no folder for temporary files.
 
     """
     sweep()
@@ -58,7 +58,7 @@ def make(purpose: str) -> Scratch:
         path = Path(tempfile.mkdtemp(prefix=f"accel_magic-{purpose}-{_boot()}-"))
         with contextlib.suppress(FileNotFoundError):  # swept by another process before it was locked
             lock = os.open(path, _FLAGS)
-            with contextlib.suppress(OSError):  # where folders cannot be locked nothing is swept either
+            with contextlib.suppress(OSError):  # where folders cannot be locked, nothing is swept either
                 fcntl.flock(lock, fcntl.LOCK_SH)
             if path.is_dir():
                 return Scratch(path, lock)
@@ -67,7 +67,7 @@ def make(purpose: str) -> Scratch:
 
 @contextlib.contextmanager
 def folder(purpose: str) -> Iterator[Path]:
-    """Give such a folder for a block."""
+    """Create a temporary folder for the duration of a block."""
     made = make(purpose)
     try:
         yield made.path
@@ -76,14 +76,14 @@ def folder(purpose: str) -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Remove the folders that nobody uses any more."""
+    """Remove the folders that nobody uses anymore."""
     boot = _boot()
     for path in Path(tempfile.gettempdir()).glob(f"accel_magic-*-{boot}-*") if boot else ():
         _remove_abandoned(path)
 
 
 def _boot() -> str:
-    """Which kernel this is, in a word; "" where it does not tell."""
+    """Start of the kernel's boot id; "" if it cannot be read."""
     try:
         return _BOOT.read_text("ascii")[:8]
     except OSError:
@@ -101,6 +101,6 @@ def _remove_abandoned(path: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
     except OSError:
-        pass  # somebody uses it
+        pass  # still in use
     finally:
         os.close(lock)

@@ -1,4 +1,4 @@
-"""What all tests share: thousands of them in one process would spend a part of their time on garbage collection."""
+"""Fixtures and settings for all tests, including less frequent garbage collection for long runs."""
 
 import gc
 import os
@@ -17,19 +17,19 @@ pytest_plugins = [
 
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 
-# How many examples generated tests try; none has a deadline, because the machine may be busy.
+# Number of examples in generated tests; without deadlines, because the machine may be busy.
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile("plain", max_examples=30, deadline=None, suppress_health_check=_CHECKS)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=_CHECKS)
 settings.load_profile("thorough" if THOROUGH else "plain")
 
-# A background job of a shell ignores interrupts, and so would this process and what it starts.
+# A background job of a shell ignores SIGINT, and so would this process and its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is only for a thorough run."""
+    """Deselect tests marked `thorough`, except in thorough runs."""
     if THOROUGH:
         return
     out = [item for item in items if item.get_closest_marker("thorough")]
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Leave what was imported and collected alone, and look at the rest less often."""
+    """Freeze imported and collected objects, and collect garbage less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -47,11 +47,11 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def only_new_garbage():
-    """Let `gc.collect` look only at what the test makes: after thousands of tests the rest takes seconds each time."""
+    """Freeze existing objects so that `gc.collect` is fast: after thousands of tests it would take seconds."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_unconfigure():
-    """Let what was left alone be collected at the end."""
+    """Unfreeze all objects at the end."""
     gc.unfreeze()

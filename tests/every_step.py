@@ -1,4 +1,4 @@
-"""Steps of Python: raises a signal at each line, call and return of chosen files, and counts the lines that run."""
+"""Instrument Python steps: raise a signal at each line, call and return of chosen files, and count executed lines."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def interrupt_at(step, files, run, number=signal.SIGINT):
     """Prepare a call of `run` during which a signal is raised at the given step, counted from 0.
 
     Args:
-        step: When to raise the signal.
-        files: Ends of the paths of the files whose steps count.
-        run: What is called; an exception of it goes on.
+        step: Step at which to raise the signal.
+        files: Path suffixes of the files whose steps count.
+        run: The function to call; its exceptions propagate.
         number: The signal.
 
     Returns:
-        A list that names the step once the signal has been raised, and what makes the call.
+        A list that will name the step once the signal has been raised, and a function that makes the call.
 
     """
     left, raised = [step], []
@@ -40,7 +40,7 @@ def interrupt_at(step, files, run, number=signal.SIGINT):
 
 
 def steps_that_raise(files, run):
-    """Call `run` and give the steps at which an interrupt raises, at each place in the code with its callers once."""
+    """Call `run` and return the steps at which an interrupt would raise, one for each place in the code and callers."""
     found, places, step = [], set(), -1
 
     def take(frame, event):
@@ -62,9 +62,9 @@ def steps_that_raise(files, run):
 
 
 def lines_run(run):
-    """Call `run` and count the lines of the package that Python executes: a measure of work that no machine decides.
+    """Call `run` and count the executed lines of the package: a machine-independent measure of work.
 
-    What C code does for a line is not counted, so that the count grows with the data only if Python loops over them.
+    Work in C code is not counted, so the count grows with the data only if Python code loops over it.
     """
     count = 0
 
@@ -83,8 +83,8 @@ def lines_run(run):
 
 
 def lines_per_row(run, few, many):
-    """Lines that Python executes for each of the rows that `run(many)` handles more than `run(few)`."""
-    run(few)  # what happens once only
+    """Executed lines per additional row when `run` handles `many` instead of `few` rows."""
+    run(few)  # one-time initialization
     return (lines_run(lambda: run(many)) - lines_run(lambda: run(few))) / (many - few)
 
 
@@ -99,7 +99,7 @@ def _traced(files, take, run):
 
     def call():
         before = sys.gettrace()
-        gc.disable()  # what is raised in a callback of the collector is lost
+        gc.disable()  # exceptions raised in collector callbacks are lost
         sys.settrace(entered)
         try:
             return run()
@@ -112,7 +112,7 @@ def _traced(files, take, run):
 
 @cache
 def _exits(code):
-    """Where lines begin right before `__exit__` is called at the end of a block: Python never interrupts there."""
+    """Offsets of lines right before a block's `__exit__` call, where Python never handles signals."""
     instructions = list(dis.get_instructions(code))
     nothing = [one.opname == "LOAD_CONST" and one.argval is None for one in instructions]
     return {one.offset for at, one in enumerate(instructions) if nothing[at : at + 3] == [True] * 3}

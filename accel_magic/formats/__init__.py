@@ -1,1 +1,1 @@
-"""Files of other tools: deciding what a file is, reading and writing it."""
+"""Other tools' file formats: recognition, reading and writing."""

@@ -1,4 +1,4 @@
-"""What bpftrace prints: a line for each event, maps and histograms at the end; also such lines counted by `uniq -c`."""
+"""bpftrace output: one line per event, then maps and histograms; also such lines counted by `uniq -c`."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ LINE: Final = (
     r"(?:(?P<comm>[^\s=@{}\"][^=@{}\"\n]{0,15}?)[ \t]+)?(?:(?P<tid>\d{1,9})[ \t]+)?"
     rf"(?P<probe>{PROBE_TEXT})[:,]?(?:[ \t]+(?P<text>.*?))?\s*$"
 )
-"""An event: a probe's name, before it perhaps a time, a task's name and its number; behind it perhaps `key=value`s."""
+"""An event: a probe name, optionally preceded by a time, task name and task id, and followed by `key=value` pairs."""
 
 ATTACHED: Final = r"^Attach(?:ing|ed) \d+ probes?(?:\.\.\.)?\s*$"
-"""The line that bpftrace begins with."""
+"""The first line of bpftrace's output."""
 
 FORMAT: Final = "bpftrace output"
 _HEADING: Final = r"^\s*(?:[=*#-]{2,}[^@\d]*|[^@\d]{1,80}:)\s*$"
 _UNIQ_REST: Final = r"^[ \t]*\d+[ \t]+(?:Attach(?:ing|ed) \d+ probes?(?:\.\.\.)?|\^C|Tracing.*)?\s*$"
 _UNIQ_WIDTHS: Final = (7, 4)
-"""How wide `uniq -c` makes its counts: GNU's and busybox's, BSD's."""
+"""Width of the counts of `uniq -c`: GNU and busybox, BSD."""
 
 _LARGEST_PID: Final = 1 << 22
 _MOST_SHARED: Final = 0.05
-"""Share of events with the time of the one before, above which a clock does not count ns."""
+"""If more events than this share have the previous event's time, the clock does not count ns."""
 _DAY_NS: Final = 86_400_000_000_000
-_OVERRIDE: Final = "a header such as TIME(ms), or accel_magic.open(path, units='ms'), gives another unit"
+_OVERRIDE: Final = "to set another unit, use a header such as TIME(ms), or accel_magic.open(path, units='ms')"
 
 
 def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
-    """Read the text that bpftrace prints; `given` are the units that the user names."""
+    """Read the text that bpftrace prints; `given` are the user's units."""
     rows, others = extract(blocks, LINE)
     maps = read(column(others, "text"))
     return found(rows, others, maps, given, understood=maps.lines)
@@ -76,16 +76,16 @@ def found(
     malformed: int = 0,
     understood: int = 0,
 ) -> Found:
-    """Put events, maps and the lines between them together.
+    """Combine events, maps and the lines between them.
 
     Args:
-        rows: Lines that name a probe, as `extract` gives them.
+        rows: Lines that name a probe, as returned by `extract`.
         others: The other lines.
-        maps: What was printed of maps.
-        given: Units that the user names.
-        lost: Events that were reported lost elsewhere.
-        malformed: Lines that were not understood elsewhere.
-        understood: How many of the other lines are in the maps.
+        maps: The printed maps.
+        given: The user's units.
+        lost: Events reported as lost elsewhere.
+        malformed: Lines not understood elsewhere.
+        understood: Number of the other lines that belong to maps.
 
     """
     lines = column(others, "text")
@@ -96,7 +96,7 @@ def found(
         maps = _of_uniq(rows)
         rows = rows.slice(0, 0)
         known = f"{known}|{_UNIQ_REST}"
-        about: tuple[str, ...] = ("the number at the start of each line is taken as how often it was there (uniq -c)",)
+        about: tuple[str, ...] = ("the number at the start of each line is treated as its count (uniq -c)",)
     else:
         about = ()
     hits, notes = _hits(rows, given, clocks) if len(rows) else (None, ())
@@ -121,15 +121,15 @@ def found(
 
 
 def _printed(lines: pa.Array, known: str) -> Messages:
-    """Read the lines that no map's and no heading's pattern takes."""
+    """Read the lines that are neither maps nor headings."""
     return messages.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
 
 
 def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> bool:
-    """Whether the number before each probe is a count that `uniq -c` made of lines.
+    """Whether the number before each probe is a line count from `uniq -c`.
 
-    It is right-aligned in the width that `uniq` has, and no line stands below one that is the same; after `sort` no
-    line is there twice.
+    Such counts are right-aligned in the width that `uniq` uses, and consecutive lines differ; after `sort` all lines
+    differ.
     """
     if not len(rows) or clocks or units.TIME in given.named:
         return False
@@ -148,13 +148,13 @@ def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> b
 
 
 def _counted_text(rows: pa.Table) -> pa.Array:
-    """What stands behind the number: probe, task, its number and the rest, with NULs between."""
+    """Text after the number: probe, task name, task id and the rest, separated by NULs."""
     parts = [pc.fill_null(column(rows, name), b"") for name in ("probe", "comm", "tid", "text")]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"\0", pa.binary()))
 
 
 def _of_uniq(rows: pa.Table) -> Maps:
-    """Counts as a map of lines."""
+    """Convert the counts to a map keyed by line."""
     maps = Maps()
     codes, different = labels(_counted_text(rows))
     sums = np.zeros(len(different), np.int64)
@@ -169,7 +169,7 @@ def _hits(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[Hits, 
     time, notes = _times(rows, given, clocks)
     tid = integers(column(rows, "tid"), np.int32)
     if (tid != UNKNOWN).any():
-        notes = (*notes, "pid and tid are both the number that stands before the probe")
+        notes = (*notes, "pid and tid are both the number before the probe")
     columns, left_out = fields.columns(column(rows, "text"), codes)
     if left_out:
         notes = (*notes, fields.about_left_out(left_out))
@@ -187,7 +187,7 @@ def _hits(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[Hits, 
 
 
 def _times(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Times of the events in ns, None where they have none that can be relied on, and notes on them."""
+    """Times of the events in ns, or None if they are missing or unreliable, and notes about them."""
     has = {
         name: np.asarray(pc.greater(pc.binary_length(column(rows, name)), 0))
         for name in ("hour", "sec", "frac", "part")
@@ -196,7 +196,7 @@ def _times(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[NDArr
     if not stamped.any():
         return None, ()
     if not stamped.all() or (has["hour"].any() and has["sec"].any()):
-        return None, (f"{int(stamped.sum()):,} of {len(rows):,} events have a time: the order alone is used",)
+        return None, (f"only {int(stamped.sum()):,} of {len(rows):,} events have a time: only their order is used",)
     if has["hour"].any():
         return _clock(rows, has["part"])
     return _numbers(rows, has["frac"], given, clocks)
@@ -205,44 +205,44 @@ def _times(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[NDArr
 def _numbers(
     rows: pa.Table, fraction: NDArray[np.bool_], given: Units, clocks: tuple[str, ...]
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Times that are plain numbers, in the unit that is known or guessed."""
+    """Times that are plain numbers, in a known or guessed unit."""
     unit = given.named.get(units.TIME, "")
     if not unit and len(clocks) > 1:
-        return None, (f"headers name several units of time ({', '.join(clocks)}): the order alone is used",)
+        return None, (f"headers name several time units ({', '.join(clocks)}): only the order is used",)
     unit = unit or next(iter(clocks), "") or given.general
     if unit:
         return _in_unit(rows, unit)
     if fraction.all():
-        note = f"times are taken as seconds, since they have a fraction: {_OVERRIDE}"
+        note = f"times are treated as seconds because they have a fraction; {_OVERRIDE}"
         return times(column(rows, "sec"), column(rows, "frac")), (note,)
     numbers = integers(column(rows, "sec"), np.int64)
     steps = np.diff(numbers)
     if fraction.any() or int(numbers.max()) < _LARGEST_PID or int((steps < 0).sum()) > 0.4 * len(numbers):
         why = "the numbers at the start of the lines are not times in ns"
-        return None, (f"{why}: the order alone is used; {_OVERRIDE}",)
+        return None, (f"{why}: only the order is used; {_OVERRIDE}",)
     shared = int((steps == 0).sum())
     if shared > _MOST_SHARED * len(numbers):
-        why = f"{shared:,} of {len(numbers):,} events have the time of the one before"
-        return None, (f"{why}, so times are not in ns: the order alone is used; {_OVERRIDE}",)
-    return numbers, (f"times are taken as ns, the unit of nsecs: {_OVERRIDE}",)
+        why = f"{shared:,} of {len(numbers):,} events have the same time as the previous one"
+        return None, (f"{why}, so times are not in ns: only the order is used; {_OVERRIDE}",)
+    return numbers, (f"times are treated as ns, the unit of nsecs; {_OVERRIDE}",)
 
 
 def _in_unit(rows: pa.Table, unit: str) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Times whose unit is known."""
+    """Times in a known unit."""
     largest = int(integers(column(rows, "sec"), np.int64).max())
     if largest >= (1 << 63) // NANOSECONDS[unit] - 1:
-        return None, (f"times of up to {largest:,} {unit} do not fit 64 bits of ns: the order alone is used",)
+        return None, (f"times of up to {largest:,} {unit} do not fit into 64 bits of ns: only the order is used",)
     return times(column(rows, "sec"), column(rows, "frac"), NANOSECONDS[unit]), ()
 
 
 def _clock(rows: pa.Table, fraction: NDArray[np.bool_]) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
-    """Times of day. Those in whole seconds order nothing and measure nothing."""
+    """Times of day. Whole seconds are too coarse to order or measure anything."""
     if not fraction.all():
         first, last = (
             ":".join(column(rows, name)[row].as_py().decode() for name in ("hour", "minute", "second"))
             for row in (0, -1)
         )
-        return None, (f"its times are whole seconds ({first} to {last}), too coarse to use: the order alone is used",)
+        return None, (f"times are whole seconds ({first} to {last}), which is too coarse: only the order is used",)
     hour, minute = (integers(column(rows, name), np.int64) for name in ("hour", "minute"))
     seconds = times(column(rows, "second"), column(rows, "part"))
     time = (hour * 60 + minute) * 60_000_000_000 + seconds
@@ -251,7 +251,7 @@ def _clock(rows: pa.Table, fraction: NDArray[np.bool_]) -> tuple[NDArray[np.int6
         try:
             dates = np.array([np.datetime64(name, "D").astype(np.int64) for name in names], np.int64)
         except ValueError:
-            return None, ("its dates are none: the order alone is used",)
+            return None, ("dates are invalid: only the order is used",)
         return time + dates[days] * _DAY_NS, ()
     midnights = np.concatenate([[0], np.cumsum(np.diff(time) < -_DAY_NS // 2)])
     return time + midnights * _DAY_NS, ()

@@ -1,4 +1,4 @@
-"""Output of `bpftrace -f json`: one JSON object per line, with the same text and maps inside."""
+"""Output of `bpftrace -f json`: one JSON object per line, containing the same text and maps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST: Final = 1 << 62
 
 
 def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
-    """Read the objects; lines of other kinds are counted as not understood. `given` are units that the user names."""
+    """Read the objects; other lines are counted as not understood. `given` are the user's units."""
     printed, maps, tally, title = [], Maps(), {"lost": 0, "malformed": 0}, ""
     for lines in blocks:
         for entry in _objects(lines, tally):
@@ -49,7 +49,7 @@ def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
 
 
 def _objects(lines: pa.BinaryArray, tally: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a block; many lines are parsed in one go, and one by one where that fails."""
+    """Yield the objects of a block; lines are parsed in bulk, or one by one if that fails."""
     for start in range(0, len(lines), _PIECE):
         piece = [line for line in lines.slice(start, _PIECE).to_pylist() if line.strip()]
         try:
@@ -71,7 +71,7 @@ def _object(line: bytes) -> Any:
 
 
 def _put(maps: Maps, name: str, key: tuple[str, ...], value: Any, title: str) -> None:
-    """Add a map's value: a number, a histogram's bars, or the values below a key; `title` is the line above it."""
+    """Add a map's value: a number, a histogram's bars, or the values under a key; `title` is the line above it."""
     if _is_count(value):
         maps.put(name, key, value)
     elif isinstance(value, list) and all(isinstance(bar, dict) and _is_count(bar.get("count")) for bar in value):
@@ -86,7 +86,7 @@ def _put(maps: Maps, name: str, key: tuple[str, ...], value: Any, title: str) ->
 
 
 def _bar(entry: dict[str, Any]) -> Bar | None:
-    """`max` is the largest value in the bucket; the outermost buckets have one end only."""
+    """Convert a bucket; `max` is its largest value, and the outermost buckets have only one bound."""
     low, high = entry.get("min", -1), entry.get("max")
     ends = [end for end in (low, high) if end is not None]
     if any(type(end) is not int or abs(end) > _LARGEST for end in ends):

@@ -1,4 +1,4 @@
-"""Maps that bpftrace prints: counts, and histograms of durations."""
+"""Maps printed by bpftrace: counts, and histograms of durations."""
 
 from __future__ import annotations
 
@@ -41,23 +41,28 @@ _DURATION_WORDS: Final = {
     **{word: unit for word, unit in units.WORDS.items() if word != "s"},
     **dict.fromkeys(("latency", "lat", "duration", "dur", "delay", "elapsed", "took", "time"), ""),
 }
-"""Words in a map's name that mean its values are durations, and the unit; '' if they name none."""
+"""Words in a map's name that mark its values as durations, and the unit; '' if the word implies none."""
 
 _COUNTS: Final = frozenset(("call", "calls", "count", "counts", "hit", "hits", "num", "n", "cnt", "events", "freq"))
-"""Words in a map's name that say it counts."""
+"""Words in a map's name that mark it as a count."""
 
 _NO_COUNTS: Final = frozenset(
     ("start", "ts", "begin", "entry", "last", "time", "bytes", "size", "sum", "total", "avg", "min", "max", "stats")
 ) | frozenset(_DURATION_WORDS)
-"""Words in a map's name that say its values count nothing."""
+"""Words in a map's name that mark its values as something other than counts."""
 
 
 @dataclass
 class Maps:
-    """What was printed, in the order it was: values of maps and bars of histograms by (name, key).
+    """Printed maps, in order.
 
-    `titles` are the units that the lines right above histograms name, by the map's name; `lines` counts the lines it
-    took.
+    Attributes:
+        values: Values by (map name, key).
+        bars: Histogram bars by (map name, key).
+        others: Entries whose value is neither a count nor a histogram, by map name.
+        titles: Unit named by the line directly above a histogram, by map name.
+        lines: Number of lines that belong to maps.
+
     """
 
     values: dict[tuple[str, Key], list[int]] = field(default_factory=dict)
@@ -68,7 +73,7 @@ class Maps:
 
     @property
     def names_probes(self) -> bool:
-        """Whether a probe is in the key of some value."""
+        """Whether any value has a probe in its key."""
         return any(any(map(is_probe, key)) for _, key in self.values)
 
     def put(self, name: str, key: Key, value: int) -> None:
@@ -76,14 +81,14 @@ class Maps:
         self.values.setdefault((name, key), []).append(value)
 
     def draw(self, name: str, key: Key, bars: list[Bar], title: str = "") -> None:
-        """Add one printed histogram, and the line above it."""
+        """Add one printed histogram; `title` is the line above it."""
         self.bars.setdefault((name, key), []).append(bars)
         if unit := units.of_title(title):
             self.titles.setdefault(name, unit)
 
 
 def read(lines: pa.Array) -> Maps:
-    """Read the maps among lines that are no events."""
+    """Read the maps among lines that are not events."""
     maps = Maps()
     chosen = np.flatnonzero(np.asarray(pc.match_substring_regex(lines, _MAP_LINE)))
     stack: tuple[str, list[str]] | None = None
@@ -140,20 +145,20 @@ def _number(label: str) -> int:
 def counted(
     maps: Maps, names: Sequence[Name], hits: Iterable[int], lost: int, given: Units, *, others_count: bool
 ) -> tuple[dict[Name, int], tuple[Bars, ...], tuple[str, ...]]:
-    """Make counts and histograms of maps.
+    """Convert maps to counts and histograms.
 
-    Maps whose key has a probe are the hits of that probe. Where lines of events name it too, they must agree: a map
-    that says more than were printed and lost is of something else (`max()` looks like `count()`). Where two maps name
-    the same probes the one whose name says that it counts is taken, else the first. Maps with other keys are taken
-    only where nothing else counts hits, since they count the same ones by task or the like.
+    A map with a probe in its key counts that probe's hits. If event lines name the probe too, they must agree: a map
+    with more hits than were printed and lost contains something else (`max()` looks like `count()`). If two maps name
+    the same probes, the one whose name suggests a count is used, else the first. Maps with other keys are used only if
+    nothing else counts hits, because they count the same hits by task or similar.
 
     Args:
-        maps: What was printed.
-        names: Probes that lines of events name.
-        hits: How many lines each has.
+        maps: The printed maps.
+        names: Probes named by event lines.
+        hits: Number of lines of each.
         lost: Events that were not printed.
-        given: Units that the user names.
-        others_count: Whether something else than lines and maps counts hits.
+        given: The user's units.
+        others_count: Whether anything besides event lines and maps counts hits.
 
     Returns:
         Counts, histograms, and notes on what was left out and why.
@@ -189,12 +194,12 @@ def counted(
             counts |= {_name(name, key): count for key, count in keys.items()}
     if left_out:
         shown = ", ".join(f"@{name}" for name in dict.fromkeys(left_out))
-        notes.append(f"left out, since they count no hits or count them once more: {shown}")
+        notes.append(f"maps left out because they do not count hits, or count them again: {shown}")
     return counts, bars, tuple(notes)
 
 
 def _settled(values: list[int]) -> int:
-    """A map's value that was printed several times: the last of a running total, the sum of one that started over."""
+    """Combine values printed several times: the last of a running total, or the sum if it was reset in between."""
     running = all(before <= after for before, after in pairwise(values))
     return values[-1] if running else sum(values)
 
@@ -204,7 +209,7 @@ def _repeated(maps: Maps) -> list[str]:
     for (name, _), values in maps.values.items():
         printed[name] = max(printed.get(name, 0), len(values))
     return [
-        f"@{name} was printed {times} times: values that only grew were taken as running totals, others were added up"
+        f"@{name} was printed {times} times: values that only grew are treated as running totals, others are summed"
         for name, times in printed.items()
         if times > 1
     ]
@@ -223,13 +228,13 @@ def _counts_hits(name: str) -> bool:
 
 
 def _agrees(mine: Mapping[str, int], lines: Mapping[str, int], lost: int) -> bool:
-    """Whether a map's counts go with the lines that were printed: not fewer, and no more than were lost besides."""
+    """Whether a map's counts match the printed lines: not fewer, and at most as many more as were lost."""
     more = [count - lines[probe] for probe, count in mine.items() if probe in lines]
     return all(missing >= 0 for missing in more) and sum(more) <= lost
 
 
 def _named(name: str, keys: Mapping[Key, int], mine: Mapping[str, int], lines: Mapping[str, int]) -> dict[Name, int]:
-    """Counts by point; the rest of a key tells points of one probe apart, unless lines of events are of it."""
+    """Counts by point; the rest of the key distinguishes points of one probe, unless event lines name the probe."""
     counts = {_name(name, (probe,)): count for probe, count in mine.items() if probe in lines}
     for key, count in keys.items():
         if not any(part in lines for part in key):
@@ -238,7 +243,7 @@ def _named(name: str, keys: Mapping[Key, int], mine: Mapping[str, int], lines: M
 
 
 def _name(name: str, key: Key, *, latency: bool = False) -> Name:
-    """Name the point of a map's entry: of its probe where the key has one, else of the map."""
+    """Name the point of a map entry: after its probe if the key has one, else after the map."""
     probe = next(filter(is_probe, key), None)
     if probe is None:
         function = ", ".join(key) or name or "@"
@@ -266,32 +271,34 @@ def _durations(maps: Maps, given: Units) -> tuple[tuple[Bars, ...], list[str]]:
     if unknown:
         shown = ", ".join(dict.fromkeys(unknown))
         notes.append(
-            f"histograms left out, because neither a name (@ns, @us, @ms) nor a title gives a unit of time: {shown}; "
-            f"accel_magic.open(path, units={{'{unknown[0]}': 'us'}}) gives one"
+            f"histograms left out because neither a name (@ns, @us, @ms) nor a title gives a time unit: {shown}; "
+            f"to set one, use accel_magic.open(path, units={{'{unknown[0]}': 'us'}})"
         )
     return tuple(bars), list(dict.fromkeys(notes))
 
 
 def _unit(name: str, title: str, given: Units) -> tuple[str, list[str]]:
-    """Unit of a histogram's values, '' if they are not known to be durations; and notes on it."""
+    """Unit of a histogram's values, '' if they are not known to be durations; and notes about it."""
     if named := given.named.get(f"@{name}"):
         return named, []
     words = [_DURATION_WORDS[word] for word in reversed(_words(name)) if word in _DURATION_WORDS]
     own = next(filter(None, words), "")
     if own:
-        note = f"@{name} is taken as {own} because of its name; the line above it names {title}"
+        note = f"@{name} is treated as {own} because of its name, although the line above it names {title}"
         return own, [note] if title not in ("", own) else []
     if title or not words:
         return title, []
     if given.general:
         return given.general, []
-    return "ns", [f"@{name} is taken as ns: accel_magic.open(path, units={{'@{name}': 'us'}}) gives another unit"]
+    return "ns", [
+        f"@{name} is treated as ns; to set another unit, use accel_magic.open(path, units={{'@{name}': 'us'}})"
+    ]
 
 
 def _precision(name: str, bars: list[Bar]) -> str:
-    """Say what is left of the durations in buckets this wide: they are read at the buckets' ends, never too short."""
+    """Describe the precision that the buckets allow: durations are read at the upper bounds, so never too short."""
     above = [bar for bar in bars if bar[1] is None and bar[2]]
-    more = f"; {sum(bar[2] for bar in above):,} are longer than the last bucket tells" if above else ""
+    more = f"; {sum(bar[2] for bar in above):,} are beyond the last bucket's bound" if above else ""
     wide = {(high or low) - low for low, high, _ in bars if high is not None and low >= 0}
     how = f"at most {wide.pop():,} ns too long" if len(wide) == 1 else "up to twice too long"
     return f"latencies of @{name} are read from its printed buckets: {how}, never too short{more}"

@@ -1,4 +1,4 @@
-"""Recordings from what other tracers printed: bpftrace, ftrace, trace-cmd and `perf script`."""
+"""Build recordings from the output of other tracers: bpftrace, ftrace, trace-cmd and `perf script`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Hits:
     """Events in the order of the output. All arrays have the shape (events,).
 
     Attributes:
-        names: What the codes in `name` mean.
+        names: The names that the codes in `name` refer to.
         name: int32 codes into `names`.
-        time_ns: int64 ns, on whatever clock; None where the output has no times.
-        pid: int32, as `tid`.
-        tid: int32.
-        cpu: int16.
-        comm: Codes, -1 where not known.
-        duration_ns: int64; None where the output measures nothing.
+        time_ns: int64 ns, on any clock; None if the output has no times.
+        pid: int32, -1 if unknown.
+        tid: int32, -1 if unknown.
+        cpu: int16, -1 if unknown.
+        comm: Codes, -1 if unknown.
+        duration_ns: int64, -1 if unknown; None if the output has no durations.
         columns: Further columns.
 
     """
@@ -53,11 +53,11 @@ class Hits:
     columns: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Count them."""
+        """Count the events."""
         return len(self.name)
 
     def rows(self, chosen: NDArray[Any]) -> Hits:
-        """Those rows, given by number or as booleans."""
+        """Select rows, by number or by a boolean mask."""
 
         def some(column: Column) -> Column:
             valid = None if column.valid is None else column.valid[chosen]
@@ -86,7 +86,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Rates:
-    """Hits by step as printed: `counts` (steps, names) uint64, a step being `step_ns` long."""
+    """Hits over time as printed: `counts` (steps, names) uint64, where each step is `step_ns` long."""
 
     names: tuple[Name, ...]
     step_ns: int
@@ -95,18 +95,18 @@ class Rates:
 
 @dataclass(frozen=True)
 class Found:
-    """All that one file says.
+    """Content of one file.
 
     Attributes:
         format: The tool and its output, in words.
-        hits: The events, None where there are only counts.
-        counts: Exact counts that the tool made itself, by name; where a name has events too, this is its hits.
-        histograms: Of durations.
-        rates: Hits over time that the tool printed instead of events; None if it did not.
-        lost: Events that the tool says it lost.
-        malformed: Lines that are not understood.
-        notes: What the reader of the result has to know.
-        machine: What the output says about where it was recorded (`kernel`, `cpu`, `host`).
+        hits: The events; None if there are only counts.
+        counts: Exact counts made by the tool itself, by name; for a name with events too, its total number of hits.
+        histograms: Histograms of durations.
+        rates: Hits over time that the tool printed instead of events; None without.
+        lost: Events that the tool reported as lost.
+        malformed: Lines that were not understood.
+        notes: Notes for the user.
+        machine: What the output says about the machine (`kernel`, `cpu`, `host`).
 
     """
 
@@ -142,10 +142,10 @@ _KINDS: Final[dict[str, Kind]] = {
     "watchpoint": "tracepoint",
     "asyncwatchpoint": "tracepoint",
 }
-"""bpftrace's kinds of probes, and what they are called here."""
+"""bpftrace's probe types, and the corresponding kinds here."""
 
 PROBE_TEXT: Final = "(?:" + "|".join(_KINDS) + r"):[^\s\[\],]+"
-"""Regular expression of a probe as bpftrace's `probe` prints it."""
+"""Regular expression for a probe as printed by bpftrace's builtin `probe`."""
 
 _PROBE: Final = re.compile(PROBE_TEXT)
 _PERF_PROBE: Final = re.compile(r"(.+?)(__return)?(?:_\d+)?")
@@ -153,7 +153,7 @@ _PERF_PROBE: Final = re.compile(r"(.+?)(__return)?(?:_\d+)?")
 
 @dataclass(frozen=True)
 class Name:
-    """What becomes one probe point."""
+    """Name of a future probe point."""
 
     probe: str
     kind: Kind
@@ -162,17 +162,20 @@ class Name:
     latency: bool = False
 
     def point(self, number: int) -> ProbePoint:
-        """Make a point of a plan of it."""
+        """Make a probe point with this name."""
         return ProbePoint(number, self.probe, self.kind, self.target, self.function, latency=self.latency)
 
 
 def is_probe(text: str) -> bool:
-    """Whether `text` is a probe as bpftrace names it."""
+    """Whether `text` is a bpftrace probe name."""
     return _PROBE.fullmatch(text) is not None
 
 
 def of_bpftrace(probe: str) -> Name:
-    """Take `kprobe:intel_vpu:ivpu_open` apart: `KIND:[TARGET:]FUNCTION`, for USDT `KIND:PATH:PROVIDER:NAME`."""
+    """Parse a bpftrace probe such as `kprobe:intel_vpu:ivpu_open`.
+
+    The form is `KIND:[TARGET:]FUNCTION`, for USDT `KIND:PATH:PROVIDER:NAME`.
+    """
     kind, _, rest = probe.partition(":")
     first, colon, last = rest.partition(":") if kind == "usdt" else rest.rpartition(":")
     function = last if colon else rest
@@ -180,16 +183,16 @@ def of_bpftrace(probe: str) -> Name:
 
 
 def of_function(function: str, module: str = "", *, latency: bool = False) -> Name:
-    """Name a kernel function that the function tracers saw."""
+    """Name a kernel function reported by the function tracers."""
     spec = f"kprobe:{module}:{function}" if module else f"kprobe:{function}"
     return Name(f"latency:{spec}" if latency else spec, "kprobe", module, function, latency)
 
 
 def of_event(event: str, system: str = "") -> Name:
-    """Name a trace event; with `system` where the tool prints it.
+    """Name a trace event; `system` is '' if the tool does not print it.
 
-    Events that `perf probe` made (`probe:FUNCTION`, `probe_LIBRARY:FUNCTION`) are functions. System calls are always
-    of the system `syscalls`.
+    Events created by `perf probe` (`probe:FUNCTION`, `probe_LIBRARY:FUNCTION`) are functions. System calls always
+    belong to the system `syscalls`.
     """
     if system == "probe" or system.startswith("probe_"):
         found = _PERF_PROBE.fullmatch(event)
@@ -205,30 +208,30 @@ def of_event(event: str, system: str = "") -> Name:
 
 
 _MOST_POINTS = 1 << 16
-_STEPS = 200  # of the counters over time
+_STEPS = 200  # samples of the counters over time
 _MOST_SAMPLES = 4_000_000
 
 
 def build(found: Found, path: Path) -> Recording:
-    """Make the recording that `accel_magic.open` shows.
+    """Build the recording that `accel_magic.open` shows.
 
     Raises:
-        RecordingError: There is nothing in it, or more probes than a recording can have.
+        RecordingError: The file contains nothing, or more probes than a recording can have.
 
     """
     names = _names(found)
     if not names:
         raise RecordingError(
-            f"{path} holds no events and no counts",
-            why=f"it looks like {found.format}, but nothing in it could be counted",
-            fix="; ".join(found.notes) or "record again; see docs/import.md for what is understood",
+            f"{path} contains no events and no counts",
+            why=f"it looks like {found.format}, but nothing in it can be counted",
+            fix="; ".join(found.notes) or "record again; docs/import.md lists the supported output",
             code="recording.empty",
         )
     if len(names) > _MOST_POINTS:
         raise RecordingError(
             f"{path} has {len(names):,} different probes or keys",
-            why=f"a recording has {_MOST_POINTS:,} at most",
-            fix="let the tool count by fewer keys",
+            why=f"a recording can have at most {_MOST_POINTS:,}",
+            fix="make the tool count by fewer keys",
             code="recording.too-many-probes",
         )
     places = {name: place for place, name in enumerate(names)}
@@ -240,7 +243,7 @@ def build(found: Found, path: Path) -> Recording:
         hits[places[name]] = max(count, int(recorded[places[name]]))
     if found.rates is not None:
         hits[[places[name] for name in found.rates.names]] += found.rates.counts.sum(axis=0)
-    if not hits.any():  # else the calls in a histogram are counted already, under another name
+    if not hits.any():  # otherwise the calls in a histogram are already counted under another name
         for bars in found.histograms:
             hits[places[bars.name]] += np.uint64(sum(count for *_, count in bars.bars))
     samples = _samples(events, hits, duration_ns, timed=timed)
@@ -273,9 +276,10 @@ def build(found: Found, path: Path) -> Recording:
 
 
 def without_cut(found: Found, last_line: str) -> Found:
-    """Leave out the last event where the file ends in the middle of its name.
+    """Drop the last event if the file ends in the middle of its name.
 
-    `last_line` is the one without an end: a name that is nowhere else in the file, but begins like another one.
+    That is the case if the name occurs nowhere else in the file but is a prefix of another name. `last_line` is the
+    last line if it has no line end, else ''.
     """
     hits = found.hits
     if not last_line or hits is None or not len(hits):
@@ -285,12 +289,12 @@ def without_cut(found: Found, last_line: str) -> Found:
     cut = name not in seen and any(other.probe.startswith(name.probe) for other in seen)
     if not (cut and last_line.endswith(name.function)):
         return found
-    notes = (*found.notes, f"the last line is cut off and left out: {last_line[-80:]}")
+    notes = (*found.notes, f"the last line is truncated and was dropped: {last_line[-80:]}")
     return replace(found, hits=hits.rows(np.arange(len(hits) - 1)), notes=notes)
 
 
 def _names(found: Found) -> list[Name]:
-    """All points: those of events first, each once."""
+    """All distinct points, those of events first."""
     there: tuple[Name, ...] = ()
     if found.hits is not None:
         seen = np.unique(found.hits.name)
@@ -300,13 +304,13 @@ def _names(found: Found) -> list[Name]:
 
 
 def _notes(found: Found) -> tuple[str, ...]:
-    lines = "line is" if found.malformed == 1 else "lines are"
-    malformed = (f"{found.malformed:,} {lines} not understood and left out",) if found.malformed else ()
+    lines = "line was" if found.malformed == 1 else "lines were"
+    malformed = (f"{found.malformed:,} {lines} not understood and dropped",) if found.malformed else ()
     return (*malformed, *found.notes)
 
 
 def _events(hits: Hits | None, places: dict[Name, int]) -> tuple[Events, int, int]:
-    """Events in order of time, relative to the first; with it the first one's time and the whole length, ns."""
+    """Return the events sorted by time relative to the first, the first one's time, and the total duration, ns."""
     if hits is None:
         nothing = np.zeros(0, np.int32)
         hits = Hits((), nothing, None, nothing, nothing, nothing.astype(np.int16), Column(nothing, categories=()))
@@ -334,7 +338,7 @@ def _events(hits: Hits | None, places: dict[Name, int]) -> tuple[Events, int, in
 
 
 def _histograms(names: list[Name], events: Events, drawn: tuple[Bars, ...], places: dict[Name, int]) -> Histograms:
-    """Durations of the events, and of printed histograms: each bucket's calls at its longest, never too short."""
+    """Histograms of the events' durations and of printed histograms, whose calls count at their bucket's maximum."""
     measured = [place for place, name in enumerate(names) if name.latency]
     counts = np.zeros((len(measured), buckets.COUNT), np.uint64)
     total, largest = np.zeros(len(measured), np.uint64), np.zeros(len(measured), np.uint64)
@@ -361,7 +365,7 @@ def _histograms(names: list[Name], events: Events, drawn: tuple[Bars, ...], plac
 
 
 def _samples(events: Events, hits: NDArray[np.uint64], duration_ns: int, *, timed: bool) -> Samples:
-    """Counters over time as the events show them; the last row is exact."""
+    """Counters over time, derived from the events; the last row is exact."""
     steps = min(_STEPS, _MOST_SAMPLES // len(hits)) if timed else 0
     edges = np.unique(np.linspace(0, duration_ns, max(steps, 1) + 1).astype(np.int64))
     if len(edges) < 2:
@@ -377,7 +381,7 @@ def _samples(events: Events, hits: NDArray[np.uint64], duration_ns: int, *, time
 
 
 def _of_rates(rates: Rates, places: dict[Name, int], hits: NDArray[np.uint64]) -> Samples:
-    """Counters over time as a tool printed them; the last row is exact."""
+    """Counters over time as printed by the tool; the last row is exact."""
     table = np.zeros((len(rates.counts) + 1, len(places)), np.uint64)
     table[1:, [places[name] for name in rates.names]] = np.cumsum(rates.counts, axis=0)
     table[-1] = hits
@@ -385,17 +389,17 @@ def _of_rates(rates: Rates, places: dict[Name, int], hits: NDArray[np.uint64]) -
 
 
 def read(path: Path, name: str, parse: Callable[[Iterable[pa.BinaryArray]], Found]) -> Recording:
-    """Make a recording of a tracer's text output.
+    """Read a tracer's text output as a recording.
 
     Lines that are not understood are counted in the plan's notes.
 
     Args:
         path: The file.
         name: Its format, in words.
-        parse: What reads blocks of its lines.
+        parse: Parses blocks of its lines.
 
     Raises:
-        RecordingError: It cannot be read, or holds nothing that can be counted.
+        RecordingError: The file cannot be read, or contains nothing that can be counted.
 
     """
     try:
@@ -404,6 +408,6 @@ def read(path: Path, name: str, parse: Callable[[Iterable[pa.BinaryArray]], Foun
         raise RecordingError(
             f"{path} cannot be imported",
             why=str(error).partition("\n")[0] or type(error).__name__,
-            fix=f"report it to accel_magic with the first lines of the file; it was taken for {name}",
+            fix=f"report this to accel_magic with the first lines of the file, which was recognized as {name}",
             code="import.failed",
         ) from error

@@ -1,8 +1,8 @@
-"""Profiles as Chrome's JSON: trace events are written for ui.perfetto.dev, CPU profiles of three kinds are read.
+"""Profiles as Chrome JSON: write trace events for ui.perfetto.dev, and read three kinds of CPU profiles.
 
-ui.perfetto.dev draws slices and passes over the sections `stackFrames` and `samples` of a trace, so stacks are written
-as slices: each frame for as long as neighbouring samples have it. What is read are samples only: V8's CPU profiles
-(`.cpuprofile`), the same in pieces within a trace (`ProfileChunk`), and `stackFrames` with `samples`.
+ui.perfetto.dev draws slices and ignores the sections `stackFrames` and `samples` of a trace, so stacks are written as
+slices: each frame lasts as long as consecutive samples contain it. Only samples are read: V8's CPU profiles
+(`.cpuprofile`), the same in chunks within a trace (`ProfileChunk`), and `stackFrames` with `samples`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ORIGIN: Final = "Chrome CPU profile"
 _PIECE: Final = 1 << 12
 _PROCESS: Final = 1
-"""All threads are of one process; Perfetto takes 0 for the kernel's idle tasks."""
+"""Process id of all threads; Perfetto treats 0 as the kernel's idle tasks."""
 _LANES: Final = 1 << 23
-"""Number of the first track that is no thread's: Linux gives no thread a number this high."""
+"""Number of the first track that is not a thread: above Linux's largest thread id."""
 _MOST: Final = 2.0**62
 _ROOT: Final = "(root)"
 _IDLE: Final = "(idle)"
@@ -43,21 +43,21 @@ _NOWHERE: Final = {"": "(anonymous)"}
 
 
 def write(profile: Profile, path: str | Path) -> Path:
-    """Write the stacks of a timed profile as slices, a track per thread and per lane of accelerators.
+    """Write the stacks of a timed profile as slices, with a track per thread and per accelerator lane.
 
-    Times are microseconds since the start, to the nanosecond. Slices that were made of samples are no exact calls: the
-    file says what made them.
+    Times are microseconds since the start, to the nanosecond. Slices made from samples are not exact calls; the file
+    names their origin.
 
     Raises:
         ResultError: The samples have no times.
-        RecordingError: The place cannot be written to.
+        RecordingError: The path cannot be written to.
 
     """
     if not profile.timed:
         raise ResultError(
             "no times to export",
             why=f"{profile.origin or 'this profile'} has samples without times",
-            fix="to_folded() and to_speedscope() need none",
+            fix="use to_folded() or to_speedscope(), which do not need times",
             code="result.no-times",
         )
     target = destination(path)
@@ -79,9 +79,9 @@ def write(profile: Profile, path: str | Path) -> Path:
 
 
 def _slices(profile: Profile, track: Track, number_: int, heads: list[str]) -> Iterator[bytes]:
-    """Begins and ends: where a reader adds up a begin and a length, it may be later than what begins then.
+    """Yield begin and end events; with begin and duration, rounding could make slices overlap in a reader.
 
-    Both have the name: some readers tell by it which begin an end is of.
+    Both have the name, because some readers use it to match them.
     """
     frames = profile.node_frames.tolist()
     marks = (f'"E","pid":{_PROCESS},"tid":{number_},"ts":', f'"B","pid":{_PROCESS},"tid":{number_},"ts":')
@@ -108,10 +108,10 @@ def _title(profile: Profile, track: Track) -> str:
 
 
 def read(path: Path) -> Profile:
-    """Read a CPU profile of V8's or the samples of a trace.
+    """Read a V8 CPU profile or the samples of a trace.
 
     Raises:
-        RecordingError: It is no JSON, contradicts the format, or holds no samples; with the place.
+        RecordingError: The file is not JSON, violates the format, or contains no samples; names the place.
 
     """
     data = load(path)
@@ -126,13 +126,13 @@ def read(path: Path) -> Profile:
 
 @dataclass
 class _Thread:
-    """A CPU profile, whole or as far as its pieces were read; times in microseconds."""
+    """A CPU profile, complete or as far as its chunks have been read; times in microseconds."""
 
     start: float
     end: float = 0.0
     tid: int = 0
     calls: dict[int, Any] = field(default_factory=dict)
-    """What each node calls, by the node's id."""
+    """Call frame of each node, by the node's id."""
     parents: dict[int, int] = field(default_factory=dict)
     samples: list[Any] = field(default_factory=list)
     deltas: list[Any] = field(default_factory=list)
@@ -181,7 +181,7 @@ def _chunks(events: list[Any]) -> Profile:
         thread.deltas += part(data, "timeDeltas", list, place, [])
     threads = {key: thread for key, thread in threads.items() if thread.samples}
     if not threads:
-        raise PlaceError("traceEvents", "hold no samples; slices are no profile")
+        raise PlaceError("traceEvents", "contains no samples; slices are not a profile")
     builder = ProfileBuilder()
     begin = min(thread.start for thread in threads.values())
     lengths = [_add(builder, thread, begin, f"profile {key[1]}: ") for key, thread in threads.items()]
@@ -195,7 +195,7 @@ def _node(thread: _Thread, node: Any, place: str) -> int:
 
 
 class _Stacks:
-    """Stacks of a thread's nodes in a builder."""
+    """Adds the stacks of a thread's nodes to a builder."""
 
     def __init__(self, builder: ProfileBuilder, thread: _Thread) -> None:
         self._builder = builder
@@ -203,12 +203,12 @@ class _Stacks:
         self._known: dict[int, int] = {}
 
     def of(self, identity: Any, place: str) -> int:
-        """Stack of a node; -1 of the root, which stands for nothing."""
+        """Return the stack of a node; -1 for the root, which is a placeholder."""
         path = []
         seen: set[Any] = set()
         while True:
             if type(identity) is not int or identity not in self._thread.calls or identity in seen:
-                raise PlaceError(place, f"names the node {identity!r:.40}, which is not there")
+                raise PlaceError(place, f"refers to the missing node {identity!r:.40}")
             if identity in self._known:
                 break
             seen.add(identity)
@@ -228,22 +228,22 @@ def _v8_frame(call: Any, place: str) -> Frame:
     name = part(call, "functionName", str, place, "")
     if name == _IDLE:
         return Frame("idle", Kind.WAIT)
-    # Lines count from 0, and -1 is none.
+    # Lines count from 0; -1 means none.
     line = line_number(part(call, "lineNumber", int, place, -1) + 1, f"{place}.lineNumber")
     return Frame(_NOWHERE.get(name, name), Kind.OTHER, part(call, "url", str, place, ""), line)
 
 
 def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> int:
-    """Add a thread's samples, each as long as until the next; return when the last one ended, in ns since `begin`."""
+    """Add a thread's samples, each lasting until the next; returns the end of the last one, ns since `begin`."""
     if len(thread.samples) != len(thread.deltas):
-        raise PlaceError(f"{place}timeDeltas", f"are {len(thread.deltas)} for {len(thread.samples)} samples")
+        raise PlaceError(f"{place}timeDeltas", f"has {len(thread.deltas)} entries for {len(thread.samples)} samples")
     deltas = [number(each, f"{place}timeDeltas[{row}]") for row, each in enumerate(thread.deltas)]
-    # Times may go back a little: V8 writes samples as they come in.
+    # Times may go back a little: V8 writes samples in order of arrival.
     with np.errstate(over="ignore", invalid="ignore"):
         exact = np.rint((thread.start - begin + np.cumsum(np.array(deltas, np.float64))) * 1000)
     ended = (thread.end - begin) * 1000
     if not (np.abs(exact) < _MOST).all() or not ended < _MOST:
-        raise PlaceError(f"{place}timeDeltas", "add up to more than 2^62 ns")
+        raise PlaceError(f"{place}timeDeltas", "adds up to more than 2^62 ns")
     times = np.maximum(exact.astype(np.int64), 0)
     order = np.argsort(times, kind="stable")
     last = max(int(times[order[-1]]), round(ended))
@@ -260,7 +260,7 @@ def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> 
 
 
 def _sections(data: dict[str, Any]) -> Profile:
-    """Sections `stackFrames` (frames by id, each with its parent's) and `samples`."""
+    """Read the sections `stackFrames` (frames by id, each with its parent's id) and `samples`."""
     frames = part(data, "stackFrames", dict, "")
     samples = part(data, "samples", list, "")
     builder = ProfileBuilder()
@@ -272,7 +272,7 @@ def _sections(data: dict[str, Any]) -> Profile:
         tid = _whole(sample.get("tid", 0), f"{place}.tid")
         weight = _whole(sample.get("weight", 1), f"{place}.weight")
         if weight < 0 or not 0 <= tid < 1 << 31:
-            raise PlaceError(place, "has a negative weight or a thread that is none")
+            raise PlaceError(place, "has a negative weight or an invalid thread id")
         time = None if sample.get("ts") is None else _time(sample["ts"], f"{place}.ts")
         rows.append((stack, weight, time, tid))
     times = [time for _, _, time, _ in rows if time is not None]
@@ -286,7 +286,7 @@ def _section(builder: ProfileBuilder, frames: dict[str, Any], known: dict[str, i
     path: dict[str, None] = {}
     while name not in known:
         if name not in frames or name in path:
-            raise PlaceError(place, f"names the frame {name!r:.40}, which is not there")
+            raise PlaceError(place, f"refers to the missing frame {name!r:.40}")
         path[name] = None
         above = frames[name].get("parent") if type(frames[name]) is dict else None
         if above is None:
@@ -300,30 +300,30 @@ def _section(builder: ProfileBuilder, frames: dict[str, Any], known: dict[str, i
 
 
 def _whole(value: Any, place: str) -> int:
-    """Whole numbers, also those written as texts."""
+    """Return an integer, which may be written as a string."""
     if type(value) is str and value.isdecimal():
         return int(value)
     return index(value, 1 << 62, place)
 
 
 def _time(value: Any, place: str) -> int:
-    """Give ns of microseconds, which some write as texts."""
+    """Convert microseconds, which some tools write as strings, to ns."""
     try:
         return round(number(float(value) if type(value) is str else value, place) * 1000)
     except ValueError as error:
-        raise PlaceError(place, f"is no time: {value!r:.40}") from error
+        raise PlaceError(place, f"is not a time: {value!r:.40}") from error
 
 
 @dataclass(frozen=True)
 class Track:
-    """Samples that follow each other without overlap: those of a thread, or a lane of what ran for it.
+    """Consecutive samples without overlap: those of a thread, or one lane of its accelerator work.
 
     Attributes:
-        tid: Thread; 0 where not known.
-        lane: -1 for what the thread itself did; else number of the lane of what an accelerator did for it.
+        tid: Thread; 0 if unknown.
+        lane: -1 for the thread itself; else the number of a lane of its accelerator work.
         stack: (n,) int32, each sample's stack.
         begin: (n,) int64 ns, ascending.
-        end: (n,) int64 ns, at most where the next begins.
+        end: (n,) int64 ns, at most the begin of the next.
 
     """
 
@@ -335,11 +335,11 @@ class Track:
 
 
 def tracks(profile: Profile) -> Iterator[Track]:
-    """Lay the samples of a timed profile out in time.
+    """Arrange the samples of a timed profile in time.
 
-    A weight in ns is the sample's length, cut off where the thread's next sample begins. A weight in another unit has
-    no length: samples of one moment share the time until the next one, in proportion to their weights; the last ones
-    last as long as it usually takes. What an accelerator did may overlap; it has lanes of its own.
+    A weight in ns is the sample's length, truncated at the thread's next sample. In other units, samples of one moment
+    share the time until the next moment, in proportion to their weights; those of the last moment share the median
+    interval. Accelerator work may overlap and therefore has separate lanes.
     """
     samples = profile.samples
     remote = samples.state == State.ACCELERATOR
@@ -366,13 +366,13 @@ def _in_lanes(tid: int, stack: NDArray[np.int32], begin: NDArray[np.int64], end:
 def _lengths(
     times: NDArray[np.int64], weights: NDArray[np.int64], *, exact: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When each sample begins and ends."""
+    """Begin and end of each sample, ns."""
     moments, first, inverse = np.unique(times, return_index=True, return_inverse=True)
     gaps = np.diff(moments)
     usual = int(np.median(gaps)) if len(gaps) else 1_000_000
     room = np.append(gaps, np.iinfo(np.int64).max if exact else usual)[inverse]
     before = np.concatenate([[0], np.cumsum(weights)])
-    offset = before[:-1] - before[first][inverse]  # weight of the same moment that came earlier
+    offset = before[:-1] - before[first][inverse]  # weight of earlier samples of the same moment
     if exact:
         begin = times + np.minimum(offset, room)
         return begin, np.minimum(times + np.minimum(offset + weights, room), np.iinfo(np.int64).max)
@@ -384,7 +384,7 @@ def _lengths(
 def edges(profile: Profile, track: Track) -> Iterator[tuple[bool, int, int]]:
     """Yield begins (True) and ends of a track's slices in order, each with its time in ns and its node.
 
-    What neighbours have in common is one slice; a sample of no length is none.
+    Frames shared by adjacent samples form one slice; samples of length 0 are dropped.
     """
     paths: dict[int, list[int]] = {}
     under_way: list[int] = []
@@ -403,7 +403,7 @@ def edges(profile: Profile, track: Track) -> Iterator[tuple[bool, int, int]]:
 
 
 def _common(path: list[int], other: list[int]) -> int:
-    """How many nodes from the root on are the same."""
+    """Length of the common prefix."""
     return next(
         (depth for depth, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other))
     )

@@ -1,6 +1,6 @@
-"""Folded stacks: one line per stack, its frames from the root on with `;` between, a blank, and the weight.
+"""Folded stacks: one line per stack, with its frames from the root separated by `;`, a space, and the weight.
 
-What a frame is, its text tells, as flame graph tools have agreed:
+The text of a frame determines its kind, by the conventions of flame graph tools:
 
 | text | kind |
 |---|---|
@@ -12,8 +12,8 @@ What a frame is, its text tells, as flame graph tools have agreed:
 | anything else | native |
 
 Within a name `;` is written `%3B`, a line feed `%0A`, a carriage return `%0D`, and a `%` before one of these `%25`.
-Weights are whole numbers, so that sums stay exact. Times, threads, lines of what is no Python, and the difference
-between an accelerator's kernels and their sources have no place in this format: a Parquet file keeps them.
+Weights are integers, so that sums stay exact. The format cannot represent times, threads, line numbers outside Python,
+or the difference between an accelerator's kernels and their sources; a Parquet file keeps them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHOWN: Final = 60
 
 
 def lines(profile: Profile) -> Iterator[str]:
-    """Yield the lines of a profile, the heaviest stack first, without their ends; stacks of one text are added up."""
+    """Yield the lines of a profile without line ends, heaviest stack first; stacks with the same text are merged."""
     texts = [text_of(frame) for frame in profile.frames]
     own = profile.own()
     weights: dict[str, int] = {}
@@ -55,7 +55,7 @@ def write(profile: Profile, path: str | Path) -> Path:
     """Write the stacks of a profile and return the file's absolute path.
 
     Raises:
-        RecordingError: The place cannot be written to.
+        RecordingError: The path cannot be written to.
 
     """
     target = destination(path)
@@ -66,10 +66,10 @@ def write(profile: Profile, path: str | Path) -> Path:
 
 
 def read(path: Path) -> Profile:
-    r"""Read folded stacks; blank lines are left out, and bytes that are no UTF-8 are shown as `\xNN`.
+    r"""Read folded stacks; blank lines are skipped, and bytes that are not UTF-8 are shown as `\xNN`.
 
     Raises:
-        RecordingError: A line is no folded stack; with the line's number.
+        RecordingError: A line is not a folded stack; names the line.
 
     """
     try:
@@ -85,7 +85,7 @@ def read(path: Path) -> Profile:
 
 
 def parse(data: bytes, name: str = "this text") -> Profile:
-    """Make a profile of folded stacks; `name` is what errors call them.
+    """Parse folded stacks; `name` is their name in errors.
 
     Raises:
         RecordingError: As for `read`.
@@ -112,14 +112,14 @@ def parse(data: bytes, name: str = "this text") -> Profile:
 def _parted(line: str, number: int, name: str) -> tuple[list[str], int]:
     found = _LINE.fullmatch(line.rstrip(" \t"))
     if not found:
-        raise _wrong(name, number, f"it ends with no whole number: {line[:_SHOWN]!r}")
+        raise _wrong(name, number, f"it does not end with an integer: {line[:_SHOWN]!r}")
     return found[1].split(";"), int(found[2])
 
 
 def _wrong(name: str, number: int, why: str) -> RecordingError:
     return RecordingError(
-        f"line {number} of {name} is no folded stack",
+        f"line {number} of {name} is not a folded stack",
         why=why,
-        fix="a line is FRAME;FRAME;... WEIGHT, the weight a whole number",
+        fix="write each line as FRAME;FRAME;... WEIGHT, with an integer weight",
         code="recording.damaged",
     )

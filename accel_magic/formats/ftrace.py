@@ -1,7 +1,7 @@
 """Output of ftrace: the files `trace` and `trace_pipe`, and `trace-cmd report`.
 
-Functions of the function tracer become kernel functions, calls of function_graph latency points, trace events
-tracepoints with their fields as columns.
+Functions of the function tracer become kernel functions, function_graph calls become latency points, and trace events
+become tracepoints with their fields as columns.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _NONE: Final = pa.scalar(None, pa.binary())
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What the lines say behind their time, (lines,) each: a code into `names`, -1 where nothing is understood."""
+class _Content:
+    """Content of the lines after their time, (lines,) each; `name` is a code into `names`, -1 if not understood."""
 
     names: tuple[Name, ...]
     name: NDArray[np.int32]
@@ -64,26 +64,26 @@ class _Said:
 
 
 def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
-    """Read the lines; times are of the clock that was set for the trace, near CLOCK_MONOTONIC by default."""
+    """Read the lines; times are on the trace's clock, by default close to CLOCK_MONOTONIC."""
     rows, others = extract(blocks, LINE)
-    said = _said(column(rows, "what"))
+    content = _content(column(rows, "what"))
     time = times(column(rows, "sec"), column(rows, "frac"))
     tid = integers(column(rows, "tid"), np.int32)
     cpu = np.maximum(integers(column(rows, "cpu"), np.int16), integers(column(rows, "latency_cpu"), np.int16))
     named = pc.if_else(pc.match_substring_regex(column(rows, "pid"), "^-"), _NONE, column(rows, "pid"))
     process = integers(named, np.int32)
     hits = Hits(
-        names=said.names,
-        name=said.name,
+        names=content.names,
+        name=content.name,
         time_ns=time,
         pid=np.where(process == UNKNOWN, tid, process).astype(np.int32),
         tid=tid,
         cpu=cpu,
         comm=texts(pc.if_else(pc.equal(column(rows, "comm"), b"<...>"), _NONE, column(rows, "comm"))),
     )
-    kept, hits, text = _with_calls(hits, said)
-    ends = int(said.drawn.sum()) - int(kept[said.drawn].sum())
-    hits, caller = hits.rows(kept), said.caller.filter(pa.array(kept))
+    kept, hits, text = _with_calls(hits, content)
+    ends = int(content.drawn.sum()) - int(kept[content.drawn].sum())
+    hits, caller = hits.rows(kept), content.caller.filter(pa.array(kept))
     more, left_out = fields.columns(text.filter(pa.array(kept)), hits.name)
     if len(caller) > caller.null_count:
         more = {"caller": texts(caller), **more}
@@ -93,44 +93,44 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
 
 
 def with_returns(text: pa.Array, exits: NDArray[np.bool_]) -> pa.Array:
-    """Give what a system call returned, printed bare, the name it has as a field: `ret`."""
+    """Add the field name `ret` to system call return values that are printed without one."""
     bare = exits & np.asarray(pc.fill_null(pc.match_substring_regex(text, r"^(?:0x[0-9a-f]+|-?\d+)\s*$"), False))
     return pc.if_else(pa.array(bare), pc.binary_join_element_wise(b"ret=", text, pa.scalar(b"", pa.binary())), text)
 
 
-def _said(what: pa.Array) -> _Said:
-    """Tell events, system calls and functions apart, in this order; each is looked for among what is left."""
-    said = _Parts(len(what))
+def _content(what: pa.Array) -> _Content:
+    """Match events, then system calls, then functions, each among the remaining lines."""
+    parts = _Parts(len(what))
     rows, event = _matches(what, np.arange(len(what)), _EVENT)
     kinds = event["event"]
     drawn = np.asarray(pc.is_in(kinds, pa.array(_GRAPH).cast(pa.binary())))
     functions = np.asarray(pc.equal(kinds, b"function"))
     plain = ~drawn & ~functions
-    said.take(rows, event, plain, ("event", "system"), of_event)
-    said.text.append((rows[drawn], event["text"].filter(pa.array(drawn))))
+    parts.take(rows, event, plain, ("event", "system"), of_event)
+    parts.text.append((rows[drawn], event["text"].filter(pa.array(drawn))))
     left = np.setdiff1d(np.arange(len(what)), rows, assume_unique=True)
     for pattern, prefix in ((_ENTER, "sys_enter_"), (_EXIT, "sys_exit_")):
         found, call = _matches(what, left, pattern)
         every = np.ones(len(found), np.bool_)
-        said.take(found, call, every, ("call",), lambda name, prefix=prefix: of_event(prefix + name, "syscalls"))
+        parts.take(found, call, every, ("call",), lambda name, prefix=prefix: of_event(prefix + name, "syscalls"))
         left = np.setdiff1d(left, found, assume_unique=True)
     found, function = _matches(what, left, _FUNCTION)
     called = np.asarray(pc.greater(pc.binary_length(function["caller"]), 0))
-    said.take(found, function, called, ("function", "module"), of_function)
-    # trace-cmd draws the calls below each other: spaces before a name say how deep.
+    parts.take(found, function, called, ("function", "module"), of_function)
+    # trace-cmd indents names by call depth.
     inner = pc.ascii_ltrim_whitespace(event["text"].filter(pa.array(functions)).cast(pa.string(), safe=False))
     found, function = _matches(inner.cast(pa.binary()), np.arange(len(inner)), _FUNCTION)
     every = np.ones(len(found), np.bool_)
-    said.take(rows[functions][found], function, every, ("function", "module"), of_function)
-    exits = np.array([name.function.startswith("sys_exit_") for name in said.names] or [False])[said.name]
-    text = with_returns(_scattered(said.text, len(what)), exits & (said.name != UNKNOWN))
+    parts.take(rows[functions][found], function, every, ("function", "module"), of_function)
+    exits = np.array([name.function.startswith("sys_exit_") for name in parts.names] or [False])[parts.name]
+    text = with_returns(_scattered(parts.text, len(what)), exits & (parts.name != UNKNOWN))
     mask = np.zeros(len(what), np.bool_)
     mask[rows[drawn]] = True
-    return _Said(tuple(said.names), said.name, text, _scattered(said.caller, len(what)), mask)
+    return _Content(tuple(parts.names), parts.name, text, _scattered(parts.caller, len(what)), mask)
 
 
 class _Parts:
-    """What is known of the lines so far."""
+    """Parts of the lines recognized so far."""
 
     def __init__(self, lines: int) -> None:
         self.names: list[Name] = []
@@ -146,7 +146,7 @@ class _Parts:
         key: tuple[str, ...],
         make: Callable[..., Name],
     ) -> None:
-        """Name the chosen ones of `rows` by their groups in `key`."""
+        """Name the `chosen` rows after their groups in `key`."""
         parts = [groups[name].filter(pa.array(chosen)) for name in key]
         codes, known = labels(pc.binary_join_element_wise(*parts, pa.scalar(b"\0", pa.binary())))
         self.name[rows[chosen]] = codes + len(self.names)
@@ -157,7 +157,7 @@ class _Parts:
 
 
 def _matches(what: pa.Array, rows: NDArray[np.intp], pattern: str) -> tuple[NDArray[np.intp], dict[str, pa.Array]]:
-    """Those of `rows` that match, and their groups."""
+    """Return the rows that match, and their groups."""
     found = pc.extract_regex(what.take(pa.array(rows)), pattern)
     valid = np.asarray(found.is_valid())
     kept = found.filter(pa.array(valid))
@@ -165,7 +165,7 @@ def _matches(what: pa.Array, rows: NDArray[np.intp], pattern: str) -> tuple[NDAr
 
 
 def _scattered(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> pa.Array:
-    """Values at their rows, null elsewhere."""
+    """Place values at their rows; other rows are null."""
     place = np.full(rows, -1, np.int64)
     if parts:
         every = np.concatenate([found for found, _ in parts])
@@ -174,12 +174,12 @@ def _scattered(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> pa.
     return values.take(pa.array(place, mask=place < 0))
 
 
-def _with_calls(hits: Hits, said: _Said) -> tuple[NDArray[np.bool_], Hits, pa.Array]:
-    """Read the calls that function_graph drew among the events: which lines are hits, these, and their fields."""
-    if not said.drawn.any():
-        return said.name != UNKNOWN, hits, said.text
-    places = np.flatnonzero(said.drawn)
-    _, groups = groups_of(said.text.take(pa.array(places)), f"^{graph.MEASURED}$")
+def _with_calls(hits: Hits, content: _Content) -> tuple[NDArray[np.bool_], Hits, pa.Array]:
+    """Read the function_graph calls among the events; returns which lines are hits, the hits, and their fields."""
+    if not content.drawn.any():
+        return content.name != UNKNOWN, hits, content.text
+    places = np.flatnonzero(content.drawn)
+    _, groups = groups_of(content.text.take(pa.array(places)), f"^{graph.MEASURED}$")
     measured = graph.durations(groups["us"], groups["part"])
     calls = graph.drawn(pc.fill_null(groups["call"], b"?"), measured, hits.tid[places], hits.cpu[places])
     name, duration = hits.name.copy(), np.full(len(hits), UNKNOWN, np.int64)
@@ -192,6 +192,6 @@ def _with_calls(hits: Hits, said: _Said) -> tuple[NDArray[np.bool_], Hits, pa.Ar
         values, valid = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
         values[places], valid[places] = calls.retval.values, calls.retval.valid
         columns = {"retval": Column(values, valid)}
-    text = pc.if_else(pa.array(said.drawn), _NONE, said.text)
+    text = pc.if_else(pa.array(content.drawn), _NONE, content.text)
     made = replace(hits, names=hits.names + calls.names, name=name, duration_ns=duration, columns=columns)
     return kept, made, text

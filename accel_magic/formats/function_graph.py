@@ -1,4 +1,4 @@
-"""Calls as the function_graph tracer draws them: `name() {` and its `}`, or `name();` with the duration before it."""
+"""Calls in function_graph output: `name() {` with its `}`, or `name();`, each preceded by its duration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEASURED: Final = r"(?:[+!#*@$][ \t]*)?(?:(?P<us>\d{1,12})(?:\.(?P<part>\d{1,3}))? us)?[ \t]*\|(?P<call>.*?)"
-"""A duration, if there is one, and the call: what trace-cmd prints behind `funcgraph_entry:` too."""
+"""An optional duration and the call; trace-cmd prints the same after `funcgraph_entry:`."""
 
 LINE: Final = (
     rf"^[ \t]*(?:(?P<sec>{SECONDS})\.(?P<frac>{FRACTION})[ \t]+\|[ \t]+)?(?P<cpu>\d{{1,4}})\)[ \t]*"
@@ -50,7 +50,7 @@ _CALL: Final = (
 _RETVAL: Final = r"(?:\bret(?:val)?[ \t]*=|=)[ \t]*(?:0x(?P<hex>[0-9a-fA-F]{1,16})|(?P<number>-?\d{1,18}))\b"
 _ARROW: Final = r"^[ \t]*(?:=+>|<=+)[ \t]*\|?[ \t]*$"
 _BETWEEN: Final = r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*\d{1,4}\)[^|]*(?:\|[^|]*)?(?:=+>|<=+)[ \t]*\|?\s*$"
-"""Where an interrupt begins and ends."""
+"""Start or end of an interrupt."""
 _SWITCH: Final = (
     r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*(?P<cpu>\d{1,4})\)[ \t]*(?P<old_comm>\S.*?)-(?P<old_tid>\d{1,9})[ \t]+=>"
     r"[ \t]+(?P<comm>\S.*?)-(?P<tid>\d{1,9})\s*$"
@@ -59,10 +59,17 @@ _SWITCH: Final = (
 
 @dataclass(frozen=True)
 class Calls:
-    """What the drawn calls are. All arrays have the shape (lines,).
+    """The calls. All arrays have the shape (lines,).
 
-    `kept` bool: the line is an event (not the end of a call, nor malformed); `malformed` bool; `names` and `name` as
-    in `Hits`; `duration_ns` int64; `retval` or None; `text`: the fields of trace events drawn among the calls.
+    Attributes:
+        kept: bool, the line is an event (neither the end of a call nor malformed).
+        malformed: bool.
+        names: As in `Hits`.
+        name: As in `Hits`.
+        duration_ns: int64.
+        retval: Return values; None if none are printed.
+        text: Fields of trace events among the calls.
+
     """
 
     kept: NDArray[np.bool_]
@@ -102,9 +109,9 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
 
 
 def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes: tuple[str, ...] = ()) -> Found:
-    """Put together what ftrace's formats share."""
+    """Combine the parts that all ftrace formats share."""
     if len(hits) and (hits.pid == hits.tid).all() and (hits.tid != UNKNOWN).any():
-        notes = (*notes, "pid is the thread's id: this output does not name processes")
+        notes = (*notes, "pid is the thread id: this output has no process ids")
     if left_out:
         notes = (*notes, fields.about_left_out(left_out))
     return Found(
@@ -113,7 +120,7 @@ def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes
 
 
 def durations(us: pa.Array, part: pa.Array) -> NDArray[np.int64]:
-    """Printed microseconds to ns, UNKNOWN where none are printed."""
+    """Convert printed microseconds to ns; UNKNOWN if none are printed."""
     there = np.asarray(pc.fill_null(pc.greater(pc.binary_length(us), 0), False))
     thousandths = integers(pc.utf8_rpad(part.cast(pa.string()), 3, "0"), np.int64, 0)
     return np.where(there, integers(us, np.int64, 0) * 1000 + thousandths, UNKNOWN)
@@ -125,12 +132,12 @@ def drawn(
     tid: NDArray[np.int32],
     cpu: NDArray[np.int16],
 ) -> Calls:
-    """Read the calls of all lines and give each its duration, which is printed where it ends."""
+    """Read the calls of all lines and assign each its duration, which is printed at its end."""
     valid, groups = groups_of(calls, _CALL)
     closes, opens, events = (_has(groups[name]) for name in ("close", "open", "event"))
     arrows = np.asarray(pc.fill_null(pc.match_substring_regex(calls, _ARROW), False))
     depth = np.asarray(pc.fill_null(pc.binary_length(groups["indent"]), 0)).astype(np.int64)
-    # The idle tasks of all CPUs have the number 0; what runs on a CPU stands for a task that is not named.
+    # Idle tasks all have the id 0, and tasks may be unnamed: then the CPU identifies the task.
     thread = np.where(tid > 0, tid.astype(np.int64), -1 - cpu.astype(np.int64))
     opened, closed = _pairs(thread, depth, opens, closes)
     duration = duration_ns.copy()
@@ -155,7 +162,7 @@ def _has(group: pa.Array) -> NDArray[np.bool_]:
 def _pairs(
     thread: NDArray[np.int64], depth: NDArray[np.int64], opens: NDArray[np.bool_], closes: NDArray[np.bool_]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Lines where calls begin and where they end: of one thread and depth, an end belongs to the beginning before."""
+    """Lines where calls begin and end: an end belongs to the previous beginning of the same thread and depth."""
     rows = np.flatnonzero(opens | closes)
     rows = rows[np.lexsort((rows, depth[rows], thread[rows]))]
     first, second = rows[:-1], rows[1:]
@@ -179,7 +186,7 @@ def _names(
 
 
 def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.intp]) -> Column | None:
-    """Return values that funcgraph-retval prints, on the line where the call begins."""
+    """Return values printed by funcgraph-retval, moved to the line where the call begins."""
     found = pc.extract_regex(comments, _RETVAL)
     valid = np.asarray(found.is_valid())
     if not valid.any():
@@ -195,7 +202,7 @@ def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.int
 
 
 def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column]:
-    """Thread and task of each line: from its own column, or from the lines that tell of a switch on its CPU."""
+    """Thread and task of each line: from its own column, or from the task switches on its CPU."""
     valid, groups = groups_of(column(others, "text"), _SWITCH)
     own = _has(column(rows, "tid"))
     if own.any() or not valid.any():
@@ -209,7 +216,7 @@ def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column]
 def _switched(
     rows: pa.Table, switches: dict[str, pa.Array], lines: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], Column]:
-    """Thread and task of each line, by the last switch on its CPU; before the first, the task switched from."""
+    """Thread and task of each line: the target of the last switch on its CPU, or the source of the first switch."""
     cpus = integers(switches["cpu"], np.int64)
     order = np.lexsort((lines, cpus))
     keys = (cpus << 40 | lines)[order]
@@ -220,7 +227,7 @@ def _switched(
     before = ~after & (keys[following] >> 40 == asked >> 40)
     codes, names = labels(pa.concat_arrays([switches["comm"], switches["old_comm"]]))
     numbers = np.concatenate([integers(switches[name], np.int32) for name in ("tid", "old_tid")])
-    # Whom a switch is to stands in the first half of these, whom it is from in the second.
+    # The first half has the tasks switched to, the second those switched from.
     place = np.where(after, order[last], order[following] + len(order))
     known = after | before
     comm = np.where(known, codes[place], -1).astype(np.int32)

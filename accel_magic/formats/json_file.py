@@ -1,4 +1,4 @@
-"""JSON files of profilers: read whole, and taken apart with errors that name the place."""
+"""Profilers' JSON files: loading, and access to their parts with errors that name the place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class PlaceError(ValueError):
-    """What is wrong in a file, and where: `profiles[2].weights: is no list`."""
+    """A format violation and its place: `profiles[2].weights: is not a list`."""
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"{place}: {why}")
@@ -27,7 +27,7 @@ def load(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        RecordingError: It cannot be read or is no JSON; with line and column.
+        RecordingError: The file cannot be read or is not JSON; names line and column.
 
     """
     try:
@@ -43,82 +43,86 @@ def load(path: Path) -> Any:
         raise RecordingError(
             f"{path} is damaged",
             why=str(error) or type(error).__name__,
-            fix="copy or download the file again; it may have been cut short",
+            fix="copy or download the file again; it may be truncated",
             code="recording.damaged",
         ) from error
 
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn what is wrong in a file, while it is taken apart, into the error that users see.
+    """Convert errors raised while parsing a file into the error that users see.
+
+    Args:
+        path: The file.
+        what: Its expected content, following "a" or "not a".
 
     Raises:
-        RecordingError: Something was.
+        RecordingError: The block raised PlaceError, OverflowError or MemoryError.
 
     """
     try:
         yield
     except (PlaceError, OverflowError, MemoryError) as error:
         raise RecordingError(
-            f"{path} is no {what}",
+            f"{path} is not a {what}",
             why=str(error) or type(error).__name__,
-            fix="write it again with the tool that it came from",
+            fix="write it again with the tool that created it",
             code="recording.unknown-format",
         ) from error
 
 
 def part(data: Any, key: str, kind: type[T], place: str, default: T | None = None) -> T:
-    """Value of a key of an object, of this type.
+    """Return the value of an object's key, checking its type.
 
     Raises:
-        PlaceError: It is missing and there is no default, or of another type.
+        PlaceError: It is missing and there is no default, or it has another type.
 
     """
     if type(data) is not dict:
-        raise PlaceError(place or "the whole", "is no object")
+        raise PlaceError(place or "the file", "is not an object")
     where = f"{place}.{key}" if place else key
     value = data.get(key)
-    if value is None:  # some tools write null for what they do not know
+    if value is None:  # some tools write null for unknown values
         value = default
     if value is None:
         raise PlaceError(where, "is missing")
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise PlaceError(where, f"is no {_WORDS.get(kind, kind.__name__)}: {value!r:.40}")
+        raise PlaceError(where, f"is not {_WORDS.get(kind, kind.__name__)}: {value!r:.40}")
     return value
 
 
 def number(value: Any, place: str) -> float:
-    """Give a finite number as it is.
+    """Check that a value is a finite number, and return it.
 
     Raises:
-        PlaceError: It is none.
+        PlaceError: It is not.
 
     """
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return value
-    raise PlaceError(place, f"is no number: {value!r:.40}")
+    raise PlaceError(place, f"is not a number: {value!r:.40}")
 
 
 def index(value: Any, size: int, place: str) -> int:
-    """Give the number of one of `size` things.
+    """Check that a value is an index below `size`, and return it.
 
     Raises:
-        PlaceError: There is no such thing.
+        PlaceError: It is not.
 
     """
     if type(value) is int and 0 <= value < size:
         return value
-    raise PlaceError(place, f"is not the number of any of {size}: {value!r:.40}")
+    raise PlaceError(place, f"is not an index below {size}: {value!r:.40}")
 
 
 def line_number(value: int, place: str) -> int:
-    """Give the number of a line, from 1; 0 for negative ones, which mean that it is not known.
+    """Return a line number, from 1; 0 for negative ones, which mean unknown.
 
     Raises:
-        PlaceError: No file has so many lines.
+        PlaceError: The number is too large.
 
     """
     return index(max(value, 0), 1 << 31, place)
 
 
-_WORDS = {dict: "object", list: "list", str: "text", int: "whole number"}
+_WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer"}

@@ -1,7 +1,7 @@
-"""The fields of trace events, printed as `key=value` or `key: value`, to columns.
+"""Lines of tracers' text output, and conversion of event fields (`key=value` or `key: value`) to columns.
 
-Rows of one event look alike: the first of them tells the keys, and one regular expression made of these reads all rows
-that have the same keys in the same order. A value may hold spaces; it ends before the next key.
+Rows of one event look alike: the keys of the first row give a regular expression that reads all rows with the same
+keys in the same order. A value may contain spaces; it ends before the next key.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 UNKNOWN = -1
-"""Stands in `tid`, `pid` and `cpu` for what the output does not tell, in `duration_ns` for no duration."""
+"""Value of `tid`, `pid` and `cpu` that the output lacks, and of `duration_ns` without a duration."""
 
 
 _TAKEN: Final = frozenset({"time_ns", "point", "probe", "pid", "tid", "cpu", "comm", "duration_ns", "line"})
 _KEY: Final = re.compile(rb"(?:^|(?<=[\s,(\[{]))([A-Za-z_][\w.\[\]]*)(=(?!=)|:[ ]+)")
 _KEYS: Final = r"(?:^|[\s,(\[{])[A-Za-z_][\w.\[\]]*=|: "
 _COLONS: Final = re.compile(rb"[\w.]+: [^,]*(?:, [\w.]+: [^,]*)*")
-"""How the kernel prints the arguments of system calls; any other colon is prose."""
-_SHAPES: Final = 8  # orders of keys that one event may come in
+"""Format in which the kernel prints arguments of system calls; any other colon is prose."""
+_SHAPES: Final = 8  # different key orders per event
 _MOST_KEYS: Final = 40
 _MOST_CELLS: Final = 100_000_000
 _LARGEST: Final = (1 << 64) - 1
@@ -47,12 +47,12 @@ def columns(texts: pa.Array, codes: NDArray[np.int32]) -> tuple[dict[str, Column
     """Read the fields of all events.
 
     Args:
-        texts: (events,) binary: what stands behind the event's name; null or empty where nothing does.
-        codes: (events,) which event each row is.
+        texts: (events,) binary: the text after the event's name; null or empty without any.
+        codes: (events,) the event of each row.
 
     Returns:
-        Columns by field, with the ending `_field` where events have a column of that name anyway; and the names of
-        fields left out because the table would be too large.
+        Columns by field, with the suffix `_field` if the name is a standard column; and the names of fields left out
+        because the table would be too large.
 
     """
     there = np.asarray(pc.fill_null(pc.greater(pc.binary_length(texts), 0), False))
@@ -69,12 +69,12 @@ def columns(texts: pa.Array, codes: NDArray[np.int32]) -> tuple[dict[str, Column
 
 
 def about_left_out(names: tuple[str, ...]) -> str:
-    """Note on fields that `columns` left out."""
-    return f"fields left out, the table would be too large: {', '.join(names[:10])}"
+    """Return a note about fields left out by `columns`."""
+    return f"fields left out because the table would be too large: {', '.join(names[:10])}"
 
 
 def _alike(texts: pa.Array, codes: NDArray[np.int32], rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Rows of the same event with as many keys each: a value must not swallow a key that other rows lack."""
+    """Group rows by event and number of keys, so that a value never swallows a key that other rows lack."""
     keys = np.asarray(pc.count_substring_regex(texts.take(pa.array(rows)), _KEYS)).astype(np.int64)
     kind = codes[rows].astype(np.int64) << 32 | keys
     order = np.argsort(kind, kind="stable")
@@ -86,7 +86,7 @@ def _column_name(name: str) -> str:
 
 
 def _event(texts: pa.Array, rows: NDArray[np.intp]) -> list[tuple[str, NDArray[np.intp], pa.Array]]:
-    """Fields of the rows of one event: name, rows that have it, their values as printed."""
+    """Fields of one event: name, rows with the field, and their values as printed."""
     found = []
     for _ in range(_SHAPES):
         if not len(rows):
@@ -98,7 +98,7 @@ def _event(texts: pa.Array, rows: NDArray[np.intp]) -> list[tuple[str, NDArray[n
             continue
         read = pc.extract_regex(texts.take(pa.array(rows)), pattern)
         valid = np.asarray(read.is_valid())
-        if not valid[0]:  # its keys cannot be told apart
+        if not valid[0]:  # its keys cannot be separated
             rows = rows[1:]
             continue
         kept = read.filter(pa.array(valid))
@@ -108,7 +108,7 @@ def _event(texts: pa.Array, rows: NDArray[np.intp]) -> list[tuple[str, NDArray[n
 
 
 def _shape(line: bytes) -> tuple[list[str], bytes]:
-    """Keys of a line, and the expression that reads lines with these keys."""
+    """Keys of a line, and a regular expression for lines with these keys."""
     matches = list(_KEY.finditer(line))
     sign = b"=" if not _COLONS.fullmatch(line) else b":"
     first = {match[1]: match for match in reversed(matches) if match[2].startswith(sign)}
@@ -128,7 +128,7 @@ def _shape(line: bytes) -> tuple[list[str], bytes]:
 
 
 def _column(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> Column:
-    """One column of a field's values over all events that have it: numbers where all are, else texts."""
+    """Column of a field over all events that have it: numeric if all values are numbers, else texts."""
     values = pa.concat_arrays([part for _, part in parts])
     places = np.concatenate([found for found, _ in parts])
     numbers = _numbers(values)
@@ -145,7 +145,7 @@ def _column(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> Column
 
 
 def _numbers(values: pa.Array) -> NDArray[Any] | None:
-    """Decimal or hexadecimal texts as int64, or as uint64 where one needs it; None where one is no number."""
+    """Convert decimal or hexadecimal texts to int64, or uint64 if needed; None if any is not a number."""
     if not len(values):
         return None
     if pc.all(pc.match_substring_regex(values, _DECIMAL)).as_py():
@@ -165,7 +165,7 @@ def _numbers(values: pa.Array) -> NDArray[Any] | None:
 
 
 SECONDS: Final = r"[0-8]?\d{1,9}"
-"""Digits of seconds, and of a fraction, whose nanoseconds fit 64 bits."""
+"""Digits of seconds whose nanoseconds fit into 64 bits."""
 FRACTION: Final = r"\d{1,9}"
 MOST_EVENTS: Final = 20_000_000
 _THREADS: Final = 2
@@ -174,14 +174,14 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def extract(blocks: Iterable[pa.BinaryArray], pattern: str) -> tuple[pa.Table, pa.Table]:
-    """Match every line with `pattern`, which must match from start to end.
+    """Match every line with `pattern`, which must be anchored at both ends.
 
     Returns:
-        The lines that match, one binary column per group (empty where the group took no part) and `line`, the line's
-        number; and the lines that do not match, blank ones aside: `text` and `line`.
+        The matching lines, with one binary column per group (empty if the group did not participate) and the line
+        number `line`; and the other lines except blank ones, with the columns `text` and `line`.
 
     Raises:
-        RecordingError: There are more events than fit the memory.
+        RecordingError: There are more than `MOST_EVENTS` events.
 
     """
     matched, others, count, seen = [], [], 0, 0
@@ -192,9 +192,9 @@ def extract(blocks: Iterable[pa.BinaryArray], pattern: str) -> tuple[pa.Table, p
             seen, count = seen + length, count + len(found)
             if count > MOST_EVENTS:
                 raise RecordingError(
-                    f"this file has over {MOST_EVENTS:,} events",
-                    why="they would not fit the memory",
-                    fix=f"open a part of it (head -n {MOST_EVENTS}), or let the tool count instead of print",
+                    f"this file has more than {MOST_EVENTS:,} events",
+                    why="they would not fit into memory",
+                    fix=f"open a part of it (head -n {MOST_EVENTS}), or make the tool count instead of printing events",
                     code="recording.too-many-events",
                 )
     empty = _match(pa.array([], _COLUMN), pattern)
@@ -225,13 +225,13 @@ def _shifted(batch: pa.RecordBatch, lines: int) -> pa.RecordBatch:
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """One column of a table that is in one piece."""
+    """Return one column of a table as a single array."""
     chunked = table.column(name)
     return chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
 
 
 def groups_of(values: pa.Array | pa.ChunkedArray, pattern: str) -> tuple[NDArray[np.bool_], dict[str, Any]]:
-    """Match each value: which of them do, (values,) bool, and the groups of all, null where it does not."""
+    """Match each value; returns which of them match, (values,) bool, and all groups, null for the others."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     found = pc.extract_regex(whole, pattern)
     valid = np.asarray(found.is_valid())
@@ -239,13 +239,13 @@ def groups_of(values: pa.Array | pa.ChunkedArray, pattern: str) -> tuple[NDArray
 
 
 def integers(values: Any, dtype: Any, missing: int = UNKNOWN) -> NDArray[Any]:
-    """Decimal digits to numbers; `missing` where there are none."""
+    """Convert decimal digits to numbers; empty texts become `missing`."""
     digits = pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)
     return np.asarray(pc.fill_null(digits.cast(pa.string()).cast(pa.int64()), missing)).astype(dtype)
 
 
 def times(whole: Any, fractions: Any, unit_ns: int | NDArray[np.int64] = _SECOND_NS) -> NDArray[np.int64]:
-    """Digits of a number of units and of its fraction to ns; a unit is `unit_ns`, a power of ten up to a second."""
+    """Convert the digits of a number and its fraction to ns; the unit is `unit_ns`, a power of ten up to a second."""
     unit = np.asarray(unit_ns, np.int64)
     digits = pc.utf8_rpad(fractions.cast(pa.string()), 9, "0")
     found: NDArray[np.int64] = integers(whole, np.int64, 0) * unit
@@ -254,11 +254,11 @@ def times(whole: Any, fractions: Any, unit_ns: int | NDArray[np.int64] = _SECOND
 
 
 def labels(values: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Codes of texts, -1 for null, and the different texts."""
+    """Codes of texts, -1 for null, and the distinct texts."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     coded = whole.dictionary_encode()
     names = [text(raw) for raw in coded.dictionary.to_pylist()]
-    unique = {name: code for code, name in enumerate(dict.fromkeys(names))}  # bytes that differ may read the same
+    unique = {name: code for code, name in enumerate(dict.fromkeys(names))}  # different bytes may decode to one text
     table = np.array([unique[name] for name in names] or [0], np.int32)
     codes = np.asarray(coded.indices.fill_null(0))
     found = table[codes].astype(np.int32)
@@ -267,13 +267,13 @@ def labels(values: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
 
 
 def texts(values: Any) -> Column:
-    """Texts as a column of categories; empty and null ones are missing."""
+    """Convert texts to a categorical column; empty and null texts are missing."""
     codes, names = labels(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values))
     return Column(codes, categories=names)
 
 
 def unknown(rows: int, dtype: Any) -> NDArray[Any]:
-    """Fill a column of numbers that the output does not tell."""
+    """Return a column of unknown numbers."""
     return np.full(rows, UNKNOWN, dtype)
 
 
@@ -282,10 +282,10 @@ _LONGEST_LINE = 64 << 20
 
 
 def blocks(path: Path) -> Iterator[pa.BinaryArray]:
-    """Yield the lines of `path` in order, each with its line end, in arrays of some `BLOCK` bytes.
+    """Yield the lines of `path` in order, each with its line end, in arrays of about `BLOCK` bytes.
 
     Raises:
-        RecordingError: The file cannot be read, or a line is longer than any tracer writes.
+        RecordingError: The file cannot be read, or a line is too long.
 
     """
     try:
@@ -298,7 +298,7 @@ def blocks(path: Path) -> Iterator[pa.BinaryArray]:
                 if len(rest) > _LONGEST_LINE:
                     raise RecordingError(
                         f"{path} is not a recording",
-                        why=f"a line is over {_LONGEST_LINE >> 20} MiB long",
+                        why=f"a line is longer than {_LONGEST_LINE >> 20} MiB",
                         fix="record again",
                         code="recording.line-too-long",
                     )
@@ -313,7 +313,7 @@ def blocks(path: Path) -> Iterator[pa.BinaryArray]:
 
 
 def split(data: bytes) -> pa.BinaryArray:
-    """Lines of `data`, each with its line end; the array refers to the bytes."""
+    """Split `data` into lines, each with its line end, without copying the bytes."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0x0A) + 1
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
@@ -322,14 +322,14 @@ def split(data: bytes) -> pa.BinaryArray:
 
 
 def unended(path: Path) -> str:
-    """Return the last line where its end is missing, so that it may be cut short; else nothing."""
+    """Return the last line if it has no line end and so may be truncated; else ''."""
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - 4096, 0))
         return text(file.read().rpartition(b"\n")[2]).strip()
 
 
 def text(raw: Any) -> str:
-    """Bytes as text; what is no UTF-8 is replaced."""
+    """Decode bytes; invalid UTF-8 is replaced."""
     return bytes(raw).decode("utf-8", "replace")
 
 
@@ -345,7 +345,7 @@ _LOST: Final = tuple(
     )
 )
 _UNCOUNTED: Final = re.compile(r"CPU:?\s*\d+\s*\[(?:LOST EVENTS|EVENTS DROPPED)\]|and lost \d+ (?:chunks|samples)")
-_WORTH_A_LOOK: Final = r"(?i)lost|dropped|entries-written|^#"
+_INFORMATIVE: Final = r"(?i)lost|dropped|entries-written|^#"
 _PROSE: Final = (
     r"^\s*(?:#.*|cpus=\d+|version = \d+|CPU \d+ is empty|CPU \d+ buffer.*|-{5,}|trace-cmd: .*|trace\.dat .*|"
     r"Attaching \d+ probes?\.\.\.|Attached \d+ probes?|Tracing.*|\^C|"
@@ -360,7 +360,7 @@ _MACHINE: Final = (
 
 @dataclass(frozen=True)
 class Rest:
-    """What the lines that are no events say: `malformed` counts those that say nothing known."""
+    """Content of the lines that are not events; `malformed` counts those that were not understood."""
 
     lost: int = 0
     malformed: int = 0
@@ -369,28 +369,28 @@ class Rest:
 
 
 def rest_of(others: pa.Table, *, known: str = "") -> Rest:
-    """Read the lines that `extract` left over; those that match the expression `known` are understood elsewhere."""
+    """Read the lines left over by `extract`; lines that match the expression `known` are handled elsewhere."""
     lines = column(others, "text")
     prose = np.asarray(pc.match_substring_regex(lines, _PROSE))
     if known:
         prose = prose | np.asarray(pc.match_substring_regex(lines, known))
-    lost = told = uncounted = 0
+    lost = reports = uncounted = 0
     machine: dict[str, str] = {}
-    for line in _telling(lines):
+    for line in _informative(lines):
         number = _lost(line)
         lost += number or 0
         if number is None and _UNCOUNTED.search(line):
             uncounted += 1
         if not line.lstrip().startswith("#") and (number is not None or _UNCOUNTED.search(line)):
-            told += not re.match(_PROSE, line)
+            reports += not re.match(_PROSE, line)
         machine |= {name: found[1] for name, form in _MACHINE if (found := form.match(line))}
-    notes = (f"events were lost {uncounted} more times; how many, the file does not tell",) if uncounted else ()
-    return Rest(lost + uncounted, int((~prose).sum()) - told, notes, machine)
+    notes = (f"events were lost {uncounted} more times; the file does not say how many",) if uncounted else ()
+    return Rest(lost + uncounted, int((~prose).sum()) - reports, notes, machine)
 
 
-def _telling(lines: pa.Array) -> Iterator[str]:
-    """Yield the few lines that may tell of losses or of the machine, as often as they are there."""
-    chosen = lines.filter(pc.match_substring_regex(lines, _WORTH_A_LOOK))
+def _informative(lines: pa.Array) -> Iterator[str]:
+    """Yield the few lines that may describe losses or the machine, with repetitions."""
+    chosen = lines.filter(pc.match_substring_regex(lines, _INFORMATIVE))
     for raw, times in Counter(chosen.to_pylist()).items():
         yield from [text(raw).rstrip()] * times
 

@@ -1,6 +1,6 @@
-"""Lines of bpftrace scripts that name no probe: `[API] Submit`, `Allocation took 183 us`, `messages/sec: 57`.
+"""Lines of bpftrace scripts without a probe name: `[API] Submit`, `Allocation took 183 us`, `messages/sec: 57`.
 
-They are read only where no other line in a file is an event: a traced program may print such lines too.
+They are read only if no other line in the file is an event, because a traced program may print such lines too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RATE: Final = (
     r"(?P<count>\d{1,12})\s*$"
 )
 LINE: Final = re.sub(r"\?P<\w+>", "?:", f"(?:{_TAGGED})|(?:{_TOOK})|(?:{_RATE})")
-"""What any of them looks like."""
+"""Any of these lines."""
 
 _NUMBER: Final = r"\b(?:0[xX][0-9a-fA-F]+|\d+)\b"
 _MOST_CELLS: Final = 4_000_000
@@ -43,7 +43,7 @@ _NO_TEXT: Final = pa.scalar(b"", pa.binary())
 
 @dataclass(frozen=True)
 class Messages:
-    """Events and rates in such lines; `lines` counts those that were understood."""
+    """Events and rates from such lines; `lines` counts those that were understood."""
 
     hits: Hits | None = None
     rates: Rates | None = None
@@ -52,7 +52,7 @@ class Messages:
 
 
 def read(lines: pa.Array) -> Messages:
-    """Read lines, (lines,) binary, in their order."""
+    """Read lines, (lines,) binary, in order."""
     is_rate, rate = groups_of(lines, _RATE)
     took, call = groups_of(lines, _TOOK)
     tagged, tag = groups_of(lines, _TAGGED)
@@ -61,14 +61,14 @@ def read(lines: pa.Array) -> Messages:
     chosen = pa.array(is_rate)
     rates = _rates(rate["what"].filter(chosen), rate["count"].filter(chosen))
     hits, left_out = _hits(np.flatnonzero(took | tagged), took, call, tag)
-    notes = ("a rate per second is taken to be printed once a second: one line for each second",) if rates else ()
+    notes = ("rates per second are assumed to be printed once a second, one line for each second",) if rates else ()
     if left_out:
         notes = (*notes, fields.about_left_out(left_out))
     return Messages(hits, rates, int((took | tagged).sum()) + (int(is_rate.sum()) if rates else 0), notes)
 
 
 def _rates(what: pa.Array, counts: pa.Array) -> Rates | None:
-    """Rates over the seconds; each thing that is counted has its own lines, one for each second."""
+    """Rates over time; each counted item has its own lines, one for each second."""
     if not len(what):
         return None
     codes, names = labels(what)
@@ -87,7 +87,7 @@ def _rates(what: pa.Array, counts: pa.Array) -> Rates | None:
 def _hits(
     rows: NDArray[np.intp], took: NDArray[np.bool_], call: dict[str, pa.Array], tag: dict[str, pa.Array]
 ) -> tuple[Hits | None, tuple[str, ...]]:
-    """Events of the rows, and fields left out; a number within a tagged line does not make it another event."""
+    """Events of the rows, and fields left out; tagged lines that differ only in numbers are the same event."""
     if not len(rows):
         return None, ()
     place = pa.array(rows)

@@ -1,4 +1,4 @@
-"""Output of `perf script` in its default form: `comm pid/tid [cpu] time: event: fields`."""
+"""Default output of `perf script`: `comm pid/tid [cpu] time: event: fields`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LINE: Final = (
     r"(?P<event>[A-Za-z_][^\s:]*(?::[^\s:]+)*):[ \t]*(?P<text>[^\r\n]*)\s*$"
 )
 _CALLCHAIN: Final = r"^\s+[0-9a-f]{1,16} .*\)\s*$"
-"""Frames below a sample; they are read over."""
+"""Frames below a sample, which are skipped."""
 
 
 def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
-    """Read the lines; where only one number stands before the CPU it is the thread's."""
+    """Read the lines; a single number before the CPU is the thread id."""
     rows, others = extract(blocks, LINE)
     codes, events = labels(column(rows, "event"))
     first, second = (integers(column(rows, name), np.int32) for name in ("first", "second"))
@@ -59,6 +59,6 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
         columns=columns,
     )
     chains = int(pc.sum(pc.match_substring_regex(column(others, "text"), _CALLCHAIN)).as_py() or 0)
-    notes = (f"call chains are left out ({chains:,} frames)",) if chains else ()
+    notes = (f"call chains were skipped ({chains:,} frames)",) if chains else ()
     rest = rest_of(others, known=_CALLCHAIN)
     return graph.found("perf script output", hits, rest, left_out, notes)

@@ -1,4 +1,4 @@
-"""Output of `perf script` with call stacks: a line for each sample, its frames below it, the innermost first."""
+"""Output of `perf script` with call stacks: a line for each sample, followed by its frames, innermost first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FRAME: Final = re.compile(r"\s+(?P<address>[0-9a-f]{1,16}) (?P<symbol>.*) \((?P
 _OFFSET: Final = re.compile(r"\+0x[0-9a-f]+$")
 _LOST: Final = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\s+lost\s+(\d{1,18})")
 _PYTHON: Final = re.compile(r"py::(.+):([^:]+)")
-"""How CPython names its functions for perf (`-X perf`)."""
+"""Names that CPython gives its functions for perf (`-X perf`)."""
 _MODULE: Final = re.compile(r".*/([^/]+)\.ko(?:\.\w+)?")
 _CLOCKS: Final = ("cpu-clock", "task-clock")
 _KERNEL_HALF: Final = 1 << 63
@@ -40,7 +40,7 @@ class _Sample:
     tid: int
     time_ns: int
     period: int
-    """0 where it was not printed."""
+    """0 if it was not printed."""
     event: str
     frames: list[int] = field(default_factory=list)
 
@@ -49,7 +49,7 @@ class _Sample:
 class _Reading:
     builder: ProfileBuilder = field(default_factory=ProfileBuilder)
     known: dict[str, int] = field(default_factory=dict)
-    """Number of the frame that each line means."""
+    """Frame number by line."""
     samples: list[_Sample] = field(default_factory=list)
     lost: int = 0
     other: int = 0
@@ -57,13 +57,13 @@ class _Reading:
 
 
 def read(path: Path) -> Profile:
-    """Read samples with their stacks, below the name of the command that they are of.
+    """Read samples with their stacks, rooted at the name of their command.
 
-    Samples of a CPU clock weigh their period, in ns, where it was printed; all others count one each. Lines that are
-    not understood are counted in a note: a program's own output and perf's further lines may stand between.
+    The weight of a CPU clock sample is its period in ns, if printed; other samples have the weight 1. Lines that are
+    not understood are counted in a note, because program output and other perf lines may be interspersed.
 
     Raises:
-        RecordingError: It cannot be read, or a stack stands before the first sample; with the line's number.
+        RecordingError: The file cannot be read or has no samples, or a frame precedes the first sample.
 
     """
     state = _Reading()
@@ -80,16 +80,19 @@ def read(path: Path) -> Profile:
         ) from error
     if not state.samples:
         raise RecordingError(
-            f"{path} holds no samples",
-            why="no line is one of perf's",
-            fix="perf script -i perf.data",
+            f"{path} contains no samples",
+            why="no line is a sample in the format of perf script",
+            fix="write it with: perf script -i perf.data",
             code="recording.empty",
         )
     try:
         return _profile(state)
     except OverflowError as error:
         raise RecordingError(
-            f"{path} cannot be added up", why=str(error), fix="record again with perf", code="recording.overflow"
+            f"the samples of {path} cannot be summed",
+            why=str(error),
+            fix="record again with perf",
+            code="recording.overflow",
         ) from error
 
 
@@ -103,7 +106,7 @@ def _line(state: _Reading, line: str, number: int, path: Path) -> None:
             raise RecordingError(
                 f"line {number} of {path} is a frame without a sample",
                 why="the beginning of the output is missing",
-                fix="open all of what perf script wrote",
+                fix="open the complete output of perf script",
                 code="recording.truncated",
             )
         state.samples[-1].frames.append(state.known[line])
@@ -131,7 +134,7 @@ def _frame(address: str, symbol: str, library: str) -> Frame:
         return Frame(name, Kind.KERNEL, found[1] if found else module.strip("[]"))
     if python := _PYTHON.fullmatch(name):
         return Frame(python[1], Kind.PYTHON, python[2])
-    compiled = module.startswith(("/tmp/perf-", "//anon")) or module.endswith(".map")  # noqa: S108 - how perf names them
+    compiled = module.startswith(("/tmp/perf-", "//anon")) or module.endswith(".map")  # noqa: S108 - perf's names
     return Frame(name, Kind.NATIVE, JIT if compiled else module)
 
 
@@ -150,12 +153,12 @@ def _profile(state: _Reading) -> Profile:
         builder.add(stack, each.period if clock else 1, time_ns=time, tid=each.tid)
     events = ", ".join(dict.fromkeys(each.event for each in samples))
     without = sum(not each.frames for each in samples)
-    notes = [f"{without:,} samples have no stack: they are the command's own"] if without else []
+    notes = [f"{without:,} samples have no stack and count as the command's own"] if without else []
     notes += [f"{state.other:,} lines were not understood"] if state.other else []
     return builder.build(
         unit="ns" if clock else "samples",
         origin=f"{ORIGIN}: {events}",
         duration_ns=max(each.time_ns for each in samples) - begin if timed else 0,
-        lost=[Lost(state.lost, "samples lost, as perf says")] if state.lost else [],
+        lost=[Lost(state.lost, "samples lost, as reported by perf")] if state.lost else [],
         notes=notes,
     )

@@ -1,6 +1,6 @@
-"""What a file is, decided by its content: the one place for recordings, profiles and other tools' output.
+"""Recognize a file's format by its content: recordings, profiles and other tools' output.
 
-A file's name decides only if its content fits nothing, so that the error is about the format it was meant to be.
+A file's name decides only if the content matches no format, so that the error is about the intended format.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     Claim: TypeAlias = Callable[["Head"], NDArray[np.bool_]]
 
 Content: TypeAlias = Literal["trace", "GPU trace", "profile", "events", "stacks"]
-"""What a file holds: a trace, a GPU trace or a profile that accel_magic saved; another tool's events or stacks."""
+"""Content of a file: a trace, a GPU trace or a profile saved by accel_magic; another tool's events or stacks."""
 
 HEAD: Final = 1 << 18
 _MOSTLY: Final = 0.9
 _MIXED: Final = 0.05
-"""Share of the lines that may be another tool's."""
+"""Share of lines that may belong to another format."""
 
 _UNPRINTABLE: Final = np.array([byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in range(256)])
 _COMPRESSED: Final = {
@@ -48,7 +48,7 @@ _BINARY: Final = {
     b"PERFILE2": ("perf's own data", "perf script -i {path} > {name}.txt"),
     b"\x17\x08\x44tracing": ("trace-cmd's own data", "trace-cmd report -i {path} > {name}.txt"),
 }
-"""How files of these kinds begin, what they are, and the command that makes text of them."""
+"""Magic number of binary formats, their name, and the command that converts them to text."""
 
 _PPROF: Final = (".pb.gz", ".pprof", ".pb")
 _MAP: Final = r"^@\w*(?:\[.*\])?: *(?:\d+|)\s*$|^@\w*\[\s*$"
@@ -68,7 +68,7 @@ class Head:
 
     @cached_property
     def lines(self) -> pa.BinaryArray:
-        """Its lines, each with its line end; without the last one if that may be cut."""
+        """Its lines, each with its line end; without the last one if it may be truncated."""
         lines = split(self.data)
         return lines.slice(0, len(lines) - 1) if len(self.data) >= HEAD and len(lines) > 1 else lines
 
@@ -91,12 +91,12 @@ class Format:
 
     Attributes:
         name: In words.
-        content: What it holds.
-        reader: What reads it, as `module:function`; of events, what parses its lines.
-        claims: Tells which lines of a text are of this kind, (lines,) bool; None for files that are not text.
-        suffixes: Names of files that were meant to be of this kind.
-        takes_units: Whether `reader` takes units that the user names, as `given`.
-        result: What is made of stacks, as `module:class`.
+        content: What it contains.
+        reader: The function that reads it, as `module:function`; for events, the one that parses its lines.
+        claims: Returns which lines of a text have this format, (lines,) bool; None for files that are not text.
+        suffixes: File name endings that indicate this format.
+        takes_units: Whether `reader` takes the user's units, as `given`.
+        result: The result class for stacks, as `module:class`.
 
     """
 
@@ -110,7 +110,7 @@ class Format:
 
 
 def _folded(head: Head) -> NDArray[np.bool_]:
-    """Most lines end in a number, and many have several frames: tracers' lines have no `;` between names."""
+    """Claim lines if most end in a number and at least half have several frames, unlike lines of tracers."""
     lines = head.lines.to_pylist()
     folded = np.array([_FOLDED.fullmatch(line) is not None for line in lines], np.bool_)
     filled = sum(bool(line.strip()) for line in lines)
@@ -120,7 +120,7 @@ def _folded(head: Head) -> NDArray[np.bool_]:
 
 
 def _perf_stacks(head: Head) -> NDArray[np.bool_]:
-    """Some frame stands below a sample: then all samples and frames are claimed."""
+    """Claim all samples and frames if any frame directly follows a sample."""
     lines = head.lines.to_pylist()
     frames = np.array([_PERF_FRAME.fullmatch(line) is not None for line in lines], np.bool_)
     samples = np.array([_PERF_SAMPLE.match(line) is not None for line in lines], np.bool_)
@@ -134,7 +134,7 @@ def _json(form: re.Pattern[bytes]) -> Claim:
 
 
 def _bpftrace(head: Head) -> NDArray[np.bool_]:
-    """Lines of probes and maps; below bpftrace's first line also those that scripts print of other things."""
+    """Claim lines of probes and maps; in a file with bpftrace's first line, also other messages of scripts."""
     attached = head.like(bpftrace.ATTACHED)
     more = head.like(messages.LINE) if attached.any() else head.none()
     return attached | more | head.like(f"{bpftrace.LINE}|{_MAP}")
@@ -181,15 +181,15 @@ FORMATS: Final = (
     Format("ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(graph.LINE)),
     Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _like(perf.LINE)),
 )
-"""Texts of other tools, in the order of preference where a line could be of two."""
+"""Other tools' text formats, in order of preference for lines that match several."""
 
 
 def recognise(path: Path) -> Format:
-    """Decide what a file is.
+    """Recognize a file's format.
 
     Raises:
-        RecordingError: There is no such file, or it cannot be read; it is empty, compressed, binary data, of no known
-            format, or of several.
+        RecordingError: The file does not exist or cannot be read; it is empty, compressed or binary, or has no known
+            format, or several.
 
     """
     head = _start(path)
@@ -200,7 +200,7 @@ def recognise(path: Path) -> Format:
 
 
 def _start(path: Path) -> bytes | None:
-    """Return the first bytes; None if there is no such file: `container.opened` raises a better error then."""
+    """Return the first bytes; None if the file does not exist, since `container.opened` raises a better error."""
     try:
         if not path.is_file():
             return None
@@ -216,30 +216,30 @@ def _start(path: Path) -> bytes | None:
 
 
 def _key(path: Path) -> bytes:
-    """Return the key in a Parquet file's metadata by which its kind is known.
+    """Return the metadata key that identifies the kind of a Parquet file.
 
     Raises:
-        RecordingError: There is no such file, it is damaged, or a Parquet file of something else.
+        RecordingError: The file does not exist, is damaged, or is another kind of Parquet file.
 
     """
     with container.opened(path, store.KIND) as opened:
         keys = frozenset(opened.file.metadata.metadata or {})
     found = next((key for key in _OWN if key in keys), None)
     if found is None:
-        raise _unknown(path, "it is a Parquet file of something else")
+        raise _unknown(path, "it is another kind of Parquet file")
     return found
 
 
 def _check_text(head: bytes, path: Path) -> None:
-    """Raise RecordingError unless a file that begins so is text."""
+    """Raise RecordingError unless a file that begins with `head` is text."""
     if path.name.endswith(_PPROF):
-        raise _unknown(path, "it is named like a profile of pprof, which is not supported")
+        raise _unknown(path, "its name is that of a pprof profile, which is not supported")
     for magic, (what, tool) in _COMPRESSED.items():
         if head.startswith(magic):
             raise RecordingError(
                 f"{path} is not a recording",
                 why=f"it is compressed ({what})",
-                fix=f"{tool} it first",
+                fix=f"decompress it with {tool}",
                 code="recording.compressed",
             )
     for magic, (what, command) in _BINARY.items():
@@ -248,7 +248,7 @@ def _check_text(head: bytes, path: Path) -> None:
             raise RecordingError(
                 f"{path} is not a recording",
                 why=f"it is {what}",
-                fix=f"turn it into text: {text}, and open that",
+                fix=f"convert it to text ({text}) and open that",
                 code="recording.binary-data",
             )
     if not head.strip():
@@ -264,7 +264,7 @@ def _of_text(head: Head, path: Path) -> Format:
     left = head.all()
     seen: dict[str, int] = {}
     for format_ in FORMATS:
-        assert format_.claims is not None  # noqa: S101 - texts have one
+        assert format_.claims is not None  # noqa: S101 - text formats have one
         mine = format_.claims(head) & left
         seen[format_.name] = int(mine.sum())
         left &= ~mine
@@ -274,13 +274,13 @@ def _of_text(head: Head, path: Path) -> Format:
         named = (format_ for format_ in FORMATS if path.name.endswith(format_.suffixes) and format_.suffixes)
         if meant := next(named, None):
             return meant
-        raise _unknown(path, "it is text, but no line of it fits a known format")
+        raise _unknown(path, "it is text, but no line matches a known format")
     others = [name for name, count in seen.items() if name != best.name and count > _MIXED * total]
     if others:
         raise RecordingError(
             f"{path} mixes {' and '.join([best.name, *others])}",
-            why="their times and counts do not go together",
-            fix="put each tool's output into a file of its own",
+            why="their times and counts cannot be combined",
+            fix="put each tool's output into a separate file",
             code="recording.mixed-formats",
         )
     return best
@@ -291,13 +291,13 @@ def _unknown(path: Path, why: str) -> RecordingError:
     return RecordingError(
         f"{path} is not a recording",
         why=f"{why}; tried: {tried}",
-        fix="give one of these (docs/import.md lists tracers, docs/flame.md profiles); pprof's files are not supported",
+        fix="give a file in one of these formats (docs/import.md lists tracers, docs/flame.md lists profilers)",
         code="recording.unknown-format",
     )
 
 
 def named(place: str) -> Any:
-    """Load what a format names as `module:attribute`."""
+    """Load an object given as `module:attribute`."""
     from importlib import import_module
 
     module, _, name = place.partition(":")

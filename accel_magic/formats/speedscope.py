@@ -1,8 +1,8 @@
-"""Profiles of speedscope (www.speedscope.app): its JSON format, read and written.
+"""Read and write the JSON format of speedscope (www.speedscope.app).
 
-A file holds profiles that share their frames, each *sampled* (stacks and weights) or *evented* (frames that open and
-close at times). Frames have a name, a file and a line and no kind: it is marked in the name, as in folded stacks. Of a
-sampled profile no time is known but the order, so that there is no heatmap of it.
+A file contains profiles that share their frames, each *sampled* (stacks and weights) or *evented* (frames that open and
+close at given times). Frames have a name, a file and a line but no kind, which is marked in the name as in folded
+stacks. A sampled profile has no times, only an order, so it has no heatmap.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNITS: Final[dict[str, tuple[Unit, int]]] = {
     "bytes": ("bytes", 1),
     "none": ("samples", 1),
 }
-"""Its units, ours, and how many of ours one of its is."""
+"""By speedscope's unit: our unit, and the factor from theirs to ours."""
 _OURS: Final = {"ns": "nanoseconds", "bytes": "bytes", "samples": "none", "calls": "none"}
 _THREAD: Final = re.compile(r"(?:thread (\d{1,9})|.* \((\d{1,9})\))(?:, accelerator)?", re.DOTALL)
 _ACCELERATOR: Final = ", accelerator"
@@ -48,12 +48,12 @@ _MOST: Final = 2**62
 
 
 def write(profile: Profile, path: str | Path) -> Path:
-    """Write a sampled profile for each thread, and one for the time of accelerators on its behalf.
+    """Write a sampled profile for each thread, and another for its accelerator work.
 
-    Weights are exact. Where samples are of several threads, each profile has the thread's name.
+    Weights are exact. Profiles are named after their thread.
 
     Raises:
-        RecordingError: The place cannot be written to.
+        RecordingError: The path cannot be written to.
 
     """
     target = destination(path)
@@ -98,7 +98,7 @@ def _profiles(profile: Profile) -> Iterator[dict[str, Any]]:
 
 
 def _groups(profile: Profile) -> Iterator[tuple[int, bool, NDArray[np.intp]]]:
-    """Thread, whether an accelerator worked for it, and its samples; the thread with most weight first."""
+    """Yield thread, whether an accelerator worked for it, and its samples; the heaviest first."""
     samples = profile.samples
     remote = samples.state == State.ACCELERATOR
     keys = samples.tid.astype(np.int64) * 2 + remote
@@ -119,30 +119,30 @@ def _name(profile: Profile, path: list[int], tid: int, *, accelerator: bool) -> 
 
 
 def read(path: Path) -> Profile:
-    """Read a file of speedscope's.
+    """Read a speedscope file.
 
-    Of several profiles each is a thread; those in another unit than the first shown are left out, and a note says so.
-    Weights are rounded to whole numbers; a note says where that changed the sum.
+    If there are several profiles, each becomes a thread; profiles in another unit than the active one are left out,
+    with a note. Weights are rounded to integers, with a note if that changed the sum.
 
     Raises:
-        RecordingError: It is no JSON, or contradicts the format; with the place.
+        RecordingError: The file is not JSON or violates the format; names the place.
 
     """
     data = load(path)
-    with reading(path, "profile of speedscope"):
+    with reading(path, "speedscope profile"):
         return _profile(data)
 
 
 @dataclass
 class _Reading:
-    """What is collected of a file."""
+    """State while reading a file."""
 
     frames: list[int]
     """Number of each shared frame in the builder."""
     ours: bool
     builder: ProfileBuilder
     off: float = 0.0
-    """What rounding took from the weights."""
+    """Weight lost by rounding."""
     total: int = 0
     length: int = 0
     notes: list[str] = field(default_factory=list)
@@ -152,7 +152,7 @@ def _profile(data: Any) -> Profile:
     shared = part(part(data, "shared", dict, ""), "frames", list, "shared")
     profiles = part(data, "profiles", list, "")
     if not profiles:
-        raise PlaceError("profiles", "there is none")
+        raise PlaceError("profiles", "is empty")
     builder = ProfileBuilder()
     ours = str(data.get("exporter", "")).startswith(_EXPORTER)
     threads = {str(each.get("name")).removesuffix(_ACCELERATOR) for each in profiles if ours and type(each) is dict}
@@ -171,11 +171,9 @@ def _profile(data: Any) -> Profile:
         else:
             left_out += 1
     if left_out:
-        state.notes.append(f"{left_out} profiles count something else than {chosen}, and are left out")
+        state.notes.append(f"{left_out} profiles were left out because their unit is not {chosen}")
     if abs(state.off) >= 1:
-        state.notes.append(
-            f"weights were rounded to whole {chosen}: all together {state.total:,}, off by {state.off:.3g}"
-        )
+        state.notes.append(f"weights were rounded to whole {chosen}: the sum {state.total:,} is off by {state.off:.3g}")
     exporter = data.get("exporter")
     origin = f"{ORIGIN}, written by {exporter}" if isinstance(exporter, str) and exporter else ORIGIN
     return builder.build(unit=chosen, origin=origin, duration_ns=state.length, notes=state.notes)
@@ -194,14 +192,14 @@ def _frame(data: Any, place: str) -> Frame:
 def _unit(profile: Any, place: str) -> tuple[Unit, int]:
     unit = part(profile, "unit", str, place)
     if unit not in _UNITS:
-        raise PlaceError(f"{place}.unit", f"is none of {', '.join(_UNITS)}: {unit!r:.40}")
+        raise PlaceError(f"{place}.unit", f"is not one of {', '.join(_UNITS)}: {unit!r:.40}")
     return _UNITS[unit]
 
 
 def _type(profile: Any, place: str) -> str:
     kind = part(profile, "type", str, place)
     if kind not in _READERS:
-        raise PlaceError(f"{place}.type", f"is none of {', '.join(_READERS)}: {kind!r:.40}")
+        raise PlaceError(f"{place}.type", f"is not one of {', '.join(_READERS)}: {kind!r:.40}")
     return kind
 
 
@@ -215,11 +213,11 @@ def _sampled(state: _Reading, profile: Any, number_: int, scale: int, *, several
     for row, (stack, weight) in enumerate(zip(samples, weights, strict=True)):
         where = f"{place}.samples[{row}]"
         if type(stack) is not list:
-            raise PlaceError(where, "is no list")
+            raise PlaceError(where, "is not a list")
         try:
             node = nodes.get(key := tuple(stack), -1)
         except TypeError as error:
-            raise PlaceError(where, "is no list of numbers") from error
+            raise PlaceError(where, "is not a list of numbers") from error
         if node < 0:
             node = nodes[key] = _stack(state, stack, root, where)
         exact = _weight(number(weight, f"{place}.weights[{row}]") * scale, f"{place}.weights[{row}]")
@@ -228,7 +226,7 @@ def _sampled(state: _Reading, profile: Any, number_: int, scale: int, *, several
 
 def _stack(state: _Reading, stack: list[int], root: int, place: str) -> int:
     node = state.builder.stack((state.frames[index(each, len(state.frames), place)] for each in stack), root)
-    # Nothing was running, or nobody knows what.
+    # An empty stack: nothing was running, or it is unknown what was.
     return node if node >= 0 else state.builder.node(state.builder.frame("[no stack]"))
 
 
@@ -243,7 +241,7 @@ def _evented(state: _Reading, profile: Any, number_: int, scale: int, *, several
         where = f"{place}.events[{row}]"
         at = number(part(event, "at", object, where), f"{where}.at")
         if at < before:
-            raise PlaceError(f"{where}.at", "is earlier than the event before")
+            raise PlaceError(f"{where}.at", "is earlier than the previous event")
         begun, ended = round((before - start) * scale), round((at - start) * scale)
         if open_frames and ended > begun:
             _add(state, nodes[-1], float(ended - begun), tid=tid, kind=kind, time_ns=begun)
@@ -257,7 +255,7 @@ def _evented(state: _Reading, profile: Any, number_: int, scale: int, *, several
             nodes.pop()
         else:
             raise PlaceError(
-                where, "closes a frame that is not the innermost open one" if what == "C" else "has no type"
+                where, "closes a frame that is not the innermost open one" if what == "C" else "has an unknown type"
             )
         before = at
     if open_frames:
@@ -270,7 +268,7 @@ _READERS: Final = {"sampled": _sampled, "evented": _evented}
 
 
 def _thread(state: _Reading, profile: Any, number_: int, *, several: bool) -> tuple[int, bool, int]:
-    """Give a profile's thread, whether it is an accelerator's, and the node above its stacks (-1: none)."""
+    """Return a profile's thread, whether it is accelerator work, and the root of its stacks (-1: none)."""
     name = part(profile, "name", str, f"profiles[{number_}]", "")
     if state.ours:
         known = _THREAD.fullmatch(name)

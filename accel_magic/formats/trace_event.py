@@ -1,4 +1,4 @@
-"""Text of trace-event JSON, made column by column in Arrow."""
+"""Trace-event JSON text, built column by column with Arrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _THOUSANDTHS = pa.array([f".{number:03d}" for number in range(1000)])
 
 
 def microseconds(times_ns: NDArray[Any]) -> pa.Array:
-    """`1234.567` of 1234567 ns: text, because a float of microseconds loses nanoseconds."""
+    """Format ns as microseconds: 1234567 as `1234.567`. A float would lose nanoseconds."""
     whole, rest = np.divmod(np.abs(times_ns.astype(np.int64)), 1000)
     text = pc.binary_join_element_wise(plain(whole), _THOUSANDTHS.take(pa.array(rest)), "")
     if not (times_ns < 0).any():
@@ -24,22 +24,22 @@ def microseconds(times_ns: NDArray[Any]) -> pa.Array:
 
 
 def plain(values: NDArray[Any]) -> pa.Array:
-    """Numbers as their text."""
+    """Format integers."""
     return pa.array(np.ascontiguousarray(values)).cast(pa.string())
 
 
 def texts(values: list[str]) -> pa.Array:
-    """Array of texts, for `take`."""
+    """Convert to an Arrow string array, for `take`."""
     return pa.array(values, pa.string())
 
 
 def joined(*parts: pa.Array | str) -> pa.Array:
-    """(rows,) texts of each row's parts in a row; a text counts for all rows."""
+    """Concatenate the parts of each row, (rows,); a plain string is used for all rows."""
     return pc.binary_join_element_wise(*parts, "")
 
 
 def to_bytes(lines: pa.Array) -> bytes:
-    """All strings of the array in a row, as they lie in its buffer."""
+    """Concatenate all strings of the array, directly from its buffer."""
     offsets = np.frombuffer(lines.buffers()[1], np.int32)
     first, last = offsets[lines.offset], offsets[lines.offset + len(lines)]
     return lines.buffers()[2].slice(first, last - first).to_pybytes()  # type: ignore[no-any-return]

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Given: TypeAlias = str | Mapping[str, str] | None
-"""What `accel_magic.open(units=...)` takes."""
+"""Argument of `accel_magic.open(units=...)`."""
 
 NANOSECONDS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""Units, and how many ns each is."""
+"""Units in ns."""
 
 _SPELLINGS: Final = {
     "ns": ("ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"),
@@ -28,18 +28,18 @@ WORDS: Final[Mapping[str, str]] = {word: unit for unit, words in _SPELLINGS.item
 """Every spelling of a unit."""
 
 ANY: Final = "|".join(sorted(WORDS, key=len, reverse=True))
-"""Regular expression of a unit's spelling, the longest first."""
+"""Regular expression for a unit's spelling, longest first."""
 
 _ALONE: Final = "|".join(
     sorted((word for word, unit in WORDS.items() if unit != "s" and "sec" in word), key=len, reverse=True)
 )
-"""Spellings that head a column of times by themselves."""
+"""Spellings that are column headers for times by themselves."""
 _CLOCK: Final = "time|timestamp|tstamp|ts|elapsed|uptime|when|clock"
 HEADER: Final = (
     rf"(?i)^\W*(?:(?:{_CLOCK})(?:[ \t]*[(\[][ \t]*(?P<in_brackets>{ANY})[ \t]*[)\]]|_(?P<joined>{ANY}))"
     rf"|(?P<alone>{_ALONE}))[ \t,;|]+[A-Za-z_][^:]*$"
 )
-"""A line of column names whose first column is a time with its unit: `TIME(ms)  FUNCTION`."""
+"""A header line whose first column is a time with its unit: `TIME(ms)  FUNCTION`."""
 
 TITLE: Final = (
     rf"(?i)(?:[(\[](?:[^()\[\]]*[\s,])?(?P<in_brackets>{ANY})[)\]]|^in (?P<plain>{ANY})|\bin (?P<last>{ANY}))\W*$"
@@ -47,14 +47,14 @@ TITLE: Final = (
 """A line above a histogram that names the unit of its values: `Latency (microseconds):`."""
 
 TIME: Final = "time"
-"""Key of a mapping for the times at the start of the lines."""
+"""Key for the times at the start of lines, in a mapping of units."""
 
 _HOW: Final = "units='ms', or units={'time': 'ms', '@latency': 'us'}; units are ns, us, ms and s"
 
 
 @dataclass(frozen=True)
 class Units:
-    """Units that the user names: `general` applies if the file names none, `named` overrides what it names."""
+    """The user's units: `general` applies if the file names none, `named` overrides the file."""
 
     general: str = ""
     named: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def parse(given: Given) -> Units:
     """Read the argument `units`.
 
     Raises:
-        ProbeError: It names no unit, or is for something that has none.
+        ProbeError: A unit is unknown, or it is given for something without a unit.
 
     """
     if given is None:
@@ -84,12 +84,12 @@ def parse(given: Given) -> Units:
 
 
 def nanoseconds(word: str) -> int:
-    """How many ns a unit is, however it is spelled; 1 of a word that is not a unit."""
+    """Convert a unit in any spelling to ns; 1 for a word that is not a unit."""
     return NANOSECONDS.get(WORDS.get(word.lower(), ""), 1)
 
 
 def of_header(line: str) -> str:
-    """Unit of the times below this line of column names; '' if it is not one."""
+    """Unit of the times below this header line; '' if it is not a header."""
     return _found(re.match(HEADER, line))
 
 
@@ -99,7 +99,7 @@ def of_title(line: str) -> str:
 
 
 def of_headers(lines: Iterable[str]) -> tuple[str, ...]:
-    """Different units that lines of column names give for their times."""
+    """Distinct time units named by header lines."""
     return tuple(dict.fromkeys(filter(None, map(of_header, lines))))
 
 
@@ -111,7 +111,7 @@ def _found(match: re.Match[str] | None) -> str:
 def _unit(text: object) -> str:
     unit = WORDS.get(text.strip()) if isinstance(text, str) else None
     if unit is None:
-        raise _bad(f"units: there is no unit {text!r}")
+        raise _bad(f"units: unknown unit {text!r}")
     return unit
 
 

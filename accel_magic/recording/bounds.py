@@ -1,6 +1,6 @@
-"""How much memory opening a file may take: what it declares is added up before anything is unpacked.
+"""Memory limit for opening a file: declared sizes are added up before anything is unpacked.
 
-A few kilobytes of compressed zeros unpack to gigabytes, so the size of a file says nothing about what it needs.
+A few kilobytes of compressed zeros unpack to gigabytes, so a file's size says nothing about the memory it needs.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARIABLE: Final = "ACCEL_MAGIC_LARGEST_RECORDING_MIB"
-"""Environment variable with another limit, MiB."""
+"""Environment variable that overrides the limit, MiB."""
 _DEFAULT_MIB: Final = 1024
 JSON_COST: Final = 16
-"""Bytes of Python objects for a byte of JSON, roughly."""
+"""Bytes of Python objects per byte of JSON, roughly."""
 
 _left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
 class TooLargeError(ValueError):
-    """What a file declares exceeds the limit; `needed` bytes are known to be needed so far."""
+    """The memory that a file declares exceeds the limit; at least `needed` bytes are needed."""
 
     def __init__(self, needed: int, limit: int) -> None:
         super().__init__(f"it needs at least {needed:,} bytes of memory; {limit:,} are allowed")
@@ -54,7 +54,7 @@ def limit() -> int:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Limit what is spent inside, all in all."""
+    """Limit the total memory spent in the block."""
     token = _left.set([limit()])
     try:
         yield
@@ -69,7 +69,7 @@ def left() -> int | None:
 
 
 def spend(size: int) -> None:
-    """Account for memory that is about to be taken; without effect outside of `bounded`.
+    """Account for memory that is about to be allocated; no effect outside of `bounded`.
 
     Args:
         size: Bytes.

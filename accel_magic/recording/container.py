@@ -1,6 +1,6 @@
-"""Parquet files of ours: a table that any reader understands, and a description of the rest in the metadata.
+"""Our Parquet files: a table that any reader understands, and a description of the rest in the metadata.
 
-Parquet checks its pages, not its footer: beside a description stands its checksum.
+Parquet checksums cover pages but not the footer, so the description has its own checksum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAGIC = b"PAR1"
 _CHECKSUM = b".crc32"
 _METADATA_LIMIT = 1 << 30
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
-"""What reading raises where a description contradicts itself."""
+"""Exceptions raised when reading an inconsistent description."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Kind:
     """One kind of file.
 
     Attributes:
-        key: Of its description in the metadata: by this it is known.
-        what: What it is, in words that follow "a".
-        fix: What to give instead of a file that is no such one.
-        again: How to get a new one in the place of a damaged one, in words that follow "or".
+        key: Metadata key of its description, which identifies the kind.
+        what: Its name in messages, following "a".
+        fix: Fix in the message for a file of another kind.
+        again: Verb for making a new file in place of a damaged one, as in "or record again".
 
     """
 
@@ -56,13 +56,13 @@ class Kind:
 
 @dataclass(frozen=True)
 class Opened:
-    """A Parquet file that is open: the parsed file, and the source that it reads from."""
+    """An open Parquet file and the source that it reads from."""
 
     file: pq.ParquetFile
     source: pa.NativeFile
 
     def close(self) -> None:
-        """Close it; again is harmless."""
+        """Close both; can be called repeatedly."""
         self.file.close()
         self.source.close()
 
@@ -78,8 +78,7 @@ class Opened:
 def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options: Any) -> Path:
     """Write a table and its description `text`, and return the file's absolute path.
 
-    The file appears whole or not at all; one that is there already is replaced. `options` are those of
-    `pyarrow.parquet.write_table`.
+    The write is atomic and replaces an existing file. `options` are those of `pyarrow.parquet.write_table`.
 
     Raises:
         RecordingError: The place cannot be written to.
@@ -103,14 +102,14 @@ def read(
 
     Args:
         path: The file.
-        kind: What it must be.
+        kind: Its expected kind.
         version: The latest version of the description that can be read.
-        columns: Of the table, those that are needed.
-        build: Makes a value of the table and the description.
+        columns: The columns to read.
+        build: Builds the value from the table and the description.
 
     Raises:
-        RecordingError: As for `opened`; or it is of another kind, of a later version than `version`, needs more memory
-            than allowed, or contradicts itself: `build` may raise ValueError, LookupError, TypeError and the like.
+        RecordingError: As for `opened`; or the file is of another kind, of a later version than `version`, needs more
+            memory than allowed, or is inconsistent: `build` may raise ValueError, LookupError, TypeError and the like.
 
     """
     with opened(path, kind) as file, bounds.bounded():
@@ -132,7 +131,7 @@ def opened(path: str | Path, kind: Kind) -> Opened:
     """Open a file for reading; its pages are checked as they are read.
 
     Raises:
-        RecordingError: There is no such file, it cannot be read, or it is no whole Parquet file.
+        RecordingError: The file does not exist, cannot be read, or is not a complete Parquet file.
 
     """
     try:
@@ -140,8 +139,8 @@ def opened(path: str | Path, kind: Kind) -> Opened:
         if place.is_dir():
             raise RecordingError(
                 f"{path} is a folder",
-                why=f"a {kind.what} is one file",
-                fix="give the file in it",
+                why=f"a {kind.what} is a single file",
+                fix="give the path of a file in that folder",
                 code="recording.folder",
             )
         if place.exists() and not place.is_file():
@@ -164,13 +163,13 @@ def opened(path: str | Path, kind: Kind) -> Opened:
         raise RecordingError(
             f"there is no {kind.what} at {path}",
             why="no such file",
-            fix=f"check the path; this is {Path.cwd()}",
+            fix=f"check the path; the current folder is {Path.cwd()}",
             code="recording.not-found",
         ) from error
     except pa.ArrowException as error:
         raise damaged(path, kind, error) from error
     except (OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is None:  # Arrow's own, about the content
+        if isinstance(error, OSError) and error.errno is None:  # raised by Arrow, about the content
             raise damaged(path, kind, error) from error
         why = getattr(error, "strerror", None) or str(error)
         raise RecordingError(
@@ -179,17 +178,17 @@ def opened(path: str | Path, kind: Kind) -> Opened:
 
 
 def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
-    """Text that describes what the file holds; `check` tells whether it is as it was written.
+    """Return the description of the file's content; `check` verifies its checksum.
 
     Raises:
-        RecordingError: It is a file of another kind.
+        RecordingError: The file is of another kind.
 
     """
     text: bytes | None = (file.file.metadata.metadata or {}).get(kind.key)
     if text is None:
         raise RecordingError(
             f"{path} is not a {kind.what}",
-            why="it is a Parquet file of something else",
+            why="it is another kind of Parquet file",
             fix=kind.fix,
             code="recording.unknown-format",
         )
@@ -197,26 +196,26 @@ def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
 
 
 def check(file: Opened, kind: Kind) -> None:
-    """Raise ValueError unless the description is as it was written."""
+    """Raise ValueError unless the description matches its checksum."""
     metadata: Mapping[bytes, bytes] = file.file.metadata.metadata or {}
     if metadata.get(kind.key + _CHECKSUM) != checksum(metadata[kind.key]):
         raise ValueError("its description does not match its checksum")
 
 
 def is_parquet(place: Path) -> bool:
-    """Whether a file begins as Parquet's do. Raises OSError where it cannot be read."""
+    """Whether a file begins with Parquet's magic number. Raises OSError if it cannot be read."""
     with place.open("rb") as start:
         return start.read(len(MAGIC)) == MAGIC
 
 
 def keys(place: Path) -> frozenset[bytes]:
-    """Keys of a file's metadata, by which its kind is known; none where it is no Parquet file or cannot be read."""
+    """Keys of a file's metadata, which identify its kind; empty if it is not a Parquet file or cannot be read."""
     try:
         if not is_parquet(place):
             return frozenset()
         with _file(place) as file:
             return frozenset(file.file.metadata.metadata or {})
-    except (OSError, RuntimeError, pa.ArrowException, ValueError):  # ValueError: names of columns that are no text
+    except (OSError, RuntimeError, pa.ArrowException, ValueError):  # ValueError: column names that are not text
         return frozenset()
 
 
@@ -226,7 +225,7 @@ def checksum(text: bytes) -> bytes:
 
 
 def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
-    """Error for a file that contradicts itself."""
+    """Error for a damaged or inconsistent file."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return RecordingError(
         f"{path} is damaged",
@@ -240,14 +239,14 @@ def too_large(path: str | Path, error: bounds.TooLargeError) -> RecordingError:
     """Error for a file that needs more memory than allowed."""
     return RecordingError(
         f"{path} is too large to open",
-        why=f"{error}; a small file that is damaged or forged can ask for any amount",
+        why=f"{error}; a small damaged or forged file can require any amount",
         fix=f"if you trust the file, allow more MiB: %env {bounds.VARIABLE}={2 * error.needed >> 20} (or export it)",
         code="recording.too-large",
     )
 
 
 def newer(path: str | Path, why: str) -> RecordingError:
-    """Error for a file of a later version's."""
+    """Error for a file written by a later version."""
     return RecordingError(
         f"{path} was written by a newer accel_magic",
         why=why,
@@ -267,25 +266,25 @@ def _file(place: Path) -> Opened:
 
 
 _DENSEST = 1100
-"""zlib reaches 1032 : 1 at best."""
+"""zlib compresses at most 1032 : 1."""
 
 
 def pack(raw: bytes) -> str:
-    """Bytes as ASCII text."""
+    """Encode bytes as ASCII text."""
     return base64.b64encode(zlib.compress(raw)).decode("ascii")
 
 
 def unpack(text: str, limit: int, cost: int = 1) -> bytes:
-    """Undo `pack`; `limit` bytes at most, so that a few kilobytes cannot fill the memory.
+    """Undo `pack`, up to `limit` bytes, so that a few kilobytes cannot fill the memory.
 
     Args:
-        text: What `pack` returned.
-        limit: Bytes.
-        cost: Bytes of memory that the caller will make of each byte, for `bounds`.
+        text: Result of `pack`.
+        limit: Maximum size of the result, bytes.
+        cost: Bytes of memory that the caller allocates per byte, for `bounds`.
 
     Raises:
-        ValueError: It is damaged, incomplete or longer.
-        TooLargeError: It needs more memory than may be spent.
+        ValueError: The text is damaged or incomplete, or unpacks to more than `limit` bytes.
+        TooLargeError: It needs more memory than allowed.
 
     """
     inflate = zlib.decompressobj()
@@ -297,14 +296,14 @@ def unpack(text: str, limit: int, cost: int = 1) -> bytes:
         raise ValueError(f"compressed data is damaged: {error}") from error
     bounds.spend(len(raw) * cost)
     if len(raw) > limit or not inflate.eof or inflate.unused_data:
-        raise ValueError("compressed data is incomplete or longer than it may be")
+        raise ValueError("compressed data is incomplete or too long")
     return raw
 
 
 def pack_numbers(values: NDArray[Any]) -> str:
-    """Array of any shape as text: first the lowest byte of every number, then the next one of every number.
+    """Encode an array of any shape as text: the lowest byte of every number, then the next byte, and so on.
 
-    Small numbers in a wide type so take next to nothing, and little time.
+    This compresses small numbers in a wide type to very little, and fast.
     """
     flat = values.astype(values.dtype.newbyteorder("<")).reshape(-1)
     return pack(flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes())
@@ -314,16 +313,16 @@ def unpack_numbers(text: str, dtype: DTypeLike, count: int) -> NDArray[Any]:
     """Undo `pack_numbers`: (count,) of `dtype`.
 
     Raises:
-        ValueError: It is damaged, or these are not so many numbers.
+        ValueError: The text is damaged, or does not contain exactly `count` numbers.
 
     """
     stored = np.dtype(dtype).newbyteorder("<")
     size = count * stored.itemsize
     if not 0 <= size <= _DENSEST * len(text):
-        raise ValueError(f"{count} numbers are not there")
-    bounds.spend(size)  # for the array; unpacking spends its own
+        raise ValueError(f"the data does not contain {count} numbers")
+    bounds.spend(size)  # for the array; `unpack` accounts for its own buffer
     raw = unpack(text, size)
     if len(raw) != size:
-        raise ValueError(f"{count} numbers are not there")
+        raise ValueError(f"the data does not contain {count} numbers")
     planes = np.frombuffer(raw, np.uint8).reshape(stored.itemsize, count)
     return np.ascontiguousarray(planes.T).reshape(-1).view(stored).astype(dtype, copy=False)

@@ -1,4 +1,4 @@
-"""What a flame trace itself costs: CPU time of its programs in the kernel, of its threads and its reader process."""
+"""The CPU cost of a flame trace: its programs in the kernel, its threads and its reader process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from accel_magic.recording.session import LiveSession
 
 _OWN: Final = "accel_magic"
-"""How the names of this tool's threads begin."""
+"""Prefix of the names of this tool's threads."""
 _OF_PROCESS: Final = 2
-"""What makes the clock of all CPU time of a process, beside its inverted id: Linux's ABI of clock ids."""
+"""Low bits of a process's CPU-time clock id, next to the inverted process id (Linux ABI)."""
 
 
 class Cost:
-    """Measures from `go` on, within the context."""
+    """Context manager that measures CPU time since `go`."""
 
     def __init__(self) -> None:
         self._measuring = NOT_KNOWN
@@ -47,27 +47,27 @@ class Cost:
             self._measuring = NOT_KNOWN
 
     def go(self, live: LiveSession) -> None:
-        """Measure from here."""
+        """Start measuring."""
         self._programs_ns = live.programs_ns()
         self._threads, self._worked_ns = _clocks(), own_threads.worked_ns()
         self._reader_ns = _process_ns(live.reader_pid)
 
     def programs_ns(self, live: LiveSession) -> int:
-        """CPU time of the trace's programs since `go`; `NOT_KNOWN` where the kernel does not measure it."""
+        """CPU time of the trace's programs since `go`, ns; `NOT_KNOWN` if the kernel does not measure it."""
         return NOT_KNOWN if self._measuring == NOT_KNOWN else live.programs_ns() - self._programs_ns
 
     def threads_ns(self) -> int:
-        """CPU time of this tool in this process since `go`: of its threads while they run, of others `at_work`."""
+        """CPU time of this tool in this process since `go`, ns: its running threads, and user threads in `at_work`."""
         own = sum(now - self._threads.get(tid, 0) for tid, now in _clocks().items())
         return own + own_threads.worked_ns() - self._worked_ns
 
     def reader_ns(self, live: LiveSession) -> int:
-        """CPU time of the reader process since `go`; 0 when it has ended."""
+        """CPU time of the reader process since `go`, ns; 0 if it has ended."""
         return max(_process_ns(live.reader_pid) - self._reader_ns, 0)
 
 
 def _clocks() -> dict[int, int]:
-    """CPU time of each thread of this tool in this process, ns."""
+    """CPU time in ns of each of this tool's threads in this process, by native id."""
     found = {}
     for thread in threading.enumerate():
         if thread.name.startswith(_OWN) and thread.ident is not None and thread.native_id is not None:
@@ -79,7 +79,7 @@ def _clocks() -> dict[int, int]:
 
 
 def _process_ns(pid: int) -> int:
-    """CPU time of a process, ns; 0 when it has ended."""
+    """CPU time of a process, ns; 0 if it has ended."""
     try:
         return time.clock_gettime_ns(~pid << 3 | _OF_PROCESS)
     except OSError:

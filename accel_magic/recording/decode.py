@@ -1,4 +1,4 @@
-"""From raw records to columns, in bulk."""
+"""Decode raw records into columns, in bulk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PAYLOAD = RING_HEADER.itemsize + HEAD.itemsize
 _STRETCH = 16384
-"""Records decoded at a time: few enough for the processor's cache, enough for numpy."""
+"""Records decoded at a time: few enough for the CPU cache, enough to amortize numpy's overhead."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class RawEvents:
-    """Records as the reader took them; calling it decodes them. The fields are the arguments of `decode`."""
+    """Raw records from the reader; calling the object decodes them. The fields are the arguments of `decode`."""
 
     layout: Layout
     rings: tuple[NDArray[np.uint8], ...]
@@ -47,10 +47,10 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
     """Decode the records of every ring into columns in order of time.
 
     Args:
-        layout: Of the attachment that wrote them.
+        layout: Layout of the attachment that wrote the records.
         rings: (bytes,) uint8 by ring, whole records.
-        start_ns: The kernel's CLOCK_MONOTONIC, ns, that becomes time 0.
-        limit: Keep the first `limit` events only.
+        start_ns: Time 0, on the kernel's CLOCK_MONOTONIC, ns.
+        limit: Keep only the first `limit` events.
 
     """
     records = [ring.view(layout.record(index)) for index, ring in enumerate(rings)]
@@ -67,7 +67,7 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
 
 
 class _Heads:
-    """Columns of the records' heads, filled a stretch of records at a time: each is fetched from memory once."""
+    """Columns of the record heads, filled in blocks so that each record is fetched from memory only once."""
 
     def __init__(self, total: int) -> None:
         self.numbers: dict[str, NDArray[Any]] = {
@@ -93,7 +93,7 @@ class _Heads:
 
 
 def _order(times: NDArray[np.int64], limit: int | None) -> slice | NDArray[np.intp]:
-    """Rows in order of time; a slice, which copies nothing, where they are in order already."""
+    """Rows in order of time; a slice, which avoids a copy, if they are already in order."""
     if (times[1:] >= times[:-1]).all():
         return slice(limit)
     return np.argsort(times, kind="stable")[:limit]
@@ -110,7 +110,7 @@ def _numpy_type(type_: str) -> str:
 def _parts(
     layout: Layout, rings: Sequence[NDArray[np.uint8]], records: Sequence[NDArray[np.void]]
 ) -> dict[str, tuple[str, list[_Part]]]:
-    """Values of every payload item by name, with the type that holds them all."""
+    """Values of every payload item by name, with their common type."""
     groups: dict[tuple[int, tuple[Item, ...]], list[int]] = {}
     for point, place in enumerate(layout.point_layouts):
         groups.setdefault((place.ring, place.items), []).append(point)
@@ -140,7 +140,7 @@ def _parts(
 
 
 def _wider(one: str, other: str) -> str:
-    """Return the type that holds both: text wins, then signed, then the larger."""
+    """Return the common type of two types: text wins, then signed, then the larger."""
     if one == other:
         return one
     texts = [type_ for type_ in (one, other) if type_ == "string" or type_.startswith("char[")]
@@ -170,7 +170,7 @@ def _column(type_: str, parts: Sequence[_Part], starts: NDArray[np.intp], order:
 
 
 def _text_column(values: NDArray[np.generic], valid: NDArray[np.bool_] | None) -> Column:
-    """Codes and categories of fixed-width, NUL-ended byte strings."""
+    """Codes and categories of fixed-width, NUL-terminated byte strings."""
     texts = _Texts(len(values))
     for start in range(0, len(values), _STRETCH):
         part = values[start : start + _STRETCH]
@@ -181,18 +181,18 @@ def _text_column(values: NDArray[np.generic], valid: NDArray[np.bool_] | None) -
 
 
 class _Texts:
-    """Codes of texts, and the number of each text in order of appearance; put in by stretches that the caches hold."""
+    """Codes of texts, numbered in order of appearance; filled in blocks that fit into the CPU cache."""
 
     def __init__(self, total: int) -> None:
         self.codes = np.empty(total, np.int32)
         self.numbers: dict[str, int] = {}
 
     def put(self, rows: slice, values: NDArray[np.generic], *, padded: bool = False) -> None:
-        """Put fixed-width, NUL-ended byte strings; `padded` tells that only NULs follow the first."""
+        """Add fixed-width, NUL-terminated byte strings; `padded` promises that only NULs follow the first NUL."""
         width = -(-values.dtype.itemsize // 8) * 8
         table = np.ascontiguousarray(values.astype(f"S{width}")).view(np.uint8).reshape(len(values), width)
         if not padded:
-            table *= np.minimum.accumulate(table != 0, axis=1)  # a record's memory is not cleared beforehand
+            table *= np.minimum.accumulate(table != 0, axis=1)  # bytes after the first NUL are uninitialized
         words = table.view(np.uint64)
         if (words == words[0]).all():
             self.codes[rows] = self._number(table[0])
@@ -206,10 +206,10 @@ class _Texts:
 
 
 def _kinds(words: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """First row of each kind of row, and the kind of every row, for rows of 64-bit words: (rows, words)."""
+    """First row of each distinct row, and the number of the distinct row for every row; `words` is (rows, words)."""
     import pandas as pd
 
-    # Rows are told apart by a mix of their words, which is checked against the first row of each kind.
+    # Rows are grouped by a hash of their words; the groups are then verified against their first row.
     mix = words[:, 0].copy()
     for column in range(1, words.shape[1]):
         mix = (mix ^ (mix >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + words[:, column]

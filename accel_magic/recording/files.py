@@ -1,4 +1,4 @@
-"""Result files: written whole or not at all, and never through a link that somebody else has planted."""
+"""Result files: written atomically, and never through a link planted by another user."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _MOST_LINKS: Final = 40
-"""Links that a path may lead through, as for the kernel."""
+"""Maximum number of links in a path; the kernel's limit."""
 
 
 def destination(path: str | Path) -> Path:
-    """Absolute path that a result goes to: `~` expanded, links followed.
+    """Absolute path to write a result to: `~` expanded, links followed.
 
     Raises:
-        RecordingError: It is a folder or a device, its folder does not exist, or somebody else's link leads there.
+        RecordingError: The path is a folder or a device, its folder does not exist, another user's link leads there, or
+            the file there belongs to another user and anybody may write to its folder.
 
     """
     try:
@@ -40,8 +41,8 @@ def destination(path: str | Path) -> Path:
     if foreign:
         raise RecordingError(
             f"cannot write {path}",
-            why="everybody may write to that folder, and the file there belongs to another user",
-            fix="give another name, or a folder of your own",
+            why="anybody can write to that folder, and the file there belongs to another user",
+            fix="give another name, or a folder that you own",
             code="save.foreign-file",
         )
     if not folder_there:
@@ -55,7 +56,7 @@ def destination(path: str | Path) -> Path:
 
 
 def check(path: str | Path) -> None:
-    """Find out whether a result can be written to a place, as far as that can be known before: not how much fits.
+    """Check that a result can be written to a path, before it is made; free disk space is not checked.
 
     Raises:
         RecordingError: As `destination` and `replacing` do.
@@ -72,19 +73,19 @@ def check(path: str | Path) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Give a binary file to write to, and put it in the place of `target` when the block ends well.
+    """Yield a binary file to write to, and move it to `target` if the block succeeds.
 
-    A file that is there keeps its mode, and its owner if this process may give files away. Until the block has ended,
-    and after any error, it stays untouched and nothing else is left behind.
+    An existing file keeps its mode, and its owner if this process may change owners. It stays untouched until the block
+    has ended and after any error, and no temporary file is left behind.
 
     Raises:
-        RecordingError: The system refuses to write there.
+        RecordingError: The system does not allow writing there.
 
     """
     temporary = _beside(target)
     try:
         before = target.stat() if target.exists() else None
-        # A new file has the mode that the umask gives it; one that replaces another is for nobody else until it does.
+        # A new file gets its mode from the umask; a replacement stays private until it takes over the old mode.
         mode = 0o666 if before is None else 0o600
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
             yield file
@@ -101,11 +102,11 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def _followed(path: Path) -> Path:
-    """Follow the links in an absolute path, as the kernel does with fs.protected_symlinks whether that is set or not.
+    """Follow the links in an absolute path by the kernel's rules for fs.protected_symlinks, even if that is off.
 
     Raises:
-        OSError: There are too many, or a part of it cannot be looked at.
-        RecordingError: Another user made one of them in a folder where everybody may.
+        OSError: There are too many links, or part of the path cannot be inspected.
+        RecordingError: Another user created one of the links in a world-writable folder.
 
     """
     done, parts, links = Path(path.anchor), [*reversed(path.parts[1:])], 0
@@ -122,8 +123,8 @@ def _followed(path: Path) -> Path:
         if _is_foreign(found, done.stat()):
             raise RecordingError(
                 f"cannot write {path}",
-                why=f"{here} is a link that another user made in a folder where everybody may write",
-                fix="give the path that you mean, without that link",
+                why=f"{here} is a link that another user created in a folder that anybody can write to",
+                fix="give the real path, without that link",
                 code="save.planted-link",
             )
         links += 1
@@ -136,17 +137,17 @@ def _followed(path: Path) -> Path:
 
 
 def _is_foreign(found: os.stat_result, folder: os.stat_result) -> bool:
-    """Whether something lies in a folder that everybody may write to, and is neither ours nor the folder's owner's."""
+    """Whether a file in a world-writable folder belongs neither to us nor to the folder's owner."""
     return bool(folder.st_mode & stat.S_IWOTH) and found.st_uid not in (os.geteuid(), folder.st_uid)
 
 
 def _beside(target: Path) -> Path:
-    """Give a new name in the same folder, hence on the same file system: only then is a rename atomic."""
+    """Return a temporary name in the same folder, and thus on the same file system, so that the rename is atomic."""
     return target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
 
 
 def _take_over(file: int, before: os.stat_result) -> None:
-    """Give a new file the owner and mode of the one it replaces; a group that cannot be kept loses its rights."""
+    """Copy owner and mode of the replaced file; if its group cannot be kept, the group permissions are dropped."""
     mode = stat.S_IMODE(before.st_mode) & 0o777
     try:
         os.fchown(file, -1, before.st_gid)
@@ -162,6 +163,6 @@ def _refused(target: Path, error: OSError) -> RecordingError:
     return RecordingError(
         f"cannot write {target}",
         why=error.strerror or str(error),
-        fix="free some space there, or give a path that you may write to",
+        fix="free some space there, or give a path that you can write to",
         code="save.failed",
     )

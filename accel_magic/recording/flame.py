@@ -1,4 +1,4 @@
-"""What a flame recording holds beside events and stacks: what was asked for, threads, launches, its own cost."""
+"""Data of a flame recording besides events and stacks: options, threads, launches and tracing cost."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from accel_magic.kernel.stacks.table import StackTable
 
 NOT_KNOWN: Final = -1
-"""A time that nothing tells."""
+"""Marks an unknown time."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel that was launched on an accelerator.
+    """One kernel launch on an accelerator.
 
     Attributes:
-        time_ns: When the host asked for it, ns since the start of the recording.
-        tid: The thread that asked, as the kernel's programs see it.
-        stack: Key of its Python stack in the recording's table of stacks; 0 where it has none.
-        kernel: Its name.
-        device_ns: How long it took on the device; `NOT_KNOWN` where the device did not tell.
+        time_ns: When the host requested the launch, ns since the start of the recording.
+        tid: The launching thread, as seen by the BPF programs.
+        stack: Key of its Python stack in the recording's table of stacks; 0 without one.
+        kernel: Name of the kernel.
+        device_ns: Duration on the device; `NOT_KNOWN` if the device did not report it.
 
     """
 
@@ -33,14 +33,14 @@ class Launch:
 
 
 class Watched(NamedTuple):
-    """What was seen of an accelerator.
+    """Observations of an accelerator.
 
     Attributes:
         launches: In order of time.
-        more: How many there were beyond those that are kept.
-        stacks: A table that has their stacks too; None without any.
-        device: What they ran on, in words; '' where none was watched.
-        notes: What the user must know.
+        more: Number of launches beyond those kept.
+        stacks: A stack table that includes their stacks; None without any.
+        device: Description of the device; '' if none was watched.
+        notes: Notes for the user.
 
     """
 
@@ -53,19 +53,19 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True)
 class FlameFacts:
-    """Of one flame recording.
+    """Options and measurements of one flame recording.
 
     Attributes:
-        rate: Samples per second of each busy processor.
-        threads: Whether each thread was to be a root of its own.
-        all_frames: Whether the frames of the notebook below the cell were to be kept.
-        names: (thread id, Python's name of it) of the threads that were alive at the end.
-        device: What launched kernels ran on, in words; '' where none was watched.
+        rate: Samples per second on each busy CPU.
+        threads: Whether each thread has its own root.
+        all_frames: Whether to keep the notebook's own frames below the cell's.
+        names: (thread id, Python thread name) of the threads alive at the end.
+        device: Description of the device that ran the launched kernels; '' if none was watched.
         launches: In order of time.
-        more_launches: How many there were beyond those that are kept.
-        cpu_ns: CPU time of the process by its own clock, without the tracer's threads; `NOT_KNOWN` without it.
-        tracer_ns: CPU time of the tracer: of its programs in the kernel, its threads in this process, its reader.
-        notes: What the user must know, a sentence each.
+        more_launches: Number of launches beyond those kept.
+        cpu_ns: CPU time of the process by its own clock, without the tracer's threads; `NOT_KNOWN` if unavailable.
+        tracer_ns: CPU time of the tracer: its BPF programs, its threads in this process and its reader process.
+        notes: Notes for the user, a sentence each.
 
     """
 
@@ -86,7 +86,7 @@ class FlameFacts:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> FlameFacts:
-        """Build it back from `to_dict`. Raises KeyError or TypeError where `data` is not one."""
+        """Undo `to_dict`. Raises KeyError or TypeError if `data` has the wrong form."""
         return cls(
             **{
                 **data,

@@ -1,4 +1,4 @@
-"""What a GPU trace left behind: kernels, launches, places, and the maps as they lay in the device's memory."""
+"""The recording of a GPU trace: kernels, launches, probe sites, and raw maps from device memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ KERNELS: Final = {
     "pid": "int32",
 }
 """Columns of `GpuRecording.kernels`: one row per kernel seen; `kernel` is its number, -1 if not compiled here; `module`
-the row of its PTX in `GpuRecording.modules`, or -1; `pid` the process, 0 in recordings that did not tell."""
+the row of its PTX in `GpuRecording.modules`, or -1; `pid` the process, 0 in older recordings."""
 
 MODULES: Final = {"arch": "str", "before": "str", "after": "str"}
-"""Columns of `GpuRecording.modules`: one row per PTX module that programs were put into: its text without and with."""
+"""Columns of `GpuRecording.modules`: one row per instrumented PTX module: its text before and after."""
 
 LAUNCHES: Final = {
     "device_launch": "Int64",
@@ -52,10 +52,10 @@ LAUNCHES: Final = {
     "pid": "int32",
     "tid": "Int32",
 }
-"""Columns of `GpuRecording.launches`: one row per launch in their order, for each process; `time_ns` since the start of
-the trace, when the host asked; `host_ns` until its call returned; `device_ns` how long the kernel took and
-`device_launch` the device's own number of the launch, where known; `pid` the process, 0 in older recordings; `tid` the
-thread that launched, as kernel traces number it, NA where it is not known and in older recordings."""
+"""Columns of `GpuRecording.launches`: one row per launch, in order, for each process; `time_ns` when the host requested
+it, since the start of the trace; `host_ns` until its call returned; `device_ns` the kernel's duration and
+`device_launch` the device's number of the launch, if known; `pid` the process, 0 in older recordings; `tid` the
+launching thread, with the same id as in kernel traces, NA if unknown and in older recordings."""
 
 API: Final = {
     "time_ns": "int64",
@@ -81,12 +81,12 @@ API: Final = {
 }
 """Columns of `GpuRecording.api`: one row per call of the CUDA driver in order of time; `time_ns` since the start of the
 trace; `kind` launch, copy, memset, alloc, free, sync, event, poll, context or module; `stream` its handle (0: the
-default one, 2: the thread's own default one); `direction` of a copy between `H`ost, `D`evice and `A`rray, as HtoD;
-`waits` whether the call waits for the device, NA where it may or may not; `launch` the row of `GpuRecording.launches`
-that it made."""
+default stream, 2: the per-thread default stream); `direction` of a copy between `H`ost, `D`evice and `A`rray, such as
+HtoD; `waits` whether the call waits for the device, NA if it may or may not; `launch` the corresponding row of
+`GpuRecording.launches`."""
 
 NOT_WANTED: Final = "--host-api off"
-"""`GpuRecording.api_off` where the user did not want host calls."""
+"""`GpuRecording.api_off` if the user turned host calls off."""
 
 SITES: Final = {
     "site": "int32",
@@ -100,8 +100,8 @@ SITES: Final = {
     "line": "int32",
     "instruction": "str",
 }
-"""Columns of `GpuRecording.sites`: one row per place in the kernels' code at which programs were put in; of a
-device function that several traced kernels use `kernel` is 4294967295."""
+"""Columns of `GpuRecording.sites`: one row per place in the kernels' code where programs were inserted; `kernel` is
+4294967295 for a device function that several traced kernels use."""
 
 
 @dataclass(frozen=True)
@@ -109,29 +109,29 @@ class GpuRecording:
     """A GPU trace, immutable.
 
     Attributes:
-        sources: The tools and files, in the order in which they were asked for.
-        device: What the kernels ran on, in words: `CPU device (simulated)`.
-        multiprocessors: How many it has.
-        started: When, ISO 8601.
-        start_ns: The same on CLOCK_MONOTONIC, ns.
+        sources: The tools and program files, in the requested order.
+        device: Description of the device, such as `CPU device (simulated)`.
+        multiprocessors: Number of multiprocessors of the device.
+        started: Wall-clock start, ISO 8601.
+        start_ns: The start on CLOCK_MONOTONIC, ns.
         duration_ns: From the start of the traced code to its end.
-        threads: Threads of a grid that per-thread maps had room for.
+        threads: Capacity of per-thread maps, in threads of a grid.
         kernels: Frame with the columns KERNELS.
         modules: Frame with the columns MODULES.
         launches: Frame with the columns LAUNCHES.
         sites: Frame with the columns SITES.
         maps: All maps of all programs.
         history: Maps that were read over time.
-        api: Frame with the columns API; None where the driver's calls were not recorded.
-        api_lost: Calls of the driver whose record was lost.
-        api_off: Why they were not recorded; '' where they were.
+        api: Frame with the columns API; None if driver calls were not recorded.
+        api_lost: Driver calls whose record was lost.
+        api_off: Why driver calls were not recorded; '' if they were.
         printed: Lines that programs printed, in order.
-        findings: What the verifier says, one line each.
+        findings: Findings of the verifier, one line each.
         outcome: How the traced code ended.
-        notes: What the user should know.
-        machine: `accel_magic.machine.describe()`, with `simulated` where the device is.
-        clock: How the device's clock, which maps hold times of, lies on the host's.
-        replayed: Set where this is played back.
+        notes: Notes for the user.
+        machine: `accel_magic.machine.describe()`, with `simulated` if the device is simulated.
+        clock: Relation of the device's clock, which times in maps use, to the host's.
+        replayed: Set if this is played back.
 
     """
 
@@ -162,5 +162,5 @@ class GpuRecording:
 
     @property
     def lost(self) -> int:
-        """Records and entries for which maps had no room, all together."""
+        """Records and entries that did not fit into maps, over all maps."""
         return sum(content.lost for content in self.maps)

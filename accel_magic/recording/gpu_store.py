@@ -1,6 +1,6 @@
-"""GPU recordings as files: one Parquet file with a row for each map and table, everything else in its metadata.
+"""GPU recordings as files: one Parquet file with a row per map and table, everything else in its metadata.
 
-Nothing read from a file is executed or unpickled; what contradicts itself is refused.
+Nothing read from a file is executed or unpickled, and inconsistent files are rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KIND: Final = container.Kind(
     b"accel_magic.gpu",
     "recording of %%gputrace",
-    "a recording of %%ktrace plays with %%ktrace --replay",
+    "to play a recording of %%ktrace, use %%ktrace --replay",
     "record",
 )
 VERSION: Final = 2
@@ -44,7 +44,7 @@ _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
 _TEXTS = ("device", "started", "outcome")
 _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")
-_BEFORE_API: Final = {"recorded": False, "lost": 0, "off": "an older accel_magic made the recording"}
+_BEFORE_API: Final = {"recorded": False, "lost": 0, "off": "the recording was made by an older accel_magic"}
 _HEADER, _COMPRESSION = 2, 3  # members of Message and RecordBatch
 _PLAIN: Final = (
     pa.types.is_integer,
@@ -53,17 +53,17 @@ _PLAIN: Final = (
     pa.types.is_string,
     pa.types.is_large_string,
 )
-"""Types of columns in tables: none takes more memory than its buffers."""
+"""Column types that need no more memory than their buffers."""
 _OUTCOMES = ("ok", "error", "interrupted")
 _LATER: Final[Mapping[str, Any]] = {"pid": 0, "tid": pd.NA}
-"""Columns that the first recordings did not have."""
+"""Columns that older recordings lack, with their default."""
 
 
 def save(recording: GpuRecording, path: str | Path) -> Path:
     """Write `recording` to one Parquet file and return its absolute path.
 
     Raises:
-        RecordingError: The place cannot be written to.
+        RecordingError: The path cannot be written to.
 
     """
     content = {name: _table_bytes(getattr(recording, name)) for name in _TABLES}
@@ -91,10 +91,10 @@ def save(recording: GpuRecording, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> GpuRecording:
-    """Read what `save` wrote.
+    """Read a recording written by `save`.
 
     Raises:
-        RecordingError: There is no such file, it is damaged or no GPU recording, or a later version wrote it.
+        RecordingError: The file does not exist, is damaged, is not a GPU recording, or was written by a later version.
 
     """
     return container.read(path, KIND, VERSION, ("kind", "name", "content"), _recording)
@@ -105,7 +105,7 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
     if [zlib.crc32(each) for each in contents] != description["checksums"]:
         raise ValueError("its content does not match its checksums")
     if description["outcome"] not in _OUTCOMES:
-        raise ValueError(f"the outcome {description['outcome']!r} is not known")
+        raise ValueError(f"unknown outcome {description['outcome']!r}")
     frames = {name: _table_of(each, columns) for (name, columns), each in zip(_TABLES.items(), contents, strict=False)}
     host = description.get("api", _BEFORE_API)
     api = _table_of(contents.pop(), API) if host["recorded"] else None
@@ -131,7 +131,7 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
 
 
 def _clock_of(description: Mapping[str, Any]) -> Clock:
-    """Read a clock; recordings of the first version have none: their device's was the host's."""
+    """Read a clock. Recordings of the first version have none, because their device used the host's clock."""
     whole = {name: int(description.get(name, 0)) for name in ("device_ns", "host_ns", "error_ns")}
     return Clock(**whole, rate=float(description.get("rate", 1.0)))
 
@@ -161,7 +161,7 @@ def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _check_plain(message: pa.Message) -> None:
-    """Raise ValueError unless a message of Arrow's stream format is a schema or rows whose buffers are not compressed.
+    """Raise ValueError unless a message of Arrow's stream format is a schema or rows with uncompressed buffers.
 
     Compressed buffers can unpack to any size. The metadata is a flatbuffer, `Message` in Arrow's format/Message.fbs.
     """
@@ -170,7 +170,7 @@ def _check_plain(message: pa.Message) -> None:
     data = message.metadata.to_pybytes()
 
     def member(table: int, number: int) -> int:
-        """Place of a table's member, 0 if it is absent."""
+        """Offset of a table's member; 0 if it is absent."""
         members = table - struct.unpack_from("<i", data, table)[0]
         (size,) = struct.unpack_from("<H", data, members)
         at = 4 + 2 * number
@@ -185,7 +185,7 @@ def _check_plain(message: pa.Message) -> None:
             return
     except struct.error:
         pass
-    raise ValueError("a table holds something else than plain rows")
+    raise ValueError("a table contains something other than plain rows")
 
 
 def _map_description(content: MapContent) -> dict[str, Any]:

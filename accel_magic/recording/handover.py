@@ -1,8 +1,8 @@
-"""A recording as bytes, for another process: as fast to write as it gets, nothing decoded, nothing compressed.
+"""Hand a recording to another process as bytes: fast to write, neither decoded nor compressed.
 
-Not for keeping: that is `store.py`. The form is a line of JSON with the sizes of what follows, then the
-description (as a stored recording has it), the layout of the records as JSON, and the rings. Nothing read is executed;
-what contradicts itself is refused.
+For long-term storage use `store.py`. The format is a line of JSON with the sizes of the parts, then the description (as
+in a stored recording), the layout of the records as JSON, and the rings. Nothing read is executed, and inconsistent
+files are rejected.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def write(recording: Recording, path: Path) -> None:
     """Write a live recording whose events have not been decoded.
 
     Raises:
-        TypeError: Its events are not raw.
+        TypeError: Its events are already decoded.
 
     """
     raw = recording.load_events
     if not isinstance(raw, RawEvents):
-        raise TypeError("only a recording that has just been made can be handed over")
+        raise TypeError("only a recording with raw events can be handed over")
     parts = [
         description.encode(recording, (), recording.event_count),
         json.dumps({**asdict(raw.layout), "limit": raw.limit, "start_ns": raw.start_ns}).encode(),
@@ -48,10 +48,10 @@ def write(recording: Recording, path: Path) -> None:
 
 
 def read(path: Path) -> Recording:
-    """Read what `write` wrote; the file is not needed afterwards.
+    """Read a recording written by `write`; the file is not needed afterwards.
 
     Raises:
-        RecordingError: It is not whole, or contradicts itself.
+        RecordingError: The file is incomplete or inconsistent.
 
     """
     try:
@@ -70,14 +70,14 @@ def _read(path: Path) -> Recording:
         sizes = json.loads(file.readline(_LONGEST_LINE))
         parts = [file.read(size) for size in sizes]
     if [len(part) for part in parts] != sizes:
-        raise ValueError("its end is missing")
+        raise ValueError("the file is truncated")
     text, shape, *rings = parts
     with bounds.bounded():
         recording, _ = description.decode(text)
     fields = json.loads(shape)
     limit, start_ns = fields.pop("limit"), fields.pop("start_ns")
     if type(start_ns) is not int or start_ns.bit_length() > 63:
-        raise ValueError(f"it started at {start_ns!r:.40}")
+        raise ValueError(f"invalid start time {start_ns!r:.40}")
     layout = Layout.from_dict(fields)
     _check(layout, rings, len(recording.plan.points))
     arrays = tuple(np.frombuffer(ring, np.uint8) for ring in rings)
@@ -91,6 +91,6 @@ def _check(layout: Layout, rings: list[bytes], points: int) -> None:
     if rings and len(layout.point_layouts) != points:
         raise ValueError(f"{len(layout.point_layouts)} kinds of records for {points} probe points")
     for index, ring in enumerate(rings):
-        records = np.frombuffer(ring, layout.record(index))  # refuses parts of a record
+        records = np.frombuffer(ring, layout.record(index))  # raises ValueError for a partial record
         if len(records) and int(records["head"]["point"].max()) >= points:
-            raise ValueError("a record belongs to no probe point")
+            raise ValueError("a record belongs to an unknown probe point")

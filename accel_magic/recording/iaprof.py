@@ -1,6 +1,6 @@
-"""What an iaprof profile holds, as columns: kernels, their stall samples by instruction, and metrics, by interval.
+"""An iaprof profile as columns: kernels, their stall samples by instruction, and metrics, by interval.
 
-The file repeats a kernel in each interval in which it was sampled; such a repetition with its rows is a *run* here.
+The file repeats a kernel in each interval in which it was sampled; each repetition with its rows is called a *run*.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 REASONS: Final = (
     "active", "control", "pipestall", "send", "dist_acc", "sbid", "sync", "inst_fetch", "other", "tdr",
 )  # fmt: skip
-"""What an EU was doing when it was sampled, in the order of the file's columns; only the first is no stall."""
+"""State of an EU when it was sampled, in the order of the file's columns; all but the first are stalls."""
 METRICS: Final = ("frequency-MHz", "busy-percent")
 ORIGIN: Final = "iaprof"
 FAILED_DECODE: Final = "[failed decode]"
-"""What iaprof writes for an instruction that it cannot read."""
+"""Text that iaprof writes for an instruction that it cannot disassemble."""
 
 
 class Kernel(NamedTuple):
-    """A GPU kernel and who launched it; texts are '' where iaprof knew none.
+    """A GPU kernel and the process that launched it; unknown texts are ''.
 
     Attributes:
-        address: On the GPU.
-        comm: Name of the process.
-        pid: Its id.
-        cpu_stack: Frames of the launching thread, the root first, with `;` between.
+        address: GPU address.
+        comm: Process name.
+        pid: Process id.
+        cpu_stack: Frames of the launching thread, root first, separated by `;`.
         file: Source file.
-        symbol: Name of the kernel.
+        symbol: Kernel name.
 
     """
 
@@ -70,9 +70,9 @@ class Intervals:
 
     @cached_property
     def start_ns(self) -> NDArray[np.int64]:
-        """(I,) int64 since the profile's start: where the interval before ended.
+        """(I,) int64, ns since the profile's start: the end of the previous interval.
 
-        How long the first one was is not in the file: it counts as long as the shortest of the others.
+        The file lacks the length of the first interval; the shortest of the others is used.
         """
         return np.cumsum(self.lengths_ns) - self.lengths_ns
 
@@ -83,7 +83,7 @@ class Intervals:
 
     @cached_property
     def lengths_ns(self) -> NDArray[np.int64]:
-        """(I,) int64, how long each was."""
+        """(I,) int64, length of each interval, ns."""
         gaps = np.diff(self.end_ns)
         return np.concatenate([[gaps.min()], gaps]) if len(gaps) else np.zeros(len(self.end_ns), np.int64)
 
@@ -129,21 +129,21 @@ class Metrics:
 
 @dataclass(frozen=True, eq=False)
 class IaprofProfile:
-    """An iaprof profile. Two are equal when their records are, however they were made and read.
+    """An iaprof profile. Two profiles are equal if their records are, regardless of their origin.
 
     Attributes:
         intervals: When samples were taken.
         kernels: Every kernel once, in order of appearance.
-        instructions: Every text of an instruction once, in order of appearance.
+        instructions: Every instruction's text once, in order of appearance.
         runs: Kernels by interval.
         stalls: Samples.
         metrics: Frequency and load of the GPU.
-        dropped: Lines that were left out when reading with `errors="skip"`, by reason.
-        notes: What the user must know of it, a sentence each.
-        lost: Samples that iaprof itself says it lost.
-        subsample: iaprof kept one of so many samples; 0 where not known, since its file does not say.
-        started: Wall-clock start, ISO 8601; '' where not known.
-        machine: Where it was recorded, as of `Recording.machine`; empty where not known.
+        dropped: Lines dropped when reading with `errors="skip"`, by reason.
+        notes: Notes for the user, a sentence each.
+        lost: Samples that iaprof itself reported as lost.
+        subsample: iaprof kept one of every `subsample` samples; 0 if unknown, because its file does not record it.
+        started: Wall-clock start, ISO 8601; '' if unknown.
+        machine: Machine that recorded it, as in `Recording.machine`; empty if unknown.
 
     """
 
@@ -162,7 +162,7 @@ class IaprofProfile:
 
     @cached_property
     def total(self) -> int:
-        """All samples of all reasons, exact."""
+        """Number of samples over all reasons, exact."""
         return sum(self.by_reason)
 
     @cached_property
@@ -196,7 +196,7 @@ class IaprofProfile:
         return kernels(self)
 
     def profile(self) -> Profile:
-        """Make the profile that figures and exports take; see the function `to_profile`."""
+        """Convert to the profile that figures and exports use; see the function `to_profile`."""
         return to_profile(self)
 
     def __eq__(self, other: object) -> bool:
@@ -215,7 +215,7 @@ class IaprofProfile:
 
 
 def between(profile: IaprofProfile, start_ns: int, end_ns: int) -> IaprofProfile:
-    """Keep the intervals that lie, if only in part, within two times on CLOCK_MONOTONIC, and what is in them."""
+    """Keep the intervals that overlap the range between two times on CLOCK_MONOTONIC, with their contents."""
     ends = profile.intervals.end_ns
     kept = ends > start_ns
     kept[1:] &= ends[:-1] < end_ns
@@ -245,7 +245,7 @@ def between(profile: IaprofProfile, start_ns: int, end_ns: int) -> IaprofProfile
 
 
 def by_appearance(places: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
-    """Number what occurs in `places` (all below `count`) by its first occurrence: what has each number, the numbers."""
+    """Renumber `places` (all below `count`) by first occurrence; returns old place by number, and new numbers."""
     used, first = np.unique(places, return_index=True)
     ordered = used[np.argsort(first, kind="stable")]
     numbers = np.zeros(max(count, 1), np.int32)
@@ -258,7 +258,7 @@ def _renumbered(kept: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 MOST: Final = 2**63 - 1
-"""Largest count: iaprof counts to 2^64, which no column here and no tool that we write for holds."""
+"""Largest count: iaprof counts to 2^64, which neither our columns nor the tools that read our exports support."""
 
 
 MOST_PID: Final = 2**32 - 1
@@ -268,16 +268,16 @@ MOST_ADDRESS: Final = 2**64 - 1
 
 
 MOST_NS: Final = 2**32 * 1_000_000_000
-"""Latest time, 136 years after the start: sums and differences of times stay exact."""
+"""Latest time, 136 years after the start, so that sums and differences of times stay exact."""
 
 
 UNKNOWN_SUBSAMPLE: Final = (
-    "iaprof keeps one of every N samples that the GPU takes (--eu-stall-subsample, 100 unless given), and its file "
-    "does not say N: weights are the samples in the file"
+    "iaprof keeps one of every N samples that the GPU takes (--eu-stall-subsample, default 100), but its file does not "
+    "record N: weights count the samples in the file"
 )
 
 
-SUBSAMPLE: Final = "iaprof kept one of every {:,} samples that the GPU took: weights are the samples that it kept"
+SUBSAMPLE: Final = "iaprof kept one of every {:,} samples that the GPU took: weights count the samples it kept"
 
 
 _PYTHON: Final = re.compile(r"py::(.+):([^:]*[/.<][^:]*)")
@@ -293,11 +293,11 @@ _GPU: Final = frozenset({Kind.GPU_KERNEL, Kind.GPU_SOURCE, Kind.GPU_INSTRUCTION,
 
 
 def to_profile(iaprof: IaprofProfile) -> Profile:
-    """Make the profile that figures and exports take: unit samples, every sample on the accelerator.
+    """Convert to the profile that figures and exports use: unit samples, every sample on the accelerator.
 
-    Stacks, the root first: process, its id, the frames that launched the kernel, `-`, source file, kernel, instruction,
-    stall reason, offset. A sample's time is when its interval began. What a CPU frame is, its text tells, as in folded
-    stacks.
+    Stacks, root first: process, its id, the frames that launched the kernel, `-`, source file, kernel, instruction,
+    stall reason, offset. A sample's time is the start of its interval. The kind of a CPU frame is derived from its
+    text, as in folded stacks.
     """
     stalls = iaprof.stalls
     rows, reasons = np.nonzero(stalls.counts)
@@ -318,7 +318,7 @@ def to_profile(iaprof: IaprofProfile) -> Profile:
         started=iaprof.started,
         machine=dict(iaprof.machine),
         lost=[
-            *(Lost(count, f"damaged lines left out: {reason}") for reason, count in iaprof.dropped.items()),
+            *(Lost(count, f"damaged lines dropped: {reason}") for reason, count in iaprof.dropped.items()),
             *iaprof.lost,
         ],
         notes=(SUBSAMPLE.format(iaprof.subsample) if iaprof.subsample else UNKNOWN_SUBSAMPLE, *iaprof.notes),
@@ -326,7 +326,7 @@ def to_profile(iaprof: IaprofProfile) -> Profile:
 
 
 def kernel_frames(kernel: Kernel) -> list[Frame]:
-    """Frames of a kernel's launch and of the kernel, the root first."""
+    """Frames of a kernel's launch and of the kernel, root first."""
     return [
         Frame(kernel.comm, Kind.PROCESS),
         Frame(str(kernel.pid), Kind.PROCESS),
@@ -338,7 +338,7 @@ def kernel_frames(kernel: Kernel) -> list[Frame]:
 
 
 def _cpu_frame(text: str) -> Frame:
-    """Frame of a text in a CPU stack; CPython names its functions `py::NAME:FILE` for native profilers."""
+    """Parse one frame of a CPU stack; CPython names its functions `py::NAME:FILE` for native profilers."""
     python = _PYTHON.fullmatch(text)
     return Frame(python[1], Kind.PYTHON, python[2]) if python else frame_of(text)
 
@@ -346,11 +346,11 @@ def _cpu_frame(text: str) -> Frame:
 def _leaves(
     builder: ProfileBuilder, iaprof: IaprofProfile, rows: NDArray[np.intp], reasons: NDArray[np.intp]
 ) -> NDArray[np.int32]:
-    """Stacks of samples, (n,) int32: one level after the other, so that each different stack is made once.
+    """Stacks of samples, (n,) int32; built level by level, so that each distinct stack is created once.
 
     Args:
-        builder: Gets the stacks.
-        iaprof: What was sampled.
+        builder: Receives the stacks.
+        iaprof: The profile.
         rows: (n,), the samples' `eustall` lines.
         reasons: (n,), their reasons.
 
@@ -374,7 +374,7 @@ def _leaves(
 
 
 def _offsets(iaprof: IaprofProfile) -> tuple[list[Frame], NDArray[np.intp]]:
-    """Frames of the offsets, which are of a kernel each, and the place of each `eustall` line's among them."""
+    """Frames of the offsets, one per kernel and offset, and the index of the frame of each `eustall` line."""
     symbols = list(dict.fromkeys(kernel.symbol for kernel in iaprof.kernels))
     places = {symbol: place for place, symbol in enumerate(symbols)}
     of_kernel = np.array([places[kernel.symbol] for kernel in iaprof.kernels], np.int64)
@@ -391,7 +391,7 @@ def _offsets(iaprof: IaprofProfile) -> tuple[list[Frame], NDArray[np.intp]]:
 def _below(
     builder: ProfileBuilder, parents: NDArray[np.int32], frames: Sequence[int], numbers: NDArray[Any]
 ) -> NDArray[np.int32]:
-    """Nodes of `frames[numbers]` under `parents`."""
+    """Return the nodes of `frames[numbers]` under `parents`."""
     width = len(frames)
     pairs, inverse = _distinct(parents.astype(np.int64) * width + numbers)
     made = [builder.node(frames[pair % width], pair // width) for pair in pairs.tolist()]
@@ -399,7 +399,7 @@ def _below(
 
 
 def _distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Different keys in order, and the place of each key among them; by a table where that is not too large."""
+    """Distinct keys in order, and the index of each key among them; uses a lookup table if it is not too large."""
     span = int(keys.max(initial=0)) + 1
     if span > _TABLE:
         return np.unique(keys, return_inverse=True)
@@ -415,7 +415,7 @@ def _numbers(builder: ProfileBuilder, frames: Iterable[Frame]) -> list[int]:
 def samples(profile: IaprofProfile) -> pd.DataFrame:
     """One row per `eustall` line.
 
-    Columns: `interval` (its number), `time_ns` (when it began, since the profile's start), `kernel` (symbol, category),
+    Columns: `interval` (number), `time_ns` (its start, since the profile's start), `kernel` (symbol, category),
     `kernel_id` (row of `kernels` by number), `offset` uint64, `instruction` (category), the ten reasons int64, `total`.
     """
     return _lines(profile, np.arange(len(profile.stalls))).assign(
@@ -425,9 +425,9 @@ def samples(profile: IaprofProfile) -> pd.DataFrame:
 
 
 def reasons(profile: IaprofProfile) -> pd.DataFrame:
-    """One row per `eustall` line and reason with a sample: the columns of `samples` up to `instruction`, then these.
+    """One row per `eustall` line and reason with a sample.
 
-    Columns: `reason` (category of `REASONS`), `samples` int64.
+    Columns: those of `samples` up to `instruction`, then `reason` (category of `REASONS`) and `samples` int64.
     """
     rows, columns = np.nonzero(profile.stalls.counts)
     return _lines(profile, rows).assign(
@@ -440,7 +440,8 @@ def intervals(profile: IaprofProfile) -> pd.DataFrame:
     """One row per interval.
 
     Columns: `interval`, `time_ns` and `length_ns` (since the profile's start), `end_ns` (on CLOCK_MONOTONIC),
-    `samples`, `active` and `stalled` int64, `frequency_MHz` and `busy_percent` Int64, NA where it has no such line.
+    `samples`, `active` and `stalled` int64, `frequency_MHz` and `busy_percent` Int64, NA if the interval has no such
+    line.
     """
     found = profile.intervals
     by_reason = np.zeros((len(found.number), len(REASONS)), np.int64)
@@ -473,10 +474,10 @@ def metrics(profile: IaprofProfile) -> pd.DataFrame:
 
 
 def kernels(profile: IaprofProfile) -> pd.DataFrame:
-    """One row per kernel, the most samples first.
+    """One row per kernel, most samples first.
 
     Columns: `kernel_id`, `symbol`, `file`, `comm`, `pid`, `cpu_stack`, `address` uint64, `samples` int64, `share` of
-    all samples, `intervals` (in how many it was sampled).
+    all samples, `intervals` (number of intervals in which it was sampled).
     """
     per_run = np.zeros(len(profile.runs.kernel), np.int64)
     np.add.at(per_run, profile.stalls.run, profile.stalls.counts.sum(axis=1))
@@ -519,7 +520,7 @@ def _lines(profile: IaprofProfile, rows: NDArray[np.intp]) -> pd.DataFrame:
 
 
 def _category(texts: Sequence[str], codes: NDArray[Any]) -> Any:
-    """Texts by code as a categorical; several codes may have one text."""
+    """Texts by code as a categorical; several codes may map to the same text."""
     distinct = list(dict.fromkeys(texts))
     numbers = {text: number for number, text in enumerate(distinct)}
     places = np.array([numbers[text] for text in texts], np.int32)
@@ -527,7 +528,7 @@ def _category(texts: Sequence[str], codes: NDArray[Any]) -> Any:
 
 
 def _of_interval(profile: IaprofProfile, name: int) -> pd.arrays.IntegerArray:
-    """Value of a metric in each interval, the last one where there are several."""
+    """Value of a metric in each interval; the last one if there are several."""
     values = pd.array([None] * len(profile.intervals.number), dtype="Int64")
     rows = np.flatnonzero(profile.metrics.name == name)
     values[profile.metrics.interval[rows]] = profile.metrics.value[rows]

@@ -1,6 +1,6 @@
-"""An iaprof profile as part of a file of ours: plain JSON types, its columns packed.
+"""Store an iaprof profile as part of one of our files: plain JSON types with packed columns.
 
-Nothing read is executed; what contradicts itself is refused, so that every table can rely on what it is made of.
+Nothing read is executed, and inconsistent data is rejected, so that the tables can rely on their input.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, type[np.integer[Any]]]]] = {
     "metrics": {"interval": np.int32, "name": np.uint8, "value": np.int64},
 }
 _WIDTHS: Final = {"counts": len(REASONS)}
-"""Numbers in a row, where they are several."""
+"""Numbers per row, for columns with more than one."""
 
 
 def to_dict(profile: IaprofProfile) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def from_dict(data: dict[str, Any]) -> IaprofProfile:
     """Build it back from `to_dict`.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError: `data` is not one, or contradicts itself.
+        ValueError, KeyError, TypeError, AttributeError: `data` has the wrong form or is inconsistent.
 
     """
     columns = {
@@ -108,18 +108,18 @@ def _kernel(values: list[Any]) -> Kernel:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r:.60} is no text")
+        raise TypeError(f"{value!r:.60} is not text")
     return value
 
 
 def _whole(value: Any, most: int = MOST) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"{value!r:.60} is no count")
+        raise ValueError(f"{value!r:.60} is not a valid count")
     return value
 
 
 def _check(profile: IaprofProfile) -> None:
-    """Raise ValueError where rows name what is not there, or are not in the order that a file has them in."""
+    """Raise ValueError if rows refer to missing rows or are out of order."""
     intervals, runs, stalls, metrics = profile.intervals, profile.runs, profile.stalls, profile.metrics
     for name, values, count in (
         ("interval", runs.interval, len(intervals.number)),
@@ -130,7 +130,7 @@ def _check(profile: IaprofProfile) -> None:
         ("metric", metrics.name, len(METRICS)),
     ):
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) < count:
-            raise ValueError(f"a row names the {name} {values.max()} of {count}")
+            raise ValueError(f"a row refers to {name} {values.max()} of {count}")
     for ordered in (intervals.number, intervals.end_ns, runs.interval, stalls.run, metrics.interval):
         if (ordered[1:] < ordered[:-1]).any():
             raise ValueError("its rows are not in order")
@@ -138,6 +138,6 @@ def _check(profile: IaprofProfile) -> None:
         if (numbers < 0).any():
             raise ValueError("a number is negative")
     if (intervals.end_ns > MOST_NS).any():
-        raise ValueError("an interval ends later than any can")
+        raise ValueError("an interval ends too late")
     if float(stalls.counts.sum(dtype=np.float64)) > MOST / 2 and sum(stalls.counts.ravel().tolist()) > MOST:
         raise ValueError("the sum of all samples is over 2^63 - 1")

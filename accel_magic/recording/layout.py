@@ -1,7 +1,7 @@
-"""What a stored recording says besides its events, as one JSON text.
+"""Everything in a stored recording except its events, as one JSON text.
 
-The text holds a few plain values that other tools may like to read, and two packed ones (zlib, base64): `body`, JSON
-with everything that grows with the number of probe points, and `samples`, the counters over time.
+The text has a few plain values that other tools may want to read, and two packed ones (zlib, base64): `body`, JSON with
+everything that grows with the number of probe points, and `samples`, the counters over time.
 """
 
 from __future__ import annotations
@@ -47,9 +47,15 @@ class NewerVersionError(ValueError):
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """How one event column lies in the file.
+    """How one event column is stored in the file.
 
-    `name` in `Events`, `stored` in the file, `dtype` of its numpy values, `nullable` when it came with a validity.
+    Attributes:
+        name: Its name in `Events`.
+        stored: Its name in the file.
+        dtype: Type of its numpy values.
+        nullable: Whether it has a validity array.
+        categories: Its categories; None without.
+
     """
 
     name: str
@@ -61,7 +67,7 @@ class StoredColumn:
 
 @dataclass(frozen=True)
 class _Header:
-    """The plain values, and their types as they are checked on reading."""
+    """The plain values; their types are checked on reading."""
 
     format: str
     version: int
@@ -81,10 +87,10 @@ class _Header:
 
 
 def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count: int) -> bytes:
-    """Everything in `recording` but its events, with the description of their columns, as ASCII JSON.
+    """Encode everything in `recording` except its events, plus the description of their columns, as ASCII JSON.
 
     Raises:
-        ValueError: The recording contradicts itself.
+        ValueError: The recording is inconsistent.
 
     """
     _check_recording(recording)
@@ -122,12 +128,12 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
 
 
 def decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
-    """Read what `encode` wrote: a recording that cannot load its events yet, and the columns these have.
+    """Undo `encode`: return a recording that cannot load its events yet, and the columns of the events.
 
     Raises:
-        NewerVersionError: A later version wrote it.
-        TooLargeError: It needs more memory than may be spent (`accel_magic.recording.bounds`).
-        ValueError: It is damaged or contradicts itself.
+        NewerVersionError: A later version wrote the text.
+        TooLargeError: It needs more memory than allowed (`accel_magic.recording.bounds`).
+        ValueError: It is damaged or inconsistent.
 
     """
     try:
@@ -211,7 +217,7 @@ def _no_events() -> Events:
 
 
 def _check_recording(recording: Recording) -> None:
-    """Raise ValueError where counters do not belong to the plan."""
+    """Raise ValueError if the counters do not match the plan."""
     points = recording.plan.points
     rows = len(recording.plan.latency_points)
     steps = len(recording.samples.times_ns)
@@ -229,7 +235,7 @@ def _check_recording(recording: Recording) -> None:
     }
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
-            raise ValueError(f"{name} have the shape {array.shape}, the plan asks for {shape}")
+            raise ValueError(f"{name} have the shape {array.shape}, the plan requires {shape}")
     for name, number in (
         ("event_count", recording.event_count),
         ("duration_ns", recording.duration_ns),
@@ -240,7 +246,7 @@ def _check_recording(recording: Recording) -> None:
 
 
 def _encode_histograms(histograms: Histograms) -> dict[str, list[int]]:
-    """Keep the filled buckets only, by their index in the flattened (latency points, buckets) array."""
+    """Keep only the nonempty buckets, by index in the flattened (latency points, buckets) array."""
     flat = histograms.counts.ravel()
     filled = np.flatnonzero(flat)
     return {
@@ -255,7 +261,7 @@ def _decode_histograms(data: dict[str, Any], rows: int) -> Histograms:
     index, count = _counts(data["index"], "histogram buckets"), _counts(data["count"], "histogram counts")
     flat = np.zeros(rows * buckets.COUNT, np.uint64)
     if index.shape != count.shape or (len(index) and int(np.max(index)) >= len(flat)):
-        raise ValueError("latency histograms do not fit the plan")
+        raise ValueError("latency histograms do not match the plan")
     flat[index.astype(np.int64)] = count
     return Histograms(
         flat.reshape(rows, buckets.COUNT),
@@ -265,7 +271,7 @@ def _decode_histograms(data: dict[str, Any], rows: int) -> Histograms:
 
 
 def _encode_samples(samples: Samples) -> str:
-    """Pack times and counters as differences: most counters stand still most of the time."""
+    """Pack times and counters as differences, because most counters rarely change."""
     table = np.vstack([samples.times_ns.astype(np.int64).view(np.uint64), samples.hits.astype(np.uint64).T])
     differences = np.diff(table, axis=1, prepend=np.uint64(0))  # modulo 2**64, so nothing overflows
     return pack(differences.astype("<u8").tobytes())
@@ -273,17 +279,17 @@ def _encode_samples(samples: Samples) -> str:
 
 def _decode_samples(steps: int, packed: str, points: int) -> Samples:
     size = steps * (points + 1) * 8
-    if steps < 0 or size > 1100 * len(packed):  # zlib reaches 1032 : 1 at best
-        raise ValueError("the samples are not as many as they claim")
+    if steps < 0 or size > 1100 * len(packed):  # zlib compresses at most 1032 : 1
+        raise ValueError("the number of samples does not match the data")
     raw = unpack(packed, size)
     if len(raw) != size:
-        raise ValueError("the samples are not as many as they claim")
+        raise ValueError("the number of samples does not match the data")
     table = np.cumsum(np.frombuffer(raw, "<u8").reshape(points + 1, steps), axis=1, dtype=np.uint64)
     return Samples(table[0].view(np.int64), np.ascontiguousarray(table[1:].T))
 
 
 def _encode_stacks(stacks: StackTable) -> dict[str, Any]:
-    """Columns packed as bytes, those of the frames as lists: names go into tables as they are."""
+    """Encode stacks: numeric columns packed as bytes, frame columns as lists."""
     names, kinds, modules, lines = zip(*stacks.frames, strict=True) if stacks.frames else ((),) * 4
     packed = {name: pack(getattr(stacks, name).astype(type_).tobytes()) for name, type_ in _STACK_COLUMNS.items()}
     return {**packed, "names": names, "frame_kinds": [int(kind) for kind in kinds], "modules": modules, "lines": lines}
@@ -305,14 +311,14 @@ def _decode_stacks(data: dict[str, Any] | None) -> StackTable | None:
 
 
 def _check_stacks(stacks: StackTable) -> None:
-    """Raise ValueError where the columns do not belong together."""
+    """Raise ValueError if the columns are inconsistent."""
     count, starts = len(stacks.keys), stacks.starts
     if len(stacks.kinds) != count or len(starts) != count + 1:
-        raise ValueError("the columns of its stacks are of unlike lengths")
+        raise ValueError("the columns of its stacks have different lengths")
     if starts[0] or starts[-1] != len(stacks.frames_of) or (np.diff(starts) < 0).any():
-        raise ValueError("its stacks have other frames than it holds")
+        raise ValueError("the frame ranges of its stacks are invalid")
     if len(stacks.frames_of) and not 0 <= stacks.frames_of.min() <= stacks.frames_of.max() < len(stacks.frames):
-        raise ValueError("a stack has a frame that is not there")
+        raise ValueError("a stack refers to a missing frame")
     if (stacks.keys[1:] <= stacks.keys[:-1]).any():
         raise ValueError("its stacks are not in order")
 
@@ -348,22 +354,22 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _check_type(value: Any, hint: Any, where: str) -> None:
-    """Raise ValueError unless `value` is what the annotation `hint` says, through dataclasses, tuples and dicts.
+    """Raise ValueError unless `value` has the type `hint`, checking dataclasses, tuples and dicts recursively.
 
-    JSON brings no types, and what is read here ends up in tables, file paths and HTML.
+    JSON is untyped, and these values end up in tables, file paths and HTML.
     """
     if get_origin(hint) in (types.UnionType, Union):  # always `X | None` here
         if value is None:
             return
         hint = get_args(hint)[0]
     if not _is_a(value, hint):
-        raise ValueError(f"{where} is {value!r:.60}")
+        raise ValueError(f"{where} has the invalid value {value!r:.60}")
     for inner, inner_hint, name in _parts(value, hint):
         _check_type(inner, inner_hint, f"{where}.{name}".lstrip("."))
 
 
 def _is_a(value: Any, hint: Any) -> bool:
-    """Whether `value` itself has the type, its parts aside."""
+    """Whether `value` has the type, not considering its parts."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
         return type(value) is tuple and (arguments[-1] is Ellipsis or len(value) == len(arguments))
@@ -375,7 +381,7 @@ def _is_a(value: Any, hint: Any) -> bool:
 
 
 def _parts(value: Any, hint: Any) -> Iterator[tuple[Any, Any, str]]:
-    """Yield what is in `value`, with the annotation and the name of each part."""
+    """Yield the parts of `value`, each with its annotation and name."""
     arguments = get_args(hint)
     if is_dataclass(hint):
         for name, inner_hint in _hints(hint).items():  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the reader reports while a trace runs: the value that a live display draws."""
+"""Live samples: what the reader reports while a trace runs, for a live display to draw."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LiveLatency(NamedTuple):
-    """Latency of one measured function so far: its `label`, and quantiles in ns (NaN before the first call ends)."""
+    """Latency of one measured function so far: its `label`, and quantiles in ns (NaN until a first call has ended)."""
 
     label: str
     p50_ns: float
@@ -39,8 +39,8 @@ class LiveSample:
         recorded: Events recorded so far.
         lost: Events lost so far, over all points.
         latency: One entry per measured function, in the plan's order.
-        totals: (points,) uint64, what the points that add something up have come to.
-        behind_s: How long after `time_ns` the sample reached the notebook's process, seconds.
+        totals: (points,) uint64, sums so far of the points that sum a value.
+        behind_s: Delay from `time_ns` until the sample reached the notebook's process, seconds.
 
     """
 
@@ -54,11 +54,11 @@ class LiveSample:
 
 
 class LiveFeed:
-    """A thread that passes each sample on as it comes; it only waits and formats, the reader measures.
+    """A thread that forwards each sample as it arrives; it only waits and formats, the reader measures.
 
     Args:
-        plan: What is traced (the labels of the latencies).
-        show: Called with every batch of samples, from the thread.
+        plan: What is traced; provides the labels of the latencies.
+        show: Called with every batch of samples, in the thread.
 
     """
 
@@ -74,9 +74,9 @@ class LiveFeed:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; samples it has not shown yet are dropped. Again is harmless."""
+        """End the thread, dropping samples it has not shown yet. Can be called repeatedly."""
         self.theirs.close()
-        with contextlib.suppress(OSError):  # stopped before
+        with contextlib.suppress(OSError):  # already stopped
             self._ours.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join(timeout=5)

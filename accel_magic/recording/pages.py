@@ -1,6 +1,6 @@
-"""Reading a Parquet table within `bounds`: the headers of its pages say how much they unpack to, before they are read.
+"""Read a Parquet table within `bounds`: page headers give the unpacked sizes before the pages are read.
 
-The footer has these sizes too, but no reader checks them: a forged footer can declare anything.
+The footer has these sizes too, but no reader verifies them, so a forged footer can declare anything.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _UNCOMPRESSED, _COMPRESSED, _DATA, _DATA_V2 = (2, _I32), (3, _I32), (5, _STRUCT)
 _ENCODING, _ENCODING_V2 = (2, _I32), (4, _I32)
 _PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
 _NOT_GROWING: Final = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY})
-"""Encodings of text in which no value is longer than its page, and no two values share bytes of it."""
+"""Text encodings in which no value is longer than its page, and no two values share bytes."""
 _FIRST_READ, _LONGEST_HEADER = 1 << 10, 1 << 24
 _COPIES = 2
-"""Arrow's columns, and the arrays that are made from them."""
+"""Arrow's columns, and the arrays made from them."""
 _DICTIONARY_COST = 4
-"""Bytes of tables and offsets for a byte of dictionary, at most."""
+"""Maximum bytes of tables and offsets per byte of dictionary."""
 _MOST_LONG_VALUES: Final = 1 << 18
 _PART: Final = 1 << 28
-"""Bytes of the longest values that are read at a time."""
+"""Bytes read at a time if all values are as long as the longest."""
 _Fields = dict[tuple[int, int], "int | _Fields"]
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column as the pages of all its chunks have it."""
+    """Sizes and encodings of a column's pages, over all its chunks."""
 
     unpacked: int
     largest: int
@@ -49,11 +49,11 @@ class _Column:
 
 
 def declare(file: pq.ParquetFile, names: Sequence[str]) -> int:
-    """Spend what the columns take by the footer, without reading them; returns the number of rows.
+    """Spend the columns' memory according to the footer, without reading them; returns the number of rows.
 
     Raises:
-        TooLargeError: That is more than allowed.
-        ValueError: The footer contradicts itself.
+        TooLargeError: They need more memory than allowed.
+        ValueError: The footer is inconsistent.
 
     """
     rows = _rows(file, _places(file, names).values())
@@ -68,12 +68,12 @@ def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> p
 
     Args:
         file: The opened file.
-        source: What it was opened on.
+        source: The source that it reads from.
         names: Columns, none of them nested.
 
     Raises:
         TooLargeError: They need more memory than allowed.
-        ValueError, ArrowException, OSError: The file contradicts itself or cannot be read.
+        ValueError, ArrowException, OSError: The file is inconsistent or cannot be read.
 
     """
     rows = declare(file, names)
@@ -88,7 +88,7 @@ def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> p
         spend(column.unpacked * (_DICTIONARY_COST if pa.types.is_dictionary(kind) else 1))
         largest = max(largest, column.largest)
         if pa.types.is_dictionary(kind) and not column.encodings <= _NOT_GROWING:
-            raise ValueError(f"the column {name} has an encoding that recordings never have")
+            raise ValueError(f"the column {name} has an encoding that recordings never use")
         growing |= not pa.types.is_dictionary(kind) and column.encodings != {_PLAIN}
     if not growing:
         return file.read(columns=list(names))
@@ -98,7 +98,7 @@ def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> p
 
 
 def _in_parts(file: pq.ParquetFile, names: Sequence[str], largest: int) -> pa.Table:
-    """Read columns in which many rows may repeat one long value: few rows at a time, so that each part is small."""
+    """Read columns in which many rows may repeat a long value: a few rows at a time, so that each part is small."""
     parts = []
     for part in file.iter_batches(max(_PART // largest, 1), columns=list(names)):
         spend(part.nbytes)
@@ -107,22 +107,22 @@ def _in_parts(file: pq.ParquetFile, names: Sequence[str], largest: int) -> pa.Ta
 
 
 def _rows(file: pq.ParquetFile, places: Collection[int]) -> int:
-    """Rows, if each column has a value or a gap in each."""
+    """Number of rows. Raises ValueError unless every column has an entry (a value or null) in each row."""
     metadata = file.metadata
     total = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         counts = {group.column(place).num_values for place in places}
         if group.num_rows < 0 or counts - {group.num_rows}:
-            raise ValueError(f"a part of {group.num_rows} rows has columns of {sorted(counts)}")
+            raise ValueError(f"a row group of {group.num_rows} rows has columns of {sorted(counts)} values")
         total += group.num_rows
     if total != metadata.num_rows:
-        raise ValueError(f"it has {total} rows and declares {metadata.num_rows}")
+        raise ValueError(f"it has {total} rows but declares {metadata.num_rows}")
     return int(total)
 
 
 def _places(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
-    """Numbers of the columns among the leaves of the schema."""
+    """Index of each column among the schema's leaves."""
     schema = file.schema
     leaves = [schema.column(place) for place in range(len(schema))]
     flat = [leaf.path for leaf in leaves if not leaf.max_repetition_level and leaf.max_definition_level <= 1]
@@ -140,7 +140,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Bytes of a row, without text."""
+    """Bytes per row, without text."""
     if pa.types.is_dictionary(kind):
         return _width(kind.index_type)
     if pa.types.is_primitive(kind):
@@ -149,7 +149,7 @@ def _width(kind: pa.DataType) -> int:
         return 4
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return 8
-    raise ValueError(f"a column is of {kind}")
+    raise ValueError(f"a column has the unsupported type {kind}")
 
 
 def _column(file: pq.ParquetFile, source: pa.NativeFile, place: int) -> _Column:
@@ -162,16 +162,16 @@ def _column(file: pq.ParquetFile, source: pa.NativeFile, place: int) -> _Column:
 
 
 def _pages(file: pq.ParquetFile, source: pa.NativeFile, group: int, place: int) -> Iterator[tuple[int, int | None]]:
-    """Bytes of each page of a chunk after unpacking, and the encoding of its values; None of a dictionary's."""
+    """Yield the unpacked size of each page of a chunk, and its encoding; None for a dictionary page."""
     if not file.metadata.row_group(group).num_rows:
-        return  # such a chunk may begin anywhere
+        return  # an empty chunk may have any offset
     chunk = file.metadata.row_group(group).column(place)
     at = chunk.data_page_offset
     if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < at:
         at = chunk.dictionary_page_offset
     end = at + chunk.total_compressed_size
     if not 0 <= at <= end <= source.size():
-        raise ValueError("a column lies outside of the file")
+        raise ValueError("a column is outside the file")
     while at < end:
         header, length = _header(source, at, end)
         packed, unpacked = header.get(_COMPRESSED), header.get(_UNCOMPRESSED)
@@ -188,11 +188,11 @@ def _pages(file: pq.ParquetFile, source: pa.NativeFile, group: int, place: int) 
         yield unpacked, encoding
         at += length + packed
     if at != end:
-        raise ValueError("a page goes on beyond its column")
+        raise ValueError("a page extends beyond its column")
 
 
 def _header(source: pa.NativeFile, at: int, end: int) -> tuple[_Fields, int]:
-    """Header of the page at this place, and its length. It is as long as the statistics in it."""
+    """Parse the page header at this offset; returns it and its length, which varies with its statistics."""
     size = _FIRST_READ
     while True:
         data = source.read_at(min(size, end - at), at)
@@ -205,7 +205,7 @@ def _header(source: pa.NativeFile, at: int, end: int) -> tuple[_Fields, int]:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[_Fields, int]:
-    """Members of a struct by number and type, and where it ends. IndexError: it goes on beyond `data`."""
+    """Parse a struct: members by number and type, and its end. Raises IndexError if it extends beyond `data`."""
     if depth > _DEEPEST:
         raise ValueError("a page's header is nested too deeply")
     fields: _Fields = {}
@@ -214,7 +214,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[_Fields, int]:
         step = data[at] >> 4
         number, at = (number + step, at + 1) if step else _signed(data, at + 1)
         if any(number == known for known, _ in fields):
-            raise ValueError("a page's header has a member twice")
+            raise ValueError("a page's header has a duplicate member")
         fields[number, kind], at = _value(data, at, kind, depth)
     return fields, at + 1
 

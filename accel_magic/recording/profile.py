@@ -1,7 +1,7 @@
-"""A profile: weighted samples, each with a stack of frames. One immutable value, whatever it was made by.
+"""A profile: weighted samples, each with a stack of frames. An immutable value, regardless of its origin.
 
-Stacks are a tree: a node is a frame under a parent node, and a stack is named by its leaf's node. A parent's number is
-always smaller than its children's, so one pass over the nodes in either direction is enough for everything.
+Stacks form a tree: a node is a frame under a parent node, and a stack is identified by its leaf node. A parent's number
+is always smaller than its children's, so a single pass over the nodes, in either direction, is always enough.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ Unit = Literal["samples", "ns", "bytes", "calls"]
 MOST = 2**63 - 1
 """Largest sum of weights."""
 NO_TIME = -1
-"""`time_ns` of a sample whose time is not known."""
+"""`time_ns` of a sample without a known time."""
 
 
 class State(IntEnum):
-    """What a thread (or an accelerator on its behalf) did during a sample."""
+    """State of a thread (or of an accelerator on its behalf) during a sample."""
 
     CPU = 0
-    """It ran on a processor."""
+    """The thread ran on a CPU."""
     OFF_CPU = 1
-    """It waited."""
+    """The thread waited."""
     ACCELERATOR = 2
-    """An accelerator worked for it; meanwhile the thread itself ran or waited, so this adds to neither."""
+    """An accelerator worked for the thread, which itself ran or waited at the same time: the times overlap."""
 
 
 Loss = Literal["lost", "missed", "incomplete", "left out"]
 LOSSES: Final[tuple[Loss, ...]] = ("lost", "missed", "incomplete", "left out")
-"""Kinds of losses: taken and not kept; never taken; there without a part; left out as options ask for."""
+"""Kinds of losses: taken but not kept; never taken; kept but incomplete; left out as options requested."""
 
 
 class Lost(NamedTuple):
-    """What is missing in a recording or a profile, for one reason.
+    """Events or samples missing from a recording or profile, for one reason.
 
     Attributes:
-        count: How many events or samples; exact.
-        why: In words that follow a number.
+        count: Number of events or samples; exact.
+        why: The reason, worded to follow the number.
         kind: One of `LOSSES`; only `lost` counts as lost.
 
     """
 
-    count: int  # type: ignore[assignment]  # in the place of tuple's method, which nobody needs here
+    count: int  # type: ignore[assignment]  # replaces tuple.count, which is not needed here
     why: str
     kind: Loss = "lost"
 
 
 def kind_of_loss(text: object) -> Loss:
-    """Check a kind of loss that comes from a file. Raises ValueError if it is not one of `LOSSES`."""
+    """Check a kind of loss read from a file. Raises ValueError if it is not one of `LOSSES`."""
     for kind in LOSSES:
         if text == kind:
             return kind
@@ -70,14 +70,14 @@ def kind_of_loss(text: object) -> Loss:
 
 @dataclass(frozen=True)
 class Samples:
-    """Columns of N samples, in order of time where times are known.
+    """Columns of N samples, in order of time if times are known.
 
     Attributes:
         stack: (N,) int32, the leaf's node.
         weight: (N,) int64, in the profile's unit, never negative.
-        time_ns: (N,) int64 since the start; `NO_TIME` where not known. Of a wait, when it began.
-        tid: (N,) int32, thread; 0 where not known.
-        state: (N,) uint8, of `State`.
+        time_ns: (N,) int64 since the start; `NO_TIME` if unknown. For a wait, its start.
+        tid: (N,) int32, thread; 0 if unknown.
+        state: (N,) uint8, values of `State`.
 
     """
 
@@ -92,7 +92,7 @@ class Samples:
         return len(self.stack)
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Samples:
-        """Some of the samples."""
+        """Return the selected samples."""
         return Samples(self.stack[rows], self.weight[rows], self.time_ns[rows], self.tid[rows], self.state[rows])
 
 
@@ -102,17 +102,17 @@ class Profile:
 
     Attributes:
         frames: Every frame once.
-        parents: (nodes,) int32, the parent's node; -1 of a root.
+        parents: (nodes,) int32, the parent's node; -1 for a root.
         node_frames: (nodes,) int32, index into `frames`.
-        samples: What was seen.
-        unit: What the weights are.
-        origin: What made the profile, in words: `%%flame at 99 Hz`, `iaprof`, `folded stacks`.
-        duration_ns: Length of the profiled stretch; 0 where not known.
-        started: Wall-clock start, ISO 8601; '' where not known.
-        machine: As of `Recording.machine`; empty for other tools' profiles.
+        samples: The samples.
+        unit: Unit of the weights.
+        origin: Description of the source: `%%flame at 99 Hz`, `iaprof`, `folded stacks`.
+        duration_ns: Length of the profiled time; 0 if unknown.
+        started: Wall-clock start, ISO 8601; '' if unknown.
+        machine: As in `Recording.machine`; empty for other tools' profiles.
         lost: Samples that are in no stack.
-        notes: What the user must know of it, a sentence each.
-        banners: What must stand above every view of it: simulated devices, replays.
+        notes: Notes for the user, a sentence each.
+        banners: Lines to show above every view: simulated devices, replays.
 
     """
 
@@ -141,7 +141,7 @@ class Profile:
 
     @cached_property
     def depths(self) -> NDArray[np.int32]:
-        """(nodes,) int32: 0 of a root."""
+        """(nodes,) int32, depth of each node: 0 for a root."""
         depths = np.zeros(len(self.parents), np.int32)
         for node, parent in enumerate(self.parents.tolist()):
             if parent >= 0:
@@ -149,14 +149,14 @@ class Profile:
         return depths
 
     def own(self, samples: Samples | None = None) -> NDArray[np.int64]:
-        """Weight of the samples that end in each node, (nodes,) int64; of all samples, or of these."""
+        """Weight of the samples that end in each node, (nodes,) int64; of all samples by default."""
         chosen = self.samples if samples is None else samples
         weights = np.zeros(len(self.parents), np.int64)
-        np.add.at(weights, chosen.stack, chosen.weight)  # integers: exact where floats are not
+        np.add.at(weights, chosen.stack, chosen.weight)  # integers, because sums of floats are not exact
         return weights
 
     def totals(self, samples: Samples | None = None) -> NDArray[np.int64]:
-        """Weight of the samples that pass through each node, (nodes,) int64; of all samples, or of these."""
+        """Weight of the samples that pass through each node, (nodes,) int64; of all samples by default."""
         weights = self.own(samples)
         by_depth = np.argsort(self.depths, kind="stable")
         ends = np.cumsum(np.bincount(self.depths))
@@ -177,15 +177,15 @@ class Profile:
         return tuple(self.frames[frame] for frame in self.node_frames[self.nodes(node)].tolist())
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Profile:
-        """Make the profile of some of the samples; the stacks stay."""
+        """Return a profile of the selected samples; the stacks are unchanged."""
         return replace(self, samples=self.samples.take(rows))
 
     def frame_table(self) -> pd.DataFrame:
-        """One row per frame that some sample has, the most weight of its own first.
+        """One row per sampled frame, highest own weight first.
 
         Columns: `name`, `kind` (category, lower case), `module`, `line` Int64, `own_UNIT` and `total_UNIT` int64, named
-        by the profile's unit (`own_ns`, `own_samples`), `own_share` and `total_share` of all weights. A sample counts
-        once in a frame's total, however often the frame recurs in its stack.
+        after the profile's unit (`own_ns`, `own_samples`), `own_share` and `total_share` of all weights. A sample
+        counts once in a frame's total, however often the frame recurs in its stack.
         """
         import pandas as pd
 
@@ -219,7 +219,7 @@ class Profile:
     def sample_table(self) -> pd.DataFrame:
         """One row per sample.
 
-        Columns: `time_ns` Int64, `tid` Int32, `state` category, `weight_UNIT` int64, named by the profile's unit
+        Columns: `time_ns` Int64, `tid` Int32, `state` category, `weight_UNIT` int64, named after the profile's unit
         (`weight_ns`, `weight_samples`), `stack` (node) int32.
         """
         import pandas as pd
@@ -241,16 +241,16 @@ class Profile:
         )
 
     def _outermost(self) -> NDArray[np.bool_]:
-        """(nodes,) bool: no node above has the same frame."""
+        """(nodes,) bool: whether no ancestor has the same frame."""
         outermost = np.ones(len(self.parents), np.bool_)
         by_parent = np.argsort(self.parents, kind="stable")
         first = np.searchsorted(self.parents[by_parent], np.arange(-1, len(self.parents) + 1)).tolist()
         children, frames = by_parent.tolist(), self.node_frames.tolist()
-        above = [0] * len(self.frames)  # how often each frame is above the node that is looked at, itself included
+        above = [0] * len(self.frames)  # occurrences of each frame on the path to the current node
         todo = children[: first[1]]
         while todo:
             node = todo.pop()
-            if node < 0:  # everything below it was looked at
+            if node < 0:  # its subtree is done
                 above[frames[~node]] -= 1
                 continue
             frame = frames[node]
@@ -262,7 +262,7 @@ class Profile:
 
 
 class ProfileBuilder:
-    """Collects frames, stacks and samples; every frame and every stack is kept once."""
+    """Collects frames, stacks and samples; each distinct frame and stack is stored once."""
 
     def __init__(self) -> None:
         self._frames: dict[Frame, int] = {}
@@ -271,15 +271,15 @@ class ProfileBuilder:
         self._parts: list[Samples] = []
 
     def frame(self, name: str, kind: Kind = Kind.OTHER, module: str = "", line: int = 0) -> int:
-        """Number of a frame."""
+        """Return the number of a frame."""
         return self._frames.setdefault(Frame(name, kind, module, line), len(self._frames))
 
     def node(self, frame: int, parent: int = -1) -> int:
-        """Number of the stack that has `frame` (a number) as its leaf, under the stack `parent`."""
+        """Return the number of the stack with the leaf `frame` (a number) under the stack `parent`."""
         return self._nodes.setdefault((parent, frame), len(self._nodes))
 
     def stack(self, frames: Iterable[int], parent: int = -1) -> int:
-        """Number of the stack of these frames (numbers), the root first, under the stack `parent`."""
+        """Return the number of the stack with these frames (numbers), root first, under the stack `parent`."""
         for frame in frames:
             parent = self.node(frame, parent)
         return parent
@@ -304,11 +304,11 @@ class ProfileBuilder:
         notes: Sequence[str] = (),
         banners: Sequence[str] = (),
     ) -> Profile:
-        """Make the profile; samples are put in order of time, those without one first. Arguments: see `Profile`.
+        """Build the profile; samples are sorted by time, those without a time first. Arguments: see `Profile`.
 
         Raises:
             ValueError: A sample has no stack, or a negative weight.
-            OverflowError: No int64 holds the sum of all weights.
+            OverflowError: The sum of all weights does not fit into an int64.
 
         """
         rows = np.array(self._rows, np.int64).reshape(-1, 5).T
@@ -350,9 +350,10 @@ _OF_LIBRARY: Final = frozenset({Kind.NATIVE, Kind.OTHER})
 
 
 def label(frame: Frame) -> str:
-    """`forward (model.py:123)` in Python, `gemm` natively, `futex_wait_queue` in the kernel, `ivpu_ioctl [intel_vpu]`.
+    """Return the text shown for a frame, never empty.
 
-    A frame without a name has its module's in brackets, or `[unknown]`; never an empty text.
+    Python: `forward (model.py:123)`; native: `gemm`; kernel: `futex_wait_queue`, `ivpu_ioctl [intel_vpu]`. A frame
+    without a name is shown as its module in brackets, or as `[unknown]`.
     """
     module = frame.module.rpartition("/")[2]
     if not frame.name:

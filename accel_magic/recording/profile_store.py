@@ -1,8 +1,8 @@
-"""Profiles as files: one Parquet file, its rows the samples, frames and stacks in its metadata.
+"""Profiles as files: one Parquet file with samples as rows, and frames and stacks in its metadata.
 
-Any Parquet reader gets a useful table of it: besides the columns of `Samples` it has each sample's stack as folded
-text. What iaprof recorded, of which the profile was made or which was recorded meanwhile, is in the metadata too.
-Nothing read from a file is executed or unpickled; what contradicts itself is refused.
+Any Parquet reader gets a useful table: besides the columns of `Samples` it has each sample's stack as folded text. An
+iaprof profile, whether it is the source of the samples or was recorded at the same time, is in the metadata too.
+Nothing read from a file is executed or unpickled, and inconsistent files are rejected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.iaprof import IaprofProfile
 
 Maker = Literal["other", "iaprof", "thread sampler"]
-"""What made a profile, where that decides which result it opens as."""
+"""What made a profile, if that decides which kind of result it opens as."""
 KIND: Final = container.Kind(
     b"accel_magic.profile",
     "profile",
@@ -53,12 +53,12 @@ _COLUMNS: Final = {
 
 @dataclass(frozen=True)
 class Stored:
-    """What a file holds.
+    """Content of a file.
 
     Attributes:
         profile: The samples.
         maker: What made it.
-        iaprof: What it was made of where iaprof is its maker; else what iaprof recorded meanwhile, if it did.
+        iaprof: The source of the samples if `maker` is `iaprof`; else the iaprof profile recorded meanwhile, if any.
 
     """
 
@@ -70,10 +70,10 @@ class Stored:
 def save(stored: Stored, path: str | Path) -> Path:
     """Write a profile to one Parquet file and return its absolute path.
 
-    The file appears whole or not at all; one that is there already is replaced.
+    The write is atomic and replaces an existing file.
 
     Raises:
-        RecordingError: The place cannot be written to.
+        RecordingError: The path cannot be written to.
 
     """
     text = json.dumps(_description(stored), separators=(",", ":"), allow_nan=False).encode("ascii")
@@ -81,17 +81,17 @@ def save(stored: Stored, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Stored:
-    """Read what `save` wrote.
+    """Read a profile written by `save`.
 
     Raises:
-        RecordingError: There is no such file, it is damaged or no profile, or a later version wrote it.
+        RecordingError: The file does not exist, is damaged, is not a profile, or was written by a later version.
 
     """
     return container.read(path, KIND, VERSION, tuple(_COLUMNS), _stored)
 
 
 def is_profile(path: Path) -> bool:
-    """Whether a file is a profile of ours; False where it cannot be read."""
+    """Whether a file is one of our profiles; False if it cannot be read."""
     return KIND.key in container.keys(path)
 
 
@@ -122,10 +122,10 @@ def _description(stored: Stored) -> dict[str, Any]:
 def _stored(table: pa.Table, description: dict[str, Any]) -> Stored:
     profile, maker, iaprof = _profile(table, description), description["maker"], description["iaprof"]
     if maker not in _MAKERS:
-        raise ValueError(f"what made it, {maker!r:.60}, is not known")
+        raise ValueError(f"unknown maker {maker!r:.60}")
     stored = Stored(profile, maker, None if iaprof is None else iaprof_stored.from_dict(iaprof))
     if maker == "iaprof" and (stored.iaprof is None or stored.iaprof.total != profile.total):
-        raise ValueError("its samples are not those that iaprof took")
+        raise ValueError("its samples do not match those of its iaprof profile")
     return stored
 
 
@@ -139,7 +139,7 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
         for name, kind, module, line in zip(*(description[column] for column in columns), strict=True)
     )
     if description["unit"] not in _UNITS:
-        raise ValueError(f"the unit {description['unit']!r} is not known")
+        raise ValueError(f"unknown unit {description['unit']!r}")
     nodes = int(description["nodes"])
     profile = Profile(
         frames=frames,
@@ -161,12 +161,12 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r:.60} is no text")
+        raise TypeError(f"{value!r:.60} is not text")
     return value
 
 
 def _check(profile: Profile) -> None:
-    """Raise ValueError where stacks contradict themselves: every loop over them relies on this."""
+    """Raise ValueError if stacks are inconsistent; every loop over them relies on this."""
     numbers = np.arange(len(profile.parents))
     if not ((profile.parents >= -1) & (profile.parents < numbers)).all():
         raise ValueError("a stack's parent comes after it")
@@ -175,7 +175,7 @@ def _check(profile: Profile) -> None:
         ("stack", profile.samples.stack, len(profile.parents)),
     ):
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) < limit:
-            raise ValueError(f"a {name} is not there")
+            raise ValueError(f"a {name} is missing")
     if len(profile.samples) and int(profile.samples.weight.min()) < 0:
         raise ValueError("a weight is negative")
 
@@ -208,7 +208,7 @@ def _samples(table: pa.Table) -> Samples:
 
     states = pc.index_in(table.column("state").cast(pa.string()), value_set=pa.array(_STATES))
     if states.null_count:
-        raise ValueError(f"a state is none of {', '.join(_STATES)}")
+        raise ValueError(f"a state is not one of {', '.join(_STATES)}")
     return Samples(
         stack=numbers("stack"),
         weight=numbers("weight"),

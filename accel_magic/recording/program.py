@@ -1,4 +1,4 @@
-"""What a user's own BCC program left behind."""
+"""The recording of a user's own BCC program."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProgramRecording:
-    """What a program left behind, as read from the kernel.
+    """The data of a program, as read from the kernel.
 
     Attributes:
-        program: The file's name.
+        program: Name of the program's file.
         machine: `accel_magic.machine.describe()`.
         started: Wall-clock start, ISO 8601 with time zone.
         places: Where its functions were attached.
         duration_ns: From the start of the traced code to its end.
-        maps: Each map as BCC describes it, with its elements; those that cannot be read are named in `notes`.
-        rings: Each ring buffer as BCC describes it, with its records as they lay there.
-        histograms: Names of the maps declared with BPF_HISTOGRAM; `log2` whether their buckets are powers of two.
-        missed: Hits for which the kernel could not run the program, because it was running on that CPU already.
+        maps: Each map as BCC describes it, with its elements; maps that cannot be read are named in `notes`.
+        rings: Each ring buffer as BCC describes it, with its raw records.
+        histograms: Names of the maps declared with BPF_HISTOGRAM.
+        log2: Whether their buckets are powers of two.
+        missed: Hits for which the kernel could not run the program because it was already running on that CPU.
         outcome: How the traced code ended.
-        notes: What the user should know.
+        notes: Notes for the user.
 
     """
 

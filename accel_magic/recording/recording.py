@@ -1,4 +1,4 @@
-"""What an engine and its reader recorded: columns and counters, nothing drawn and nothing pandas."""
+"""Data recorded by an engine and its reader: columns and counters, without drawing or pandas."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Column:
 class Events:
     """Recorded hits in order of time.
 
-    Always there: `time_ns` (int64, ns since the start), `point` (uint16, ProbePoint.id), `pid`, `tid` (int32), `cpu`
-    (int16), `comm` (codes). With a latency point `duration_ns` (int64; for these rows `time_ns` is the entry's). Then
-    `retval`, captures and tracepoint fields under their own names, missing where a row's probe has none.
+    Always present: `time_ns` (int64, ns since the start), `point` (uint16, ProbePoint.id), `pid`, `tid` (int32), `cpu`
+    (int16), `comm` (codes). With a latency point: `duration_ns` (int64; in these rows `time_ns` is the time of the
+    entry). Then `retval`, captures and tracepoint fields under their own names, missing in rows whose probe has none.
     """
 
     columns: dict[str, Column]
@@ -81,26 +81,27 @@ class Recording:
 
     Attributes:
         plan: What was traced.
-        machine: `kernel`, `cpu`, `host`, `device`, `python`, `accel_magic`: where.
+        machine: Where it was recorded: `kernel`, `cpu`, `host`, `device`, `python`, `accel_magic` and so on.
         started: Wall-clock start, ISO 8601 with time zone.
-        start_ns: CLOCK_MONOTONIC at the start; events count from here.
-        duration_ns: Length of the traced stretch.
+        start_ns: CLOCK_MONOTONIC at the start; event times are relative to it.
+        duration_ns: Length of the traced time.
         hits: (points,) uint64, exact, counted in the kernel.
-        lost: (points,) uint64, events the ring buffer had no room for.
+        lost: (points,) uint64, events dropped because the ring buffer was full.
         unpaired: (points,) uint64, calls of latency points that could not be timed because the table was full.
-        totals: (points,) uint64, sum of the value that a point adds up (`ProbePoint.total`), 0 where it has none.
-        missed: Hits the kernel could not run our program for (re-entered on the same CPU), over all points.
-        histograms: Of the latency points.
+        totals: (points,) uint64, sum of the value that a point adds up (`ProbePoint.total`); 0 without one.
+        missed: Hits for which the kernel could not run our program (re-entered on the same CPU), over all points.
+        histograms: Latency histograms of the latency points.
         samples: Counters over time.
-        limit_reached: Events stopped being kept, at `max_events` or for lack of memory; hits went on being counted.
+        event_count: Number of recorded events.
+        limit_reached: Whether recording stopped, at `max_events` or for lack of memory; counting continued.
+        load_events: Decodes the raw records; called once, on first use of `events`.
         outcome: How the traced code ended.
-        stacks: Of the events; None where they have none.
-        flame: Set when a flame trace made it.
-        process: Of waits: what the traced process knew of itself.
-        iaprof: What iaprof recorded meanwhile, where it was asked to.
-        load_events: Decodes the raw records; called once, when events are first asked for.
-        replayed: Set when this is a playback.
-        imported: Set when another tool recorded it.
+        stacks: Stacks of the events; None without any.
+        flame: Set if a flame trace made it.
+        process: For waits: information about the traced process.
+        iaprof: The iaprof profile recorded meanwhile, if requested.
+        replayed: Set if this is a playback.
+        imported: Set if another tool recorded it.
 
     """
 
@@ -129,23 +130,23 @@ class Recording:
 
     @property
     def timed(self) -> bool:
-        """Whether times, durations and rates mean anything: not where another tool's output held no times."""
+        """Whether times, durations and rates are meaningful; False if another tool's output contained no times."""
         return self.imported is None or self.imported.timed
 
     @property
     def unread(self) -> bool:
-        """Whether nothing came of the events: the reader process died, or its answer could not be taken."""
+        """Whether all events are lost because the reader process died or its answer could not be received."""
         return self.imported is None and not self.event_count and bool(self.lost.any())
 
     @property
     def memory_full(self) -> bool:
-        """Whether events stopped being kept for lack of memory, before there were `max_events` of them."""
+        """Whether recording stopped for lack of memory before it reached `max_events`."""
         limit = self.plan.max_events
         return self.limit_reached and (limit is None or self.event_count < limit)
 
     @property
     def events_lost(self) -> int:
-        """Events that could not be stored: the ring buffer was full, or the tool that recorded them says so."""
+        """Events that could not be stored because a ring buffer was full, plus losses reported by an imported file."""
         return int(self.lost.sum()) + (self.imported.lost if self.imported is not None else 0)
 
     @cached_property

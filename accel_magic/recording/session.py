@@ -1,4 +1,4 @@
-"""One trace from attaching to its recording. Knows no notebook: the magics and the plain API both run these."""
+"""One trace, from attaching to its recording. Independent of notebooks: both the magics and the plain API use it."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
 
 Show = Callable[[list["LiveSample"]], None]
 Kind = Literal["ktrace", "gputrace", "flame"]
-"""What traces are told apart by: one of each kind may run at a time."""
+"""Kind of a trace; one trace of each kind may run at a time."""
 
 _MORE: Final[dict[Kind, str]] = {
     "ktrace": "put all probes on one %%ktrace line",
-    "gputrace": "name all tools on one %%gputrace line",
-    "flame": "leave out the inner one: the outer one has its samples too",
+    "gputrace": "put all tools on one %%gputrace line",
+    "flame": "remove the inner one: the outer one includes its samples",
 }
-"""What to do instead of a second trace of a kind."""
+"""Fixes for starting a second trace of a kind."""
 _running: set[Kind] = set()
 _claiming = threading.Lock()
 
 
 _SHARE: Final = 3
-"""Records may take one part in so many of the memory that is free: decoding takes as much again, and a table half."""
+"""Records may take 1/3 of the free memory: decoding takes as much again, and a table half as much."""
 
 
 def warm_up() -> None:
-    """Start the compiler and the reader processes, so that they come up while other things are done."""
+    """Start the compiler and reader processes early, so that they come up in parallel with other work."""
     compiler.start()
     reader.shared()
 
 
 def _forget_in_child() -> None:
-    """A forked child has no trace running, whatever its parent was doing."""
+    """In a forked child: no trace is running, whatever the parent is doing."""
     global _claiming  # noqa: PLW0603 - the lock's owner may not be in this process
     _claiming = threading.Lock()
     _running.clear()
@@ -72,7 +72,7 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def claim(kind: Kind) -> None:
-    """Make this the one running trace of its kind. Raises TraceStateError when there is another."""
+    """Register this as the running trace of its kind. Raises TraceStateError if there is another one."""
     with _claiming:
         if kind in _running:
             raise already_running(kind)
@@ -83,21 +83,21 @@ def already_running(kind: Kind) -> TraceStateError:
     """Error for a second trace of a kind."""
     return TraceStateError(
         f"a %%{kind} trace is already running in this process",
-        why="traces nest if their kinds differ; of each kind one runs at a time",
-        fix=f"{_MORE[kind]}, or run the inner trace in a cell of its own",
+        why="only one trace of each kind can run at a time; traces of different kinds can be nested",
+        fix=f"{_MORE[kind]}, or run the inner trace in a separate cell",
         code="trace.already-running",
     )
 
 
 def release(kind: Kind) -> None:
-    """Let the next trace of this kind begin."""
+    """Allow the next trace of this kind to start."""
     with _claiming:
         _running.discard(kind)
 
 
 @dataclass(frozen=True)
 class _Attached:
-    """What a session has while its probes are attached: the maps are mapped, so that their end can be read for sure."""
+    """State of a session while its probes are attached; the maps are memory-mapped, so reading them cannot fail."""
 
     attachment: Attachment
     prepared: Prepared
@@ -113,8 +113,8 @@ class LiveSession:
 
     Args:
         plan: What to trace.
-        show: Receives live samples from a thread, at most 5 times a second; None for no live display.
-        each_look: Called some five times a second while a trace with stacks runs, in a thread that is not traced.
+        show: Called with live samples in a thread, at most 5 times a second; None for no live display.
+        each_look: Called about five times a second while a trace with stacks runs, in a thread that is not traced.
 
     """
 
@@ -130,7 +130,7 @@ class LiveSession:
         self._started = ""
 
     def start(self) -> None:
-        """Attach everything. Raises an AccelMagicError and leaves nothing attached when that fails."""
+        """Attach everything. On failure nothing stays attached, and an AccelMagicError is raised."""
         try:
             with own_threads.at_work(), uninterrupted():
                 self._attached = self._attach()
@@ -162,7 +162,7 @@ class LiveSession:
             descriptors.append(feed.theirs.fileno())
             feed.start()
         if attachment.stacks_fd >= 0:
-            from accel_magic.kernel.attach.stack_maps import StackWatch  # which brings what reads ELF files
+            from accel_magic.kernel.attach.stack_maps import StackWatch  # imports the ELF reader
 
             python = "python" in plan.stacks
             watch = StackWatch(attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look)
@@ -192,21 +192,21 @@ class LiveSession:
         return self._start_ns
 
     def go(self) -> None:
-        """Count from here."""
+        """Start counting."""
         attached = self._attached
         assert attached is not None  # noqa: S101 - go follows start
-        with own_threads.at_work(), uninterrupted():  # half a message would end the reader process for all traces
+        with own_threads.at_work(), uninterrupted():  # a partial message would end the reader process for all traces
             self._started = datetime.now().astimezone().isoformat(timespec="seconds")
             attached.prepared.go(time.monotonic_ns())
-            self._missed = attached.attachment.misses()  # programs run, and are missed, since they were attached
+            self._missed = attached.attachment.misses()  # programs have been running, with misses, since they attached
             self._start_ns = time.monotonic_ns()
             attached.control["enabled"] = 1
 
     def halt(self) -> None:
-        """Stop counting; again is harmless. What is attached stays so until `stop`."""
+        """Stop counting; can be called repeatedly. Everything stays attached until `stop`."""
         if self._attached is not None and not self._end_ns:
             control, duration_s = self._attached.control, self.plan.duration_s
-            over = duration_s is not None and not control["enabled"][0]  # the reader process has ended it
+            over = duration_s is not None and not control["enabled"][0]  # the reader process stopped it in time
             control["enabled"] = 0
             self._end_ns = time.monotonic_ns()
             self._start_ns = self._start_ns or self._end_ns  # `go` was interrupted
@@ -214,9 +214,9 @@ class LiveSession:
                 self._end_ns = min(self._end_ns, self._start_ns + int(duration_s * 1e9))
 
     def stop(self, outcome: Outcome = "ok") -> Recording:
-        """Stop counting, detach everything and hand over what was recorded.
+        """Stop counting, detach everything and return the recording.
 
-        Where the reader process has died, the recording has the counts and no events, and says so.
+        If the reader process has died, the recording has counts but no events, and a note about it.
         """
         with own_threads.at_work(), uninterrupted():
             watch = self._attached.watch if self._attached is not None else None
@@ -233,18 +233,18 @@ class LiveSession:
 
     @property
     def reader_pid(self) -> int:
-        """Process id of what empties the ring buffers, as this process sees it; 0 when nothing is attached."""
+        """Process id of the reader, in this process's PID namespace; 0 if nothing is attached."""
         return 0 if self._attached is None else self._attached.prepared.reader.pid
 
     def programs_ns(self) -> int:
-        """CPU time of the programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""
+        """CPU time of the BPF programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""
         return 0 if self._attached is None else self._attached.attachment.run_ns()
 
     def abort(self) -> None:
-        """Detach without a recording; again is harmless."""
+        """Detach without making a recording; can be called repeatedly."""
         with uninterrupted(), own_threads.at_work():
             self._attached = None
-            self._undo.close()  # all of it, whatever one step raises
+            self._undo.close()  # runs every step, even if one raises
 
     def _finish(self, outcome: Outcome) -> Recording:
         attached = self._attached
@@ -252,7 +252,7 @@ class LiveSession:
         attachment, plan, start_ns = attached.attachment, self.plan, self._start_ns
         missed = attachment.misses() - self._missed
         left = attachment.detach()
-        syscalls.wait_for_programs()  # one may be between its count and its record
+        syscalls.wait_for_programs()  # a program may have counted a hit but not recorded it yet
         if attached.feed is not None:
             attached.feed.stop()
         layout, points = attachment.layout, len(plan.points)
@@ -308,7 +308,7 @@ def _histograms(mapped: NDArray[np.void] | None, rows: int) -> Histograms:
 
 
 def _unread(layout: Layout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
-    """Give what there is where nothing came from the reader process: no event, and the counters at the end."""
+    """Return the data that remains if the reader process is gone: no events, and the counters at the end."""
     times = np.array([0, duration_ns], np.int64)
     return Read(
         rings=tuple(np.empty(0, np.uint8) for _ in layout.record_sizes),
@@ -320,7 +320,7 @@ def _unread(layout: Layout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
 
 
 def _all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) -> NDArray[np.uint64]:
-    """Events that there would have been by point: a hit each, of a measured call at its end."""
+    """Number of events by point that would have been recorded: one per hit, or per completed call if measured."""
     events = hits.copy()
     for row, point in enumerate(plan.latency_points):
         events[point.id] = histograms.counts[row].sum()
@@ -329,14 +329,14 @@ def _all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) ->
 
 def _about_memory(events: int, size: int) -> str:
     return (
-        f"recording stopped after {events:,} events, whose records take {size / (1 << 30):,.2f} GiB: with the tables "
-        "that are made of them, all memory that was free; hits went on being counted (free some memory, or record "
-        "less: --max-events, --filter, --mode count)"
+        f"recording stopped after {events:,} events: their records take {size / (1 << 30):,.2f} GiB, and with the "
+        "tables made from them they would use up the free memory; hits were still counted (free some memory, or "
+        "record less: --max-events, --filter, --mode count)"
     )
 
 
 def _about_unread(error: MachineError, *, records: bool) -> str:
     why = f"{error.what} ({error.why})" if error.why else error.what
     if not records:
-        return f"{why}: how the counts grew over time is not known; the counts themselves are exact"
-    return f"{why}: all events are lost, and counted as lost; counts and latencies are exact"
+        return f"{why}: counts over time are not available; the final counts are exact"
+    return f"{why}: all events are lost and counted as lost; counts and latencies are exact"

@@ -1,7 +1,7 @@
-"""Recordings as files: one Parquet file, its rows the events, everything else in its metadata.
+"""Recordings as files: one Parquet file with events as rows and everything else in its metadata.
 
-Any Parquet reader gets a useful table of it: besides the columns of `Events` it has `probe` and `function` as text.
-Nothing read from a file is executed or unpickled; what contradicts itself is refused.
+Any Parquet reader gets a useful table: besides the columns of `Events` it has `probe` and `function` as text. Nothing
+read from a file is executed or unpickled, and inconsistent files are rejected.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 
 }
 _ALWAYS = ("time_ns", "point", "pid", "tid", "cpu", "comm")
 _LABELS = ("probe", "function")
-_GROWING = ("time_ns", "duration_ns")  # columns that compress as differences; the others as dictionaries
+_GROWING = ("time_ns", "duration_ns")  # stored with delta encoding; other columns with dictionaries
 
 
 def save(recording: Recording, path: str | Path) -> Path:
     """Write `recording` to one Parquet file and return its absolute path.
 
-    The file appears whole or not at all; one that is there already is replaced. Strings that are no valid Unicode (file
-    names can be) are kept as they are for `load` and shown escaped to other readers.
+    The write is atomic and replaces an existing file. Strings that are not valid Unicode (possible in file names) are
+    kept unchanged for `load` and appear escaped to other readers.
 
     Raises:
-        RecordingError: The place cannot be written to, the events cannot be read, or the recording contradicts itself.
+        RecordingError: The path cannot be written to, the events cannot be read, or the recording is inconsistent.
 
     """
     events = recording.events
@@ -60,7 +60,7 @@ def save(recording: Recording, path: str | Path) -> Path:
         raise RecordingError(
             f"cannot save this recording to {path}",
             why=str(error),
-            fix="report it to accel_magic with the cell that was traced",
+            fix="report this to accel_magic, with the traced cell",
             code="save.failed",
         ) from error
     growing = [column.stored for column in columns if column.name in _GROWING and column.dtype in ("int64", "uint64")]
@@ -75,13 +75,13 @@ def save(recording: Recording, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Recording:
-    """Read a recording that `save` wrote. Its events are read when they are first asked for.
+    """Read a recording written by `save`. Its events are read on first use.
 
-    The file is held open until then, so removing or replacing it meanwhile changes nothing.
+    The file is kept open until then, so removing or replacing it in the meantime has no effect.
 
     Raises:
-        RecordingError: There is no such file, it is damaged or no recording, needs more memory than allowed, or a later
-            version wrote it. `events` may raise it too, if the damage is in the events.
+        RecordingError: The file does not exist, is damaged, is not a recording, needs more memory than allowed, or was
+            written by a later version. `events` may raise it too, if the damage is in the events.
 
     """
     place = Path(path)
@@ -104,7 +104,7 @@ def load(path: str | Path) -> Recording:
 
 
 class _StoredEvents:
-    """The events of an open file, read once on the first call; the file is closed then."""
+    """Loads the events of an open file on the first call, then closes the file."""
 
     def __init__(self, file: container.Opened, path: Path, columns: tuple[StoredColumn, ...], points: int) -> None:
         self._file = file
@@ -139,7 +139,7 @@ def _describe(events: Events) -> tuple[StoredColumn, ...]:
     described = []
     for name, column in events.columns.items():
         stored = name
-        # Tracepoints have fields called `function` (workqueue, timer): the label keeps the name, the field moves.
+        # Some tracepoints have a field called `function` (workqueue, timer): the label keeps the name, the field moves.
         while stored in _LABELS or (stored != name and stored in taken):
             stored += "_"
         taken.add(stored)
@@ -150,7 +150,7 @@ def _describe(events: Events) -> tuple[StoredColumn, ...]:
 
 
 def _check_columns(columns: tuple[StoredColumn, ...]) -> None:
-    """Raise ValueError unless these are the columns of `Events`, in types that are known."""
+    """Raise ValueError unless these are the columns of `Events`, with supported types."""
     by_name = {column.name: column for column in columns}
     if len({column.stored for column in columns} | set(_LABELS)) != len(columns) + len(_LABELS) or len(by_name) != len(
         columns
@@ -163,9 +163,9 @@ def _check_columns(columns: tuple[StoredColumn, ...]) -> None:
             raise ValueError(f"event column {column.name} has categories and the type {column.dtype}")
     for name in _ALWAYS:
         if name not in by_name or "int" not in by_name[name].dtype:
-            raise ValueError(f"there is no event column {name} of whole numbers")
+            raise ValueError(f"there is no event column {name} of integers")
         if (by_name[name].categories is not None) != (name == "comm"):
-            raise ValueError(f"event column {name} is of another kind than it should be")
+            raise ValueError(f"event column {name} has the wrong kind")
 
 
 def _table(events: Events, columns: tuple[StoredColumn, ...], plan: Plan) -> pa.Table:
@@ -201,12 +201,12 @@ def _dictionary(codes: NDArray[np.int32], missing: NDArray[np.bool_] | None, tex
 
 
 def _texts(texts: tuple[str, ...]) -> pa.Array:
-    """Arrow strings; what UTF-8 has no bytes for (lone surrogates) is escaped."""
+    """Convert to Arrow strings; lone surrogates, which UTF-8 cannot encode, are escaped."""
     return pa.array([text.encode("utf-8", "backslashreplace") for text in texts], pa.binary()).cast(pa.string())
 
 
 def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
-    """Undo `_array`. Rows without a value hold 0, or -1 where there are categories."""
+    """Undo `_array`. Rows without a value get 0, or -1 if the column has categories."""
     valid = chunked.is_valid().to_numpy() if stored.nullable else None
     if stored.categories is None:
         if chunked.null_count and not stored.nullable:
@@ -214,7 +214,7 @@ def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
         filled = chunked.fill_null(False if stored.dtype == "bool" else 0) if chunked.null_count else chunked
         return Column(filled.to_numpy().astype(stored.dtype, copy=False), valid)
     known = _texts(stored.categories)
-    # A reader may give each chunk a dictionary of its own, in an order of its own.
+    # Each chunk may have its own dictionary, in its own order.
     chunks = [_codes(chunk, known, stored.name) for chunk in chunked.chunks]
     codes = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
     if len(codes) and np.min(codes) < 0 and stored.dtype.startswith("uint"):
@@ -233,12 +233,12 @@ def _codes(chunk: pa.DictionaryArray, known: pa.Array, name: str) -> NDArray[np.
 
 
 def _check_table(file: pq.ParquetFile, columns: tuple[StoredColumn, ...], event_count: int) -> None:
-    """Raise ValueError unless the file's own schema says what its description says."""
+    """Raise ValueError unless the file's schema matches its description."""
     if file.metadata.num_rows != event_count:
-        raise ValueError(f"it holds {file.metadata.num_rows} events and tells of {event_count}")
+        raise ValueError(f"it contains {file.metadata.num_rows} events but declares {event_count}")
     schema = file.schema_arrow
     for column in columns:
         expected = pa.from_numpy_dtype(column.dtype) if column.categories is None else _TEXT
         found = schema.get_all_field_indices(column.stored)
         if len(found) != 1 or schema.field(found[0]).type != expected:
-            raise ValueError(f"event column {column.name} is not there as {expected}")
+            raise ValueError(f"there is no event column {column.name} of type {expected}")

@@ -1,8 +1,8 @@
-"""A sampler of Python stacks for where BPF is not allowed: a thread that looks at all others.
+"""A Python stack sampler for when BPF is not allowed: a thread that inspects all others.
 
-Each thread's own CPU clock says how much of the time since the last look it ran and how much it waited, so sums are
-exact for each thread whatever the sampler's own pace. Where a thread stands is less sure: the sampler gets to look only
-when the running thread gives up the GIL, which Python code does where it calls, returns or loops, and C code when done.
+Each thread's CPU clock gives how long it ran and how long it waited since the last look, so sums per thread are exact
+regardless of the sampler's pace. A thread's position is less certain: the sampler can look only when the running thread
+releases the GIL, which Python code does where it calls, returns or loops, and C code when it is done.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 MOST_HZ: Final = 1000
 _BIAS = (
-    "stacks were taken by a thread of this process, which looks when the running thread gives up the GIL:"
-    " time in C code that keeps the GIL may stand on the line that follows"
+    "stacks were sampled by a thread of this process, which has to wait until the running thread releases the GIL:"
+    " time in C code that holds the GIL may be attributed to the line that follows"
 )
 _NO_LOOK: Final = -1
 _Place = tuple["CodeType", int]
-"""A code object and the offset of its instruction under way."""
+"""A code object and the offset of its current instruction."""
 
 
 class _Reading(NamedTuple):
-    """A thread at one look: clocks in ns, and which of the looks tells what it did until then."""
+    """A thread's clocks at one look, ns, and the number of the look that covers the time until then."""
 
     wall: int
     cpu: int
@@ -45,7 +45,7 @@ class _Reading(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """What one look at one thread gave: when, whom, where it stood, ns it ran and waited since the look before."""
+    """One look at one thread: time, thread id, stack, and ns it ran and waited since the previous look."""
 
     time_ns: int
     tid: int
@@ -55,7 +55,7 @@ class _Look(NamedTuple):
 
 
 def _cpu_clock(tid: int) -> int:
-    """Clock of a thread's CPU time, by the kernel's rule; unlike pthread_getcpuclockid harmless when it has ended."""
+    """Clock id of a thread's CPU time (kernel ABI); unlike pthread_getcpuclockid, safe if the thread has ended."""
     return (~tid << 3) | 6
 
 
@@ -63,11 +63,11 @@ _HERE: Final = _cpu_clock.__code__.co_filename
 
 
 class ThreadSampler:
-    """Samples the Python stacks of all threads of this process: `start`, and later `stop`, which gives the profile.
+    """Samples the Python stacks of all threads of this process: `start`, then `stop`, which returns the profile.
 
     Args:
-        rate_hz: Looks a second.
-        leave_out: Threads to leave out, by their native ids; the sampler itself always is.
+        rate_hz: Looks per second.
+        leave_out: Native ids of threads to exclude; the sampler itself is always excluded.
         threads: Put each stack under a frame for its thread.
 
     Raises:
@@ -78,8 +78,8 @@ class ThreadSampler:
     def __init__(self, rate_hz: float = 99, *, leave_out: Collection[int] = (), threads: bool = False) -> None:
         if not 1 <= rate_hz <= MOST_HZ:
             raise ProbeError(
-                f"{rate_hz:g} samples a second are out of range",
-                fix=f"give a rate from 1 to {MOST_HZ} a second",
+                f"{rate_hz:g} samples per second is out of range",
+                fix=f"give a rate from 1 to {MOST_HZ} per second",
                 code="flame.bad-rate",
             )
         self._rate_hz = rate_hz
@@ -99,25 +99,25 @@ class ThreadSampler:
         self._started = ""
 
     def start(self) -> None:
-        """Begin."""
+        """Start sampling."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._start_ns = time.monotonic_ns()
         self._look()
-        self._looks = [look._replace(ran=0, waited=0) for look in self._looks]  # what came before is none of ours
+        self._looks = [look._replace(ran=0, waited=0) for look in self._looks]  # exclude the time before the start
         self._thread.start()
 
     def stop(self) -> Profile:
-        """End; the profile's unit is ns.
+        """Stop sampling and return the profile, whose unit is ns.
 
         Raises:
-            TraceStateError: In a forked child, where the sampler does not run.
+            TraceStateError: Called in a forked child, where the sampler does not run.
 
         """
         if os.getpid() != self._owner:
             raise TraceStateError(
-                "this sampler belongs to the parent of this process",
-                why="a forked child has none of its parent's threads",
-                fix="end the child inside the block, with os._exit()",
+                "this sampler belongs to the parent process",
+                why="a forked child does not have its parent's threads",
+                fix="end the child inside the block with os._exit()",
                 code="trace.in-child",
             )
         self._ended.set()
@@ -129,7 +129,7 @@ class ThreadSampler:
         self._leave_out.add(threading.get_native_id())
         due = self._start_ns
         while True:
-            due = max(due + self._period_ns, time.monotonic_ns())  # looks that came too late are not made up for
+            due = max(due + self._period_ns, time.monotonic_ns())  # do not catch up on missed looks
             if self._ended.wait((due - time.monotonic_ns()) / 1e9):
                 break
             self._times.append(time.monotonic_ns())
@@ -148,15 +148,15 @@ class ThreadSampler:
                 continue
             before = self._last.get(tid)
             if before is None or before.cpu > cpu:
-                # It was not there at the last look, and has run since it began; when that was is not known.
+                # A new thread: it has run since it started, at an unknown time.
                 before = _Reading(wall - cpu, 0, _NO_LOOK)
             self._last[tid] = _Reading(wall, cpu, self._take(tid, frame, before, wall, cpu))
 
     def _take(self, tid: int, frame: FrameType, before: _Reading, wall: int, cpu: int) -> int:
-        """Keep what a thread did since the look before; returns the number of the look that tells it."""
+        """Store what a thread did since the previous look; returns the number of the look that covers it."""
         ran, waited = cpu - before.cpu, max(wall - before.wall - (cpu - before.cpu), 0)
         if not ran and before.look != _NO_LOOK:
-            # What has not run at all stands where it stood: one wait, however often it is looked at.
+            # A thread that has not run is still at the same place: extend the wait instead of adding another.
             last = self._looks[before.look]
             if not last.ran:
                 self._looks[before.look] = last._replace(time_ns=wall - self._start_ns, waited=last.waited + waited)
@@ -168,14 +168,14 @@ class ThreadSampler:
         return len(self._looks) - 1
 
     def _clock(self, ident: int) -> tuple[int, int, int] | None:
-        """Native id of a thread, the time now and its CPU time, ns; None of one that `threading` does not know."""
+        """Native id of a thread, the current time and its CPU time, ns; None if `threading` does not know it."""
         for attempt in range(2):
             tid = self._tids.get(ident)
             if tid is not None:
                 try:
                     return tid, time.monotonic_ns(), time.clock_gettime_ns(_cpu_clock(tid))
                 except OSError:
-                    del self._tids[ident]  # it has ended, and another thread has its place
+                    del self._tids[ident]  # it has ended, and its ident was reused
             if not attempt:
                 self._learn_threads()
         return None
@@ -187,7 +187,7 @@ class ThreadSampler:
                 self._names[thread.native_id] = thread.name
 
     def _stack(self, frame: FrameType | None) -> int:
-        """Number of a stack, without frames of this file and what they call."""
+        """Number of a stack, without this file's frames and their callees."""
         places: list[_Place] = []
         while frame is not None:
             places.append((frame.f_code, frame.f_lasti))
@@ -209,7 +209,7 @@ class ThreadSampler:
                 began = max(look.time_ns - look.waited, 0)
                 leaf = builder.node(waiting, node)
                 builder.add(leaf, look.waited, time_ns=began, tid=look.tid, state=State.OFF_CPU)
-        lost = (Lost(self._unknown, "samples of threads that Python's threading does not know"),)
+        lost = (Lost(self._unknown, "samples of threads unknown to Python's threading module"),)
         return builder.build(
             unit="ns",
             origin=f"Python sampler at {self._rate_hz:g} Hz",
@@ -225,7 +225,7 @@ class ThreadSampler:
         return builder.node(builder.frame(f"{self._names[tid]} ({tid})", Kind.THREAD))
 
     def _notes(self, duration_ns: int) -> tuple[str, ...]:
-        """Tell what the sampler cost and how evenly it looked."""
+        """Notes about the sampler's bias, its cost and the intervals between looks."""
         share = self._own_ns / max(duration_ns, 1)
         notes = [
             _BIAS,
@@ -235,17 +235,17 @@ class ThreadSampler:
         if len(gaps):
             median, late = np.percentile(gaps, [50, 95])
             notes.append(
-                f"looks were {median:.1f} ms apart in the middle and {late:.1f} ms at the 95th percentile;"
-                f" {self._period_ns / 1e6:.1f} ms was asked for"
+                f"the sampling interval was {median:.1f} ms (median) and {late:.1f} ms (95th percentile);"
+                f" {self._period_ns / 1e6:.1f} ms was requested"
             )
         return tuple(notes)
 
 
 def _attributed(looks: list[_Look]) -> Iterator[_Look]:
-    """Share the time between two looks among the stacks at both.
+    """Divide the time between two looks among the stacks at both.
 
-    Where exactly one of the two is a place to wait at, what the thread ran belongs to the other; else each gets a half.
-    A place to wait at is one that was seen twice in a row mostly without running.
+    If exactly one of the two stacks is a waiting place, it gets the waiting time and the other gets the running time;
+    otherwise each gets half. A waiting place was seen in consecutive looks, mostly without running in between.
     """
     steps, last = [], dict[int, int]()
     waits = defaultdict[int, int](int)
@@ -268,7 +268,7 @@ def _attributed(looks: list[_Look]) -> Iterator[_Look]:
 
 
 def _frame(builder: ProfileBuilder, place: _Place, lines: dict[CodeType, dict[int, int]]) -> int:
-    """Number of the frame of a place; `lines` keeps the lines of each code object by offset."""
+    """Number of the frame of a place; `lines` caches line numbers by code object and offset."""
     code, instruction = place
     if code not in lines:
         lines[code] = {at: line or 0 for start, end, line in code.co_lines() for at in range(start, end, 2)}

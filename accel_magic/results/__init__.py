@@ -1,1 +1,1 @@
-"""What traces return and `accel_magic.open` opens: one base class, `Result`, and a module for each kind."""
+"""Results of traces and of `accel_magic.open`: one base class, `Result`, and a module for each kind."""

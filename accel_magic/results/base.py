@@ -1,4 +1,4 @@
-"""What every result offers. A word that one kind of result lacks raises an error that says why and what to do."""
+"""The interface of all results. A member that a kind of result lacks raises an error with the reason and a fix."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ WORDS: Final = (
     "to_perfetto",
     "to_html",
 )
-"""What every result has, or says why not; `df` is `events`, and `value` is always there."""
+"""Members that every result has or raises an error for; `df` equals `events`, and `value` always exists."""
 
 
 class Result(ABC):
-    """What a traced, profiled or opened piece of work is to its user.
+    """Base class of the results of tracing, profiling and opening files.
 
-    Tables are data frames, built on first use and kept. A column that holds a time, a duration or a size ends in its
-    unit: `_ns`, `_bytes`. Times count from the start of the trace.
+    Tables are data frames, built on first use and cached. Names of columns with a time, a duration or a size end in the
+    unit: `_ns`, `_bytes`. Times are relative to the start of the trace.
 
     Attributes:
         KIND: The kind of result, in words.
-        LACKS: What this kind has not, by word: why, and what to use instead.
-        value: The traced cell's own last value.
+        LACKS: Members that this kind lacks: why, and what to use instead.
+        value: The value of the traced cell's last expression.
 
     """
 
@@ -69,19 +69,19 @@ class Result(ABC):
     @property
     @abstractmethod
     def started(self) -> str:
-        """Wall-clock start, ISO 8601 with time zone; '' if not known."""
+        """Wall-clock start, ISO 8601 with time zone; '' if unknown."""
 
     @property
     @abstractmethod
     def duration_s(self) -> float:
-        """Length of the traced stretch in seconds; NaN if not known."""
+        """Length of the traced time in seconds; NaN if unknown."""
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row per recorded event, in order of time where events have times.
+        """One row per recorded event, in order of time if events have times.
 
         Raises:
-            ResultError: Nothing was recorded event by event.
+            ResultError: No individual events were recorded.
 
         """
         raise self._lacking("events")
@@ -93,22 +93,22 @@ class Result(ABC):
 
     @property
     def counts(self) -> pd.DataFrame:
-        """How often each thing happened: indexed by what, the column `hits` (int64) first, most hits first.
+        """Hits by probe, function, kernel or state (the index), most hits first; the first column is `hits` (int64).
 
         Raises:
-            ResultError: Nothing counts in this kind of result.
+            ResultError: This kind of result has no counts.
 
         """
         raise self._lacking("counts")
 
     @property
     def lost(self) -> int:
-        """Events, samples and records that were taken and could not be kept, all together; exact.
+        """Number of events, samples and records that were taken but could not be kept; exact.
 
-        The rows of `losses` whose `kind` is `lost`.
+        The sum of the rows of `losses` whose `kind` is `lost`.
 
         Raises:
-            ResultError: It cannot be known.
+            ResultError: Losses are unknown.
 
         """
         table = self.losses
@@ -116,13 +116,13 @@ class Result(ABC):
 
     @property
     def losses(self) -> pd.DataFrame:
-        """What is missing and why, one row per reason; without a row where nothing is.
+        """Missing data, one row per reason; empty if nothing is missing.
 
-        Columns: `kind` (category: `lost`, taken and not kept; `missed`, never taken; `incomplete`, there without a
-        part; `left out`, as options ask for), `count` int64, `why`.
+        Columns: `kind` (category: `lost`, taken but not kept; `missed`, never taken; `incomplete`, kept but with a part
+        missing; `left out`, as requested by options), `count` int64, `why`.
 
         Raises:
-            ResultError: It cannot be known.
+            ResultError: Losses are unknown.
 
         """
         return _losses_frame(self._losses())
@@ -132,21 +132,21 @@ class Result(ABC):
 
     @property
     def plan(self) -> Plan:
-        """The probe points, scope, filter and limits that were in force.
+        """The probe points, scope, filter and limits of the trace.
 
         Raises:
-            ResultError: No probes of the kernel made this result.
+            ResultError: This result was not made with kernel probes.
 
         """
         raise self._lacking("plan")
 
     @abstractmethod
     def summary(self) -> str:
-        """Plain-text result: what a terminal shows."""
+        """Return the plain text shown in a terminal."""
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """Kinds of figures that `figure` draws, the default first."""
+        """Kinds of figures for `figure`, the default first."""
         return tuple(self._figures())
 
     def figure(self, kind: str = "") -> Model:
@@ -156,7 +156,7 @@ class Result(ABC):
             kind: One of `figures`; '' for the first.
 
         Raises:
-            ResultError: No such kind, or nothing of that kind was recorded.
+            ResultError: There is no such kind, or nothing was recorded for it.
 
         """
         drawn = self._figures()
@@ -169,41 +169,41 @@ class Result(ABC):
         return drawn[kind or next(iter(drawn))]()
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """What draws each kind of figure, the default first."""
+        """Function that draws each kind of figure, the default first."""
         return {}
 
     def compare(self, other: Result) -> Comparison:
-        """Set this result beside `other` (the baseline), which is of the same kind.
+        """Compare this result with `other` (the baseline), which must be of the same kind.
 
         Raises:
-            ResultError: The two are of different kinds, or this kind cannot be compared.
+            ResultError: The kinds differ, or this kind cannot be compared.
 
         """
         self._check_kind(other, type(self))
         raise self._lacking("compare")
 
     def _check_kind(self, other: object, kind: type[ResultT]) -> ResultT:
-        """Return `other` if it is of a kind that this result can be compared with."""
+        """Return `other` if this result can be compared with it."""
         if isinstance(other, kind):
             return other
         what = other.KIND if isinstance(other, Result) else f"a {type(other).__name__}"
         raise ResultError(
             f"{self.KIND} cannot be compared with {what}",
-            why="the two have different tables",
-            fix=f"give the result of {kind.KIND} as the baseline",
+            why="they have different tables",
+            fix=f"pass the result of {kind.KIND} as the baseline",
             code="result.different-kinds",
         )
 
     def diagnose(self) -> Diagnosis:
-        """Look for what is wrong or worth knowing: findings with evidence and advice, worst first.
+        """Look for problems and noteworthy facts: findings with evidence and advice, worst first.
 
         Raises:
-            ResultError: No rules are known for what was recorded.
+            ResultError: There are no rules for this kind of recording.
 
         """
         raise self._lacking("diagnose")
 
-    def to_parquet(self, path: str | Path) -> Path:  # noqa: ARG002 - of those that have it
+    def to_parquet(self, path: str | Path) -> Path:  # noqa: ARG002 - used by subclasses
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it.
 
         Raises:
@@ -213,18 +213,18 @@ class Result(ABC):
         """
         raise self._lacking("to_parquet")
 
-    def to_perfetto(self, path: str | Path) -> Path:  # noqa: ARG002 - of those that have it
+    def to_perfetto(self, path: str | Path) -> Path:  # noqa: ARG002 - used by subclasses
         """Write Chrome/Perfetto trace JSON, for ui.perfetto.dev.
 
         Raises:
-            ResultError: Nothing has a time.
+            ResultError: There are no times.
             RecordingError: The file cannot be written.
 
         """
         raise self._lacking("to_perfetto")
 
     def to_html(self, path: str | Path) -> Path:
-        """Write what a notebook shows as one interactive HTML file, which needs no network.
+        """Write the notebook view as one interactive HTML file, which needs no network.
 
         Raises:
             RecordingError: The file cannot be written.
@@ -247,7 +247,7 @@ class Result(ABC):
         )
 
     def __repr__(self) -> str:
-        """Same text as a terminal shows."""
+        """Return the summary."""
         return self.summary()
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Two results of one kind side by side: what `compare` returns."""
+"""Comparisons of two results of the same kind, as returned by `compare`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Comparison(ABC):
-    """A result beside its baseline; a ratio is this result over the baseline, above 1 for more."""
+    """A result compared with its baseline; ratios are result over baseline, above 1 for an increase."""
 
     @abstractmethod
     def summary(self) -> str:
-        """Plain-text tables."""
+        """Return the tables as plain text."""
 
     @abstractmethod
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
@@ -41,18 +41,18 @@ class Comparison(ABC):
         return {}
 
     def figure(self, kind: str = "") -> Model:
-        """Build a Bokeh figure of what changed; '' for the first kind that there is.
+        """Build a Bokeh figure of the changes; '' for the default kind.
 
         Raises:
-            ResultError: No such kind, or there is nothing to draw.
+            ResultError: There is no such kind, or nothing to draw.
 
         """
         drawn = self._figures()
         if not drawn:
             raise ResultError(
                 "this comparison has no figure",
-                why="only profiles are compared in a figure",
-                fix="look at its tables, or draw both results: result.figure()",
+                why="only comparisons of profiles have figures",
+                fix="use its tables, or draw both results: result.figure()",
                 code="result.no-figure",
             )
         if kind and kind not in drawn:
@@ -62,7 +62,7 @@ class Comparison(ABC):
         return drawn[kind or next(iter(drawn))]()
 
     def to_html(self, path: str | Path) -> Path:
-        """Write what a notebook shows as one interactive HTML file, which needs no network.
+        """Write the notebook view as one interactive HTML file, which needs no network.
 
         Raises:
             RecordingError: The file cannot be written.
@@ -79,17 +79,17 @@ class Comparison(ABC):
 
 @dataclass(frozen=True, repr=False)
 class TraceComparison(Comparison):
-    """A trace beside its baseline.
+    """A trace compared with its baseline.
 
     Attributes:
-        table: One row per (`probe`, `function`) of either trace, most hits first. `hits`, `baseline_hits` (Int64, NA
-            where that trace had no such probe point), `rate` (hits/s), `p50_ns`, `p99_ns` (NaN where not measured),
-            each with its `baseline_…`; `rate_ratio`, `p50_ratio` and `p99_ratio`. Of each ratio `…_ratio_low` and
-            `…_ratio_high`, limits of what other runs of the same would give, at 99 %; and `…_confident`, whether they
-            exclude 1. `confident`: whether any of the row's do. A function that one of the traces lacks, or that was
-            not measured, is never.
-        families: The same of hits and rates, and `share` of all hits, per family of the NPU driver's functions, indexed
-            by `family`, most hits first; without a row where neither trace has any.
+        table: One row per (`probe`, `function`) of either trace, most hits first. `hits`, `baseline_hits` (Int64, NA if
+            that trace had no such probe point), `rate` (hits/s), `p50_ns`, `p99_ns` (NaN if not measured), each with
+            its `baseline_…`; `rate_ratio`, `p50_ratio` and `p99_ratio`. For each ratio, `…_ratio_low` and
+            `…_ratio_high` are the 99 % limits for repeated runs, and `…_confident` tells whether they exclude 1.
+            `confident`: whether that is true for any ratio of the row; never for a function that was not measured or
+            that one of the traces lacks.
+        families: Hits and rates likewise, and `share` of all hits, per family of the NPU driver's functions, indexed by
+            `family`, most hits first; empty if neither trace has any.
         duration_s: Length of the trace.
         baseline_duration_s: Length of the baseline.
         recordings: Both, the trace first.
@@ -104,14 +104,14 @@ class TraceComparison(Comparison):
 
     @property
     def banners(self) -> tuple[str, ...]:
-        """Banners of both traces, each once."""
+        """Banners of both traces, without duplicates."""
         return tuple(dict.fromkeys(banner for recording in self.recordings for banner in banners_of(recording)))
 
     def _machine(self) -> Mapping[str, str]:
         return self.recordings[0].machine
 
     def summary(self) -> str:
-        """Both traces' lengths, then the tables of changes."""
+        """Return the durations of both traces, then the tables of changes."""
         from accel_magic.views.trace_text import comparison_text
 
         return comparison_text(self.table, self.families, (self.duration_s, self.baseline_duration_s), self.banners)
@@ -125,7 +125,7 @@ class TraceComparison(Comparison):
 
 
 def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison:
-    """Set a recording beside its baseline."""
+    """Compare a recording with its baseline."""
     from accel_magic.analysis.compare import compare
 
     table, families = compare(recording, baseline)
@@ -135,21 +135,21 @@ def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison
 
 @dataclass(frozen=True, repr=False)
 class ProfileComparison(Comparison):
-    """A profile beside its baseline.
+    """A profile compared with its baseline.
 
     Attributes:
-        frames: One row per function of either, the largest change of its own weight first. `name`, `kind`, `module`;
-            `own_UNIT` and `total_UNIT` (int64), named by the profile's unit, and `baseline_own_UNIT`,
-            `baseline_total_UNIT`, by the baseline's; each as a share of all weights: `own_share`, `total_share`,
-            `baseline_own_share`, `baseline_total_share`; `own_change_UNIT` and `total_change_UNIT`: this share less
+        frames: One row per function of either, largest change of own weight first. `name`, `kind`, `module`;
+            `own_UNIT` and `total_UNIT` (int64), named after the profile's unit, and `baseline_own_UNIT`,
+            `baseline_total_UNIT`, after the baseline's; each as a share of all weights: `own_share`, `total_share`,
+            `baseline_own_share`, `baseline_total_share`; `own_change_UNIT` and `total_change_UNIT`: this share minus
             the baseline's, times this profile's total (float64, in its unit).
-        stacks: The same per stack, `frames` (tuple, the root first) and `text` instead of the name: `weight_UNIT`,
+        stacks: The same per stack, with `frames` (tuple, root first) and `text` instead of the name: `weight_UNIT`,
             `baseline_weight_UNIT`, `weight_share`, `baseline_weight_share`, `weight_change_UNIT`.
-        profile: This one, with the frames and stacks that both have.
-        baseline: The other, with the same.
+        profile: This profile, with the frames and stacks of both.
+        baseline: The baseline, with the frames and stacks of both.
 
-    Functions are compared, not lines: which line was under way differs between any two runs. Ids of threads and
-    processes are left out for the same reason.
+    Functions are compared rather than lines, because sampled lines differ between any two runs. Thread and process ids
+    are ignored for the same reason.
     """
 
     frames: pd.DataFrame
@@ -164,11 +164,11 @@ class ProfileComparison(Comparison):
 
     @property
     def scale(self) -> float:
-        """What baseline weights are multiplied by to have this profile's total; NaN if the baseline is empty."""
+        """Factor that scales the baseline's weights to this profile's total; NaN if the baseline is empty."""
         return self.profile.total / self.baseline.total if self.baseline.total else np.nan
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """The differential graph, `flame` or `icicle`: this profile's widths, red where it grew."""
+        """Differential graphs, `flame` and `icicle`: widths of this profile, red for growth."""
         from accel_magic.views.flame import profile
 
         return {
@@ -180,7 +180,7 @@ class ProfileComparison(Comparison):
         return self.profile.machine
 
     def summary(self) -> str:
-        """What is compared, and the functions that changed most."""
+        """Return a description of both profiles, and the functions that changed most."""
         from accel_magic.views.flame.profile import comparison_text
 
         return comparison_text(self.frames, self.profile, self.baseline)
@@ -192,7 +192,7 @@ class ProfileComparison(Comparison):
 
 
 def compare_profiles(profile: Profile, baseline: Profile) -> ProfileComparison:
-    """Set a profile beside its baseline."""
+    """Compare a profile with its baseline."""
     from accel_magic.analysis.compare_profiles import aligned, frames, stacks
 
     ours, theirs = aligned(profile, baseline)
@@ -201,18 +201,18 @@ def compare_profiles(profile: Profile, baseline: Profile) -> ProfileComparison:
 
 @dataclass(frozen=True, repr=False)
 class GpuComparison(Comparison):
-    """A GPU trace beside its baseline.
+    """A GPU trace compared with its baseline.
 
     Attributes:
         table: One row per kernel of either, by name, most launches first: `launches`, `host_ns` (mean time of the
-            launching call), `device_ns` (mean time on the device; NaN where it does not tell), each with its
-            `baseline_…` and `…_ratio`.
-        tools: Of each tool that both were traced with its table summed up by kernel, or by line where it knows lines:
-            every number with its `baseline_…` and `…_ratio`.
+            launching call), `device_ns` (mean time on the device; NaN if unknown), each with its `baseline_…` and
+            `…_ratio`.
+        tools: For each tool of both traces, its table summed by kernel, or by line if the tool has lines: every number
+            with its `baseline_…` and `…_ratio`.
         api: The driver's calls by name: `calls`, `total_ns`, `mean_ns`, `longest_ns`, `bytes`, `failed`, each with its
-            `baseline_…` and `…_ratio`; without a row where neither trace recorded them.
-        banners: Of both traces.
-        devices: What each ran on, in words.
+            `baseline_…` and `…_ratio`; empty if neither trace recorded them.
+        banners: Banners of both traces.
+        devices: Descriptions of the devices.
         machine: Where the trace was recorded.
 
     """
@@ -231,7 +231,7 @@ class GpuComparison(Comparison):
         return {"kernels": self.table, **self.tools, **({"host calls": self.api} if len(self.api) else {})}
 
     def summary(self) -> str:
-        """What is compared, and each table."""
+        """Return a description of both traces, and all tables."""
         from accel_magic.views.gpu.result import comparison_text
 
         return comparison_text(self._tables(), self.devices, self.banners)
@@ -244,7 +244,7 @@ class GpuComparison(Comparison):
 
 
 def compare_gpu(ours: GpuAnalysis, baseline: GpuAnalysis) -> GpuComparison:
-    """Set a GPU trace beside its baseline."""
+    """Compare a GPU trace with its baseline."""
     from accel_magic.analysis.gpu.compare import api, kernels, tools
 
     recordings = (ours.recording, baseline.recording)

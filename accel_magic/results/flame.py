@@ -1,4 +1,4 @@
-"""FlameResult and SampledResult: a profiled cell, with everything that was recorded of it."""
+"""FlameResult and SampledResult: a profiled cell with all its recordings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SampledResult(ProfileResult):
-    """What `%%flame` returns if the thread sampler made the profile: there are no events of the kernel's."""
+    """Result of `%%flame` with the thread sampler, which records no kernel events."""
 
     KIND = "a profile of the thread sampler"
     LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -38,7 +38,7 @@ class SampledResult(ProfileResult):
             **ProfileResult.LACKS,
             "plan": (
                 "the thread sampler reads this process's own threads and attaches no probes",
-                "profile where BPF is allowed: run `python -m accel_magic doctor`",
+                "profile with BPF; to see what it needs, run `python -m accel_magic doctor`",
             ),
         }
     )
@@ -49,12 +49,12 @@ class SampledResult(ProfileResult):
 
     @cached_property
     def xe(self) -> IaprofResult | None:
-        """What iaprof recorded meanwhile, with `--xe`."""
+        """Result of iaprof, with `--xe`."""
         return _result_of_iaprof(self, self._iaprof)
 
     @cached_property
     def threads(self) -> pd.DataFrame:
-        """One row per thread, the busiest first.
+        """One row per thread, busiest first.
 
         Columns: `tid`, `samples`, `cpu_ns`, `off_cpu_ns`, `wall_ns` (their sum), `accelerator_ns`.
         """
@@ -66,22 +66,22 @@ class SampledResult(ProfileResult):
         return Stored(self.profile, "thread sampler", self._iaprof)
 
     def diagnose(self) -> Diagnosis:
-        """What iaprof's samples show, worst first.
+        """Findings in iaprof's samples, worst first.
 
         Raises:
-            ResultError: There are no samples of iaprof.
+            ResultError: There are no iaprof samples.
 
         """
         return self.xe.diagnose() if self.xe is not None else super().diagnose()
 
     def _tables(self) -> FlameTables:
-        """What the text and the HTML show."""
+        """Tables shown in the text and the HTML."""
         from accel_magic.views.flame.result import FlameTables
 
         return FlameTables(self.profile, self.frames, self.threads, xe_samples=_samples_of(self.xe))
 
     def summary(self) -> str:
-        """Plain-text result: headline, frames with most weight, threads."""
+        """Return plain text: headline, frames with most weight, threads."""
         from accel_magic.views.flame.result import flame_text
 
         return flame_text(self._tables())
@@ -94,11 +94,11 @@ class SampledResult(ProfileResult):
 
 
 class FlameResult(ProfileResult):
-    """What a cell or block profiled with `%%flame` returns; frames are built on first use and kept.
+    """Result of a cell or block profiled with `%%flame`; tables are built on first use and cached.
 
     Args:
         recording: Samples, waits, measured calls and launches.
-        value: The profiled cell's own last value.
+        value: The value of the profiled cell's last expression.
 
     """
 
@@ -111,49 +111,49 @@ class FlameResult(ProfileResult):
 
     @cached_property
     def xe(self) -> IaprofResult | None:
-        """What iaprof recorded meanwhile, with `--xe`."""
+        """Result of iaprof, with `--xe`."""
         return _result_of_iaprof(self, self.recording.iaprof)
 
     @property
     def facts(self) -> FlameFacts:
-        """What was asked for, names of threads, launches, the tracer's own cost."""
+        """Options, thread names, launches, and the tracer's own cost."""
         return facts_of(self.recording)
 
     @property
     def plan(self) -> Plan:
-        """The probe points that were in force."""
+        """The probe points of the trace."""
         return self.recording.plan
 
     @cached_property
     def trace(self) -> TraceResult:
-        """The same recording as `%%ktrace` shows it: counts, latencies, events, `npu`."""
+        """The same recording as a result of `%%ktrace`: counts, latencies, events, `npu`."""
         return TraceResult(self.recording, self.value)
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row per sample, wait and measured call, as `TraceResult.events` has it."""
+        """One row per sample, wait and measured call, as in `TraceResult.events`."""
         return self.trace.events
 
     @property
     def counts(self) -> pd.DataFrame:
-        """Exact counts from the kernel, one row per probe point, as `TraceResult.counts` has them."""
+        """Exact counts from the kernel, one row per probe point, as in `TraceResult.counts`."""
         return self.trace.counts
 
     @cached_property
     def threads(self) -> pd.DataFrame:
-        """One row per thread, the busiest first.
+        """One row per thread, busiest first.
 
         Columns: `tid`, `name`, `pid`, `samples`, `cpu_ns`, `off_cpu_ns`, `wall_ns` (their sum), `accelerator_ns`; then
-        how long it waited for each reason, one column each, named by the reason: `lock_ns`.
+        the waiting time by reason, one column each, named after the reason, such as `lock_ns`.
         """
         return tables.threads(self.recording, self._merged)
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """One row per reason of waiting and place in the code, most time first.
+        """One row per reason for waiting and place in the code, most time first.
 
         Columns: `reason`, `where` (the innermost line of the user's own code, else the innermost frame), `waits`,
-        `total_ns`, `mean_ns`, `max_ns`, `threads` (how many). Every kind of result has these columns.
+        `total_ns`, `mean_ns`, `max_ns`, `threads` (their number). All kinds of results use these columns.
         """
         return tables.waits(self.recording, self._merged)
 
@@ -161,13 +161,13 @@ class FlameResult(ProfileResult):
     def spans(self) -> pd.DataFrame:
         """One row per measured function, most time first.
 
-        Columns: `probe`, `function`, `calls`, `total_ns`, `mean_ns`, `max_ns`; and of the time inside it, `cpu_ns` on
-        a processor by the samples, and `off_cpu_ns` waiting.
+        Columns: `probe`, `function`, `calls`, `total_ns`, `mean_ns`, `max_ns`; and the time inside the function on a
+        CPU (`cpu_ns`, from samples) and waiting (`off_cpu_ns`).
         """
         return tables.spans(self.recording, self._merged)
 
     def by(self, *, threads: bool = False, all_frames: bool = False) -> Profile:
-        """Merge the recording anew: with a root for each thread, or with all frames of the notebook below the cell."""
+        """Merge the recording again: with a root per thread, or with all of the notebook's frames below the cell."""
         return profile_of(self.recording, threads=threads, all_frames=all_frames)
 
     def to_parquet(self, path: str | Path) -> Path:
@@ -177,7 +177,7 @@ class FlameResult(ProfileResult):
         return save(self.recording, path)
 
     def diagnose(self) -> Diagnosis:
-        """What is wrong or worth knowing, worst first: of iaprof's samples, else of the NPU driver that was traced.
+        """Findings in iaprof's samples, else in the trace of the NPU driver, worst first.
 
         Raises:
             ResultError: Neither was recorded.
@@ -190,7 +190,7 @@ class FlameResult(ProfileResult):
         return super().diagnose()
 
     def _tables(self) -> FlameTables:
-        """What the text and the HTML show."""
+        """Tables shown in the text and the HTML."""
         from accel_magic.views.flame.result import FlameTables
 
         return FlameTables(
@@ -205,7 +205,7 @@ class FlameResult(ProfileResult):
         )
 
     def summary(self) -> str:
-        """Plain-text result: headline, frames with most weight, waits, measured calls, threads."""
+        """Return plain text: headline, frames with most weight, waits, measured calls, threads."""
         from accel_magic.views.flame.result import flame_text
 
         return flame_text(self._tables())

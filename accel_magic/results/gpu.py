@@ -1,4 +1,4 @@
-"""GpuResult: pandas views of a GPU recording, and what can be asked of it."""
+"""GpuResult: pandas views of a GPU recording, with figures, comparison and export."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class GpuResult(Result):
-    """What a cell or block traced with `%%gputrace` returns; frames are built on first use and kept."""
+    """Result of a cell or block traced with `%%gputrace`; tables are built on first use and cached."""
 
     KIND = "a GPU trace"
     LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "plan": (
-                "programs were put into GPU kernels, not attached to probe points",
-                "look at result.sites for the places, result.kernels for the kernels",
+                "programs were inserted into GPU kernels, not attached to probe points",
+                "see result.sites for the places and result.kernels for the kernels",
             )
         }
     )
@@ -46,7 +46,7 @@ class GpuResult(Result):
         super().__init__(value)
         self.recording = recording
         self.gpu = GpuAnalysis(recording)
-        """The recording as frames: what analyses and views of it take."""
+        """The recording as data frames, used by analyses and views."""
 
     @property
     def machine(self) -> dict[str, str]:
@@ -60,23 +60,23 @@ class GpuResult(Result):
 
     @property
     def duration_s(self) -> float:
-        """Length of the traced stretch in seconds."""
+        """Length of the traced time in seconds."""
         return self.recording.duration_ns / 1e9
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row per call of the driver and per launch that no recorded call made, in order of time.
+        """One row per driver call, and per launch without a recorded call, in order of time.
 
-        Columns: `time_ns` since the start, `duration_ns` of the call, `pid`, `tid` (Int64, NA if not known), `kind`
-        (launch, copy, memset, alloc, free, sync, event, poll, context or module), `name` (of the call; of a launch
-        that an adapter reported, the framework's), `kernel`, `bytes`, `launch` (row of `launches`, or NA), `device_ns`
-        (of that launch, or NA).
+        Columns: `time_ns` since the start, `duration_ns` of the call, `pid`, `tid` (Int64, NA if unknown), `kind`
+        (launch, copy, memset, alloc, free, sync, event, poll, context or module), `name` (of the call; for a launch
+        reported by an adapter, the framework), `kernel`, `bytes`, `launch` (row of `launches`, or NA), `device_ns` (of
+        that launch, or NA).
         """
         return self.gpu.events
 
     @cached_property
     def counts(self) -> pd.DataFrame:
-        """How often each kernel was launched, by its `name`, most first: `hits` and `sites`, the places in it."""
+        """Launches (`hits`) and number of instrumented places (`sites`) of each kernel, by `name`, most hits first."""
         groups = self.kernels[self.kernels["kernel"] >= 0].groupby("name")
         launched = self.launches.groupby("name").size()
         table = pd.DataFrame({"sites": groups["sites"].sum()})
@@ -86,22 +86,22 @@ class GpuResult(Result):
 
     @property
     def lost(self) -> int:
-        """Records and entries that did not fit into maps, what programs count in a variable `lost`, and host calls."""
+        """Records and entries that did not fit into maps, the programs' own counts of losses, and lost host calls."""
         return self.gpu.lost
 
     def _losses(self) -> Iterator[Lost]:
         for content in self.recording.maps:
             yield Lost(content.lost, f"records or entries did not fit into {content.spec.name} of {content.source}")
         for source, count in self.gpu.lost_by_programs():
-            yield Lost(count, f"records were dropped by {source}, as its variable `lost` counts")
+            yield Lost(count, f"records were dropped by {source}, according to its variable `lost`")
         yield Lost(self.recording.api_lost, "host calls did not fit into the ring buffer")
 
     @property
     def kernels(self) -> pd.DataFrame:
-        """One row per kernel seen: number, name, framework, whether it was instrumented, at how many sites, launches.
+        """One row per kernel seen: number, name, framework, whether it was instrumented, number of sites, launches.
 
-        `reason` says why a kernel was not instrumented, or what in it was left alone and why; `file` and `line` say
-        where its source begins, where known.
+        `reason` says why the kernel, or a part of it, was not instrumented; `file` and `line` are the start of its
+        source, if known.
         """
         return self.gpu.kernels
 
@@ -109,47 +109,47 @@ class GpuResult(Result):
     def launches(self) -> pd.DataFrame:
         """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA.
 
-        `pid` and `tid` are the process and the thread that launched, `tid` as kernel traces number it, or NA.
+        `pid` and `tid` are the launching process and thread; `tid` is the same id as in kernel traces, or NA.
         """
         return self.gpu.launches
 
     @property
     def api(self) -> pd.DataFrame:
-        """One row per call of the CUDA driver by this process and its children, in order of time.
+        """One row per CUDA driver call by this process and its children, in order of time.
 
-        Empty where they were not recorded: `api_off` says why. Columns: `time_ns` since the start,
-        `duration_ns`, `pid`, `tid`, `name`, `kind`, `kernel`, grid, block, `shared_bytes`, `stream`, `bytes`,
-        `direction`, `waits` (for the device; NA: it may), `result`, `launch` (row of `launches`).
+        Empty if calls were not recorded; `api_off` says why. Columns: `time_ns` since the start, `duration_ns`, `pid`,
+        `tid`, `name`, `kind`, `kernel`, grid, block, `shared_bytes`, `stream`, `bytes`, `direction`, `waits` (for the
+        device; NA: possibly), `result`, `launch` (row of `launches`).
         """
         return self.gpu.api
 
     @property
     def api_off(self) -> str:
-        """Why the driver's calls were not recorded; '' where they were."""
+        """Why driver calls were not recorded; '' if they were."""
         return self.recording.api_off
 
     @property
     def sites(self) -> pd.DataFrame:
-        """One row per place that programs were put at: kernel, kind of place, memory operation, line, instruction."""
+        """One row per instrumented place: kernel, kind of place, memory operation, line, instruction."""
         return self.gpu.sites
 
     @property
     def maps(self) -> dict[str, pd.DataFrame]:
-        """The programs' maps by name (`TOOL.NAME` where two tools have one of that name): one row per entry.
+        """The programs' maps by name (`TOOL.NAME` if two tools use the same name), with one row per entry.
 
-        Columns are those of key and value; of a per-thread map `thread` besides (row-major over the grid), rows that
-        hold only zeros left out; of a ring buffer the records. Where programs ran in the kernels of several processes
-        each of them has maps of its own: the first column is then `pid`.
+        Columns are those of key and value; for a per-thread map also `thread` (row-major over the grid), without rows
+        of zeros; for a ring buffer those of the records. If programs ran in several processes, each of these has its
+        own maps, and the first column is `pid`.
         """
         return self.gpu.maps
 
     @cached_property
     def history(self) -> dict[str, pd.DataFrame]:
-        """Maps over time, by the names that they have in `maps`; those that were read with `--every` or `--by-launch`.
+        """Maps over time, by their names in `maps`; only those read with `--every` or `--by-launch`.
 
         By time: `time_ns` since the start and the map's columns, one row per reading and entry. By launch: `launch` (a
-        row of `launches`, -1 outside of them) and `time_ns` (after it), one row per launch and entry that it changed,
-        with differences for numbers.
+        row of `launches`, -1 outside of them) and `time_ns` (after it), one row per launch and changed entry, with
+        differences for numbers.
         """
         declared = list(dict.fromkeys((content.source, content.spec.name) for content in self.recording.maps))
         named = dict(zip(declared, names_of(declared), strict=True))
@@ -159,25 +159,25 @@ class GpuResult(Result):
         }
 
     def maps_of(self, source: str) -> dict[str, pd.DataFrame]:
-        """Give the maps of one tool or file, by their names in it."""
+        """Return the maps of one tool or file, by their names in it."""
         return self.gpu.maps_of(source)
 
     @cached_property
     def by_process(self) -> dict[int, GpuResult]:
-        """The part of each process in whose kernels programs ran, by its number; of one process all of this."""
+        """Results by process id, for each process in whose kernels programs ran; with one process, this result."""
         parts = self.gpu.by_process
         return {pid: self if part is self.gpu else GpuResult(part.recording) for pid, part in parts.items()}
 
     @cached_property
     def resources(self) -> pd.DataFrame:
-        """What the programs cost each instrumented kernel that ran, as NVIDIA's assembler says; needs no GPU.
+        """Cost of the programs in each instrumented kernel that ran, as reported by NVIDIA's assembler; needs no GPU.
 
         One row per kernel: `name`, then `registers_before` and `registers_after`, and likewise `spills_before_bytes`
-        (stored and loaded), `stack_before_bytes` and `occupancy_before` (0..1, of the first launch's block).
+        (stored and loaded), `stack_before_bytes` and `occupancy_before` (0..1, for the first launch's block size).
 
         Raises:
             MachineError: There is no assembler (nvJitLink or ptxas).
-            ProgramError: It does not read a module: its PTX is newer.
+            ProgramError: It cannot read a module because the PTX version is too new.
 
         """
         from accel_magic.analysis.gpu.costs import costs
@@ -191,17 +191,17 @@ class GpuResult(Result):
 
     @property
     def tools(self) -> dict[str, pd.DataFrame]:
-        """The main table of each tool that was asked for, by the tool's name."""
+        """Main table of each requested tool, by name."""
         return self.gpu.tools
 
     def diagnose(self) -> Diagnosis:
-        """Look for what is wrong or worth knowing in what the tools saw: findings with evidence and advice."""
+        """Look for problems and noteworthy facts in the tools' data: findings with evidence and advice."""
         from accel_magic.results.taken_apart import Diagnosis
 
         return Diagnosis.of(self.gpu.findings)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """One of each tool that was traced with; `timeline`: host calls, launches, kernels and blocks over time."""
+        """One figure per requested tool; `timeline`: host calls, launches, kernels and blocks over time."""
         from accel_magic.views.gpu import figures as gpu_figures
 
         def of(tool: str) -> Callable[[], Model]:
@@ -211,13 +211,13 @@ class GpuResult(Result):
         return {**drawn, "timeline": lambda: gpu_figures.timeline_figure(self.gpu)}
 
     def figure(self, kind: str = "", *, beside: TraceResult | FlameResult | None = None) -> Model:
-        """Build a Bokeh figure of a tool; '' for the first that was asked for.
+        """Build a Bokeh figure of a tool; '' for the first requested one.
 
-        `timeline` shows host calls, launches, kernels and blocks on one axis of time, and what the trace `beside` this
-        one recorded of each thread.
+        `timeline` shows host calls, launches, kernels and blocks on one time axis, together with the threads' events
+        from the trace `beside`.
 
         Raises:
-            ResultError: That tool was not traced with, or it saw nothing; the other trace ran at another time.
+            ResultError: The tool was not requested or has no data, or the other trace ran at another time.
 
         """
         if beside is None:
@@ -225,7 +225,7 @@ class GpuResult(Result):
         if kind != "timeline":
             raise ResultError(
                 "only the timeline can show another trace",
-                fix='figure("timeline", beside=...)',
+                fix='use figure("timeline", beside=...)',
                 code="result.no-beside",
             )
         from accel_magic.views.gpu import figures as gpu_figures
@@ -233,16 +233,16 @@ class GpuResult(Result):
         return gpu_figures.timeline_figure(self.gpu, _beside(beside))
 
     def timeline(self, *others: TraceResult | FlameResult) -> pd.DataFrame:
-        """Put the launches and the events of other traces of the same time in one order of time.
+        """Merge the launches with the events of other traces that ran at the same time.
 
         Args:
             *others: Results of `%%ktrace` and `%%flame` that ran together with this trace.
 
         Returns:
             One row per launch and event, in order of time: `time_ns` since the start of this trace (negative before
-            it), `duration_ns` (of a launch its call; NA where not measured), `pid`, `tid`, `trace` (`gputrace`,
-            `ktrace`, `flame`), `name` of the kernel or function, `launch` (the row of `launches`; of an event that of
-            the launch which its thread was making, or NA) and `row` (of `launches`, or of the other's `events`).
+            it), `duration_ns` (for a launch, of its call; NA if not measured), `pid`, `tid`, `trace` (`gputrace`,
+            `ktrace`, `flame`), `name` of the kernel or function, `launch` (row of `launches`; for an event, the launch
+            that its thread was making, or NA) and `row` (of `launches`, or of the other result's `events`).
 
         Raises:
             ResultError: A result has no events, or ran at another time.
@@ -253,7 +253,7 @@ class GpuResult(Result):
         return timeline(self.gpu, *(_beside(other) for other in others))
 
     def compare(self, other: Result) -> GpuComparison:
-        """Set this trace beside `other` (the baseline): launches and times per kernel, tools' tables, host calls.
+        """Compare this trace with `other` (the baseline): launches and times per kernel, tools' tables, host calls.
 
         Raises:
             ResultError: `other` is not a GPU trace.
@@ -273,7 +273,7 @@ class GpuResult(Result):
         """Write host calls, launches, kernels and blocks as Chrome/Perfetto trace JSON, for ui.perfetto.dev.
 
         Raises:
-            ResultError: Nothing was called, launched or run.
+            ResultError: There are no calls, launches, kernels or blocks.
 
         """
         from accel_magic.results.perfetto_gpu import export
@@ -284,7 +284,7 @@ class GpuResult(Result):
         return f"{', '.join(self.recording.sources)} on {self.recording.device}"
 
     def summary(self) -> str:
-        """Plain-text result: what ran, what the tools saw, what was found, what was left out."""
+        """Return plain text: kernels, tools' tables, findings, and what was left out."""
         from accel_magic.views.gpu.result import gpu_text
 
         return gpu_text(self.gpu)
@@ -303,9 +303,9 @@ def _beside(other: Result) -> Beside:
     recording = getattr(other, "recording", None)
     if not isinstance(recording, Recording):
         raise ResultError(
-            f"{type(other).__name__} has no events to put beside launches",
-            why="only %%ktrace and %%flame record events with times, and %%flame not with its thread sampler",
-            fix="pass such a result of the same cell",
+            f"{type(other).__name__} has no events to show with launches",
+            why="only %%ktrace, and %%flame with BPF, record events with times",
+            fix="pass a result of one of these for the same cell",
             code="result.no-events",
         )
     return Beside(recording, other.events)

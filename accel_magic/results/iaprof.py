@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class IaprofResult(ProfileResult):
-    """What `accel_magic.open` gives for an iaprof profile, and what `%%flame --xe` records.
+    """Result of opening an iaprof profile with `accel_magic.open`, or of `%%flame --xe`.
 
     Args:
-        iaprof: What was recorded.
-        value: The profiled cell's own last value.
-        banners: What must stand above every view of it.
+        iaprof: The profile.
+        value: The value of the profiled cell's last expression.
+        banners: Lines to show above every view.
 
     """
 
@@ -41,13 +41,13 @@ class IaprofResult(ProfileResult):
 
     @cached_property
     def stalls(self) -> Stalls:
-        """Where execution units waited, and for what: `by_reason`, `by_kernel`, `by_instruction`, `findings`."""
+        """Where and why execution units stalled: `by_reason`, `by_kernel`, `by_instruction`, `findings`."""
         from accel_magic.results.taken_apart import Stalls
 
         return Stalls(self.iaprof)
 
     def diagnose(self) -> Diagnosis:
-        """What the stalls show, worst first."""
+        """Findings about the stalls, worst first."""
         return self.stalls.findings
 
     @cached_property
@@ -66,11 +66,11 @@ class IaprofResult(ProfileResult):
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """One row per kernel and launching stack, the most samples first."""
+        """One row per kernel and launching stack, most samples first."""
         return self.iaprof.kernel_table
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """As for every profile, `stalls` (reasons by kernel) and `utilisation` (busy share and frequency) besides."""
+        """Those of every profile, and `stalls` (reasons by kernel) and `utilisation` (busy share and frequency)."""
         from accel_magic.views.flame import stalls
 
         return {
@@ -85,11 +85,11 @@ class IaprofResult(ProfileResult):
         return Stored(self.profile, "iaprof", self.iaprof)
 
     def to_iaprof(self, path: str | Path) -> Path:
-        """Write the profile in iaprof's own format, and return the file's absolute path."""
+        """Write the profile in iaprof's own format and return the file's absolute path."""
         return write(self.iaprof, path)
 
     def summary(self) -> str:
-        """Plain-text result: headline, notes, frames, reasons and kernels with most samples, findings."""
+        """Return plain text: headline, notes, frames, reasons and kernels with most samples, findings."""
         from accel_magic.views.flame.stalls import result_text
 
         return result_text(self.profile, self.frames, self.stalls)

@@ -1,7 +1,6 @@
-"""A trace as Chrome trace-event JSON, the format that ui.perfetto.dev and chrome://tracing open.
+"""Export a trace as Chrome trace-event JSON, the format of ui.perfetto.dev and chrome://tracing.
 
-The text is put together column by column in Arrow, a piece of the events at a time: millions of them take seconds, and
-little memory.
+The text is built column by column with Arrow, in pieces: millions of events take seconds and little memory.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
     from accel_magic.results.taken_apart import Npu
 
 _PIECE = 1 << 16
-_COUNTERS_PID = 1 << 22  # Linux gives no process a number this high
+_COUNTERS_PID = 1 << 22  # above Linux's largest process id
 NPU_FUNCTIONS = ("ivpu_", "ze")
 _NOT_ARGUMENTS = frozenset({"time_ns", "point", "pid", "tid", "comm", "duration_ns"})
 
 
 def has_layers(recording: Recording) -> bool:
-    """Whether the NPU's driver was traced, with times: its layers then get tracks."""
+    """Whether the NPU driver was traced, with times, so that its layers get tracks."""
     return recording.timed and any(point.function.startswith(NPU_FUNCTIONS) for point in recording.plan.points)
 
 
@@ -51,18 +50,18 @@ def export(
 
     Hits with a duration become slices ('X'), others instants ('i'), each on its thread's track, with the CPU and the
     captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
-    start of the trace, to the nanosecond. A stack is one more argument, its frames joined by `;`, outermost first. The
-    idle tasks of all CPUs share the thread number 0: they get a track per CPU. A trace of the NPU driver gets tracks of
-    its layers besides, with flows along its jobs (`perfetto_layers`).
+    start of the trace, to the nanosecond. A stack is another argument, with its frames joined by `;`, outermost first.
+    The idle tasks of all CPUs share the thread id 0 and get a track per CPU. A trace of the NPU driver also gets tracks
+    for its layers, with flows along its jobs (`perfetto_npu`).
 
     Args:
-        recording: What was traced.
+        recording: The recording.
         path: The file.
-        stacks: Of its events.
-        npu: Where `has_layers`: the recording, taken apart.
+        stacks: Stacks of its events.
+        npu: Analysis of the recording, if `has_layers`.
 
     Raises:
-        RecordingError: The place cannot be written to, or the events cannot be read.
+        RecordingError: The path cannot be written to, or the events cannot be read.
         ResultError: The trace was imported and has no times.
 
     """
@@ -76,7 +75,7 @@ def export(
         about["imported"] = f"from {recording.imported.format}"
     with replacing(target) as file:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
-        skip = 1  # every piece begins with a comma; JSON wants none before the first
+        skip = 1  # every piece starts with a comma, which is dropped before the first entry
         for lines in chain(
             _events(events, recording.plan, _stacks(stacks) | wait_column(recording)),
             _described(_track_names(events)),
@@ -90,7 +89,7 @@ def export(
 
 
 def _layers(npu: Npu | None) -> Iterator[bytes]:
-    """What the NPU's layers add, where its driver was traced."""
+    """Entries of the NPU's layers, if its driver was traced."""
     if npu is not None:
         from accel_magic.results.perfetto_npu import layers
 
@@ -103,14 +102,14 @@ def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def _stacks(stacks: CombinedStacks | None) -> dict[str, Column]:
-    """Column of the events' stacks as texts, where they have any."""
+    """Column of the events' stacks as texts, if they have any."""
     if stacks is None:
         return {}
     return {"stack": Column(stacks.of_events, None, tuple(";".join(map(label, frames)) for frames in stacks.frames))}
 
 
 def _events(events: Events, plan: Plan, more: dict[str, Column]) -> Iterator[bytes]:
-    """Text of the events, a piece of them at a time, with `more` columns than the recording has."""
+    """Yield the text of the events in pieces, with the additional columns `more`."""
     columns = {name: column for name, column in events.columns.items() if name not in COLUMNS} | more
     heads = texts(
         [f',\n{{"name":{json.dumps(point.function)},"cat":{json.dumps(point.probe)},"ph":' for point in plan.points]
@@ -142,7 +141,7 @@ def _events(events: Events, plan: Plan, more: dict[str, Column]) -> Iterator[byt
 
 
 def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
-    """`"X","dur":1.500` for hits with a duration, `"i","s":"t"` (an instant on its thread) for others."""
+    """Return `"X","dur":1.500` for hits with a duration, `"i","s":"t"` (an instant on its thread) for others."""
     instant = pa.scalar('"i","s":"t"')
     if durations is None:
         return pa.array(['"i","s":"t"']).take(pa.array(np.zeros(rows, np.int8)))
@@ -151,7 +150,7 @@ def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
 
 
 def _arguments(columns: dict[str, Column], categories: dict[str, pa.Array], piece: slice) -> pa.Array:
-    """`"cpu":1,"size":64` of each row, values it does not have left out."""
+    """Return `"cpu":1,"size":64` for each row, without missing values."""
     parts = []
     for key, column in columns.items():
         values = column.values[piece]
@@ -161,7 +160,7 @@ def _arguments(columns: dict[str, Column], categories: dict[str, pa.Array], piec
             text = categories[key].take(pa.array(values.astype(np.int64), mask=~known))
         else:
             if values.dtype.kind == "f":
-                known = known & np.isfinite(values)  # JSON has no word for the others
+                known = known & np.isfinite(values)  # JSON cannot represent the others
             text = pc.if_else(pa.array(known), plain(values), pa.scalar(None, pa.string()))
         parts.append(pc.binary_join_element_wise(key, text, ""))
     return pc.binary_join_element_wise(*parts, ",", null_handling="skip")
@@ -173,7 +172,7 @@ def _tracks(events: Events) -> NDArray[np.int64]:
 
 
 def _track_names(events: Events) -> Iterator[dict[str, Any]]:
-    """Name each thread as it was last called, each process as its main thread or the first one seen of it."""
+    """Name each thread by its last name, and each process after its main thread, else after the first thread seen."""
     comm = events.columns["comm"]
     named = np.flatnonzero(comm.values.astype(np.int64) >= 0)[::-1]
     pid = events.columns["pid"].values.astype(np.int64)
@@ -192,7 +191,7 @@ def _track_names(events: Events) -> Iterator[dict[str, Any]]:
 
 
 def _counters(recording: Recording) -> Iterator[dict[str, Any]]:
-    """Rates of each probe between two samples, and zero where the trace ends."""
+    """Rates of each probe between two samples, and zero at the end of the trace."""
     samples = recording.samples
     points: dict[str, list[int]] = {}
     for point in recording.plan.points:

@@ -1,7 +1,7 @@
-"""A GPU trace as Chrome trace-event JSON, for ui.perfetto.dev: host calls, launches, kernels and blocks.
+"""Export a GPU trace as Chrome trace-event JSON for ui.perfetto.dev: host calls, launches, kernels and blocks.
 
 Every process has a track for each thread that called the driver; the device has tracks for its kernels, and one or more
-for the blocks of each multiprocessor, because blocks that share one overlap.
+for the blocks of each multiprocessor, because blocks on the same multiprocessor overlap.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from accel_magic.analysis.gpu import GpuAnalysis
 
 KERNELS_PID: Final = (1 << 22) + 1
-"""Linux gives no process a number this high."""
+"""Above Linux's largest process id."""
 BLOCKS_PID: Final = KERNELS_PID + 1
 _NO_THREAD: Final = 0
-"""Track of launches that a framework reported: it does not know the thread's number."""
+"""Track of launches reported by a framework, which does not know the thread id."""
 _TRACKS: Final = 1 << 12
-"""Tracks that a multiprocessor may have."""
+"""Maximum number of tracks per multiprocessor."""
 
 
 def export(gpu: GpuAnalysis, path: str | Path) -> Path:
     """Write a GPU trace and return the file's absolute path.
 
-    Slices ('X'), times in microseconds since the start of the trace, to the nanosecond. A host call has the kernel that
-    it launched, its bytes and the launch as arguments; kernels and blocks have the launch. A kernel of which only the
-    beginning is known is an instant ('i').
+    Entries are slices ('X') with times in microseconds since the start of the trace, to the nanosecond. The arguments
+    of a host call are the launched kernel, bytes and the launch; those of kernels and blocks are the launch. A kernel
+    whose end is unknown is an instant ('i').
 
     Raises:
-        ResultError: Nothing was called, launched or run.
-        RecordingError: The place cannot be written to.
+        ResultError: There are no calls, launches, kernels or blocks.
+        RecordingError: The path cannot be written to.
 
     """
     tables = {KERNELS_PID: _kernels(gpu), BLOCKS_PID: _blocks(gpu)}
@@ -55,7 +55,7 @@ def export(gpu: GpuAnalysis, path: str | Path) -> Path:
     if not len(host) and not any(map(len, tables.values())):
         raise ResultError(
             "there is nothing to export",
-            why="no kernel was launched, and no host call recorded",
+            why="no kernel was launched, and no host call was recorded",
             fix="trace code that launches kernels",
             code="result.no-events",
         )
@@ -67,13 +67,13 @@ def export(gpu: GpuAnalysis, path: str | Path) -> Path:
     with replacing(target) as file:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
         parts = [*_names(host, tables), *map(_slices, (host, *tables.values()))]
-        file.write(b"".join(parts)[1:])  # every event begins with a comma; JSON wants none before the first
+        file.write(b"".join(parts)[1:])  # every entry starts with a comma, which is dropped before the first
         file.write(b"\n]}\n")
     return target
 
 
 def _host(gpu: GpuAnalysis) -> pd.DataFrame:
-    """Calls and launches: the common columns, and the thread's name."""
+    """Calls and launches, with the columns common to all tables."""
     events = gpu.events
     return pd.DataFrame(
         {
@@ -149,7 +149,7 @@ def _name(what: str, pid: int, tid: int, name: str) -> bytes:
 
 
 def _slices(table: pd.DataFrame) -> bytes:
-    """Text of all rows, column by column."""
+    """Build the text of all rows, column by column."""
     if not len(table):
         return b""
     duration = table["duration_ns"]
@@ -178,11 +178,11 @@ def _slices(table: pd.DataFrame) -> bytes:
 
 
 def _quoted(column: pd.Series) -> Any:
-    """Texts as JSON has them, each different one put together once."""
+    """Encode texts as JSON, each distinct text only once."""
     codes, different = pd.factorize(column.astype("str"))
     return texts([json.dumps(text) for text in different]).take(codes)
 
 
 def _where(there: NDArray[np.bool_], values: Any) -> Any:
-    """Texts where something holds, '' elsewhere."""
+    """Return the texts where `there` is true, '' elsewhere."""
     return pc.if_else(pa.array(there), values, "")

@@ -1,7 +1,7 @@
-"""The layers of an NPU trace as tracks of trace-event JSON, with flows along its jobs.
+"""Export the layers of an NPU trace as tracks of trace-event JSON, with flows along its jobs.
 
-Each layer is a process there, each thread of it a track; the jobs on the NPU are a process of their own. A flow leads
-from a job's submission over the NPU to the handler of its completion and to the wait that it ends.
+Each layer is a process and each of its threads a track; the jobs on the NPU are a separate process. A flow leads from a
+job's submission through the NPU to its completion handler and to the wait that it ends.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-FIRST_PID: Final = (1 << 22) + 1  # above the highest that Linux gives, and the counters'
+FIRST_PID: Final = (1 << 22) + 1  # above Linux's largest process id and that of the counters
 JOBS_PID: Final = FIRST_PID + len(LAYERS)
 _PIECE: Final = 1 << 16
 _NONE: Final = -1
 
 
 def layers(steps: pd.DataFrame, jobs: pd.DataFrame) -> Iterator[bytes]:
-    """Text of the layers' entries, a piece at a time; every entry begins with a comma and a new line.
+    """Yield the text of the layers' entries in pieces; every entry starts with a comma and a newline.
 
     Args:
-        steps: `analysis.npu.layers.layers`.
-        jobs: `analysis.npu.jobs.jobs` of the same trace.
+        steps: Result of `analysis.npu.layers.layers`.
+        jobs: Result of `analysis.npu.jobs.jobs` for the same trace.
 
     """
     if not len(steps):
@@ -80,7 +80,7 @@ def _slices(steps: pd.DataFrame) -> bytes:
 
 
 def _track(steps: pd.DataFrame) -> Numbers:
-    """(steps,) thread number of each step's track; 0 for what ran in an interrupt, and all fences."""
+    """(steps,) thread id of each step's track; 0 for steps in interrupts and for all fences."""
     tid = np.maximum(steps["tid"].to_numpy(np.int64), 0)
     return np.where(steps["layer"].to_numpy() == "fence", 0, tid)
 
@@ -90,7 +90,7 @@ def _times(jobs: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def _on_device(jobs: pd.DataFrame) -> dict[str, Numbers]:
-    """Jobs that were seen on the NPU from begin to end: `job`, `begin`, `end` ns, `track`: one for each at a time."""
+    """Jobs seen on the NPU from begin to end: `job`, `begin`, `end` in ns, `track` (concurrent jobs get several)."""
     begin = _times(jobs, "doorbell_ns")
     for earlier in ("queued_ns", "submitted_ns"):
         begin = np.where(np.isnan(begin), _times(jobs, earlier), begin)
@@ -115,20 +115,20 @@ def _job_slices(jobs: pd.DataFrame, on_device: dict[str, Numbers]) -> bytes:
 
 
 def _flows(steps: pd.DataFrame, on_device: dict[str, Numbers]) -> bytes:
-    """One flow for each job whose submission was seen: submitted, on the NPU, its completion handled, its wait ended.
+    """One flow for each job whose submission was seen: submission, NPU, completion handler, end of the wait.
 
-    Each point lies in a slice, which it binds to. A flow ends on the NPU where no wait is known.
+    Each point lies in the slice that it binds to. If no wait is known, the flow ends on the NPU.
     """
     job = on_device["job"]
-    submitted, told, woken = (_first_of_job(steps, names, job) for names in (SUBMITS, (CALLBACK,), (ENDS_WAIT,)))
+    submitted, called, woken = (_first_of_job(steps, names, job) for names in (SUBMITS, (CALLBACK,), (ENDS_WAIT,)))
     start, layer = steps["start_ns"].to_numpy(np.int64), np.asarray(steps["layer"].cat.codes, np.int64)
     waits = np.where(woken >= 0, steps["inside"].to_numpy(np.int64)[woken], _NONE)
     began, waited = submitted >= 0, (submitted >= 0) & (waits >= 0)
-    handled = waited & (told >= 0) & steps["duration_ns"].notna().to_numpy()[told]
+    handled = waited & (called >= 0) & steps["duration_ns"].notna().to_numpy()[called]
     track, points = _track(steps), []
     for phase, slices, times, known in (
         ("s", submitted, start[submitted], began),
-        ("t", told, start[told], handled),
+        ("t", called, start[called], handled),
         ("f", waits, start[woken], waited),
     ):
         of = slices[known]
@@ -149,7 +149,7 @@ def _points(phase: str, job: Numbers, pid: Numbers, tid: Numbers, time_ns: Numbe
 
 
 def _names(steps: pd.DataFrame, on_device: dict[str, Numbers]) -> Iterator[dict[str, Any]]:
-    """Name the layers in their order, and the threads in them."""
+    """Name the layers, in order, and their threads."""
     layer, track = steps["layer"].cat.codes.to_numpy(np.int64), _track(steps)
     _, first = np.unique(layer << 32 | track, return_index=True)
     for row in first.tolist():
@@ -171,7 +171,7 @@ def _named(what: str, pid: int, tid: int = 0, /, **args: object) -> dict[str, An
 
 
 def _first_of_job(steps: pd.DataFrame, names: tuple[str, ...], wanted: Numbers) -> Numbers:
-    """(wanted,) the first step of each job with one of these names, -1 for none."""
+    """(wanted,) first step of each job with one of these names; -1 if there is none."""
     job = steps["job"].to_numpy(np.int64)
     chosen = steps["name"].cat.categories.isin(names)[steps["name"].cat.codes.to_numpy()]
     rows = np.flatnonzero(chosen & (job >= 0))

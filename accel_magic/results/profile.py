@@ -1,4 +1,4 @@
-"""ProfileResult: pandas views of a profile, and what can be asked of it."""
+"""ProfileResult: pandas views of a profile, with figures, comparison and export."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class ProfileResult(Result):
-    """What `accel_magic.open` gives for a profile, and what results of profilers derive from.
+    """Result of opening a profile with `accel_magic.open`, and base class of profilers' results.
 
-    Everything is computed from one immutable `Profile`; frames are built on first use and kept.
+    Everything is computed from one immutable `Profile`; tables are built on first use and cached.
     """
 
     KIND = "a profile"
     LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "plan": (
-                "a profile holds stacks, not the probes that they were taken with",
+                "a profile contains stacks but not the probes that recorded them",
                 "profile a cell with %%flame: its result has the plan",
             ),
             "diagnose": (
-                "rules are known for iaprof's stalls and for traces of an NPU or a GPU, not for stacks",
-                "look at result.frames, or compare two profiles: result.compare(baseline)",
+                "there are rules for iaprof's stalls and for NPU and GPU traces, but not for stacks",
+                "see result.frames, or compare two profiles: result.compare(baseline)",
             ),
         }
     )
@@ -53,17 +53,17 @@ class ProfileResult(Result):
 
     @property
     def started(self) -> str:
-        """Wall-clock start, ISO 8601; '' if not known."""
+        """Wall-clock start, ISO 8601; '' if unknown."""
         return self.profile.started
 
     @property
     def duration_s(self) -> float:
-        """Length of the profiled stretch in seconds; NaN if not known."""
+        """Length of the profiled time in seconds; NaN if unknown."""
         return self.profile.duration_ns / 1e9 if self.profile.duration_ns else math.nan
 
     @property
     def unit(self) -> Unit:
-        """What weights are: `samples`, `ns`, `bytes` or `calls`."""
+        """Unit of the weights: `samples`, `ns`, `bytes` or `calls`."""
         return self.profile.unit
 
     @property
@@ -83,15 +83,15 @@ class ProfileResult(Result):
     def samples(self) -> pd.DataFrame:
         """One row per sample, in order of time.
 
-        Columns: `time_ns` Int64 since the start (of a wait, when it began), `tid` Int32, `state` (`cpu`, `off-cpu` or
-        `accelerator`), `weight_UNIT` int64, named by `unit` (`weight_ns`, `weight_samples`), `stack` int32 (as in
+        Columns: `time_ns` Int64 since the start (for a wait, its start), `tid` Int32, `state` (`cpu`, `off-cpu` or
+        `accelerator`), `weight_UNIT` int64, named after `unit` (`weight_ns`, `weight_samples`), `stack` int32 (as in
         `stacks`).
         """
         return self.profile.sample_table()
 
     @cached_property
     def counts(self) -> pd.DataFrame:
-        """How many samples there are of each state: index `state`, columns `hits` (samples) and `total_UNIT`."""
+        """Samples by state: index `state`, columns `hits` (samples) and `total_UNIT`."""
         weight = f"weight_{self.unit}"
         groups = self.profile.sample_table().groupby("state", observed=True)[weight]
         table = pd.DataFrame({"hits": groups.size(), f"total_{self.unit}": groups.sum()})
@@ -99,12 +99,12 @@ class ProfileResult(Result):
 
     @cached_property
     def stacks(self) -> pd.DataFrame:
-        """One row per different stack, the heaviest first.
+        """One row per distinct stack, heaviest first.
 
         Columns: `stack` (number), `hits` (samples), `share` of all weight, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns`
         (NaN in profiles without times), `total_bytes` (in profiles of bytes), `where` (the innermost line of the user's
-        own code), `text` (labels of the frames, `;` between), `frames` (tuple of `Frame`, the root first). Every kind
-        of result has these columns.
+        own code), `text` (labels of the frames, joined by `;`), `frames` (tuple of `Frame`, root first). All kinds of
+        results use these columns.
         """
         from accel_magic.analysis.by_stack import profile_stacks
 
@@ -112,20 +112,20 @@ class ProfileResult(Result):
 
     @cached_property
     def frames(self) -> pd.DataFrame:
-        """One row per frame, the most weight of its own first.
+        """One row per frame, highest own weight first.
 
-        Columns: `name`, `kind`, `module`, `line`, `own_UNIT` and `total_UNIT` int64, named by `unit` (`own_ns`,
+        Columns: `name`, `kind`, `module`, `line`, `own_UNIT` and `total_UNIT` int64, named after `unit` (`own_ns`,
         `own_samples`), `own_share` and `total_share` of all weights. A sample counts once in a frame's total, however
         often the frame recurs in its stack.
         """
         return self.profile.frame_table()
 
     def top(self, n: int = 10) -> pd.DataFrame:
-        """Give the `n` frames with most weight of their own."""
+        """Return the `n` frames with the highest own weight."""
         return self.frames.head(n)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """`flame` (root below), `icicle` (root on top), `heatmap` (when it happened)."""
+        """`flame` (root at the bottom), `icicle` (root at the top), `heatmap` (samples over time)."""
         from accel_magic.views.flame import profile
 
         return {
@@ -135,7 +135,7 @@ class ProfileResult(Result):
         }
 
     def compare(self, other: Result) -> ProfileComparison:
-        """Set this profile beside `other` (the baseline): weights and shares per function and stack.
+        """Compare this profile with `other` (the baseline): weights and shares per function and stack.
 
         Raises:
             ResultError: `other` is not a profile.
@@ -146,19 +146,19 @@ class ProfileResult(Result):
         return compare_profiles(self.profile, self._check_kind(other, ProfileResult).profile)
 
     def to_folded(self, path: str | Path) -> Path:
-        """Write folded stacks, one line each: for flame graph tools."""
+        """Write folded stacks, one per line, for flame graph tools."""
         from accel_magic.formats import folded
 
         return folded.write(self.profile, path)
 
     def to_speedscope(self, path: str | Path) -> Path:
-        """Write speedscope's JSON, a profile per thread: for www.speedscope.app."""
+        """Write speedscope JSON with one profile per thread, for www.speedscope.app."""
         from accel_magic.formats import speedscope
 
         return speedscope.write(self.profile, path)
 
     def to_perfetto(self, path: str | Path) -> Path:
-        """Write Chrome/Perfetto trace JSON, the stacks as slices per thread: for ui.perfetto.dev.
+        """Write Chrome/Perfetto trace JSON with stacks as slices per thread, for ui.perfetto.dev.
 
         Raises:
             ResultError: The samples have no times.
@@ -175,7 +175,7 @@ class ProfileResult(Result):
         return store.save(self._stored(), path)
 
     def _stored(self) -> Stored:
-        """What `to_parquet` writes; results that hold more than a profile add it here."""
+        """Data for `to_parquet`; subclasses add what they have besides the profile."""
         from accel_magic.recording.profile_store import Stored
 
         return Stored(self.profile)
@@ -184,7 +184,7 @@ class ProfileResult(Result):
         return self.profile.origin or "profile"
 
     def summary(self) -> str:
-        """Plain-text result: headline, notes, frames with most weight."""
+        """Return plain text: headline, notes, frames with most weight."""
         from accel_magic.views.flame.profile import profile_text
 
         return profile_text(self.profile, self.frames)

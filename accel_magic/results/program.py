@@ -24,31 +24,34 @@ if TYPE_CHECKING:
 
 
 class ProgramResult(Result):
-    """What a cell or block traced with a user's own program returns; frames are built on first use and kept."""
+    """Result of a cell or block traced with a user's own program; tables are built on first use and cached."""
 
     KIND = "a user's program"
     LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "events": (
                 "the program has no ring buffer",
-                "send records with ringbuf_output, or look at result.maps",
+                "send records with ringbuf_output, or use result.maps",
             ),
-            "counts": ("what a program counts is in its own maps", "look at result.maps"),
+            "counts": ("a program counts in its own maps", "use result.maps"),
             "losses": (
-                "the kernel reports a full ring buffer to the program alone",
-                "count the calls of ringbuf_output that fail in a map of the program",
+                "the kernel reports a full ring buffer only to the program",
+                "count failed calls of ringbuf_output in a map of the program",
             ),
-            "plan": ("the program decides what it attaches to", "look at result.recording.places"),
-            "figure": ("a program's maps may hold anything", "draw its frames: result.maps[NAME].plot()"),
-            "compare": ("a program's maps may hold anything", "join the frames of both: result.maps[NAME].join(...)"),
-            "diagnose": ("no rules are known for a user's own program", "look at result.maps"),
+            "plan": ("the program itself decides where it attaches", "use result.recording.places"),
+            "figure": ("a program's maps can contain anything", "plot its data frames: result.maps[NAME].plot()"),
+            "compare": (
+                "a program's maps can contain anything",
+                "join the data frames of both: result.maps[NAME].join(...)",
+            ),
+            "diagnose": ("there are no rules for users' own programs", "use result.maps"),
             "to_parquet": (
-                "a program's maps have types of their own, which no recording holds",
-                "save its frames: result.maps[NAME].to_parquet(path)",
+                "a program's maps have their own types, which recordings do not support",
+                "save its data frames: result.maps[NAME].to_parquet(path)",
             ),
             "to_perfetto": (
-                "nothing says which member of a program's records is a time",
-                "trace with probes: %%ktrace writes Perfetto's format",
+                "it is unknown which member of a program's records is a time",
+                "trace with probes: results of %%ktrace can be exported",
             ),
         }
     )
@@ -69,15 +72,15 @@ class ProgramResult(Result):
 
     @property
     def duration_s(self) -> float:
-        """Length of the traced stretch in seconds."""
+        """Length of the traced time in seconds."""
         return self.recording.duration_ns / 1e9
 
     @cached_property
     def maps(self) -> dict[str, pd.DataFrame]:
-        """The program's maps by name: one row per element, in order of the keys, as they were once it was detached.
+        """The program's maps by name, read after it was detached: one row per element, sorted by key.
 
-        Columns: `key` and `value`, or the members of the structs they are; of a per-CPU map the sum, and `NAME_cpu0`,
-        `NAME_cpu1`... beside it. A BPF_HISTOGRAM has `slot`, `low`, `high` (inclusive) and `count`.
+        Columns: `key` and `value`, or the members of these if they are structs; for a per-CPU map the sum, followed by
+        `NAME_cpu0`, `NAME_cpu1`... A BPF_HISTOGRAM has `slot`, `low`, `high` (inclusive) and `count`.
         """
         return {described.name: self._map(described, content) for described, content in self.recording.maps}
 
@@ -103,17 +106,17 @@ class ProgramResult(Result):
             if unknown:
                 kinds = ", ".join(f"{count:,} of {size} bytes" for size, count in sorted(unknown.items()))
                 note = (
-                    f"{described.name}: {kinds} are kept as bytes in `raw`, because BCC does not know their type: pass "
-                    "a struct of plain numbers and arrays to ringbuf_output, always the same one"
+                    f"{described.name}: {kinds} are kept as bytes in `raw`, because BCC does not know their type: "
+                    "always pass the same struct of plain numbers and arrays to ringbuf_output"
                 )
             found[described.name] = (frame, note)
         return found
 
     @property
     def rings(self) -> dict[str, pd.DataFrame]:
-        """The program's ring buffers by name: one row per record, in the order in which they were reserved.
+        """The program's ring buffers by name: one row per record, in order of reservation.
 
-        Columns are the members of the struct that the program passes; `raw` (bytes) where its type is not known.
+        Columns are the members of the struct that the program passes; `raw` (bytes) if its type is unknown.
         """
         return {name: frame for name, (frame, _) in self._rings.items()}
 
@@ -121,7 +124,7 @@ class ProgramResult(Result):
     def events(self) -> pd.DataFrame:
         """Records of all ring buffers, one row each: `ring` (category, its name), then the columns of `rings`.
 
-        A column that one of several rings lacks is missing in its rows (NA).
+        If a ring lacks a column, its rows have NA there.
 
         Raises:
             ResultError: The program has no ring buffer.
@@ -131,7 +134,7 @@ class ProgramResult(Result):
             raise self._lacking("events")
         names = list(self.rings)
         frames = list(self.rings.values())
-        if len(frames) > 1:  # integers that miss rows would become floats otherwise
+        if len(frames) > 1:  # otherwise integer columns with missing rows would become floats
             frames = [frame.astype(_nullable(frame)) for frame in frames]
         table = pd.concat(frames, ignore_index=True)
         codes = np.repeat(np.arange(len(names)), [len(frame) for frame in frames])
@@ -146,20 +149,20 @@ class ProgramResult(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know: maps left out, records of unknown type, places that could not be probed."""
+        """Notes for the user: maps left out, records of unknown type, places that could not be probed."""
         return (*self.recording.notes, *(note for _, note in self._rings.values() if note))
 
     def _title(self) -> str:
         return self.recording.program
 
     def _tables(self) -> ProgramTables:
-        """What the text and the HTML show."""
+        """Tables shown in the text and the HTML."""
         from accel_magic.views.program import ProgramTables
 
         return ProgramTables(self.recording, self.maps, self.rings, self.notes)
 
     def summary(self) -> str:
-        """Plain-text result: headline, each map and each ring buffer."""
+        """Return plain text: headline, each map and each ring buffer."""
         from accel_magic.views.program import program_text
 
         return program_text(self._tables())
@@ -172,7 +175,7 @@ class ProgramResult(Result):
 
 
 def _nullable(frame: pd.DataFrame) -> dict[str, str]:
-    """Types of the integer columns that can miss values: `Int32` for int32, `UInt64` for uint64."""
+    """Nullable types of the integer columns: `Int32` for int32, `UInt64` for uint64."""
     names = {"i": "Int", "u": "UInt"}
     return {
         str(name): f"{names[kind.kind]}{8 * kind.itemsize}" for name, kind in frame.dtypes.items() if kind.kind in names

@@ -1,4 +1,4 @@
-"""What results hand out besides tables, with their display: findings, the NPU driver's trace, stalls."""
+"""Analyses that display themselves: findings, the NPU driver's trace, stalls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Diagnosis(Findings):
 
     @classmethod
     def of(cls, findings: Findings) -> Diagnosis:
-        """Make one of the same findings."""
+        """Wrap findings."""
         return cls(findings.items, findings.checked, findings.unchecked, findings.recording)
 
     def __repr__(self) -> str:
@@ -28,24 +28,24 @@ class Diagnosis(Findings):
         return findings_text(self)
 
     def _repr_html_(self) -> str:
-        """Show the same as HTML."""
+        """Return the same as HTML."""
         from accel_magic.views.findings import findings_html
 
         return findings_html(self)
 
 
 class Npu(NpuTables):
-    """A trace of the NPU driver, taken apart: `TraceResult.npu`."""
+    """Analysis of a trace of the NPU driver: `TraceResult.npu`."""
 
     @cached_property
     def findings(self) -> Diagnosis:
-        """What is wrong or worth knowing, with evidence; `TraceResult.diagnose`."""
+        """Findings with evidence, as returned by `TraceResult.diagnose`."""
         return Diagnosis.of(super().findings)
 
     def timeline(self, start_ns: int | None = None, end_ns: int | None = None) -> Model:
-        """Bokeh timeline: a row per layer; what is selected filters the tables below it.
+        """Build a Bokeh timeline with a row per layer; a selection filters the tables below it.
 
-        With `start_ns` and `end_ns`, ns since the start, only of that stretch.
+        `start_ns` and `end_ns`, ns since the start, limit it to a time range.
         """
         from accel_magic.views.timeline.npu import timeline
 
@@ -63,11 +63,11 @@ class Npu(NpuTables):
 
 
 class Stalls(StallTables):
-    """Where execution units waited, and for what: `IaprofResult.stalls`."""
+    """Where and why execution units stalled: `IaprofResult.stalls`."""
 
     @cached_property
     def findings(self) -> Diagnosis:
-        """What the profile shows, worst first."""
+        """Findings about the profile, worst first."""
         return Diagnosis.of(super().findings)
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class Stalls(StallTables):
         return tables_text(self)
 
     def _repr_html_(self) -> str:
-        """Show the same as HTML."""
+        """Return the same as HTML."""
         from accel_magic.views.flame.stalls import tables_html
 
         return tables_html(self)

@@ -1,4 +1,4 @@
-"""TraceResult: pandas views of a recording, and what can be asked of it."""
+"""TraceResult: pandas views of a recording, with figures, comparison and export."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class TraceResult(Result):
-    """What a traced cell or block returns.
+    """Result of a traced cell or block.
 
-    Everything is computed from one immutable `Recording`; frames are built on first use and kept.
+    Everything is computed from one immutable `Recording`; tables are built on first use and cached.
     """
 
     KIND = "a trace"
@@ -43,7 +43,7 @@ class TraceResult(Result):
 
     @property
     def plan(self) -> Plan:
-        """The probe points, scope, filter and limits that were in force."""
+        """The probe points, scope, filter and limits of the trace."""
         return self.recording.plan
 
     @property
@@ -53,12 +53,12 @@ class TraceResult(Result):
 
     @property
     def started(self) -> str:
-        """Wall-clock start, ISO 8601 with time zone; '' if not known."""
+        """Wall-clock start, ISO 8601 with time zone; '' if unknown."""
         return self.recording.started
 
     @property
     def duration_s(self) -> float:
-        """Length of the traced stretch in seconds; NaN if the trace was imported and has no times."""
+        """Length of the traced time in seconds; NaN if the trace was imported and has no times."""
         return self.recording.duration_ns / 1e9 if self.recording.timed else math.nan
 
     @cached_property
@@ -74,7 +74,7 @@ class TraceResult(Result):
 
     @cached_property
     def combined_stacks(self) -> CombinedStacks | None:
-        """The events' stacks, kernel, native and Python merged; None where none were taken."""
+        """The events' stacks, with kernel, native and Python frames merged; None if no stacks were recorded."""
         from accel_magic.analysis.by_stack import combine
 
         return combine(self.recording)
@@ -93,18 +93,18 @@ class TraceResult(Result):
 
         Columns: `count` (calls), `mean_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `unfinished`, `histogram`.
 
-        Counted in the kernel, so complete even when events were lost; quantiles are within 3.2 %. `histogram` is a
-        Series of counts by the bucket's lower edge in ns, empty buckets left out.
+        Counted in the kernel, so complete even if events were lost; quantiles are accurate within 3.2 %. `histogram` is
+        a Series of counts by the bucket's lower bound in ns, without empty buckets.
         """
         return latency_frame(self.recording)
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """Why threads waited, from the events of an `offcpu` probe: a row per reason and place, most time first.
+        """Why threads waited, from the events of an `offcpu` probe: one row per reason and place, most time first.
 
         Columns: `reason`, `where` (the innermost line of the user's own code, else the innermost frame; '' without
-        stacks), `waits`, `total_ns`, `mean_ns`, `max_ns`, `threads` (how many). Without stacks page faults are among
-        `in the kernel`, and storage is known by the system call alone.
+        stacks), `waits`, `total_ns`, `mean_ns`, `max_ns`, `threads` (their number). Without stacks, page faults count
+        as `in the kernel`, and storage is recognized only by the system call.
         """
         from accel_magic.analysis.waits import waits_table
 
@@ -112,45 +112,45 @@ class TraceResult(Result):
 
     @property
     def hits(self) -> int:
-        """All hits, exact."""
+        """Total number of hits, exact."""
         return int(self.recording.hits.sum())
 
     @property
     def recorded(self) -> int:
-        """How many events were recorded."""
+        """Number of recorded events."""
         return self.recording.event_count
 
     @property
     def lost(self) -> int:
-        """Events that did not fit into the ring buffer, or that another tool says it lost; exact."""
+        """Events that did not fit into the ring buffer, or that an imported file reports as lost; exact."""
         return self.recording.events_lost
 
     def _losses(self) -> Iterator[Lost]:
         recording = self.recording
         unfinished = int(self.latency["unfinished"].sum())
         kept = self.recorded + int(recording.lost.sum()) + int(recording.unpaired.sum()) + unfinished
-        unread = "events were lost: nothing was read of the ring buffer"
+        unread = "events were lost: the ring buffer was not read"
         why = unread if recording.unread else "events did not fit into the ring buffer"
         yield Lost(int(recording.lost.sum()), why)
         if recording.imported is not None:
-            yield Lost(recording.imported.lost, f"events are missing, as the {recording.imported.format} says")
+            yield Lost(recording.imported.lost, f"events were lost, according to the {recording.imported.format}")
         yield Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed")
-        yield Lost(int(recording.unpaired.sum()), "calls could not be timed: their end was not seen", "missed")
-        yield Lost(unfinished, "calls had not ended when the trace did", "missed")
+        yield Lost(int(recording.unpaired.sum()), "calls could not be timed: the table of calls was full", "missed")
+        yield Lost(unfinished, "calls had not ended when the trace ended", "missed")
         yield Lost(self.stacks_lost, "events have no stack: the table of stacks was full", "incomplete")
         if recording.limit_reached:
-            yield Lost(max(self.hits - kept, 0), "hits came after the limit of events", "left out")
+            yield Lost(max(self.hits - kept, 0), "hits came after the event limit", "left out")
 
     @property
     def stacks(self) -> pd.DataFrame:
-        """One row per different stack of the events, the most frequent first; `events.stack` says which is whose.
+        """One row per distinct stack of the events, most frequent first; `events.stack` refers to these rows.
 
         Columns: `stack`, `hits`, `share`, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns` (of latency probes), `total_bytes`,
         `where` (the innermost line of the user's own code), `text`, `frames` (tuple of `Frame`, outermost first:
-        Python, native, kernel). Every kind of result has these columns.
+        Python, native, kernel). All kinds of results use these columns.
 
         Raises:
-            ResultError: The trace took no stacks.
+            ResultError: The trace recorded no stacks.
 
         """
         from accel_magic.analysis.by_stack import stack_table
@@ -158,12 +158,12 @@ class TraceResult(Result):
         return stack_table(self._need_stacks(), self._durations())
 
     def by_stack(self, function: str | None = None) -> pd.DataFrame:
-        """Hits and latencies by function and stack; of one function, or of those that a glob means.
+        """Hits and latencies by function and stack, optionally only of functions that match a name or glob.
 
         Columns: `function`, then those of `stacks`.
 
         Raises:
-            ResultError: The trace took no stacks.
+            ResultError: The trace recorded no stacks.
             ProbeError: No such function was traced.
 
         """
@@ -185,10 +185,10 @@ class TraceResult(Result):
         return self.combined_stacks.lost if self.combined_stacks is not None else 0
 
     def profile(self, weight: str = "hits") -> ProfileResult:
-        """Make a profile of the events, for a flame graph of them: by `"hits"`, or by `"duration"` of measured calls.
+        """Convert the events to a profile, weighted by `"hits"` or by `"duration"` of measured calls.
 
         Raises:
-            ResultError: The trace took no stacks, or measured nothing.
+            ResultError: The trace recorded no stacks, or no durations.
             ProbeError: There is no such weight.
 
         """
@@ -201,7 +201,7 @@ class TraceResult(Result):
         if self.combined_stacks is None:
             raise ResultError(
                 "this trace has no stacks",
-                why="stacks are taken only on request",
+                why="stacks are recorded only on request",
                 fix="trace again with --stacks (in Python: stacks=True)",
                 code="result.no-stacks",
             )
@@ -217,8 +217,8 @@ class TraceResult(Result):
             freq: Width of a step, a pandas offset such as `"10ms"` or `"1s"`.
 
         Returns:
-            A frame indexed by the step's start (Timedelta). Computed from the events when all hits were recorded, else
-            from the counter samples (50 ms apart), spread evenly between two samples.
+            A data frame indexed by the step's start (Timedelta). Computed from the events if all hits were recorded,
+            else from counter samples (50 ms apart), with hits spread evenly between two samples.
 
         """
         from accel_magic.analysis.rates import rates
@@ -227,13 +227,13 @@ class TraceResult(Result):
 
     @cached_property
     def npu(self) -> Npu:
-        """The trace of an NPU driver taken apart: families, phases, polls, buffers, jobs, API calls, timeline."""
+        """Analysis of a trace of an NPU driver: families, phases, polls, buffers, jobs, API calls, timeline."""
         from accel_magic.results.taken_apart import Npu
 
         return Npu(self.recording, self.events)
 
     def diagnose(self) -> Diagnosis:
-        """Look for what is wrong or worth knowing in a trace of the NPU driver: findings with evidence and advice."""
+        """Look for problems and noteworthy facts in a trace of the NPU driver: findings with evidence and advice."""
         return self.npu.findings
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
@@ -250,12 +250,12 @@ class TraceResult(Result):
         }
 
     def _weight(self) -> str:
-        """What a flame graph shows: time if every event was measured, else hits."""
+        """Weight of a flame graph: time if every event was measured, else hits."""
         points = self.plan.points
         return "duration" if points and all(point.latency for point in points) else "hits"
 
     def compare(self, other: Result) -> TraceComparison:
-        """Set this trace beside `other` (the baseline): hits, rates and latencies per function.
+        """Compare this trace with `other` (the baseline): hits, rates and latencies per function.
 
         Raises:
             ResultError: `other` is not a trace.
@@ -287,7 +287,7 @@ class TraceResult(Result):
         return f"trace of {', '.join(dict.fromkeys(point.probe for point in self.plan.points))}"
 
     def _tables(self) -> TraceTables:
-        """What the text and the HTML show."""
+        """Tables shown in the text and the HTML."""
         from accel_magic.views.tables import TraceTables
 
         return TraceTables(
@@ -301,7 +301,7 @@ class TraceResult(Result):
         )
 
     def summary(self) -> str:
-        """Plain-text result: headline, counts, latencies."""
+        """Return plain text: headline, counts, latencies."""
         from accel_magic.views.trace_text import summary
 
         return summary(self._tables())

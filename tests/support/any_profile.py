@@ -1,4 +1,4 @@
-"""Profiles with known values, and any profile that there can be."""
+"""Profiles with known values, and a strategy for arbitrary profiles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON_GPU = Frame("add_kernel", Kind.GPU_KERNEL)
 
 
 def built(samples, **facts):
-    """Profile of samples (frames, weight[, time_ns[, tid[, state]]])."""
+    """Build a profile from samples (frames, weight[, time_ns[, tid[, state]]])."""
     builder = ProfileBuilder()
     for frames, weight, *rest in samples:
         time, tid, state = [*rest, *(NO_TIME, 0, State.CPU)[len(rest) :]]
@@ -35,7 +35,7 @@ def build():
 
 @pytest.fixture
 def cell():
-    """A cell of 40 ms: 20 ms on CPU, 15 ms waiting, 8 ms on a GPU meanwhile; and a second thread."""
+    """A cell of 40 ms: 20 ms on CPU, 15 ms waiting with 8 ms on a GPU at the same time; and a second thread."""
     return built(
         [
             ((MAIN, FORWARD, GEMM), 10 * MS, 0, 7, State.CPU),
@@ -55,7 +55,7 @@ def cell():
     )
 
 
-# Any text that files can hold; lone halves of surrogate pairs are none.
+# Any text that files can contain, so without lone surrogates.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 frames = st.builds(Frame, texts, st.sampled_from(Kind), texts, st.integers(0, 10_000))
 
@@ -72,5 +72,5 @@ def profiles(draw):
 
 @pytest.fixture
 def any_profile():
-    """Strategy of profiles."""
+    """Strategy for profiles."""
     return profiles()

@@ -1,4 +1,4 @@
-"""How far samples of a clock may be from the CPU time that a thread used, whatever else its machine does."""
+"""Maximum difference between samples of a clock and a thread's CPU time, on a machine with other load."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _OF_THE_MACHINE = slice(6, 9)
 
 
 def machine_ns() -> float:
-    """Processor time that interrupts and other machines on the same host have taken since the boot, ns."""
+    """CPU time that interrupts and other virtual machines on the host have taken since boot, ns."""
     first, *_ = Path("/proc/stat").read_text().splitlines()
     return sum(map(int, first.split()[_OF_THE_MACHINE])) * 1e9 / os.sysconf("SC_CLK_TCK")
 
 
 def switches() -> int:
-    """How often the calling thread has been taken off a processor, of its own accord or not."""
+    """Number of voluntary and involuntary context switches of the calling thread."""
     usage = resource.getrusage(resource.RUSAGE_THREAD)
     return usage.ru_nvcsw + usage.ru_nivcsw
 
@@ -27,10 +27,10 @@ def sampling_error_ns(hz: float, switches: int, machine_before_ns: float) -> flo
 
     Args:
         hz: Samples per second.
-        switches: How often the thread was taken off a processor. Each stretch on one has at most one sample more or
-            less than its length accounts for.
-        machine_before_ns: What `machine_ns` returned before the thread ran. Samples and the thread's clock may
-            attribute such time differently.
+        switches: Number of the thread's context switches. Each run between two switches has at most one sample more or
+            less than expected from its length.
+        machine_before_ns: Result of `machine_ns` before the thread ran. Samples and the thread's clock may attribute
+            such time differently.
 
     Returns:
         The bound, ns.

@@ -1,8 +1,8 @@
-"""The plug-in of the bpf_conformance suite: `python -m accel_magic.gpu.conformance [MEMORY] [--debug] [--elf]`.
+"""Plug-in for the bpf_conformance suite: `python -m accel_magic.gpu.conformance [MEMORY] [--debug] [--elf]`.
 
-The program comes as hex bytes on standard input (or after --program), the memory as hex bytes in the first argument;
-r1 is the memory's address and r2 its size. The program is compiled for this CPU by the same translation that makes GPU
-code; r0 is printed in hex. Errors go to standard error, with exit status 1.
+The program is given as hex bytes on standard input (or with --program), the memory as hex bytes in the first argument;
+r1 is the memory's address and r2 its size. The program is compiled for this CPU by the same translation as GPU code; r0
+is printed in hex. Errors go to standard error, with exit status 1.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ _EXECUTABLE = 0x4  # SHF_EXECINSTR
 
 
 def program_of(code: bytes, name: str = "program") -> Program:
-    """Cut bytecode, as a kernel takes it, into functions: where local calls go to, one begins.
+    """Split bytecode in the kernel's format into functions, which start at the targets of local calls.
 
     Args:
         code: Instructions; calls are relative to their place.
-        name: Of the program.
+        name: Name of the program.
 
     Returns:
-        The program; its first function begins at the first instruction.
+        The program; its first function starts at the first instruction.
 
     Raises:
-        ProgramError: No whole instructions, or a call that leaves the code.
+        ProgramError: The bytecode has incomplete instructions, or a call that leaves the code.
 
     """
     try:
         decoded = isa.decode(code)
     except ValueError as error:
         raise ProgramError(
-            f"this is no eBPF program: {error}", fix="give whole 8-byte instructions", code="conformance.not-ebpf"
+            f"this is not an eBPF program: {error}", fix="give whole 8-byte instructions", code="conformance.not-ebpf"
         ) from None
     targets = {slot + 1 + one.imm for slot, one in enumerate(decoded) if one is not None and _is_local_call(one)}
     outside = [target for target in targets if not 0 <= target < len(decoded) or decoded[target] is None]
     if outside:
         raise ProgramError(
-            f"a local call goes to slot {outside[0]}, which is no instruction",
-            fix="let calls go to whole instructions",
+            f"a local call goes to slot {outside[0]}, which is not an instruction",
+            fix="make calls go to whole instructions",
             code="conformance.bad-call",
         )
     starts = sorted({0} | targets)
@@ -69,7 +69,7 @@ def _is_local_call(instruction: Instruction) -> bool:
 
 
 def _relocated(code: Code, start: int, end: int, places: Mapping[int, int]) -> Code:
-    """One function's instructions, whose calls name places of functions."""
+    """Instructions of one function, with calls converted to function indices."""
     return tuple(
         replace(one, imm=places[slot + 1 + one.imm]) if one is not None and _is_local_call(one) else one
         for slot, one in enumerate(code[start:end], start)
@@ -80,7 +80,7 @@ def code_of_elf(data: bytes) -> bytes:
     """Return the first section with instructions of an ELF object.
 
     Raises:
-        ProgramError: It is no ELF object, or has no instructions.
+        ProgramError: It is not an ELF object, or has no instructions.
 
     """
     from elftools.common.exceptions import ELFError
@@ -92,7 +92,7 @@ def code_of_elf(data: bytes) -> bytes:
                 return bytes(section.data())
     except ELFError as error:
         raise ProgramError(
-            f"this is no ELF object: {error}", fix="leave out --elf for plain bytecode", code="conformance.not-elf"
+            f"this is not an ELF object: {error}", fix="remove --elf for plain bytecode", code="conformance.not-elf"
         ) from None
     raise ProgramError(
         "this ELF object has no section with instructions",
@@ -106,13 +106,13 @@ def run(code: bytes, memory: bytes = b"") -> int:
 
     Args:
         code: Instructions.
-        memory: Where r1 points to at the start; r2 is its size.
+        memory: Memory that r1 points to at the start; r2 is its size.
 
     Returns:
         r0, 64 bits, unsigned.
 
     Raises:
-        ProgramError: The code is no valid program.
+        ProgramError: The code is not a valid program.
         MachineError: llvmlite is missing.
 
     """
@@ -146,7 +146,9 @@ def _bytes_of(text: str, what: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError as error:
         raise ProgramError(
-            f"the {what} is no list of hex bytes: {error}", fix='give bytes like "95 00 0f"', code="conformance.not-hex"
+            f"the {what} is not a list of hex bytes: {error}",
+            fix='give bytes like "95 00 0f"',
+            code="conformance.not-hex",
         ) from None
 
 

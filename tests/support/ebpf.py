@@ -1,4 +1,4 @@
-"""eBPF for tests: an assembler for the text that the bpf_conformance suite uses, and a generator of random programs."""
+"""eBPF for tests: an assembler for the syntax of the bpf_conformance suite, and a generator of random programs."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ JUMPS = {one.name.lower(): one for one in Jump if one not in (Jump.JA, Jump.CALL
 SIZES = {"b": (0x10, 1), "h": (0x08, 2), "w": (0x00, 4), "dw": (0x18, 8)}
 ATOMICS = {"add": Alu.ADD, "or": Alu.OR, "and": Alu.AND, "xor": Alu.XOR, "xchg": isa.XCHG, "cmpxchg": isa.CMPXCHG}
 DATA = ".data"
-"""Name of the map that random programs share with whoever runs them."""
+"""Name of the map that random programs share with their caller."""
 
 
 class Line(NamedTuple):
-    """One line of assembler: its instruction, and the label it goes to."""
+    """One line of assembler: its instruction, and the label that it jumps to."""
 
     instruction: Instruction
     label: str = ""
 
 
 def assemble(text):
-    """Put a program together: bytes, as a kernel takes them. Labels end with a colon; comments begin with # or ;."""
+    """Assemble a program to bytes in the kernel's format. Labels end with a colon; comments start with # or ;."""
     lines, labels, slot, exits = [], {}, 0, 0
     for raw in text.splitlines():
         words = re.split(r"[,\s]+", re.split("[#;]", raw)[0].strip())
@@ -62,7 +62,7 @@ def assemble(text):
 
 
 def program(text, name="program"):
-    """Put a program together whose wide loads may name maps: `lddw %r1, map:counts`, `lddw %r1, data:.bss+8`."""
+    """Assemble a program whose wide loads can name maps: `lddw %r1, map:counts`, `lddw %r1, data:.bss+8`."""
     whole = program_of(assemble(text), name)
     wide = iter([line.instruction for line in _lines(text) if line.instruction.wide])
     functions = [
@@ -102,7 +102,7 @@ def _imm(word, bits=32):
 
 
 def _operand(word):
-    """(opcode bit, source register, immediate)."""
+    """Return (opcode bit, source register, immediate)."""
     return (isa.SOURCE_X, _register(word), 0) if word.startswith(("%", "r")) else (0, 0, _imm(word))
 
 
@@ -192,8 +192,8 @@ _FORMS = {
 }
 
 
-# Random programs that the kernel's verifier accepts by their construction: registers are set before they are read,
-# jumps go forward (loops count down from a few), and memory is accessed aligned and within bounds.
+# Random programs that the kernel's verifier accepts by construction: registers are set before they are read, jumps go
+# forward (loops count down from a small number), and memory accesses are aligned and within bounds.
 
 FRAME = 10
 CONTEXT_SIZE = 256
@@ -206,18 +206,18 @@ _INTERESTING = (0, 1, -1, 2, 7, 8, 31, 32, 63, 64, 255, 256, -256, 0x7FFF, 0x800
 
 
 class Item(NamedTuple):
-    """Instructions that stay together, and how many items further on the last one jumps to."""
+    """Instructions that stay together, and by how many items the last one jumps forward."""
 
     instructions: list
     forward: int = 0
 
 
 class Generator:
-    """Random programs, the same for the same seed."""
+    """Generates random programs, reproducible by seed."""
 
     def __init__(self, seed, *, context=""):
         self.random = random.Random(seed)
-        self.context = context  # the map that stands for the context, where a program's context is none of its choice
+        self.context = context  # map to use as the context, for program types with a fixed context
 
     def number(self):
         return self.random.choice((*_INTERESTING, self.random.randint(-(1 << 31), (1 << 31) - 1)))
@@ -255,7 +255,7 @@ class Generator:
         return Item([Instruction(operation | kind, dst, 0, int(signed), imm)])
 
     def place(self, size, *, context=True):
-        """(instructions that prepare, base register, offset) of `size` bytes of memory."""
+        """Choose `size` bytes of memory: (preparing instructions, base register, offset)."""
         where = self.random.choice(("stack", "moved", "data", "data", "context") if context else ("stack", "moved"))
         if where == "stack":
             return [], FRAME, -size * self.random.randint(1, _STACK // size)
@@ -274,10 +274,11 @@ class Generator:
         return before, base, offset - split
 
     def moved(self, base, size, *, main):
-        """A stack address that is computed: by adding, from a number, or with an unknown part.
+        """Compute a stack address: by addition, from a number, or with an unknown part.
 
-        The kernel lets nobody subtract from one. In a called function, Linux 6.18 takes a number plus the frame for the
-        caller's frame (its log shows `fp[0]-8`), and drops code that it therefore believes to be dead: not done there.
+        The kernel does not allow subtraction from a stack address. In a called function, Linux 6.18 mistakes a number
+        plus the frame pointer for the caller's frame (its log shows `fp[0]-8`) and removes code that it then considers
+        dead, so these forms are used in the main function only.
         """
         offset = size * self.random.randint(1, _STACK // size)
         split = self.random.randrange(0, 100)
@@ -295,7 +296,7 @@ class Generator:
         return [mask, copy, add_frame], base, -offset
 
     def index(self, base, size, room):
-        """(a register, the instruction that makes it a multiple of `size`, at most `room` - `size`)."""
+        """Return (a register, the instruction that makes it a multiple of `size`, at most `room` - `size`)."""
         register = self.register(leave={base})
         most = 1 << max(room - size, 0).bit_length() - 1 if room > size else 0
         return register, Instruction(Alu.AND | isa.ALU64, register, imm=max(most - 1, 0) & -size)
@@ -326,19 +327,19 @@ class Generator:
         made = Instruction(isa.STX | isa.MODE_ATOMIC | code, base, src, offset, imm | fetch)
         item = self.closed(before, base, made)
         if imm == isa.CMPXCHG and size == 4:
-            # Linux 6.18 may forget to extend r0 with zeros when it is read behind a jump only: read it at once.
+            # Linux 6.18 may fail to zero-extend r0 if it is read only after a jump: read it at once.
             item.insert(item.index(made) + 1, Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, src, 0))
         return Item(item)
 
     def closed(self, before, base, made):
-        """Whatever needed an address leaves a number in its register."""
+        """Put a number into the register that held the address."""
         loaded = made.kind == isa.LDX and made.dst == base
         return [*before, made, *([self.constant(base)] if before and not loaded else [])]
 
     def jump(self, most):
         forward = self.random.randint(1, most)
         if self.random.random() < 0.2:
-            # What a `ja` skips must be reached some way: a condition skips the `ja`.
+            # Code skipped by a `ja` must be reachable: a condition skips the `ja`.
             always = Instruction(self.random.choice((isa.JA, isa.JA32)))
             return Item([self.condition(1), always], forward)
         return Item([self.condition(0)], forward)
@@ -370,7 +371,7 @@ class Generator:
         return Item([Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=place), *map(self.constant, _SCRATCH)])
 
     def body(self, length, functions, *, context):
-        """Items of a body; conditional jumps skip some of them."""
+        """Generate the items of a body; conditional jumps skip some of them."""
         items = []
         for at in range(length):
             chance = self.random.random()
@@ -389,7 +390,7 @@ class Generator:
         return items
 
     def function(self, name, length, functions, *, main):
-        """Write a function: set everything, do something, and (the main one) tell all registers through the context."""
+        """Generate a function: set registers and stack, run the body; main also stores all registers to the context."""
         given_context = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, _CONTEXT_REGISTER, 1)
         if self.context:
             reference = DataReference(self.context, 0)
@@ -401,16 +402,19 @@ class Generator:
             start.append(load if main and self.random.random() < 0.6 else self.constant(register))
         whole = isa.STX | isa.MODE_MEM | 0x18
         start += [Instruction(whole, FRAME, self.register(), -offset) for offset in range(8, _STACK + 1, 8)]
-        told = []
+        results = []
         if main:
-            told = [Instruction(whole, _CONTEXT_REGISTER, register, 8 * place) for place, register in enumerate(_FREE)]
-        calls = [self.call_of(place) for place in range(1, functions + 1)]  # the kernel wants all of them called
-        items = [Item(start), *self.body(length, functions, context=main), *calls, Item([*told, Instruction(isa.EXIT)])]
+            results = [
+                Instruction(whole, _CONTEXT_REGISTER, register, 8 * place) for place, register in enumerate(_FREE)
+            ]
+        calls = [self.call_of(place) for place in range(1, functions + 1)]  # the kernel requires all to be called
+        end = Item([*results, Instruction(isa.EXIT)])
+        items = [Item(start), *self.body(length, functions, context=main), *calls, end]
         code = _laid_out(items)
         return Function(name, code, (None,) * len(code))
 
     def program(self, name):
-        """Write a program of one to three functions."""
+        """Generate a program of one to three functions."""
         functions = self.random.choice((0, 0, 1, 2))
         others = [self.function(f"f{n}", self.random.randint(2, 10), 0, main=False) for n in range(1, functions + 1)]
         main = self.function("main", self.random.randint(8, 40), functions, main=True)
@@ -439,7 +443,7 @@ def _laid_out(items):
 
 
 def flat(program, data):
-    """One stretch of bytecode for the kernel: calls relative, and the shared map as the file descriptor `data`."""
+    """Flatten to bytecode for the kernel: with relative calls, and the shared map as the file descriptor `data`."""
     starts = [0, *accumulate(len(function.code) for function in program.functions)]
     parts = []
     for start, function in zip(starts, program.functions, strict=False):
@@ -449,7 +453,7 @@ def flat(program, data):
             if one.opcode == isa.CALL and one.src == isa.CALL_LOCAL:
                 one = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=starts[one.imm] - slot - 1)  # noqa: PLW2901
             if isinstance(one.reference, DataReference):
-                # BPF_PSEUDO_MAP_VALUE: the descriptor, and in the second half the offset.
+                # BPF_PSEUDO_MAP_VALUE: the descriptor, and the offset in the second half.
                 parts.append(
                     struct.pack("<BBhIBBhI", one.opcode, one.dst | 2 << 4, 0, data, 0, 0, 0, one.reference.offset)
                 )
@@ -459,12 +463,12 @@ def flat(program, data):
 
 
 def forms(program):
-    """Which forms of instructions a program has: (opcode, variant) with what else tells them apart."""
+    """Forms of instructions in a program, as (opcode, variant)."""
     return {form(one) for function in program.functions for one in function.code if one is not None}
 
 
 def form(one):
-    """(opcode, offset or immediate where it is part of the operation)."""
+    """Return (opcode, offset or immediate if it is part of the operation)."""
     if one.kind in (isa.ALU, isa.ALU64):
         return one.opcode, one.imm if one.operation == Alu.END else one.offset
     if one.kind == isa.STX and one.mode == isa.MODE_ATOMIC:
@@ -475,7 +479,7 @@ def form(one):
 
 
 def every_form():
-    """All forms of ISA version 4 (RFC 9669) but those that packets and maps need, and calls of helpers."""
+    """All forms of ISA version 4 (RFC 9669) except packet access, map references and helper calls."""
     made = set()
     for kind in (isa.ALU, isa.ALU64):
         for source in (0, isa.SOURCE_X):

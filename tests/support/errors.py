@@ -1,4 +1,4 @@
-"""Expecting the package's errors by their codes."""
+"""Check the package's errors by their codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Raises:
-    """A context manager, and not a generator: its frame would be in the error's traceback, and keep the error alive."""
+    """A context manager class: a generator's frame would be in the error's traceback and keep the error alive."""
 
     def __init__(self, code: str, kind: type[AccelMagicError], match: str | None) -> None:
         self._code = code
@@ -41,7 +41,7 @@ def raises(code: str, kind: type[AccelMagicError] = AccelMagicError, match: str 
         match: Regular expression for the values that its text must contain, as for `pytest.raises`.
 
     Returns:
-        A context manager that gives what `pytest.raises` gives.
+        A context manager that yields the same as `pytest.raises`.
 
     """
     return _Raises(code, kind, match)

@@ -1,4 +1,4 @@
-"""Flame recordings made by hand: every sample, wait, call and stack is written in the test."""
+"""Handmade flame recordings: every sample, wait, call and stack is written in the test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS = ProbePoint(1, "offcpu", "offcpu", "sched", "wait", latency=True, scope=S
 
 
 class Maker:
-    """Collects events; `make` gives the recording."""
+    """Collects events; `make` builds the recording."""
 
     def __init__(self):
         self.rows = []
@@ -49,20 +49,20 @@ class Maker:
         return self
 
     def sample(self, time_ns, tid=OWN, *, pid=OWN, comm="python", **stacks):
-        """A sample of the clock."""
+        """Add a sample of the clock."""
         return self._add(0, time_ns, stacks, tid=tid, pid=pid, comm=comm)
 
     def wait(self, time_ns, duration_ns, tid=OWN, *, state=1, syscall=FUTEX, comm="python", **stacks):
-        """A wait."""
-        told = {"duration_ns": duration_ns, "state": state, "syscall": syscall, "arg0": 0, "arg1": 0, "comm": comm}
-        return self._add(1, time_ns, stacks, tid=tid, **told)
+        """Add a wait."""
+        values = {"duration_ns": duration_ns, "state": state, "syscall": syscall, "arg0": 0, "arg1": 0, "comm": comm}
+        return self._add(1, time_ns, stacks, tid=tid, **values)
 
     def call(self, point, time_ns, duration_ns, tid=OWN, **stacks):
-        """A measured call."""
+        """Add a measured call."""
         return self._add(point, time_ns, stacks, tid=tid, duration_ns=duration_ns)
 
     def make(self, *points, facts=FlameFacts(rate=100), duration_ns=1_000_000_000, **fields):  # noqa: B008 - immutable
-        """The recording of these events, with these points beside the clock and the waits."""
+        """Build the recording of the events, with these points in addition to the clock and the waits."""
         plan = Plan(points=(CLOCK, WAITS, *points), stacks=("kernel", "user", "python"))
         rows = sorted(self.rows, key=lambda row: row["time_ns"])
         names = sorted({row["comm"] for row in rows} | {"python"})
@@ -124,7 +124,7 @@ def maker():
 
 @pytest.fixture
 def stacks_of():
-    """{text of a stack: weight} of a profile; frames are `kind:name` from the root, ` > ` between."""
+    """{text of a stack: weight} of a profile; frames are `kind:name` from the root, joined by ` > `."""
 
     def texts(profile, state=None):
         found = {}

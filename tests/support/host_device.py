@@ -1,4 +1,4 @@
-"""eBPF programs compiled for this CPU from the same LLVM IR that becomes GPU code, and run sequentially."""
+"""eBPF programs compiled for this CPU from the same LLVM IR as GPU code, and run sequentially."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ALIGNMENT: Final = 16
 
 @dataclass(frozen=True)
 class HostProgram:
-    """One compiled program; it runs in the calling thread, and the maps lie in this process's memory.
+    """One compiled program; it runs in the calling thread, with maps in this process's memory.
 
     Attributes:
         name: The program's name.
@@ -46,10 +46,10 @@ class HostProgram:
     _engine: Any = field(repr=False)
 
     def run(self, memory: bytes | bytearray | NDArray[np.uint8] = b"") -> int:
-        """Run it with r1 = address of `memory` (0 when it is empty) and r2 = its bytes.
+        """Run it with r1 = address of `memory` (0 if it is empty) and r2 = its size in bytes.
 
         Args:
-            memory: What the program reads; a contiguous uint8 array or a bytearray also receives what it writes.
+            memory: Input of the program; a contiguous uint8 array or a bytearray also receives the program's writes.
 
         Returns:
             r0, 64 bits, unsigned.
@@ -89,7 +89,7 @@ class HostModule:
     _engine: Any = field(repr=False)
 
     def symbol(self, name: str) -> int:
-        """Address of a variable of the helpers, `accel_self`; 0 when the module has no helpers."""
+        """Address of a variable of the helpers, such as `accel_self`; 0 if the module has no helpers."""
         return int(self._engine.get_global_value_address(name))
 
 
@@ -113,14 +113,14 @@ def compile_programs(
     """Compile programs for this CPU.
 
     Args:
-        programs: With names that differ.
-        maps: Of their object.
-        placement: Addresses in this process; whoever calls keeps that memory alive.
+        programs: Programs with distinct names.
+        maps: Maps of their object.
+        placement: Addresses in this process; the caller keeps that memory alive.
         per: For the probe functions: "warp" runs in the leader lane only.
-        promoted: What the verifier promoted, for all programs.
-        pointers: What the verifier knows of pointers, for all programs.
-        probes: Whether `HostProgram.probe` is wanted: it needs the helpers.
-        level: LLVM's optimisation, 0 to 3.
+        promoted: Accesses promoted by the verifier, for all programs.
+        pointers: The verifier's knowledge of pointers, for all programs.
+        probes: Whether `HostProgram.probe` is needed, which requires the helpers.
+        level: LLVM's optimization level, 0 to 3.
 
     Returns:
         The compiled programs.
@@ -140,7 +140,7 @@ def compile_programs(
         bitcode.link(module, bitcode.helpers("host"), machine, keep=keep | {"accel_self"})
     bitcode.optimise(module, machine, level)
     bitcode.require_complete(module, "this CPU")
-    # An engine owns its target machine: the one of _machine stays for the optimiser.
+    # An engine owns its target machine, so it gets its own; that of _machine is for the optimizer.
     engine = llvm.binding().create_mcjit_compiler(module, _new_machine(level))
     engine.finalize_object()
     return HostModule(tuple(_program(program.name, engine, probes=probes) for program in programs), engine)

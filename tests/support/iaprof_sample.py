@@ -1,4 +1,4 @@
-"""A small profile with known values, and the stacks that it must fold to: both written by hand."""
+"""A small profile with known values and its expected folded stacks, both written by hand."""
 
 from __future__ import annotations
 

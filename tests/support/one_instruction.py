@@ -1,4 +1,4 @@
-"""Runs one instruction on many values: a kernel that loads its sources, executes it, and stores its results."""
+"""Run one instruction on many values, with a kernel that loads its sources, executes it, and stores its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _bits(kind):
 
 @cache
 def text(template, results, sources):
-    """Write the kernel. `{d0}` and so on are results, `{s0}` sources; several instructions are divided by `;`."""
+    """Generate the kernel. `{d0}` etc. are results, `{s0}` etc. sources; instructions are separated by `;`."""
     names = {f"d{i}": f"%d{i}" for i in range(len(results))} | {f"s{i}": f"%s{i}" for i in range(len(sources))}
     lines = [".reg .b64 %a<4>;", ".reg .b32 %t<4>;", ".reg .pred %q<4>;"]
     for prefix, kinds in (("d", results), ("s", sources)):
@@ -61,7 +61,7 @@ _MODULES = {}
 
 
 def run(template, results, sources, *values):
-    """Give one array for each result; values are padded to whole blocks of 256 threads."""
+    """Return one array for each result; values are padded to whole blocks of 256 threads."""
     code = text(template, tuple(results), tuple(sources))
     module = _MODULES.get(code) or _MODULES.setdefault(code, _DEVICE.load(code))
     count = len(values[0])
@@ -87,7 +87,7 @@ def run(template, results, sources, *values):
 
 
 def to(column, dtype):
-    """Python integers to a dtype, modulo its width."""
+    """Convert Python integers to a dtype, modulo its width."""
     bits = np.dtype(dtype).itemsize * 8
     unsigned = np.array([int(value) & 2**bits - 1 for value in column], np.dtype(f"u{bits // 8}"))
     return unsigned.view(dtype)

@@ -1,4 +1,4 @@
-"""Where things are, from wherever in tests/ they are looked for."""
+"""Paths in the repository."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Profiles with known functions, shares and times, made without any machine's help."""
+"""Synthetic profiles with known functions, shares and times."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PHASES = (
 
 
 def phases(stretches=PHASES, *, hz=100, unit="ns", waits=(), **fields):
-    """Profile of a thread that did one thing after the other, sampled `hz` times a second at even distances.
+    """Build the profile of a thread that does one thing after another, sampled `hz` times a second at even intervals.
 
     Args:
-        stretches: (seconds from, seconds to, stack) each; a stack is names joined by `;`, of Python functions, or of
-            those of `KINDS` by a letter in brackets.
-        hz: Samples a second; the first of a stretch is half of a distance after its beginning.
-        unit: With `ns` a sample weighs 1e9 / hz, else 1.
-        waits: (seconds from, seconds to, stack) each: one sample of the state OFF_CPU, which weighs all of its time.
+        stretches: (seconds from, seconds to, stack) each; a stack has names joined by `;`, of Python functions, or of
+            the kind in `KINDS` given by a letter in brackets.
+        hz: Samples per second; the first sample of a stretch is half an interval after its start.
+        unit: With `ns` the weight of a sample is 1e9 / hz, else 1.
+        waits: (seconds from, seconds to, stack) each: one sample of the state OFF_CPU, weighted by its duration.
         fields: Further arguments of `ProfileBuilder.build`.
 
     """
@@ -44,7 +44,7 @@ def phases(stretches=PHASES, *, hz=100, unit="ns", waits=(), **fields):
 
 
 def frames(builder, text):
-    """Numbers of the frames of a stack in words: `main;compute;gemm[n]`."""
+    """Yield the frame numbers of a stack given as text: `main;compute;gemm[n]`."""
     for word in text.split(";"):
         name, _, letter = word.rstrip("]").partition("[")
         kind = KINDS.get(letter, Kind.PYTHON)
@@ -53,7 +53,7 @@ def frames(builder, text):
 
 
 def training(seconds=40):
-    """A made-up training: steps of 0.4 s, and a checkpoint of 1.2 s in every 10 s."""
+    """Build the profile of a synthetic training: steps of 0.4 s, and a checkpoint of 1.2 s every 10 s."""
     spans = []
     for start in range(0, 10 * seconds, 4):
         at = start / 10

@@ -1,4 +1,4 @@
-"""Samples of PTX, and a probe that writes down what it is told, run on the CPU device."""
+"""PTX samples, and a probe that records its arguments, run on the CPU device."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ $L__BB0_2:
 
 
 class Record(NamedTuple):
-    """What one thread told at one place."""
+    """One call of the probe: its arguments and thread."""
 
     address: int
     size: int
@@ -84,7 +84,7 @@ LAYOUT = np.dtype(
 
 @dataclass
 class Ran:
-    """What a launch of an instrumented kernel left."""
+    """Results of launching an instrumented kernel."""
 
     records: list[Record]
     outputs: list[np.ndarray]
@@ -92,7 +92,7 @@ class Ran:
     injection: object
 
     def at(self, **fields) -> list[Record]:
-        """Give the records with these fields."""
+        """Return the records with these fields."""
         return [one for one in self.records if all(getattr(one, name) == value for name, value in fields.items())]
 
 
@@ -111,7 +111,7 @@ def everywhere(probe: ProbeCode) -> list[tuple[Attach, ProbeCode]]:
 def run(
     text, kernel, arguments, attaches=(), *, grid=(1, 1, 1), block=(32, 1, 1), shared=0, change=str, **options
 ) -> Ran:
-    """Run a kernel on the CPU device with the recorder in it; arrays among the arguments are copied there and back."""
+    """Run a kernel with the recorder on the CPU device; array arguments are copied to the device and back."""
     device = Device(1 << 28)
     room = 1 << 15
     base = device.allocate(32 * (room + 1))
@@ -137,7 +137,7 @@ def run(
 
 @pytest.fixture(scope="session")
 def ptx():
-    """The functions of this file: tests cannot import from each other."""
+    """The functions of this file, for tests that cannot import it."""
 
     class Tools:
         pass

@@ -1,4 +1,4 @@
-"""Two small recordings for the tests of files: every value is written here, none computed by the package."""
+"""A small recording for tests of file formats: every value is written here, none is computed by the package."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _events():
             "comm": Column(np.array([1, 0, 1, -1], np.int32), categories=("worker", 'pyt"hon', "unused")),
             "duration_ns": Column(np.array([0, 1_500, 0, 2], np.int64), np.array([False, True, False, True])),
             "size": Column(np.array([0, 2**64 - 1, 0, 64], np.uint64), np.array([False, True, False, True])),
-            # A tracepoint's own field of this name (workqueue and timer events have one).
+            # A tracepoint field of this name, as in workqueue and timer events.
             "function": Column(np.array([3, 4, 5, 6], np.uint64)),
         }
     )
@@ -66,7 +66,7 @@ def _events():
 
 @pytest.fixture
 def traced():
-    """A recording of three unlike points and four events."""
+    """A recording with three different points and four events."""
     counts = np.zeros((1, 640), np.uint64)
     counts[0, 2], counts[0, 120], counts[0, 639] = 1, 2**63, 1
     return Recording(

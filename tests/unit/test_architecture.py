@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of who may import whom, held against every module of the package."""
+"""Import rules of docs/architecture.md, checked for every module of the package."""
 
 import ast
 import functools
@@ -11,7 +11,7 @@ PACKAGE = Path(accel_magic.__file__).parent
 FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "traitlets"}
 DRAWING = {"accel_magic.views", "accel_magic.magics"}
 NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "magics/lab_kernel.py"}
-"""What is written for a notebook: all else has to work without one."""
+"""Modules for notebooks; everything else has to work without one."""
 SHOWS = {
     "__repr__",
     "_repr_html_",
@@ -26,14 +26,14 @@ SHOWS = {
     "timeline",
     "to_html",
 }
-"""Methods of a result that draw it: they alone load views, when they are called."""
+"""Methods that draw a result; only they load views, when called."""
 LOADERS = {"load_ipython_extension", "unload_ipython_extension"}
 TERMINAL = "command_line/"
-"""It draws on a terminal: it may use views, and still no front end and no magic."""
+"""It draws on a terminal, so it may use views, but no front end and no magics."""
 
 
 def imports(tree, function=""):
-    """Every import that is ever executed, as (module, name of the outermost function it is in, '' at the top)."""
+    """Yield every import that can be executed, as (module, name of the outermost function, '' at module level)."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -49,7 +49,7 @@ def imports(tree, function=""):
 
 @functools.cache
 def everything():
-    """Every import of a module that is not notebook-facing, as (its place, module, function)."""
+    """Every import in modules that are not notebook-facing, as (importing file, module, function)."""
     places = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
     return [
         (place, *found)
@@ -60,15 +60,15 @@ def everything():
 
 
 def found(wanted):
-    """Imports of `wanted` modules, and of what is in them."""
+    """Imports of the `wanted` modules and their contents."""
     return [one for one in everything() if any(f"{one[1]}.".startswith(f"{module}.") for module in wanted)]
 
 
-def test_no_module_but_the_notebook_facing_ones_imports_a_front_end():
+def test_only_notebook_facing_modules_import_a_front_end():
     assert found(FRONT_ENDS) == []
 
 
-def test_views_are_loaded_by_the_methods_that_draw_a_result_and_by_the_command_line_alone():
+def test_views_are_loaded_only_by_the_command_line_and_by_methods_that_draw_a_result():
     all_of_them = [
         one for one in found(DRAWING) if not (one[0].startswith(TERMINAL) and one[1].startswith("accel_magic.views"))
     ]
@@ -90,7 +90,7 @@ def named_by(node, modules):
 
 @functools.cache
 def graph():
-    """What each module imports of the package, later and by type too: `{module: modules}`."""
+    """Imports within the package, including those in functions and for types: `{module: modules}`."""
     paths = {
         path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__"): path
         for path in PACKAGE.rglob("*.py")
@@ -100,31 +100,31 @@ def graph():
             name
             for node in ast.walk(ast.parse(path.read_text("utf-8")))
             for name in named_by(node, paths.keys() - {module})
-            if module != "accel_magic"  # it offers what its modules have, by name
+            if module != "accel_magic"  # it re-exports names of its modules
         }
         for module, path in paths.items()
     }
 
 
 def check_no_circle(edges):
-    """Raise CycleError, which names the circle."""
+    """Raise CycleError, which names the cycle, if there is one."""
     list(graphlib.TopologicalSorter(edges).static_order())
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """Which room may import which is import-linter's to check (pyproject.toml); this is about modules within rooms."""
+    """import-linter checks imports between rooms (pyproject.toml); this checks modules within rooms."""
     assert len(graph()) > 400
     assert sum(map(len, graph().values())) > 1500
     check_no_circle(graph())
 
 
-def test_no_folders_beside_each_other_import_each_other_in_a_circle():
-    beside = {}  # by the folder they are in: what each folder or module in it imports of its neighbors
+def test_no_sibling_folders_import_each_other_in_a_circle():
+    beside = {}  # by parent folder: the siblings that each folder or module imports
     for module, imported in graph().items():
         for name in imported:
             ours, theirs = module.split("."), name.split(".")
             shared = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
-            if shared is not None:  # else one is the folder that the other is in
+            if shared is not None:  # otherwise one contains the other
                 edges = beside.setdefault(".".join(ours[:shared]), {})
                 edges.setdefault(ours[shared], set()).add(theirs[shared])
 

@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks. Nothing here is timed."""
+"""The arithmetic and reports of the benchmarks; nothing is timed here."""
 
 import dataclasses
 import importlib.util
@@ -40,7 +40,7 @@ def measured(arithmetic):
     return make
 
 
-def test_a_ratio_is_taken_within_each_round_before_the_median(measured):
+def test_ratios_are_computed_for_each_round_before_the_median(measured):
     # The ratio of the medians would be 30 / 100 = 0.3.
     row = measured((10, 30, 200), (100, 60, 1000), "ratio", 0.25)
     assert row.compared == (0.1, 0.5, 0.2)
@@ -65,16 +65,16 @@ def test_one_disturbed_round_does_not_change_a_verdict(measured):
         (("ratio", 5.0, 1.0, None), "information"),
     ],
 )
-def test_the_bar_is_at_most_for_costs_and_at_least_for_speedups(measured, row, verdict):
+def test_the_bar_is_an_upper_limit_for_costs_and_a_lower_limit_for_speedups(measured, row, verdict):
     kind, ours, theirs, bar = row
     assert measured((ours,), () if theirs is None else (theirs,), kind, bar).verdict == verdict
 
 
-def test_cost_is_traced_minus_untraced_of_the_same_round(arithmetic):
+def test_cost_is_traced_minus_untraced_time_of_the_same_round(arithmetic):
     assert arithmetic.cost_per_call((150.0, 190.0), (100.0, 120.0)) == (50.0, 70.0)
 
 
-def test_rounds_whose_reference_drowned_in_noise_are_left_out(measured):
+def test_rounds_with_a_reference_below_the_noise_are_ignored(measured):
     row = measured((10, 10, 10), (-3, 20, 40), "ratio", 1.0)
     assert math.isnan(row.compared[0])
     assert row.middle == (0.5 + 0.25) / 2
@@ -86,7 +86,7 @@ def test_a_row_that_is_all_noise_does_not_meet_its_bar(measured):
     assert measured((10,), (0,), "speedup", 1.0).verdict == "missed"
 
 
-def test_median_and_spread_are_those_of_the_numbers_that_are_numbers(arithmetic):
+def test_median_and_spread_ignore_nan(arithmetic):
     assert arithmetic.median((3.0, math.nan, 1.0, 2.0, 10.0)) == 2.5
     assert arithmetic.spread((3.0, math.nan, 1.0)) == (1.0, 3.0)
     assert math.isnan(arithmetic.median(()))
@@ -95,7 +95,7 @@ def test_median_and_spread_are_those_of_the_numbers_that_are_numbers(arithmetic)
 @pytest.mark.parametrize(
     ("ours", "theirs", "kind"), [((), (), "value"), ((1, 2), (1,), "ratio"), ((1,), (), "ratio"), ((1,), (), "speedup")]
 )
-def test_rows_without_matching_rounds_are_refused(measured, ours, theirs, kind):
+def test_rows_without_matching_rounds_are_rejected(measured, ours, theirs, kind):
     with pytest.raises(ValueError, match="row: "):
         measured(ours, theirs, kind)
 
@@ -116,7 +116,7 @@ def test_numbers_are_written_with_three_digits_and_no_exponent(report, value, te
     assert report.number(value) == text
 
 
-def test_the_table_tells_medians_range_bar_and_verdict(report, measured):
+def test_the_table_shows_medians_range_bar_and_verdict(report, measured):
     rows = [measured((10, 30, 20), (100, 60, 100), "ratio", 0.1), measured((1, 2, 3))]
     about = dict.fromkeys(("date", "cpu", "cpus", "virtual", "kernel", "python", "accel_magic", "bpftrace"), "x")
     lines = report.markdown(rows, {**about, "load_before": 0.5}).splitlines()
@@ -124,11 +124,11 @@ def test_the_table_tells_medians_range_bar_and_verdict(report, measured):
     assert lines[-1] == "| what | 2.00 ns |  |  | 1.00 to 3.00 ns (3) |  |  |"
 
 
-def test_rounds_that_tell_no_ratio_are_not_counted_in_the_table(report, measured):
+def test_rounds_without_a_ratio_are_not_counted_in_the_table(report, measured):
     assert report.row(measured((10, 10, 10), (-3, 20, 40), "ratio", 1.0))[4] == "0.250 to 0.500 (2)"
 
 
-def test_the_table_takes_the_place_of_the_old_one_and_leaves_the_text_around_it(report, tmp_path):
+def test_the_table_replaces_the_old_one_and_keeps_the_surrounding_text(report, tmp_path):
     path = tmp_path / "measured.md"
     path.write_text("above\n\n<!-- results -->\nold\n<!-- end of results -->\n\nbelow\n")
     report.write_table(path, "new\n")
@@ -155,7 +155,7 @@ def test_json_keeps_every_round_and_is_strict(report, measured):
     assert set(data) == {field.name for field in dataclasses.fields(row)} | {"compared", "middle", "verdict"}
 
 
-def test_every_group_can_be_chosen_alone(capsys):
+def test_every_group_can_be_selected(capsys):
     from benchmarks import run
 
     with pytest.raises(SystemExit) as left:
@@ -166,17 +166,17 @@ def test_every_group_can_be_chosen_alone(capsys):
     assert importlib.util.find_spec("benchmarks.run").origin == str(ROOT / "benchmarks" / "run.py")
 
 
-def test_cost_per_delivered_event_is_the_cost_of_all_calls_over_what_arrived(arithmetic):
-    # 1,000 calls cost 70 ns more each; of the peer's events 14 % arrived, in the last round none.
+def test_cost_per_delivered_event_is_the_total_cost_divided_by_the_delivered_events(arithmetic):
+    # 1,000 calls cost 70 ns more each; 14 % of the peer's events arrived, and none in the last round.
     cost = arithmetic.cost_per_delivered((170.0, 170.0, 170.0), (100.0, 100.0, 100.0), 1000, (1000, 140, 0))
 
     assert cost[:2] == (70.0, 500.0)
     assert math.isnan(cost[2])
-    # BCC's counter is not limited to one process: others may add to what it delivers.
+    # BCC's counter is not limited to one process: other processes may add to it.
     assert arithmetic.lost_percent(1000, (1000, 140, 0, 1003)) == (0.0, 86.0, 100.0, 0.0)
 
 
-def test_the_table_shows_what_each_side_lost_beside_its_number(report, measured):
+def test_the_table_shows_the_losses_of_each_side_next_to_its_number(report, measured):
     row = dataclasses.replace(measured((10, 20, 30), (100, 200, 300), "ratio"), lost=(0, 0, 0), peer_lost=(86, 90, 5))
 
     assert report.row(row)[1:3] == ("20.0 ns, 0 % lost", "200 ns, 86.0 % lost (peer)")
@@ -190,17 +190,17 @@ def test_a_peer_that_delivered_nothing_has_no_ratio(report, measured):
 
 @pytest.fixture
 def kernel():
-    """A kernel in which cells are run as the notebook rows run them."""
+    """A kernel that runs cells like those of the notebook rows."""
     from benchmarks.kernel import new_kernel
 
     with new_kernel() as started:
         yield started
 
 
-def test_replies_to_other_requests_are_not_taken_for_a_cells_own(kernel):
+def test_replies_to_other_requests_are_not_mistaken_for_the_cells_reply(kernel):
     from benchmarks.kernel import CellError
 
-    # On a slow machine replies to the requests by which readiness was found come late.
+    # On a slow machine, replies to the requests that probe for readiness arrive late.
     kernel._client.kernel_info()
     assert kernel.run("answer = 6 * 7", "answer").values == {"answer": 42}
 

@@ -7,6 +7,7 @@ import pytest
 
 from accel_magic import channel
 from accel_magic.errors import MachineError
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_a_message_arrives_with_its_descriptors(ends):
         os.close(fd)
 
 
-def test_the_end_of_the_other_side_is_a_connection_error_in_and_between_messages(ends):
+def test_if_the_other_side_closes_receiving_raises_connection_error_in_and_between_messages(ends):
     one, other = ends
     one.sendall(b"\x40\0\0\0half")
     one.close()
@@ -41,7 +42,7 @@ def test_the_end_of_the_other_side_is_a_connection_error_in_and_between_messages
         channel.receive(other)
 
 
-def test_a_packet_that_finds_no_room_is_not_sent_in_part():
+def test_a_packet_that_does_not_fit_is_not_sent_partially():
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with one, other:
         one.setblocking(False)
@@ -55,7 +56,7 @@ def test_a_packet_that_finds_no_room_is_not_sent_in_part():
 
 
 def test_a_helper_that_cannot_be_started_is_a_typed_error(tmp_path):
-    with pytest.raises(MachineError, match="the reader process cannot be started") as caught:
+    with raises("helper.not-started", MachineError, match="reader") as caught:
         channel.start_process([str(tmp_path / "nothing")], what="reader")
 
     assert "No such file" in caught.value.why

@@ -1,4 +1,4 @@
-"""C++ functions are shown under the names that people gave them."""
+"""Demangling of C++ and Rust symbols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accel_magic.demangle import function_name, readable
     [
         ("_ZN2ov12InferRequest5inferEv", "ov::InferRequest::infer()"),
         ("_ZNK2ov17ISyncInferRequest10get_inputsEv", "ov::ISyncInferRequest::get_inputs()"),
-        ("_Z4spinPFivE", "spin(…)"),  # a parameter with parentheses of its own: int (*)()
+        ("_Z4spinPFivE", "spin(…)"),  # a parameter with its own parentheses: int (*)()
         ("_ZN1aclEi", "a::operator()(…)"),
         ("_ZN1acvbEv", "a::operator bool()"),
         ("_ZNO1a4takeEv", "a::take()"),  # && after the parameters
@@ -29,11 +29,11 @@ from accel_magic.demangle import function_name, readable
         ("", ""),
     ],
 )
-def test_a_symbol_is_read_without_its_parameters(symbol, name):
+def test_a_symbol_is_shown_without_its_parameters(symbol, name):
     assert readable(symbol) == name
 
 
-def test_the_rest_of_a_label_stays():
+def test_the_rest_of_a_label_is_unchanged():
     label = "_ZN2ov4initEv (uprobe:libopenvino:*init*) #12"
 
     assert readable(label) == "ov::init() (uprobe:libopenvino:*init*) #12"
@@ -41,7 +41,7 @@ def test_the_rest_of_a_label_stays():
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """A demangler that knows nothing yet, with a process of its own."""
+    """A demangler with an empty cache and a new process."""
     demangle.end()
     monkeypatch.setattr(demangle, "_known", {})
     monkeypatch.setattr(demangle, "_killed", 0)
@@ -51,24 +51,24 @@ def fresh(monkeypatch):
     function_name.cache_clear()
 
 
-def test_symbols_stay_where_there_is_no_runtime_library(monkeypatch, fresh):
+def test_symbols_are_left_mangled_without_a_runtime_library(monkeypatch, fresh):
     monkeypatch.setattr(demangle, "_LIBRARY", "libnowhere.so.6")
     assert readable("_ZN2ov4initEv") == "_ZN2ov4initEv"
 
 
-def test_symbols_stay_where_no_process_can_be_started(monkeypatch, fresh):
+def test_symbols_are_left_mangled_if_no_process_can_be_started(monkeypatch, fresh):
     monkeypatch.setattr(demangle.sys, "executable", "/nowhere/python")
     assert readable("_ZN2ov4initEv") == "_ZN2ov4initEv"
 
 
 def doubling(steps):
-    """A C++ symbol whose name doubles with each step: pair<int, int>, the pair of two of these, and so on."""
+    """A C++ symbol whose name doubles with each step: pair<int, int>, a pair of two of these, and so on."""
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     return "_Z1fSt4pairIiiE" + "".join(f"S_IS{digits[at]}_S{digits[at]}_E" for at in range(steps))
 
 
 def number(value):
-    """A number as Rust's symbols have it: of base 62, and `_`."""
+    """Encode a number as in Rust symbols: in base 62, followed by `_`."""
     digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     text, value = "_", value - 1
     while value >= 0:
@@ -77,7 +77,7 @@ def number(value):
 
 
 def doubling_in_rust(steps):
-    """The same in Rust: tuples of two of the tuple before."""
+    """The same in Rust: each tuple has the previous tuple twice."""
     text, before = "NvMC1aTTllE", 7
     for _ in range(steps):
         before, text = len(text), f"{text}TB{number(before)}B{number(before)}E"
@@ -108,27 +108,27 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
     ],
     ids=lambda symbol: f"{symbol[:12]}_{len(symbol)}",
 )
-def test_a_name_that_grows_without_end_stays_a_symbol_and_takes_neither_time_nor_memory(symbol):
+def test_an_exploding_name_is_left_mangled_and_takes_little_time_and_memory(symbol):
     done = subprocess.run([sys.executable, "-c", LIMITED, symbol], capture_output=True, text=True, check=True)
     kept, grown_mib = done.stdout.split()
     assert kept == "True"
     assert int(grown_mib) < 50
 
 
-def test_a_short_name_of_that_form_is_read():
+def test_a_short_name_of_that_form_is_demangled():
     assert demangle.means("f(std::pair<int, int>, std::pair<std::pair<int, int>, std::pair<int, int> >)", doubling(1))
     assert function_name(doubling_in_rust(1)) == "<((i32, i32), ((i32, i32), (i32, i32)))>::f"
     assert function_name("_RNvC" + "s" + "z" * 10 + "_1a1f") == "a::f"
 
 
-def test_names_beside_one_that_grows_without_end_are_read(fresh):
+def test_other_names_of_the_same_batch_as_an_exploding_one_are_demangled(fresh):
     good, bad = ["_ZN2ov4initEv", "_ZN2ov4stopEv", "_ZN2ov4pollEv"], doubling(30)
     demangle.learn([good[0], bad, good[1], bad + "x", good[2]])
     assert [function_name(symbol) for symbol in good] == ["ov::init", "ov::stop", "ov::poll"]
     assert function_name(bad) == bad
 
 
-def test_names_that_grow_without_end_cost_a_process_that_many_times_and_no_more(fresh, monkeypatch):
+def test_exploding_names_kill_at_most_a_limited_number_of_processes(fresh, monkeypatch):
     monkeypatch.setattr(demangle, "_MOST_KILLED", 3)
     started = []
     start = demangle._started
@@ -140,7 +140,7 @@ def test_names_that_grow_without_end_cost_a_process_that_many_times_and_no_more(
     assert len(started) == 3
 
 
-def test_a_process_that_answers_no_more_or_has_ended_is_replaced(fresh, monkeypatch):
+def test_a_process_that_hangs_or_has_ended_is_replaced(fresh, monkeypatch):
     monkeypatch.setattr(demangle, "_SILENCE_S", 0.5)
     assert function_name("_ZN2ov4initEv") == "ov::init"
     first = demangle.helper_pid()
@@ -155,7 +155,7 @@ def test_a_process_that_answers_no_more_or_has_ended_is_replaced(fresh, monkeypa
     assert len({first, second, demangle.helper_pid()}) == 3
 
 
-def test_an_interrupt_while_names_are_read_leaves_the_next_ones_right(fresh, monkeypatch):
+def test_after_an_interrupt_during_demangling_later_names_are_correct(fresh, monkeypatch):
     assert function_name("_ZN2ov4initEv") == "ov::init"
     answers = demangle._answers
 
@@ -170,13 +170,13 @@ def test_an_interrupt_while_names_are_read_leaves_the_next_ones_right(fresh, mon
     assert [function_name(symbol) for symbol in ("_ZN2ov4pollEv", "_ZN2ov4stopEv")] == ["ov::poll", "ov::stop"]
 
 
-def test_more_names_than_a_request_takes_are_read(fresh):
+def test_more_names_than_fit_into_a_request_are_demangled(fresh):
     symbols = [f"_ZN{len(name)}{name}1fEv" for name in (f"n{at:0200}" for at in range(400))]
     demangle.learn(symbols)
     assert [function_name(symbol) for symbol in symbols] == [f"n{at:0200}::f" for at in range(400)]
 
 
-def test_a_forked_child_has_a_process_of_its_own_and_leaves_the_parents_alone(fresh):
+def test_a_forked_child_starts_its_own_process_and_does_not_touch_the_parents(fresh):
     assert function_name("_ZN2ov4initEv") == "ov::init"
     child = os.fork()
     if not child:
@@ -190,11 +190,11 @@ def test_a_forked_child_has_a_process_of_its_own_and_leaves_the_parents_alone(fr
 
 
 @pytest.mark.skipif(not shutil.which("c++filt"), reason="binutils are not installed")
-def test_full_names_are_those_of_binutils():
+def test_full_names_equal_those_of_binutils():
     symbols = ["_ZN3tbb6detail2r114notify_waitersEm", "_ZNKSt6vectorIiSaIiEE4sizeEv", "_ZNSt6vectorIiSaIiEEC1ERKS1_"]
-    told = subprocess.run(["c++filt", *symbols], capture_output=True, text=True, check=True).stdout.splitlines()
+    expected = subprocess.run(["c++filt", *symbols], capture_output=True, text=True, check=True).stdout.splitlines()
 
-    assert [demangle._demangled(symbol) for symbol in symbols] == told
+    assert [demangle._demangled(symbol) for symbol in symbols] == expected
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_full_names_are_those_of_binutils():
         ("add*", "add_kernel", True),
     ],
 )
-def test_a_glob_means_a_symbol_as_it_is_and_as_it_reads(pattern, symbol, meant):
+def test_a_glob_matches_a_symbol_mangled_or_demangled(pattern, symbol, meant):
     assert demangle.means(pattern, symbol) is meant
 
 
@@ -223,18 +223,18 @@ def test_a_glob_means_a_symbol_as_it_is_and_as_it_reads(pattern, symbol, meant):
         ("_ZN2ov12InferRequest5inferEv", "ov::InferRequest::infer"),
         ("_ZN3foo3barEiPKc", "foo::bar"),
         ("_ZNK1aclEi", "a::operator()"),
-        ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),  # Rust, whose hash ends the name
+        ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),  # Rust, with a hash at the end
         ("_Zno_symbol", "_Zno_symbol"),
     ],
 )
-def test_a_function_is_called_without_its_parameters(symbol, name):
+def test_a_function_is_named_without_its_parameters(symbol, name):
     assert function_name(symbol) == name
 
 
 @pytest.mark.parametrize(
     ("symbol", "path"),
     [
-        # As c++filt of binutils reads them, generic arguments and hashes left out.
+        # Output of binutils' c++filt, without generic arguments and hashes.
         (
             "_RNvMs_NtNtCsalM65ksrrJu_3std6thread6threadNtB4_6Thread12park_timeout",
             "<std::thread::thread::Thread>::park_timeout",
@@ -250,16 +250,16 @@ def test_a_function_is_called_without_its_parameters(symbol, name):
         ("_RNvC7mycrateu8gdel_5qa", "mycrate::gödel"),
     ],
 )
-def test_a_rust_function_is_called_by_its_path(symbol, path):
+def test_a_rust_function_is_named_by_its_path(symbol, path):
     assert function_name(symbol) == path
 
 
 @pytest.mark.parametrize("symbol", ["_R", "_RNv", "_RB_", "_RNvB0_3foo", "_RNvC99short", "_RZ3foo", "_RM" + "B_" * 500])
-def test_a_damaged_rust_symbol_stays_as_it_is(symbol):
+def test_a_damaged_rust_symbol_is_left_mangled(symbol):
     assert function_name(symbol) == symbol
 
 
-def test_a_rust_symbol_cut_anywhere_is_read_or_stays():
+def test_a_rust_symbol_truncated_anywhere_is_demangled_or_left_mangled():
     symbol = "_RNvXCs1234_7mycrateRNtB2_3FooINtB2_5TraithDNtB2_1XEL_E3run"
     assert function_name(symbol) == "<&mycrate::Foo as mycrate::Trait>::run"
     for end in range(2, len(symbol)):

@@ -1,4 +1,4 @@
-"""Every error has a code, every code has the same form, and docs/errors.md lists them all."""
+"""Every error has a code, all codes have the same form, and docs/errors.md lists them all."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ def name_of(node):
 
 
 def error_classes():
-    """Names of AccelMagicError and of all classes below it."""
+    """Names of AccelMagicError and all its subclasses."""
     bases = {
         node.name: {name_of(base) for base in node.bases}
         for tree in MODULES.values()
@@ -49,7 +49,7 @@ def error_classes():
 
 
 def values(node):
-    """Codes that an expression may give; a formatted one with `{}` for what is filled in."""
+    """Possible codes of an expression, with `{}` in place of formatted values."""
     if isinstance(node, ast.Constant):
         return {node.value} if isinstance(node.value, str) else set()
     if isinstance(node, ast.JoinedStr):
@@ -58,14 +58,14 @@ def values(node):
 
 
 def assigned(target, value):
-    """Targets and values of an assignment, one by one."""
+    """Pairs of target and value of an assignment."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         return list(zip(target.elts, value.elts, strict=False))
     return [(target, value)]
 
 
 def stated(node):
-    """Expressions for codes right in this node."""
+    """Yield the expressions for codes directly in this node."""
     if isinstance(node, ast.Call) and not name_of(node.func).startswith("CustomJS"):
         yield from (keyword.value for keyword in node.keywords if keyword.arg == "code")
         if name_of(node.func) == "Refused":
@@ -111,26 +111,26 @@ FILLED_IN = {
         for word in getattr(kind, "LACKS", ())
     },
 }
-"""What takes the place of the braces."""
+"""Possible values for the braces."""
 OF_FINDINGS = "{}.{}"
 
 
 def all_codes():
     templates = {code for code in codes() if "{}" in code and code != OF_FINDINGS}
-    assert templates == set(FILLED_IN), "a code with something filled in: add what that can be to FILLED_IN"
+    assert templates == set(FILLED_IN), "a code contains a formatted value: add its possible values to FILLED_IN"
     filled = {code.replace("{}", word) for code in templates for word in FILLED_IN[code]}
     rules = {*verifier.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
     return codes() - templates - {OF_FINDINGS} | filled | {f"gpu.verifier.{rule}" for rule in rules}
 
 
-def test_an_error_needs_a_code():
+def test_an_error_requires_a_code():
     with pytest.raises(TypeError, match="code"):
         AccelMagicError("it is wrong")
 
     assert errors.ProbeError("it is wrong", code="probe.wrong").code == "probe.wrong"
 
 
-def test_every_error_of_the_package_is_made_with_a_code():
+def test_every_error_of_the_package_is_created_with_a_code():
     kinds = error_classes()
     own_code = {"IoctlError", "DriverError"}
     without = [
@@ -147,7 +147,7 @@ def test_every_error_of_the_package_is_made_with_a_code():
     assert without == []
 
 
-def test_codes_are_an_area_and_a_reason():
+def test_codes_consist_of_an_area_and_a_reason():
     found = all_codes()
 
     assert len(found) > 200
@@ -165,7 +165,7 @@ def test_findings_and_errors_share_no_code():
 
 
 class Anything(dict):
-    """Something for each name in braces."""
+    """Mapping with a value for any key."""
 
     def __missing__(self, key):
         return Written()
@@ -176,7 +176,7 @@ class Written:
         return "something"
 
 
-def test_the_documentation_lists_exactly_the_codes_there_are():
+def test_the_documentation_lists_exactly_the_existing_codes():
     text = (PACKAGE.parent / "docs" / "errors.md").read_text(encoding="utf-8")
     listed = Counter(SHOWN.findall(text))
 

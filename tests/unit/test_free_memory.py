@@ -1,4 +1,4 @@
-"""How much memory may still be used: what the machine has, and what control groups of either version leave."""
+"""Available memory: that of the machine, limited by control groups of either version."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def put(tmp_path):
     return write
 
 
-def test_without_limits_it_is_what_the_machine_has(put, tmp_path):
+def test_without_limits_the_machines_memory_is_available(put, tmp_path):
     put("proc/self/cgroup", "0::/user.slice\n")
     put("sys/fs/cgroup/user.slice/memory.max", "max\n")
     put("sys/fs/cgroup/user.slice/memory.current", 5 * GIB)
@@ -26,7 +26,7 @@ def test_without_limits_it_is_what_the_machine_has(put, tmp_path):
     assert available_bytes(tmp_path) == 20 * GIB
 
 
-def test_a_group_and_those_that_it_is_in_limit_it_and_their_file_cache_can_go(put, tmp_path):
+def test_a_group_and_its_ancestors_limit_memory_and_their_file_cache_is_reclaimable(put, tmp_path):
     put("proc/self/cgroup", "0::/jobs/mine\n")
     put("sys/fs/cgroup/jobs/mine/memory.max", 8 * GIB)
     put("sys/fs/cgroup/jobs/mine/memory.current", 3 * GIB)
@@ -38,7 +38,7 @@ def test_a_group_and_those_that_it_is_in_limit_it_and_their_file_cache_can_go(pu
     assert available_bytes(tmp_path) == 1 * GIB
 
 
-def test_so_it_is_with_groups_of_the_first_version(put, tmp_path):
+def test_control_groups_of_the_first_version_limit_memory(put, tmp_path):
     put("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/mine\n0::/\n")
     put("sys/fs/cgroup/memory/mine/memory.limit_in_bytes", 4 * GIB)
     put("sys/fs/cgroup/memory/mine/memory.usage_in_bytes", GIB)
@@ -48,7 +48,7 @@ def test_so_it_is_with_groups_of_the_first_version(put, tmp_path):
     assert available_bytes(tmp_path) == 3 * GIB
 
 
-def test_a_container_sees_its_limit_at_the_top_though_its_path_is_the_hosts(put, tmp_path):
+def test_in_a_container_the_limit_of_the_root_group_applies(put, tmp_path):
     put("proc/self/cgroup", "0::/docker/4711\n")
     put("sys/fs/cgroup/memory.max", 2 * GIB)
     put("sys/fs/cgroup/memory.current", GIB)
@@ -56,7 +56,7 @@ def test_a_container_sees_its_limit_at_the_top_though_its_path_is_the_hosts(put,
     assert available_bytes(tmp_path) == GIB
 
 
-def test_it_is_never_nothing_and_this_machine_has_some(put, tmp_path):
+def test_the_result_is_at_least_1_mib_and_more_on_this_machine(put, tmp_path):
     put("proc/self/cgroup", "0::/\n")
     put("sys/fs/cgroup/memory.max", GIB)
     put("sys/fs/cgroup/memory.current", 2 * GIB)

@@ -1,4 +1,4 @@
-"""What tools/gpu_check makes of the results, and what it says where there is nothing to check."""
+"""The summary of tools/gpu_check, and its messages if there is nothing to check."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def benchmarks_can_be_imported():
     sys.path.remove(str(SCRIPT.parents[1]))
 
 
-def test_the_summary_counts_tests_names_failures_and_reasons_and_sets_ratios_beside_bars(script, tmp_path):
+def test_the_summary_counts_tests_names_failures_and_compares_ratios_with_bars(script, tmp_path):
     from benchmarks import report
     from benchmarks.arithmetic import Measured
 
@@ -65,7 +65,7 @@ def test_the_summary_counts_tests_names_failures_and_reasons_and_sets_ratios_bes
     ]
 
 
-def test_a_run_that_ended_early_is_told(script, tmp_path):
+def test_a_run_that_ended_early_is_reported(script, tmp_path):
     (tmp_path / "benchmarks.json").write_text('{"rows": []}')
 
     text = script.summary(tmp_path)
@@ -74,7 +74,7 @@ def test_a_run_that_ended_early_is_told(script, tmp_path):
     assert "Nothing was measured" in text
 
 
-def test_output_is_kept_in_a_file_and_the_exit_status_is_the_commands(script, tmp_path, capfd):
+def test_output_is_kept_in_a_file_and_the_exit_status_is_returned(script, tmp_path, capfd):
     code = script.logged(["sh", "-c", "echo seen; echo wrong >&2; exit 3"], tmp_path / "log.txt")
 
     assert code == 3
@@ -82,19 +82,19 @@ def test_output_is_kept_in_a_file_and_the_exit_status_is_the_commands(script, tm
     assert "seen\nwrong\n" in capfd.readouterr().out
 
 
-def test_without_wheels_it_says_how_to_collect_them(tmp_path):
+def test_without_wheels_the_error_says_how_to_collect_them(tmp_path):
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, cwd=tmp_path, check=False)
 
     assert done.returncode == 2
     assert "collect them first with --wheels FOLDER" in done.stderr
 
 
-def test_what_is_carried_is_there(script):
+def test_all_files_to_copy_exist(script):
     for name in script.CARRIED:
         assert (SCRIPT.parents[1] / name).exists(), name
 
 
-def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatch):
+def test_gpu_benchmarks_are_skipped_without_a_gpu(capsys, monkeypatch):
     from accel_magic.devices.cuda import gpus
     from accel_magic.errors import MachineError
     from benchmarks import run
@@ -110,7 +110,7 @@ def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatc
     assert "needs an NVIDIA GPU: no NVIDIA driver was found; why: libcuda.so.1" in capsys.readouterr().err
 
 
-def test_benchmarks_of_a_gpu_refuse_the_simulated_one(capsys, monkeypatch):
+def test_gpu_benchmarks_reject_the_simulated_gpu(capsys, monkeypatch):
     from accel_magic.devices.cuda import gpus
     from benchmarks import run
 

@@ -1,4 +1,4 @@
-"""Putting signals off: what comes within a block is handled at its end, and handlers are what they were."""
+"""Deferring signals: signals during a block are handled at its end, and handlers are restored."""
 
 import contextlib
 import itertools
@@ -14,12 +14,12 @@ FILES = ("accel_magic/interrupts.py", "/contextlib.py")
 
 
 class AlarmError(Exception):
-    """What the handler of an alarm raises here."""
+    """Raised by a signal handler of these tests."""
 
 
 @pytest.fixture
 def alarm():
-    """Have SIGUSR1 raise AlarmError, and SIGUSR2 note itself in a list, which is given."""
+    """Make SIGUSR1 raise AlarmError, and SIGUSR2 append its number to the returned list."""
     noted = []
 
     def ring(*_):
@@ -36,7 +36,7 @@ def handlers():
 
 
 @pytest.mark.parametrize(("number", "raises"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, AlarmError)])
-def test_a_signal_waits_for_the_end_of_the_block(alarm, number, raises):
+def test_a_signal_is_deferred_until_the_end_of_the_block(alarm, number, raises):
     before, done = handlers(), []
     with pytest.raises(raises), uninterrupted() as came:
         signal.raise_signal(number)
@@ -67,7 +67,7 @@ def test_an_ignored_interrupt_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def test_of_nested_blocks_the_outer_one_decides():
+def test_in_nested_blocks_signals_are_deferred_until_the_end_of_the_outer_one():
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         with uninterrupted():
@@ -77,7 +77,7 @@ def test_of_nested_blocks_the_outer_one_decides():
     assert done == ["after the inner block"]
 
 
-def test_an_error_of_the_block_goes_on_and_an_interrupt_names_it_as_its_context():
+def test_an_error_in_the_block_propagates_and_becomes_the_context_of_an_interrupt():
     before = handlers()
     with pytest.raises(ZeroDivisionError), uninterrupted():
         1 / 0  # noqa: B018
@@ -89,7 +89,7 @@ def test_an_error_of_the_block_goes_on_and_an_interrupt_names_it_as_its_context(
     assert handlers() == before
 
 
-def test_what_installs_a_handler_in_the_block_keeps_it_and_the_one_it_found_works():
+def test_a_handler_installed_in_the_block_is_kept_and_can_call_the_previous_one():
     before = signal.getsignal(signal.SIGINT)
     found = []
 
@@ -106,7 +106,7 @@ def test_what_installs_a_handler_in_the_block_keeps_it_and_the_one_it_found_work
         signal.signal(signal.SIGINT, before)
 
 
-def test_other_threads_have_nothing_to_put_off():
+def test_other_threads_have_nothing_to_defer():
     done = []
 
     def run():
@@ -121,7 +121,7 @@ def test_other_threads_have_nothing_to_put_off():
 
 
 @pytest.mark.parametrize(("number", "raises"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, AlarmError)])
-def test_a_signal_at_any_step_leaves_the_handlers_as_they_were_and_is_never_lost(alarm, number, raises):
+def test_a_signal_at_any_step_is_never_lost_and_handlers_are_restored(alarm, number, raises):
     before = handlers()
     inside = []
 
@@ -138,15 +138,15 @@ def test_a_signal_at_any_step_leaves_the_handlers_as_they_were_and_is_never_lost
             assert not raised, f"the signal was lost at {raised}"
             break
         assert handlers() == before, raised
-        assert inside in ([], ["begun", "ended"]), raised  # never half of the block
+        assert inside in ([], ["begun", "ended"]), raised  # never only half of the block
 
     assert step > 100
 
 
-class TestWorkThatAnInterruptMayEnd:
-    """`until_interrupted`: the one thing that does not wait although interrupts are put off."""
+class TestUntilInterrupted:
+    """`until_interrupted`: work that can be interrupted although interrupts are deferred."""
 
-    def test_what_no_interrupt_ends_is_done(self):
+    def test_without_an_interrupt_the_work_is_completed(self):
         with uninterrupted():
             assert until_interrupted(lambda: "all", lambda: "some") == "all"
 
@@ -169,7 +169,7 @@ class TestWorkThatAnInterruptMayEnd:
             done.append("after")
         assert done == ["begun", "kept", "after"]
 
-    def test_an_interrupt_at_any_step_is_answered_and_comes_at_the_end(self):
+    def test_an_interrupt_at_any_step_is_handled_and_raised_at_the_end(self):
         found = []
 
         def block():
@@ -186,7 +186,7 @@ class TestWorkThatAnInterruptMayEnd:
             assert found in ([], ["all"], ["some"]), raised
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    def test_an_ignored_interrupt_and_other_threads_end_nothing(self):
+    def test_ignored_interrupts_and_calls_in_other_threads_are_not_interrupted(self):
         found = []
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -199,6 +199,6 @@ class TestWorkThatAnInterruptMayEnd:
 
         assert found == [1, 1]
 
-    def test_an_error_of_the_work_is_raised(self):
+    def test_an_error_in_the_work_is_raised(self):
         with uninterrupted(), pytest.raises(ZeroDivisionError):
             until_interrupted(lambda: 1 / 0, lambda: 0)

@@ -1,4 +1,4 @@
-"""Who may connect to the servers of our libraries, and what is left of them."""
+"""Servers of our libraries: who can connect, and what a killed server leaves behind."""
 
 import os
 import socket
@@ -25,8 +25,8 @@ sys.stdin.read()
 """
 
 
-class Told:
-    """What the native server tells the trace."""
+class Reports:
+    """Reports from the native server to the trace."""
 
     def __init__(self):
         self.skips = {}
@@ -36,7 +36,7 @@ class Told:
 
 
 def of_another_user(name, kind, message):
-    """Connect as another user and say something; returns the process id, and whether it was hung up on at once."""
+    """Connect as another user and send a message; returns the process id, and whether it was disconnected at once."""
     pid = os.fork()
     if pid == 0:
         answer = b"?"
@@ -55,7 +55,7 @@ def of_another_user(name, kind, message):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_stand_in_driver_answers_nobody_else():
+def test_the_mock_driver_does_not_answer_other_users():
     hello = protocol.REQUEST.pack(protocol.Operation.HELLO, 0, os.getpid(), 0, 0, 0, 0, 0)
     with Standin(Device()) as server:
         _, hung_up = of_another_user(server.name, socket.SOCK_STREAM, hello)
@@ -69,18 +69,18 @@ def test_the_stand_in_driver_answers_nobody_else():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_process_of_another_user_is_not_traced_and_the_trace_says_so():
-    told = Told()
-    server = Natives((), 1, told, None, lambda _: {})
+def test_another_users_process_is_not_traced_and_is_reported_as_skipped():
+    reports = Reports()
+    server = Natives((), 1, reports, None, lambda _: {})
     server.start()
     pid, hung_up = of_another_user(server.name, socket.SOCK_SEQPACKET, b"hello?")
 
     assert hung_up
     assert server.finish() == ()
-    assert told.skips == {f"process {pid}": "it runs as another user"}
+    assert reports.skips == {f"process {pid}": "it runs as another user"}
 
 
-def test_a_process_of_this_user_or_root_is_no_stranger(monkeypatch):
+def test_processes_of_this_user_or_root_are_not_strangers(monkeypatch):
     ours, other = socket.socketpair()
     with ours, other:
         assert local_socket.stranger(ours) is None
@@ -89,7 +89,7 @@ def test_a_process_of_this_user_or_root_is_no_stranger(monkeypatch):
         assert local_socket.stranger(ours) == expected
 
 
-def test_a_stand_in_that_is_killed_leaves_nothing(tmp_path):
+def test_a_killed_mock_driver_leaves_nothing_behind(tmp_path):
     served = subprocess.Popen(
         [sys.executable, "-c", SERVED],
         env={**os.environ, "TMPDIR": str(tmp_path)},

@@ -1,4 +1,4 @@
-"""What machine this is: this one, and made-up ones with accelerators."""
+"""Descriptions of this machine, and of mock machines with accelerators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accel_magic import machine
 
 
 def pci(root, path, ids, driver, slot):
-    """Lay a PCI device's files below a class entry, as sysfs does."""
+    """Create a PCI device's files below a class entry, as in sysfs."""
     vendor, device = ids.split(":")
     folder = root / "sys/class" / path / "device"
     folder.mkdir(parents=True)
@@ -33,21 +33,21 @@ def nvidia(root, slot, model, device):
     (bus / "device").write_text(f"0x{device}\n")
 
 
-def test_this_machine_is_described_truthfully():
-    told = machine.describe()
-    assert told["kernel"] == subprocess.run(["uname", "-r"], capture_output=True, text=True, check=True).stdout.strip()
-    assert told["host"] == platform.node()
-    assert told["cpus"] == str(os.cpu_count())
-    assert told["python"] == platform.python_version()
-    assert told["accel_magic"] == accel_magic.__version__
-    assert told["cpu"] in Path("/proc/cpuinfo").read_text() or told["cpu"] == platform.machine()
-    assert list(told) == ["kernel", "os", "cpu", "cpus", "host", "python", "accel_magic", "device"]
-    assert all(type(value) is str and value for value in told.values())
+def test_this_machine_is_described_correctly():
+    found = machine.describe()
+    assert found["kernel"] == subprocess.run(["uname", "-r"], capture_output=True, text=True, check=True).stdout.strip()
+    assert found["host"] == platform.node()
+    assert found["cpus"] == str(os.cpu_count())
+    assert found["python"] == platform.python_version()
+    assert found["accel_magic"] == accel_magic.__version__
+    assert found["cpu"] in Path("/proc/cpuinfo").read_text() or found["cpu"] == platform.machine()
+    assert list(found) == ["kernel", "os", "cpu", "cpus", "host", "python", "accel_magic", "device"]
+    assert all(type(value) is str and value for value in found.values())
 
 
-def test_the_distribution_is_the_one_in_os_release():
+def test_the_distribution_comes_from_os_release():
     if not Path("/etc/os-release").exists():
-        pytest.skip("no os-release here")
+        pytest.skip("this machine has no os-release")
     assert f'"{machine.describe()["os"]}"' in Path("/etc/os-release").read_text()
 
 
@@ -67,12 +67,12 @@ def test_a_machine_without_accelerators_has_none(tmp_path):
     assert machine.accelerators(tmp_path) == []
 
 
-def test_no_accelerator_is_told_as_none(monkeypatch):
+def test_without_accelerators_the_device_is_none(monkeypatch):
     monkeypatch.setattr(machine, "accelerators", list)
     assert machine.describe()["device"] == "none"
 
 
-def test_several_accelerators_are_told_in_one_line(monkeypatch):
+def test_several_accelerators_are_described_in_one_line(monkeypatch):
     monkeypatch.setattr(machine, "accelerators", lambda: ["one", "2x other"])
     assert machine.describe()["device"] == "one, 2x other"
 
@@ -101,12 +101,12 @@ MARK = (0x09, b"\x10\x01AMLF")
         (config_space((0x05, bytes(14))), False),
         (config_space((0x09, b"\x10\x01LMFA")), False),
         (config_space((0x05, b"\x10\x01AMLF")), False),
-        (config_space(MARK)[:64], False),  # what an ordinary user may read
-        (bytes(0x34) + b"\x40" + bytes(0x0B) + b"\x05\x40" + bytes(190), False),  # a list that goes round
+        (config_space(MARK)[:64], False),  # the part that ordinary users can read
+        (bytes(0x34) + b"\x40" + bytes(0x0B) + b"\x05\x40" + bytes(190), False),  # a circular list
         (b"", False),
     ],
 )
-def test_the_labs_npu_is_told_from_a_real_one_by_its_mark(tmp_path, space, emulated):
+def test_the_labs_npu_is_recognized_by_its_mark(tmp_path, space, emulated):
     pci(tmp_path, "accel/accel0", "8086:7d1d", "intel_vpu", "0000:00:0b.0")
     (tmp_path / "sys/class/accel/accel0/device/config").write_bytes(space)
 
@@ -114,7 +114,7 @@ def test_the_labs_npu_is_told_from_a_real_one_by_its_mark(tmp_path, space, emula
     assert machine.accelerators(tmp_path) == [f"{name}, emulated" if emulated else name]
 
 
-def test_what_is_emulated_is_described_and_otherwise_nothing_is_said(monkeypatch):
+def test_only_emulated_devices_are_listed_as_emulated(monkeypatch):
     monkeypatch.setattr(machine, "accelerators", lambda: ["Intel GPU (xe)", "Intel NPU (intel_vpu), emulated"])
     assert machine.describe()["emulated"] == "Intel NPU (intel_vpu), emulated"
     monkeypatch.setattr(machine, "accelerators", lambda: ["Intel NPU (intel_vpu)"])
@@ -126,14 +126,14 @@ def test_an_npu_is_named_with_its_ids_and_driver(tmp_path):
     assert machine.accelerators(tmp_path) == ["Intel NPU 8086:7d1d (intel_vpu)"]
 
 
-def test_a_gpu_is_counted_once_though_it_has_connectors_and_a_render_node(tmp_path):
+def test_a_gpu_with_connectors_and_a_render_node_is_counted_once(tmp_path):
     pci(tmp_path, "drm/card1", "8086:56a0", "xe", "0000:03:00.0")
     pci(tmp_path, "drm/card1-DP-1", "8086:56a0", "xe", "0000:03:00.0")
     pci(tmp_path, "drm/renderD128", "8086:56a0", "xe", "0000:03:00.0")
     assert machine.accelerators(tmp_path) == ["Intel GPU 8086:56a0 (xe)"]
 
 
-def test_a_plain_display_is_no_accelerator(tmp_path):
+def test_a_display_adapter_is_not_an_accelerator(tmp_path):
     pci(tmp_path, "drm/card0", "1234:1111", "bochs-drm", "0000:00:01.0")
     assert machine.accelerators(tmp_path) == []
 
@@ -144,13 +144,13 @@ def test_an_nvidia_gpu_with_a_drm_card_is_named_once_by_its_model(tmp_path):
     assert machine.accelerators(tmp_path) == ["NVIDIA H200 10de:2335 (nvidia)"]
 
 
-def test_equal_devices_are_counted(tmp_path):
+def test_identical_devices_are_counted(tmp_path):
     for number in range(8):
         nvidia(tmp_path, f"0000:{number:02x}:00.0", "NVIDIA H200", "2335")
     assert machine.accelerators(tmp_path) == ["8x NVIDIA H200 10de:2335 (nvidia)"]
 
 
-def test_an_npu_and_a_gpu_of_unlike_vendors_are_both_named(tmp_path):
+def test_an_npu_and_a_gpu_are_both_named(tmp_path):
     pci(tmp_path, "accel/accel0", "1022:17f0", "amdxdna", "0000:c5:00.1")
     pci(tmp_path, "drm/card0", "1002:150e", "amdgpu", "0000:c4:00.0")
     assert machine.accelerators(tmp_path) == ["AMD GPU 1002:150e (amdgpu)", "AMD NPU 1022:17f0 (amdxdna)"]
@@ -167,7 +167,7 @@ def test_a_device_of_an_unknown_vendor_keeps_its_ids(tmp_path):
     assert machine.accelerators(tmp_path) == ["accelerator abcd:0001 (newdriver)"]
 
 
-def test_unreadable_and_odd_files_are_no_error(tmp_path):
+def test_malformed_files_cause_no_error(tmp_path):
     pci(tmp_path, "accel/accel0", "8086:7d1d", "intel_vpu", "0000:00:0b.0")
     (tmp_path / "sys/class/accel/accel0/device/uevent").write_bytes(b"\xff\xfe=\nnonsense\n")
     assert machine.accelerators(tmp_path) == ["Intel accelerator 8086:7d1d (driver unknown)"]
@@ -181,10 +181,10 @@ def test_unreadable_and_odd_files_are_no_error(tmp_path):
         ("processor\t: 0\n", platform.machine()),
     ],
 )
-def test_the_cpu_is_named_as_well_as_the_kernel_tells(tmp_path, text, model):
+def test_the_name_of_the_cpu_comes_from_cpuinfo(tmp_path, text, model):
     (tmp_path / "cpuinfo").write_text(text)
     assert machine._cpu_model(tmp_path / "cpuinfo") == model
 
 
-def test_a_missing_cpuinfo_leaves_the_architecture(tmp_path):
+def test_without_cpuinfo_the_cpu_is_named_by_its_architecture(tmp_path):
     assert machine._cpu_model(tmp_path / "cpuinfo") == platform.machine()

@@ -1,4 +1,4 @@
-"""Helper processes run this package and Python's own modules, whatever lies beside the notebook."""
+"""Helper processes run this package and Python's own modules, whatever modules are beside the notebook."""
 
 import ast
 import os
@@ -27,7 +27,7 @@ HIDING = ("platform", "json", "socket", "struct", "subprocess", "dataclasses", "
 
 @pytest.fixture
 def planted(tmp_path, monkeypatch):
-    """The working folder, with modules in it that hide others; returns those that ran in some process."""
+    """A working folder with modules that shadow others; returns a function that lists those that ran in any process."""
     (tmp_path / "ran").mkdir()
     for name in HIDING:
         folder = tmp_path / name
@@ -59,7 +59,7 @@ def test_modules_beside_the_notebook_do_not_run_in_other_helpers(planted, tmp_pa
         assert done.returncode in (0, 1), done.stderr
 
 
-def test_modules_beside_the_notebook_do_not_run_where_a_helper_is_asked(planted, tmp_path):
+def test_modules_beside_the_notebook_do_not_run_in_helpers_that_answer_requests(planted, tmp_path):
     requirements.look_for_gpus()
     with pytest.raises(MachineError) as caught:
         npu.load(2, processes=2, device=tmp_path / "no device")
@@ -71,7 +71,7 @@ def test_modules_beside_the_notebook_do_not_run_where_a_helper_is_asked(planted,
 
 
 def tools_script(folder):
-    """`npu_load` as a lab without a C compiler has it."""
+    """`npu_load` as installed in a lab without a C compiler."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tools, "compile_load", refuse)
         tools.install(folder / "bin")
@@ -94,7 +94,7 @@ def test_another_package_of_this_name_on_the_search_path_does_not_run(tmp_path, 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_search_path_of_the_user_is_the_helpers_too(tmp_path, monkeypatch):
+def test_helpers_use_the_users_search_path(tmp_path, monkeypatch):
     (tmp_path / "numpy").mkdir()
     (tmp_path / "numpy" / "__init__.py").write_text("raise SystemExit('the numpy of the user')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -105,8 +105,8 @@ def test_the_search_path_of_the_user_is_the_helpers_too(tmp_path, monkeypatch):
     assert done.stderr.strip() == "the numpy of the user"
 
 
-def test_every_start_of_our_python_leaves_the_working_folder_out():
-    """Whoever runs `sys.executable` itself says -P or -I."""
+def test_every_start_of_python_excludes_the_working_folder():
+    """All uses of `sys.executable` pass -P or -I."""
     starts = {
         f"{path.relative_to(PACKAGE)}:{node.lineno}": ast.unparse(node.elts[1])
         for path in PACKAGE.rglob("*.py")
@@ -114,11 +114,11 @@ def test_every_start_of_our_python_leaves_the_working_folder_out():
         if isinstance(node, ast.List) and node.elts and ast.unparse(node.elts[0]) == "sys.executable"
     }
 
-    assert starts  # the test finds what it looks for
+    assert starts  # the search itself works
     assert {place: option for place, option in starts.items() if option not in ("'-P'", "'-I'")} == {}
 
 
-def test_a_reader_that_dies_is_an_error_with_its_last_words(monkeypatch):
+def test_a_reader_that_dies_is_an_error_with_its_last_message(monkeypatch):
     words = [sys.executable, "-c", "import sys; sys.exit('the words before its end')"]
     monkeypatch.setattr(own_python, "command", lambda *_: words)
     one = reader.Reader()
@@ -135,13 +135,13 @@ def test_a_reader_that_dies_is_an_error_with_its_last_words(monkeypatch):
     assert "memory" in caught.value.why
 
 
-def test_what_a_gpu_helper_says_is_in_the_message(monkeypatch):
+def test_the_message_of_a_gpu_helper_is_part_of_the_error(monkeypatch):
     monkeypatch.setattr(own_python, "command", lambda *_: [sys.executable, "-c", "import sys; sys.exit('its words')"])
 
     assert "its words" in requirements.look_for_gpus().why
 
 
-def test_a_helper_that_has_ended_leaves_no_descriptor_behind():
+def test_an_ended_helper_leaves_no_descriptors_open():
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     one = reader.Reader()
     one.end()

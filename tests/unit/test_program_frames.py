@@ -1,4 +1,4 @@
-"""Frames of maps and histograms, from bytes whose meaning is known."""
+"""Data frames of maps and histograms, built from known bytes."""
 
 import struct
 
@@ -11,13 +11,14 @@ from accel_magic.kernel.attach.bindings import parse_bindings
 from accel_magic.kernel.attach.user_program import own_place
 from accel_magic.kernel.records.c_layout import value_layout
 from accel_magic.kernel.records.frames import histogram_frame, map_frame
+from tests.support.errors import raises
 
 
 def table(*rows):
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
 
 
-def test_elements_come_in_order_of_their_keys():
+def test_elements_are_sorted_by_key():
     keys = table(*(struct.pack("<I", key) for key in (300, 1, 20)))
     values = table(*(struct.pack("<Q", value) for value in (3, 1, 2)))[:, None, :]
     long = value_layout("unsigned long long", 8, "value")
@@ -25,7 +26,7 @@ def test_elements_come_in_order_of_their_keys():
     assert frame.to_dict("list") == {"key": [1, 20, 300], "value": [1, 2, 3]}
 
 
-def test_a_per_cpu_map_has_the_sum_and_each_cpus_part():
+def test_a_per_cpu_map_has_the_sum_and_the_value_of_each_cpu():
     keys = table(struct.pack("<I", 5))
     values = table(struct.pack("<4i", 7, 100, -9, 200)).reshape(1, 2, 8)
     pair = ["pair", [["low", "int"], ["high", "int"]], "struct_packed"]
@@ -36,7 +37,7 @@ def test_a_per_cpu_map_has_the_sum_and_each_cpus_part():
     }  # fmt: skip
 
 
-def test_a_name_that_key_and_value_share_says_whose_it_is():
+def test_a_name_shared_by_key_and_value_gets_a_prefix():
     member = ["s", [["pid", "unsigned int"]], "struct_packed"]
     frame = map_frame(
         value_layout(member, 4, "key"), value_layout(member, 4, "value"),
@@ -45,7 +46,7 @@ def test_a_name_that_key_and_value_share_says_whose_it_is():
     assert frame.to_dict("list") == {"key_pid": [1], "value_pid": [2]}
 
 
-def test_buckets_of_a_log2_histogram_say_what_they_hold():
+def test_buckets_of_a_log2_histogram_have_their_bounds():
     counts = [0] * 64
     counts[1], counts[4], counts[63] = 5, 2, 1
     frame = histogram_frame(pd.DataFrame({"key": range(64), "value": counts}), log2=True)
@@ -57,7 +58,7 @@ def test_buckets_of_a_log2_histogram_say_what_they_hold():
     assert [int(rows["low"][63]), int(rows["high"][63])] == [2**62, 2**63 - 1]
 
 
-def test_a_histogram_by_something_keeps_that_and_only_used_buckets():
+def test_a_histogram_with_a_key_keeps_the_key_and_only_nonempty_buckets():
     frame = pd.DataFrame({"cpu": [0, 0, 1], "slot": [1, 2, 3], "value": [4, 0, 6]})
     assert histogram_frame(frame, log2=False).to_dict("list") == {"cpu": [0, 1], "slot": [1, 3], "count": [4, 6]}
 
@@ -76,16 +77,16 @@ def test_a_histogram_by_something_keeps_that_and_only_used_buckets():
         ("my__function", []),
     ],
 )
-def test_a_function_named_as_bcc_names_it_tells_its_place(function, place):
+def test_a_function_name_in_bccs_convention_determines_where_it_attaches(function, place):
     assert own_place(function) == place
 
 
-def test_bindings_name_a_function_and_may_hold_several_places():
+def test_bindings_name_a_function_and_can_have_several_places():
     words = ["f=uprobe:libc:malloc", "f=uprobe:libc:calloc", "g=uprobe:/a=b.so:x"]
     assert parse_bindings(words) == {"f": ["uprobe:libc:malloc", "uprobe:libc:calloc"], "g": ["uprobe:/a=b.so:x"]}
 
 
 @pytest.mark.parametrize("word", ["uprobe:libc:malloc", "=uprobe:libc:malloc", "f=", "1f=kprobe:x", "f g=kprobe:x"])
-def test_a_word_that_binds_no_function_is_refused(word):
-    with pytest.raises(ProbeError, match="does not name a function"):
+def test_a_word_that_binds_no_function_is_rejected(word):
+    with raises("program.no-function-for-probe", ProbeError):
         parse_bindings([word])

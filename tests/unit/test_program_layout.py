@@ -1,4 +1,4 @@
-"""Layouts of C structs from BCC's descriptions: sizes and values checked against ctypes and struct."""
+"""Layouts of C structs from BCC's descriptions, checked against ctypes and struct."""
 
 import ctypes
 import struct
@@ -20,7 +20,7 @@ def test_a_scalar_becomes_one_column_of_its_own_width():
     assert (name, column.dtype, list(column)) == ("key", np.int32, [-7, 9])
 
 
-def test_members_of_a_struct_become_columns_and_its_padding_none():
+def test_members_of_a_struct_become_columns_but_padding_does_not():
     description = [
         "event",
         [["pid", "unsigned int"], ["comm", "char", [5]], ["__pad_2", "char", [7]], ["total", "unsigned long long"]],
@@ -40,7 +40,7 @@ def test_members_of_inner_structs_unions_and_arrays_are_flattened():
     }  # fmt: skip
 
 
-def test_bit_fields_lie_where_the_compiler_puts_them():
+def test_bit_fields_are_read_where_the_compiler_puts_them():
     class Bits(ctypes.Structure):
         _fields_ = (
             ("a", ctypes.c_uint32, 3), ("b", ctypes.c_uint32, 10), ("c", ctypes.c_int32, 5), ("d", ctypes.c_uint64),
@@ -55,7 +55,7 @@ def test_bit_fields_lie_where_the_compiler_puts_them():
     }  # fmt: skip
 
 
-def test_a_bit_field_that_does_not_fit_begins_in_the_next_unit():
+def test_a_bit_field_that_does_not_fit_starts_in_the_next_unit():
     class Bits(ctypes.Structure):
         _fields_ = (("a", ctypes.c_uint32, 30), ("b", ctypes.c_uint32, 5), ("c", ctypes.c_uint32, 27))
 
@@ -73,13 +73,13 @@ def test_128_bit_integers_become_python_integers():
 @pytest.mark.parametrize(
     ("description", "size"),
     [("struct mystery", 8), ("int", 8), (["s", [["a", "int"]], "struct_packed"], 6)],
-    ids=["unknown type", "another size", "members that do not add up"],
+    ids=["unknown type", "wrong size", "members that do not add up"],
 )
-def test_what_is_not_understood_stays_bytes(description, size):
+def test_unknown_types_stay_bytes(description, size):
     assert decoded(value_layout(description, size, "value"), b"\1" * size) == {"value": [b"\1" * size]}
 
 
-def test_an_event_is_laid_out_with_the_compilers_padding_or_packed_by_its_size():
+def test_the_size_of_an_event_decides_whether_it_is_padded_or_packed():
     members = [("k", "u8"), ("time", "__u64"), ("ok", "bool"), ("where", "void *"), ("kind", "enum zz"), ("p", "pid_t")]
     values = (7, 2**40, True, 0xFFFF8000, 3, -1)
     assert decoded(event_layout(members, 40), struct.pack("@BQ?PIi", *values)) == {
@@ -98,6 +98,6 @@ def test_text_ends_at_its_first_nul_and_arrays_of_bytes_stay_bytes():
     }  # fmt: skip
 
 
-def test_an_event_with_a_struct_inside_is_unknown():
+def test_an_event_with_a_nested_struct_has_no_known_layout():
     assert event_layout([("a", "u64"), ("in", "struct inner")], 16) is None
     assert event_layout([], 8) is None

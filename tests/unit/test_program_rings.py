@@ -1,4 +1,4 @@
-"""Records of any size found in a ring's memory: the oracle walks it one by one, as the kernel's documentation says."""
+"""Finding records of any size in a ring's memory; the expected offsets follow the kernel's documentation."""
 
 import random
 import struct
@@ -22,7 +22,7 @@ def ring(records):
 
 
 @pytest.mark.parametrize("sizes", [[24], [16, 40], [8, 9, 200, 1, 0], [3000, 8]], ids=str)
-def test_records_of_any_mixture_of_sizes_are_found(sizes):
+def test_records_of_mixed_sizes_are_found(sizes):
     numbers = random.Random(7)
     records = [(numbers.choice((0, 0, 0, DISCARD)), numbers.randbytes(numbers.choice(sizes))) for _ in range(20_000)]
     memory, starts = ring(records)
@@ -48,7 +48,7 @@ def test_nothing_is_found_in_an_empty_ring():
     assert (len(found), end) == (0, 0)
 
 
-def test_discarded_records_are_left_out_and_the_order_kept():
+def test_discarded_records_are_skipped_and_the_order_is_kept():
     memory, _ = ring([(0, struct.pack("<QI4x", i, i * 2)) if i % 3 else (DISCARD, b"x" * 16) for i in range(1000)])
     frame, unknown = ring_frame(memory, [("number", "u64"), ("double", "u32")])
     expected = [i for i in range(1000) if i % 3]
@@ -57,7 +57,7 @@ def test_discarded_records_are_left_out_and_the_order_kept():
     assert not unknown
 
 
-def test_records_of_another_size_than_the_structs_are_kept_as_bytes_in_their_places():
+def test_records_with_a_size_other_than_the_structs_are_kept_as_bytes_in_place():
     memory, _ = ring([(0, struct.pack("<Q", 1)), (0, b"abc"), (0, struct.pack("<Q", 2))])
     frame, unknown = ring_frame(memory, [("number", "u64")])
     assert frame["number"].tolist()[::2] == [1, 2]

@@ -1,4 +1,4 @@
-"""What `import accel_magic` and `from accel_magic import *` bring."""
+"""Public names of `import accel_magic` and `from accel_magic import *`."""
 
 import builtins
 import importlib
@@ -14,5 +14,5 @@ def test_a_star_import_replaces_no_builtin():
     assert names["trace"] is accel_magic.trace
 
 
-def test_opening_a_recording_is_still_called_open():
+def test_accel_magic_open_opens_recordings():
     assert accel_magic.open is importlib.import_module("accel_magic.api.open").open_result

@@ -1,4 +1,4 @@
-"""Temporary folders: gone with their owner, and what a killed owner left gone at the next start."""
+"""Temporary folders: removed with their owner, or at the next start if the owner was killed."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def temporary(tmp_path, monkeypatch):
 
 @pytest.fixture
 def owner(temporary):
-    """Start a process that makes a folder: gives the process, the folder and a child's process id."""
+    """Return a function that starts a process with a folder; it returns the process, the folder and a child's pid."""
     started = []
 
     def start(lock="own"):
@@ -58,11 +58,11 @@ def kill(process):
     process.wait()
 
 
-def test_what_a_killed_process_left_goes_at_the_next_start_and_what_is_used_stays(owner):
+def test_folders_of_a_killed_process_are_removed_at_the_next_start_and_folders_in_use_are_kept(owner):
     killed, left, _ = owner()
     _, used, _ = owner()
     kill(killed)
-    assert left.exists()  # also after the second start: the first was alive then
+    assert left.exists()  # the second start kept it because the first process was alive
 
     with scratch.folder("more") as mine:
         assert not left.exists()
@@ -70,7 +70,7 @@ def test_what_a_killed_process_left_goes_at_the_next_start_and_what_is_used_stay
         assert mine.is_dir()
 
 
-def test_a_folder_stays_as_long_as_a_child_that_was_given_the_lock(owner):
+def test_a_folder_is_kept_as_long_as_a_child_holds_the_lock(owner):
     process, path, child = owner("shared")
     kill(process)
 
@@ -84,7 +84,7 @@ def test_a_folder_stays_as_long_as_a_child_that_was_given_the_lock(owner):
     assert not path.exists()
 
 
-def test_a_folder_is_this_users_alone_and_gone_after_its_block():
+def test_a_folder_is_private_and_removed_after_its_block():
     with pytest.raises(RuntimeError), scratch.folder("tests") as path:
         assert path.name.startswith("accel_magic-tests-")
         assert path.stat().st_mode & 0o777 == 0o700
@@ -96,7 +96,7 @@ def test_a_folder_is_this_users_alone_and_gone_after_its_block():
 
 
 def abandoned():
-    """Make a folder that looks as if its owner had been killed."""
+    """Create a folder as if its owner had been killed."""
     made = scratch.make("tests")
     os.close(made.lock)
     return made.path
@@ -131,7 +131,7 @@ def test_only_folders_of_this_user_and_this_kernel_are_swept(temporary, monkeypa
     assert [path for path in kept if not path.exists()] == []
 
 
-def test_sweeping_never_takes_a_folder_that_is_just_being_made():
+def test_sweeping_never_removes_a_folder_that_is_being_created():
     missing, ended = [], threading.Event()
 
     def sweep():

@@ -1,4 +1,4 @@
-"""The suite itself: what it needs of the process that it is started in, it sets."""
+"""The test suite itself: it sets up signal handling regardless of the process that starts it."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ THIS = Path(__file__)
 SLEEP = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(20)"
 
 
-def test_an_interrupt_raises_here_and_in_what_the_tests_start():
+def test_an_interrupt_raises_here_and_in_child_processes():
     done = subprocess.run([sys.executable, "-c", SLEEP], capture_output=True, text=True, check=False)
 
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
@@ -22,8 +22,8 @@ def test_an_interrupt_raises_here_and_in_what_the_tests_start():
         time.sleep(20)
 
 
-def test_the_same_holds_where_interrupts_are_ignored_as_in_a_background_job():
-    here = f"{THIS}::{test_an_interrupt_raises_here_and_in_what_the_tests_start.__name__}"
+def test_interrupts_also_work_in_a_background_job_which_ignores_them_by_default():
+    here = f"{THIS}::{test_an_interrupt_raises_here_and_in_child_processes.__name__}"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", here]
     in_background = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
     done = subprocess.run(in_background, cwd=THIS.parents[2], capture_output=True, text=True, check=False)

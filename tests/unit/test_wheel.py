@@ -1,4 +1,4 @@
-"""What users install: the wheel, built as pip builds it, and a script of theirs that mypy checks against it."""
+"""The wheel, built by pip, and a user's script checked against it with mypy."""
 
 import os
 import subprocess
@@ -28,12 +28,12 @@ t.result.no_such_name
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built in an environment of its own as pip does it."""
+    """The wheel, built by pip in an isolated environment."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode and "No matching distribution found for hatchling" in built.stderr:
-        pytest.skip("pip cannot fetch hatchling, which builds the wheel")
+        pytest.skip("pip cannot download hatchling, which builds the wheel")
     assert built.returncode == 0, built.stderr
     (found,) = folder.glob("accel_magic-*.whl")
     return found
@@ -41,7 +41,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The Python of an environment that has the wheel, and beside it what this one has of other packages."""
+    """The Python of an environment with the wheel and this environment's other packages."""
     folder = tmp_path_factory.mktemp("user") / "venv"
     venv.create(folder, symlinks=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -52,7 +52,7 @@ def installed(wheel, tmp_path_factory):
     return folder / "bin" / "python"
 
 
-def test_the_wheel_holds_what_a_trace_needs_and_says_that_it_is_typed(wheel):
+def test_the_wheel_contains_the_files_that_traces_need_and_is_marked_as_typed(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
 
     assert {
@@ -79,8 +79,8 @@ def test_a_users_script_is_checked_against_the_types_of_the_installed_package(in
         check=False,
     )
 
-    said = [line.partition("script.py:")[2] for line in done.stdout.splitlines() if "script.py:" in line]
-    assert [line.partition(": ")[0] for line in said] == ["8", "9", "10"], done.stdout
-    assert '"int"' in said[0]
-    assert "FlameTrace" in said[1]
-    assert "[attr-defined]" in said[2]
+    lines = [line.partition("script.py:")[2] for line in done.stdout.splitlines() if "script.py:" in line]
+    assert [line.partition(": ")[0] for line in lines] == ["8", "9", "10"], done.stdout
+    assert '"int"' in lines[0]
+    assert "FlameTrace" in lines[1]
+    assert "[attr-defined]" in lines[2]

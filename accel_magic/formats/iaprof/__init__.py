@@ -1,4 +1,4 @@
-"""Profiles of Intel GPUs made by intel/iaprof: reading, writing, tables, and running it around a cell."""
+"""Profiles of Intel GPUs by intel/iaprof: reading, writing, conversion, and running iaprof around a cell."""
 
 from accel_magic.formats.iaprof.convert import from_profile
 from accel_magic.formats.iaprof.parse import read

@@ -1,4 +1,4 @@
-"""Between iaprof profiles and profiles of any kind."""
+"""Convert other profiles to iaprof profiles."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 INTERVAL_NS: Final = 10_000_000
-"""Interval of profiles written from other profiles: iaprof's own default."""
+"""Interval of converted profiles: iaprof's default."""
 _UNWRITABLE: Final = str.maketrans(dict.fromkeys("\t\n\r", " "))
 
 
 class _Place(NamedTuple):
-    """Where a sample belongs in an iaprof profile."""
+    """Place of a sample in an iaprof profile."""
 
     kernel: Kernel
     instruction: str
@@ -40,12 +40,11 @@ class _Place(NamedTuple):
 
 
 def from_profile(profile: Profile) -> IaprofProfile:
-    """Make an iaprof profile of the accelerator's samples of any profile.
+    """Convert the accelerator samples of any profile to an iaprof profile.
 
-    Times are rounded down to intervals of 10 ms; samples without a time are in the first. What has no stall reason
-    counts as `active`, what has no process stands under the first frame; weights stay what they are, in whatever unit.
-    Left out, and said in a note: samples of the CPU, threads, modules and lines of frames beyond what a folded stack
-    holds, driver spans and waits' kinds. Tabs and ends of lines in names become blanks.
+    Times are rounded down to intervals of 10 ms; samples without a time go into the first interval. Samples without a
+    stall reason count as `active`; weights are kept, in any unit. CPU samples are left out, with a note, and so are
+    threads, and modules and lines of frames beyond those in a folded stack. Tabs and line ends in names become spaces.
 
     Raises:
         RecordingError: No sample is on an accelerator.
@@ -55,9 +54,9 @@ def from_profile(profile: Profile) -> IaprofProfile:
     chosen = samples.take(samples.state == State.ACCELERATOR)
     if not len(chosen):
         raise RecordingError(
-            "there is nothing to write in iaprof's format",
-            why="no sample of this profile is on an accelerator, and the format holds nothing else",
-            fix="write folded stacks or speedscope's JSON",
+            "nothing to write in iaprof's format",
+            why="this profile has no accelerator samples, and the format supports no others",
+            fix="write folded stacks or speedscope JSON",
             code="save.no-accelerator",
         )
     ticks = np.where(chosen.time_ns == NO_TIME, 0, chosen.time_ns) // INTERVAL_NS
@@ -66,13 +65,15 @@ def from_profile(profile: Profile) -> IaprofProfile:
         by_interval[tick][stack] += weight
     places = {stack: _place(profile.path(stack)) for stack in set(chosen.stack.tolist())}
     collected = Collected()
-    # The end of one interval is the start of the next, so the one before each that has samples must be there too.
+    # Each interval starts at the end of the previous one, which must therefore exist too.
     for tick in sorted({max(tick - before, 0) for tick in by_interval for before in (0, 1)}):
         interval = collected.interval(tick, (tick + 1) * INTERVAL_NS)
         _add_interval(collected, interval, [(places[stack], weight) for stack, weight in by_interval[tick].items()])
     left_out = len(samples) - len(chosen)
     notes = (
-        (f"left out, for they are not on an accelerator: {left_out:,} of {len(samples):,} samples",) if left_out else ()
+        (f"left out because they are not on an accelerator: {left_out:,} of {len(samples):,} samples",)
+        if left_out
+        else ()
     )
     if profile.unit != "samples":
         notes = (*notes, f"counts are {profile.unit}, not samples")
@@ -98,7 +99,7 @@ def _add_interval(collected: Collected, interval: int, samples: Sequence[tuple[_
 
 
 def _place(path: Sequence[Frame]) -> _Place:
-    """Take a stack apart: processes at the root, accelerator's frames at the end, the rest between."""
+    """Split a stack: processes at the root, accelerator frames at the leaf, launching frames in between."""
     processes = [frame for frame in path if frame.kind == Kind.PROCESS]
     pid = next((int(frame.name) for frame in processes if _is_pid(frame.name)), 0)
     comm = next((frame.name for frame in processes if not _is_pid(frame.name)), "")

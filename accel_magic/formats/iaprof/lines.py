@@ -1,4 +1,4 @@
-"""One line of an iaprof profile: what it says, or what is wrong with it. The format's rules stand here."""
+"""Parse lines of an iaprof profile. This module implements the rules of the format."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 OLDER: Final = frozenset(
     {b"interval_start", b"interval_end", b"proc_name", b"ustack", b"kstack", b"gpu_file", b"gpu_symbol", b"insn_text"}
 )
-"""Tags that only iaprof 0.5 and before wrote, whose format is another."""
+"""Tags used only by iaprof 0.5 and older, which had a different format."""
 _TIME: Final = re.compile(rb"(\d{1,10})\.(\d{1,9})|(\d{1,10})")
 _HEX: Final = re.compile(rb"0[xX][0-9a-fA-F]+")
 _SHOWN: Final = 40
 
 
 class Damage(Exception):  # noqa: N818 - it never leaves this package
-    """A line that cannot be used.
+    """A damaged line.
 
     Args:
-        reason: Kind of damage, the same words for all of its kind.
-        detail: What this line has.
+        reason: Kind of damage, with fixed wording for each kind.
+        detail: Details of this line.
 
     """
 
@@ -43,7 +43,7 @@ class Text(NamedTuple):
     id: int
     text: str
     exact: bool
-    """Whether all of its bytes were UTF-8."""
+    """Whether all of its bytes are UTF-8."""
 
 
 class Interval(NamedTuple):
@@ -54,7 +54,7 @@ class Interval(NamedTuple):
 
 
 class KernelLine(NamedTuple):
-    """A `kernel` line; texts by their ids."""
+    """A `kernel` line; texts are given by id."""
 
     address: int
     comm: int
@@ -65,7 +65,7 @@ class KernelLine(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A `metric` line; `name` is a place in `METRICS`."""
+    """A `metric` line; `name` is an index into `METRICS`."""
 
     name: int
     value: int
@@ -76,7 +76,7 @@ def text(fields: list[bytes]) -> Text:
     _count(fields, 3)
     id_ = number(fields[1])
     if id_ == 0:
-        raise Damage("string id 0 is defined", "0 says that there is no text")
+        raise Damage("string id 0 is defined", "0 means no text")
     try:
         return Text(id_, fields[2].decode(), exact=True)
     except UnicodeDecodeError:
@@ -92,7 +92,7 @@ def interval(fields: list[bytes]) -> Interval:
     seconds, fraction = (found[1], found[2]) if found[1] is not None else (found[3], b"")
     end_ns = int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0"))
     if end_ns > MOST_NS:
-        raise Damage("number too large", f"{_short(fields[2])} s are over 136 years")
+        raise Damage("number too large", f"{_short(fields[2])} s is more than 136 years")
     return Interval(number(fields[1]), end_ns)
 
 
@@ -101,7 +101,7 @@ def kernel(fields: list[bytes]) -> KernelLine:
     _count(fields, 7)
     comm, pid, *others = map(number, fields[2:])
     if pid > MOST_PID:
-        raise Damage("number too large", f"{pid} is no process id")
+        raise Damage("number too large", f"{pid} is not a process id")
     return KernelLine(address(fields[1]), comm, pid, *others)
 
 
@@ -110,18 +110,18 @@ def metric(fields: list[bytes]) -> Metric:
     _count(fields, 3)
     name = fields[1].decode(errors="backslashreplace")
     if name not in METRICS:
-        raise Damage("unknown metric", f"{_short(fields[1])}; known are {' and '.join(METRICS)}")
+        raise Damage("unknown metric", f"{_short(fields[1])}; expected {' or '.join(METRICS)}")
     return Metric(METRICS.index(name), number(fields[2]))
 
 
 def stall(fields: list[bytes]) -> tuple[int, int, list[int]]:
-    """Read an `eustall` line: offset, id of the instruction's text, ten counts."""
+    """Read an `eustall` line: offset, id of the instruction's text, and ten counts."""
     _count(fields, 3 + len(REASONS))
     return address(fields[1]), number(fields[2]), [number(count) for count in fields[3:]]
 
 
 def number(field: bytes) -> int:
-    """Read a whole number that is not negative."""
+    """Read a non-negative integer."""
     if field.isdigit():
         value = int(field) if len(field) <= 20 else MOST + 1
         if value > MOST:
@@ -129,27 +129,27 @@ def number(field: bytes) -> int:
         return value
     if field[:1] == b"-" and field[1:].isdigit():
         raise Damage("negative number", _short(field))
-    raise _not_a_number(field, "a whole number")
+    raise _not_a_number(field, "an integer")
 
 
 def address(field: bytes) -> int:
-    """Read a hexadecimal number with its `0x`."""
+    """Read a hexadecimal number with the prefix `0x`."""
     if not _HEX.fullmatch(field):
         raise _not_a_number(field, "a number such as 0x40")
     value = int(field, 16)
     if value > MOST_ADDRESS:
-        raise Damage("number too large", f"{_short(field)} has over 64 bits")
+        raise Damage("number too large", f"{_short(field)} has more than 64 bits")
     return value
 
 
 def _count(fields: list[bytes], wanted: int) -> None:
     if len(fields) != wanted:
         tag = fields[0].decode()
-        raise Damage("wrong number of fields", f"`{tag}` has {wanted} fields, here are {len(fields)}")
+        raise Damage("wrong number of fields", f"`{tag}` needs {wanted} fields but has {len(fields)}")
 
 
 def _not_a_number(field: bytes, wanted: str) -> Damage:
-    return Damage("not a number", f"{_short(field)} where {wanted} should be")
+    return Damage("not a number", f"{_short(field)} instead of {wanted}")
 
 
 def _short(field: bytes) -> str:
@@ -161,7 +161,7 @@ TAG: Final = b"eustall\t"
 _TAB, _NEWLINE = ord("\t"), ord("\n")
 _FIELDS: Final = 3 + len(REASONS)
 _MOST_DIGITS: Final = 18
-"""So that no sum of digits leaves an int64."""
+"""Any number with this many digits fits into an int64."""
 _MOST_HEX: Final = 18
 """`0x` and 64 bits."""
 _NO_DIGIT: Final = 255
@@ -178,17 +178,17 @@ _DECIMAL, _HEXADECIMAL = _digits(10), _digits(16)
 
 
 class Lines(NamedTuple):
-    """Where n lines lie in a block of text: `starts` and `ends` (n,) int64; a line ends at its newline."""
+    """Positions of n lines in a block of text: `starts` and `ends` (n,) int64; a line ends at its newline."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
 
 class Rows(NamedTuple):
-    """Values of n lines, and which of them were read.
+    """Values of n lines.
 
     Attributes:
-        read: (n,) bool; the values of the others are 0.
+        read: (n,) bool, whether the line could be read; the values of the others are 0.
         offset: (n,) uint64.
         text_id: (n,) int64.
         counts: (n, 10) int64.
@@ -208,7 +208,7 @@ def lines(block: NDArray[np.uint8]) -> Lines:
 
 
 def tagged(block: NDArray[np.uint8], found: Lines) -> NDArray[np.bool_]:
-    """(n,) bool: which lines are `eustall` lines."""
+    """(n,) bool, whether each line is an `eustall` line."""
     chosen = (found.ends - found.starts) > len(TAG)
     for place, letter in enumerate(TAG):
         rows = np.flatnonzero(chosen)
@@ -217,7 +217,7 @@ def tagged(block: NDArray[np.uint8], found: Lines) -> NDArray[np.bool_]:
 
 
 def read(block: NDArray[np.uint8], found: Lines) -> Rows:
-    """Read lines that begin with `TAG`."""
+    """Read lines that start with `TAG`."""
     separators = np.flatnonzero((block == _TAB) | (block == _NEWLINE)).astype(np.int64)
     first = np.searchsorted(separators, found.starts)
     usual = np.searchsorted(separators, found.ends) - first == _FIELDS - 1
@@ -244,7 +244,7 @@ def read(block: NDArray[np.uint8], found: Lines) -> Rows:
 def _decimal(
     block: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Read fields of any shape; values of those that are no numbers mean nothing."""
+    """Read fields of any shape; returns their values and whether each is a number; other values are undefined."""
     lengths = ends - begins
     right = (lengths > 0) & (lengths <= _MOST_DIGITS)
     values = np.zeros(begins.shape, np.int64)

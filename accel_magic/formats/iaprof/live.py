@@ -1,4 +1,4 @@
-"""Running iaprof around a piece of code, and reading what it recorded."""
+"""Run iaprof around a piece of code and read its recording."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 
 INTERVAL_MS: Final = 10
 SUBSAMPLE: Final = 100
-"""iaprof's own defaults."""
+"""iaprof's defaults."""
 START_S: Final = 60.0
-"""iaprof loads BPF programs before its first interval; under load that takes seconds."""
+"""iaprof loads BPF programs before its first interval, which takes seconds under load."""
 PATIENCE_S: Final = 15.0
 GRACE_S: Final = 5.0
-"""What the keeper may take beyond that."""
+"""Extra time for the keeper."""
 _POLL_S: Final = 0.01
 _FILLING: Final = 100
-"""Intervals until its output's buffer of 4 KiB is full, when nothing is sampled."""
+"""Intervals until iaprof's output buffer of 4 KiB is full if nothing is sampled."""
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _MATCHED: Final = re.compile(r"matched: (\d+) unmatched: (\d+)")
 
 
 class IaprofRun:
-    """iaprof around a block: `start` and `stop`, or all of it as a context manager; then `profile` holds it.
+    """Runs iaprof around a block, with `start` and `stop` or as a context manager; `profile` has the result.
 
     iaprof ends with this process, however that ends.
 
     Args:
-        interval: Length of an interval, ms: how often it writes what it sampled.
-        eu_stall_subsample: It keeps one of so many samples.
-        checks: What it needs here.
+        interval: Length of an interval, ms: how often iaprof writes its samples.
+        eu_stall_subsample: iaprof keeps one of this many samples.
+        checks: Returns the requirements to check.
 
     """
 
@@ -73,18 +73,21 @@ class IaprofRun:
 
     @property
     def profile(self) -> IaprofProfile:
-        """What was recorded. Raises TraceStateError until it was stopped."""
+        """The recorded profile. Raises TraceStateError until iaprof has been stopped."""
         if self._profile is None:
             raise TraceStateError(
-                "iaprof has no profile yet", why="it was not stopped", fix="ask after the block", code="trace.no-result"
+                "iaprof has no profile yet",
+                why="it has not been stopped",
+                fix="read the profile after the block",
+                code="trace.no-result",
             )
         return self._profile
 
     def prepare(self) -> Path:
-        """Check what iaprof needs, and find it; nothing is started yet.
+        """Check iaprof's requirements and find the program, without starting it.
 
         Raises:
-            MachineError: Something is missing; names all of it.
+            MachineError: Requirements are missing; names all of them.
 
         """
         missing = unmet(self._checks())
@@ -92,22 +95,22 @@ class IaprofRun:
         if missing or found is None:
             raise MachineError(
                 "iaprof cannot record here",
-                why="; ".join(f"{one.name}: {one.detail}" for one in missing) or "the program iaprof is not found",
+                why="; ".join(f"{one.name}: {one.detail}" for one in missing) or "the program iaprof was not found",
                 fix="; ".join(one.fix for one in missing if one.fix),
                 code="iaprof.unusable",
             )
         return found
 
     def start(self) -> None:
-        """Start iaprof; returns when it records.
+        """Start iaprof; returns once it is recording.
 
         Raises:
-            MachineError: Something is missing, or it ended, with what it said; or it does not begin.
-            TraceStateError: It is running already.
+            MachineError: A requirement is missing, iaprof exited (with its message), or it does not start recording.
+            TraceStateError: It is already running.
 
         """
         if self._keeper is not None:
-            raise TraceStateError("iaprof is running already", fix="stop it first", code="iaprof.running")
+            raise TraceStateError("iaprof is already running", fix="stop it first", code="iaprof.running")
         command = [
             str(self.prepare()),
             f"--interval={self._interval_ms}",
@@ -124,7 +127,7 @@ class IaprofRun:
             raise MachineError(
                 "iaprof cannot be started",
                 why=str(error),
-                fix=f"make room in {tempfile.gettempdir()}",
+                fix=f"free some space in {tempfile.gettempdir()}",
                 code="iaprof.not-started",
             ) from error
         except BaseException:
@@ -132,21 +135,21 @@ class IaprofRun:
             raise
 
     def go(self) -> None:
-        """Let the recording begin here: what was sampled since `start` is left out."""
+        """Start the recording here; samples since `start` are excluded."""
         self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._go_ns, self._halt_ns = time.monotonic_ns(), None
 
     def halt(self) -> None:
-        """Let the recording end here: what is sampled from here to `stop` is left out."""
+        """End the recording here; samples until `stop` are excluded."""
         self._halt_ns = time.monotonic_ns()
 
     def stop(self) -> IaprofProfile:
         """End the recording and read it.
 
         Raises:
-            MachineError: Nothing was recorded; with what iaprof said.
-            RecordingError: What it wrote is no profile at all.
-            TraceStateError: It is not running.
+            MachineError: Nothing was recorded; includes iaprof's message.
+            RecordingError: Its output is not a profile.
+            TraceStateError: iaprof is not running.
 
         """
         if self._keeper is None:
@@ -154,7 +157,7 @@ class IaprofRun:
         try:
             ended_before = self._keeper.poll() is not None
             end_ns = self._halt_ns or time.monotonic_ns()
-            # What came after its last interval iaprof throws away: let one more end after the last of our work.
+            # iaprof discards samples after its last interval: wait until another interval has ended.
             time.sleep(max(2 * self._interval_ms / 1000 - (time.monotonic_ns() - end_ns) / 1e9, 0))
             profile = self._read(self._end(), ended_before=ended_before)
             self._profile = between(profile, self._go_ns, end_ns)
@@ -163,21 +166,21 @@ class IaprofRun:
             self.abort()
 
     def abort(self) -> None:
-        """End iaprof and throw away what it wrote; nothing where it is not running."""
+        """End iaprof and discard its output; does nothing if it is not running."""
         self._end()
         made, self._scratch = self._scratch, None
         if made is not None:
             made.remove()
 
     def __enter__(self) -> Self:
-        """Start it."""
+        """Start iaprof."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop it; what was recorded until an error is kept, and the block's own error goes before iaprof's."""
+        """Stop iaprof; after an error in the block, the recording is kept and errors of iaprof are suppressed."""
         with contextlib.suppress(AccelMagicError) if error is not None else contextlib.nullcontext():
             self.stop()
 
@@ -189,34 +192,34 @@ class IaprofRun:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             pass_fds=(made.lock,),
-            start_new_session=True,  # Ctrl-C in the terminal is for the notebook
+            start_new_session=True,  # Ctrl-C in the terminal must not reach it
         )
         request = {"command": command, "folder": str(made.path), "patience_s": PATIENCE_S}
         assert process.stdin is not None  # noqa: S101 - a pipe
-        with contextlib.suppress(BrokenPipeError):  # it ended, which the one that waits for it will see
+        with contextlib.suppress(BrokenPipeError):  # it has ended; `_wait_for_output` notices
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         return process
 
     def _wait_for_output(self) -> None:
-        """Wait for the first bytes of the profile: iaprof says in no other way that it records."""
+        """Wait for the first bytes of the profile, the only sign that iaprof is recording."""
         patience = START_S + _FILLING * self._interval_ms / 1000
         until = time.monotonic() + patience
         output = self._place("profile.txt")
         while not (output.exists() and output.stat().st_size):
             if self._keeper is None or self._keeper.poll() is not None:
-                raise self._failed("iaprof ended before it recorded anything", code="iaprof.ended")
+                raise self._failed("iaprof exited before it recorded anything", code="iaprof.ended")
             if time.monotonic() > until:
                 raise self._failed(f"iaprof wrote nothing within {patience:.0f} s", code="iaprof.no-answer")
             time.sleep(_POLL_S)
 
     def _end(self) -> dict[str, object]:
-        """Have iaprof ended, and return the keeper's answer; empty where it has none."""
+        """End iaprof and return the keeper's answer; empty without one."""
         process, self._keeper = self._keeper, None
         if process is None:
             return {}
         try:
-            # A word besides the end of the input: a forked child may still hold that open.
+            # Send a word, not only the end of input: a forked child may still hold the pipe open.
             answer, _ = process.communicate(b"stop\n", PATIENCE_S + GRACE_S)
         except subprocess.TimeoutExpired:
             process.kill()  # and the kernel kills iaprof
@@ -227,14 +230,14 @@ class IaprofRun:
         output, messages = self._place("profile.txt"), self._messages()
         if not output.exists() or not output.stat().st_size:
             raise self._failed("iaprof recorded nothing", code="iaprof.nothing-recorded")
-        profile = read(output, "skip")  # damage is counted: what was sampled cannot be sampled again
+        profile = read(output, "skip")  # count damaged lines instead of failing: samples cannot be taken again
         notes, lost = profile.notes, []
         if ended_before:
-            notes = (*notes, f"iaprof ended before the profiled code did: {_last(messages) or 'it did not say why'}")
+            notes = (*notes, f"iaprof exited before the profiled code ended: {_last(messages) or 'no reason given'}")
         elif answer.get("status") != 0:
-            notes = (*notes, "iaprof did not end when asked to and was killed: the end of its profile is missing")
+            notes = (*notes, "iaprof did not stop when interrupted and was killed: the end of its profile is missing")
         if found := _MATCHED.search(messages):
-            lost = [Lost(int(found[2]), "EU stall records at addresses of no kernel that iaprof knew")]
+            lost = [Lost(int(found[2]), "EU stall records at addresses outside the kernels known to iaprof")]
         return replace(
             profile,
             subsample=self._subsample,
@@ -246,7 +249,10 @@ class IaprofRun:
 
     def _failed(self, what: str, *, code: str) -> MachineError:
         return MachineError(
-            what, why=_last(self._messages()), fix="run `sudo iaprof` in a terminal to see all it says", code=code
+            what,
+            why=_last(self._messages()),
+            fix="run `sudo iaprof` in a terminal to see its full output",
+            code=code,
         )
 
     def _messages(self) -> str:
@@ -260,7 +266,7 @@ class IaprofRun:
 
 
 def _last(messages: str) -> str:
-    """The last line that names an error, else the last warning, else the last of all."""
+    """Return the last error line, else the last warning, else the last line."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     for mark in ("ERROR", "WARNING", ""):
         chosen = [line for line in lines if line.startswith(mark)]

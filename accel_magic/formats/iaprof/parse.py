@@ -1,7 +1,7 @@
-"""Reading the output of intel/iaprof, block by block.
+"""Read the output of intel/iaprof, block by block.
 
-`eustall` lines, nearly all of a long profile, are read in bulk; the few others one by one, in their order. What each
-row belongs to follows from the line numbers of both.
+`eustall` lines, which make up most of a long profile, are parsed in bulk; the few others one by one, in order. Line
+numbers then relate the rows of both.
 """
 
 from __future__ import annotations
@@ -42,29 +42,28 @@ Errors = Literal["strict", "skip"]
 BLOCK: Final = 4 << 20
 _LONGEST_LINE: Final = 16 << 20
 _NO_KERNEL, _KERNEL_DROPPED = -1, -2
-"""Instead of a run: no `kernel` line in this interval yet; the last one was dropped, or may have been."""
+"""Values in place of a run: no `kernel` line in this interval yet; the last one was, or may have been, dropped."""
 _FIX: Final = (
-    "record again, or leave damaged lines out and have them counted: "
-    'accel_magic.formats.iaprof.open_profile(path, errors="skip")'
+    'record again, or skip and count damaged lines: accel_magic.results.iaprof.open_profile(path, errors="skip")'
 )
 
 
 def read(source: str | Path | BinaryIO | TextIO, errors: Errors = "strict") -> IaprofProfile:
     r"""Read an iaprof profile.
 
-    What counts as damage: an unknown tag or metric, a wrong number of fields, what is no number or too large a one, a
-    text's id that is not defined (or twice, with different texts), samples with no kernel, data with no interval,
-    intervals that go back, a last line without its end. Lines may end in `\r\n`. A text's bytes that are not UTF-8 are
-    kept as `\xNN`, and counted in a note: the kernel cuts the names of processes at 15 bytes.
+    Damage is: an unknown tag or metric, a wrong number of fields, an invalid or too large number, a text id that is
+    undefined or defined twice with different texts, samples without a kernel, data without an interval, intervals out
+    of order, and a last line without a line end. Lines may end in `\r\n`. Bytes of a text that are not UTF-8 are kept
+    as `\xNN` and counted in a note, because the kernel truncates process names at 15 bytes.
 
     Args:
         source: Path, or a stream.
-        errors: `strict`: the first damaged line ends the reading. `skip`: damaged lines are left out and counted, and
-            with them what cannot be attributed without them.
+        errors: `strict`: the first damaged line is an error. `skip`: damaged lines are dropped and counted, together
+            with lines that cannot be attributed without them.
 
     Raises:
-        RecordingError: It cannot be read, is empty, or is damaged (strict); with the line's number.
-        ValueError: `errors` is none of the two.
+        RecordingError: The source cannot be read, is empty, or is damaged (strict); names the line.
+        ValueError: `errors` is neither of the two.
 
     """
     if errors not in ("strict", "skip"):
@@ -85,7 +84,7 @@ def read(source: str | Path | BinaryIO | TextIO, errors: Errors = "strict") -> I
 
 
 class _Parser:
-    """Reads one profile."""
+    """Parses one profile."""
 
     def __init__(self, name: str, errors: Errors) -> None:
         self._name = name
@@ -96,10 +95,10 @@ class _Parser:
         self._defined: dict[int, int] = {0: 0}
         """Line of each text's definition, by its id."""
         self._kernels: dict[bytes, KernelLine] = {}
-        """Sound `kernel` lines, most of which come again in every interval."""
+        """Valid `kernel` lines, most of which are repeated in every interval."""
         self._inexact = 0
         self._line = 0
-        """Lines before the block that is being read."""
+        """Number of lines before the current block."""
         self._interval = -1
         self._interval_lost = False
         self._run = _NO_KERNEL
@@ -116,7 +115,10 @@ class _Parser:
             self._block(block)
         if not self._line:
             raise RecordingError(
-                f"{self._name} is empty", why="no iaprof profile has no line at all", fix=_FIX, code="recording.empty"
+                f"{self._name} is empty",
+                why="an iaprof profile has at least one line",
+                fix=_FIX,
+                code="recording.empty",
             )
         notes = []
         if self._inexact:
@@ -125,7 +127,7 @@ class _Parser:
         return self._found.profile(MappingProxyType(dict(self._dropped)), tuple(notes))
 
     def _blocks(self, file: BinaryIO | TextIO) -> Iterator[bytes]:
-        """Yield whole lines, some megabytes at a time."""
+        """Yield complete lines, a few megabytes at a time."""
         rest = b""
         while read := file.read(BLOCK):
             data = read.encode("utf-8", "surrogateescape") if isinstance(read, str) else read
@@ -138,14 +140,14 @@ class _Parser:
             if len(rest) > _LONGEST_LINE:
                 number = self._line + 1
                 raise RecordingError(
-                    f"line {number} of {self._name} has no end",
-                    why="over 16 MiB: this is no iaprof profile",
+                    f"line {number} of {self._name} is too long",
+                    why="it is longer than 16 MiB: this is not an iaprof profile",
                     fix=_FIX,
                     code="recording.line-too-long",
                 )
         if rest:
             self._line += 1
-            self._damaged(self._line, Damage("cut off", "the file ends in the middle of it"))
+            self._damaged(self._line, Damage("cut off", "the file ends in the middle of the line"))
 
     def _block(self, data: bytes) -> None:
         if b"\r\n" in data:
@@ -163,7 +165,7 @@ class _Parser:
                 self._other(data[start:end], self._line + row + 1)
             except Damage as damage:
                 if self._strict:
-                    stopped = row, damage  # a line before this one may be damaged too: it comes first
+                    stopped = row, damage  # an earlier line may be damaged too, and is reported first
                     break
                 self._damaged(self._line + row + 1, damage)
             runs.append(self._run)
@@ -184,11 +186,11 @@ class _Parser:
         fields = line.split(b"\t")
         record = self._records.get(fields[0])
         if record is None:
-            if fields[0] == b"eustall":  # too short for `bulk`
+            if fields[0] == b"eustall":  # too short for bulk parsing
                 lines.stall(fields)
             self._run = _KERNEL_DROPPED  # it may have been a kernel
             if fields[0] in lines.OLDER:
-                raise Damage("format of iaprof 0.5 or before", "this reads what iaprof 2026 and later write")
+                raise Damage("format of iaprof 0.5 or older", "only the format of iaprof 2026 and newer is supported")
             raise Damage("unknown tag", repr(fields[0][:40].decode(errors="backslashreplace")))
         record(fields, number)
 
@@ -244,7 +246,7 @@ class _Parser:
     def _stalls(
         self, data: bytes, block: NDArray[np.uint8], found: bulk.Lines, rows: NDArray[np.intp], runs: NDArray[np.int64]
     ) -> None:
-        """Add `eustall` lines: `rows` are their places in the block, `runs` what they belong to."""
+        """Add `eustall` lines: `rows` are their line indices in the block, `runs` the runs that they belong to."""
         read = bulk.read(block, found)
         damages: dict[int, Damage] = {}
         for place in np.flatnonzero(~read.read).tolist():
@@ -270,7 +272,7 @@ class _Parser:
         )
 
     def _texts(self, ids: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Places of the texts of these ids, and whether they were defined before their rows."""
+        """Indices of the texts of these ids, and whether they were defined before their rows."""
         unique, inverse = np.unique(ids, return_inverse=True)
         never = np.iinfo(np.int64).max
         places = np.array([self._ids.get(id_, 0) for id_ in unique.tolist()], np.int64)
@@ -278,7 +280,7 @@ class _Parser:
         return places[inverse], defined[inverse] < self._line + rows + 1
 
     def _add_up(self, counts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
-        """Keep the sum of all samples below 2^63, so that every sum of some of them is exact."""
+        """Check that the sum of all samples is below 2^63, so that all partial sums are exact."""
         if float(counts.sum(dtype=np.float64)) + self._total < MOST / 2:
             self._total += int(counts.sum())
             return
@@ -286,9 +288,9 @@ class _Parser:
             self._total += sum(line)
             if self._total > MOST:
                 raise RecordingError(
-                    f"line {self._line + row + 1} of {self._name} cannot be added up",
+                    f"the samples up to line {self._line + row + 1} of {self._name} cannot be summed",
                     why="the sum of all samples is over 2^63 - 1",
-                    fix="record again: no profile has that many samples",
+                    fix="record again: the file must be damaged",
                     code="recording.overflow",
                 )
 
@@ -302,7 +304,7 @@ class _Parser:
 
 
 class Collected:
-    """Records so far. Texts have places, of which 0 is the empty text; what was used comes into the profile."""
+    """Collects records. Texts are numbered, with 0 for the empty text; only texts in use get into the profile."""
 
     def __init__(self) -> None:
         self.texts: list[str] = [""]
@@ -319,19 +321,19 @@ class Collected:
         return self._intervals[-1] if self._intervals else None
 
     def text(self, text: str) -> int:
-        """Place of a text."""
+        """Return the index of a text, adding it if it is new."""
         place = self._places.setdefault(text, len(self.texts))
         if place == len(self.texts):
             self.texts.append(text)
         return place
 
     def interval(self, number: int, end_ns: int) -> int:
-        """Row of a new interval."""
+        """Add an interval and return its row."""
         self._intervals.append((number, end_ns))
         return len(self._intervals) - 1
 
     def run(self, interval: int, kernel: KernelLine) -> int:
-        """Row of a new run; the kernel's texts by their places."""
+        """Add a run and return its row; the kernel's texts are given by index."""
         self._runs.append((interval, self._kernels.setdefault(kernel, len(self._kernels))))
         return len(self._runs) - 1
 
@@ -346,11 +348,11 @@ class Collected:
         instruction: NDArray[np.int32],
         counts: NDArray[np.int64],
     ) -> None:
-        """Add `eustall` lines; `instruction` is a text's place."""
+        """Add `eustall` lines; `instruction` is the index of a text."""
         self._stalls.append(Stalls(run, offset, instruction, counts))
 
     def profile(self, dropped: Mapping[str, int], notes: tuple[str, ...]) -> IaprofProfile:
-        """Make the profile."""
+        """Build the profile."""
         stalls = self._joined()
         instructions, numbers = by_appearance(stalls.instruction, len(self.texts))
         intervals = np.array(self._intervals, np.int64).reshape(-1, 2)

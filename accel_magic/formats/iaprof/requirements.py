@@ -1,6 +1,6 @@
-"""What iaprof needs to record, each by name: what is here, what is not, and what mends it.
+"""Requirements of iaprof for recording, by name: which are met, which are not, and how to fix them.
 
-Taken from iaprof's README and from what its sources open and attach to (release 2026.2).
+Based on iaprof's README and on the files and probes used in its sources (release 2026.2).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "iaprof"
 VARIABLE: Final = "ACCEL_MAGIC_IAPROF"
-"""Environment variable that names the program where it is not on PATH."""
+"""Environment variable that names the program if it is not on PATH."""
 KNOWN_GPUS: Final = {
     0x6420: "Lunar Lake",
     0x64A0: "Lunar Lake",
     0x64B0: "Lunar Lake",
     0xE20B: "Battlemage (Arc B580)",
 }
-"""PCI ids that iaprof itself lists."""
+"""PCI ids listed by iaprof."""
 _KERNEL: Final = (6, 15)
 _VENDOR: Final = "0x8086"
 _DRIVER: Final = "xe"
@@ -43,14 +43,14 @@ _ROOT: Final = Path("/")
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that iaprof needs.
+    """One requirement of iaprof.
 
     Attributes:
-        name: What.
-        met: None where this process cannot tell.
+        name: Its name.
+        met: Whether it is met; None if unknown.
         detail: What was found.
-        fix: What mends it; '' where there is nothing to mend.
-        needed: Whether iaprof records nothing without it; the others make its profiles better.
+        fix: How to fix it; '' if there is nothing to fix.
+        needed: Whether iaprof cannot record without it; the others improve its profiles.
 
     """
 
@@ -62,10 +62,10 @@ class Requirement:
 
 
 def requirements(root: Path = _ROOT) -> tuple[Requirement, ...]:
-    """Look at each requirement of iaprof.
+    """Check each requirement of iaprof.
 
     Args:
-        root: Where `proc` and `sys` are.
+        root: Folder that contains `proc` and `sys`.
 
     """
     return (
@@ -83,18 +83,18 @@ def requirements(root: Path = _ROOT) -> tuple[Requirement, ...]:
 
 
 def unmet(found: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """Those without which nothing is recorded, and which are not there."""
+    """Return the requirements that prevent recording."""
     return tuple(one for one in found if one.needed and one.met is False)
 
 
 def program() -> Path | None:
-    """Find the iaprof program: the file that the environment variable names, else the one on PATH."""
+    """Find the iaprof program: the file named by the environment variable, else the one on PATH."""
     found = shutil.which(os.environ.get(VARIABLE) or PROGRAM)
     return Path(found) if found else None
 
 
 def xe_gpus(root: Path = _ROOT) -> dict[str, int]:
-    """PCI device ids of Intel's GPUs that the driver xe serves, by the names of their cards."""
+    """PCI device ids of Intel GPUs with the driver xe, by card name."""
     found = {}
     for card in sorted((root / "sys/class/drm").glob("card*")):
         device = card / "device"
@@ -112,15 +112,17 @@ def _gpu(root: Path) -> Requirement:
         return Requirement(
             name,
             met=False,
-            detail="no Intel GPU with the driver xe here",
+            detail="there is no Intel GPU with the xe driver",
             fix="iaprof needs an Xe2 GPU: Arc B-series (Battlemage), or Core Ultra 200V (Lunar Lake)",
         )
     described = ", ".join(f"{card} 8086:{id_:04x}" for card, id_ in gpus.items())
-    # iaprof takes the first card of the driver.
+    # iaprof uses the driver's first card.
     first = next(iter(gpus.values()))
     if first in KNOWN_GPUS:
         return Requirement(name, met=True, detail=f"{KNOWN_GPUS[first]}: {described}")
-    return Requirement(name, met=None, detail=f"{described}: iaprof does not list it, and only Xe2 samples EU stalls")
+    return Requirement(
+        name, met=None, detail=f"{described}: not in iaprof's list, and only Xe2 supports EU stall sampling"
+    )
 
 
 def _kernel() -> Requirement:
@@ -130,23 +132,23 @@ def _kernel() -> Requirement:
         f"Linux {wanted}",
         met=met,
         detail=features.kernel_release(),
-        fix="" if met else f"boot Linux {wanted} or newer: older drivers do not sample EU stalls",
+        fix="" if met else f"boot Linux {wanted} or newer: older drivers do not support EU stall sampling",
     )
 
 
 def _driver(root: Path) -> Requirement:
     met = (root / "sys/module" / _DRIVER).is_dir()
-    fix = "" if met else "modprobe xe (and xe.force_probe=ID where the GPU still uses i915)"
+    fix = "" if met else "modprobe xe (and set xe.force_probe=ID if the GPU still uses i915)"
     return Requirement("driver xe", met=met, detail="loaded" if met else "not loaded", fix=fix)
 
 
 def _observation(root: Path) -> Requirement:
-    """Root reads the streams at any value; without the setting the driver offers none."""
+    """Check access to the streams. Root always has it; without the setting, the driver has no streams."""
     name, path = "xe streams", "proc/sys/dev/xe/observation_paranoid"
     value = _read(root / path).strip()
     if not value:
         return Requirement(
-            name, met=False, detail=f"there is no /{path}: the driver offers none", fix="load the driver xe"
+            name, met=False, detail=f"there is no /{path}: the driver has no streams", fix="load the xe driver"
         )
     return Requirement(
         name,
@@ -158,7 +160,7 @@ def _observation(root: Path) -> Requirement:
 
 def _btf(root: Path) -> Requirement:
     name = "BTF"
-    # A driver that is built in is described with the kernel; only a loaded module is in /proc/modules.
+    # The BTF of a built-in driver is part of vmlinux; only loaded modules are in /proc/modules.
     loaded = any(line.startswith(f"{_DRIVER} ") for line in _read(root / "proc/modules").splitlines())
     wanted = ["vmlinux", *([_DRIVER] if loaded else [])]
     missing = [file for file in wanted if not (root / "sys/kernel/btf" / file).exists()]
@@ -167,23 +169,23 @@ def _btf(root: Path) -> Requirement:
         fix = "boot a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_DEBUG_INFO_BTF_MODULES"
         return Requirement(name, met=False, detail=detail, fix=fix)
     if not (root / "sys/module" / _DRIVER).is_dir():
-        return Requirement(name, met=None, detail="the kernel has it; xe is not loaded, so its own is not known")
+        return Requirement(name, met=None, detail="the kernel has BTF; xe is not loaded, so its BTF is unknown")
     return Requirement(name, met=True, detail=", ".join(f"/sys/kernel/btf/{file}" for file in wanted))
 
 
 def _fentry(root: Path) -> Requirement:
-    """How iaprof notices processes that use the GPU."""
+    """Check the function tracing that iaprof uses to detect processes using the GPU."""
     name = "fentry"
     folders = (root / "sys/kernel/tracing", root / "sys/kernel/debug/tracing")
     listed = next((text for folder in folders if (text := _read(folder / "available_filter_functions"))), "")
     if not listed:
         fix = "boot a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE, and mount tracefs"
         return Requirement(
-            name, met=False, detail="this kernel lists no functions that can be traced, such as " + _FUNCTION, fix=fix
+            name, met=False, detail="this kernel lists no traceable functions, such as " + _FUNCTION, fix=fix
         )
     met = re.search(rf"^{_FUNCTION}(\s|$)", listed, re.MULTILINE) is not None
-    detail = f"{_FUNCTION} can be attached to" if met else f"{_FUNCTION} is not among the functions that can be traced"
-    return Requirement(name, met=met, detail=detail, fix="" if met else "load the driver xe")
+    detail = f"{_FUNCTION} is traceable" if met else f"{_FUNCTION} is not among the traceable functions"
+    return Requirement(name, met=met, detail=detail, fix="" if met else "load the xe driver")
 
 
 def _privilege() -> Requirement:
@@ -195,19 +197,21 @@ def _privilege() -> Requirement:
 def _program() -> Requirement:
     found = program()
     if found is None:
-        fix = f"build it ({_README}), then put it on PATH or name it in {VARIABLE}"
-        return Requirement("program", met=False, detail="there is no iaprof on PATH", fix=fix)
+        fix = f"build iaprof ({_README}), then put it on PATH or set {VARIABLE} to its path"
+        return Requirement("program", met=False, detail="iaprof is not on PATH", fix=fix)
     return Requirement("program", met=True, detail=str(found))
 
 
 def _runtime() -> Requirement:
     name = "Level Zero"
-    fix = f"build Intel's compute runtime with the patches of {_README} (graphics-stack/), and use that one"
+    fix = f"build and use Intel's compute runtime with the patches from {_README} (graphics-stack/)"
     try:
         library = libraries.resolve("libze_intel_gpu", os.getpid())
         probes = {probe.name for probe in usdt.probes(library) if probe.provider == _PROVIDER}
-    except AccelMagicError as error:  # a program may bring its own, and load it later
-        return Requirement(name, met=None, detail=error.what, fix=f"import what uses the GPU first, or {fix}")
+    except AccelMagicError as error:  # a program may bring its own runtime and load it later
+        return Requirement(
+            name, met=None, detail=error.what, fix=f"import the package that uses the GPU first, or {fix}"
+        )
     missing = [probe for probe in _PROBES if probe not in probes]
     if missing:
         return Requirement(name, met=False, detail=f"{library} has no probe {' and no '.join(missing)}", fix=fix)
@@ -219,12 +223,12 @@ def _frame_pointers() -> Requirement:
     flags = f"{sysconfig.get_config_var('CFLAGS') or ''} {sysconfig.get_config_var('PY_CORE_CFLAGS') or ''}"
     if "-fno-omit-frame-pointer" in flags:
         named = os.environ.get("PYTHONPERFSUPPORT")
-        fix = "" if named else "export PYTHONPERFSUPPORT=1 before Jupyter starts, so that Python functions have names"
-        return Requirement(name, met=True, detail="this Python was built with them", fix=fix, needed=False)
+        fix = "" if named else "export PYTHONPERFSUPPORT=1 before starting Jupyter, so that Python functions have names"
+        return Requirement(name, met=True, detail="this Python was built with frame pointers", fix=fix, needed=False)
     return Requirement(
         name,
         met=False,
-        detail="this Python was built without: CPU stacks will be short",
+        detail="this Python was built without frame pointers: CPU stacks will be short",
         fix="use a Python built with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer",
         needed=False,
     )

@@ -1,4 +1,4 @@
-"""Writing iaprof profiles, in the form that iaprof itself writes: texts right before their first use."""
+"""Write iaprof profiles in iaprof's own form: texts directly before their first use."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MICROSECOND: Final = 1000
 
 
 def write(profile: IaprofProfile, path: str | Path) -> Path:
-    """Write a profile, and return the file's absolute path. `read` gives an equal profile.
+    """Write a profile and return the file's absolute path. `read` returns an equal profile.
 
     Raises:
-        RecordingError: The place cannot be written to, or a text has a tab or the end of a line in it, for which the
-            format has no form.
+        RecordingError: The path cannot be written to, or a text contains a tab or line end, which the format does not
+            support.
 
     """
     target = destination(path)
@@ -37,7 +37,7 @@ def write(profile: IaprofProfile, path: str | Path) -> Path:
 
 
 def lines(profile: IaprofProfile) -> Iterator[str]:
-    """Yield the lines of the file, without their ends.
+    """Yield the lines of the file, without line ends.
 
     Raises:
         RecordingError: As for `write`.
@@ -68,20 +68,20 @@ def lines(profile: IaprofProfile) -> Iterator[str]:
 
 
 class _Texts:
-    """Ids of the texts that were written."""
+    """Ids of the texts written so far."""
 
     def __init__(self) -> None:
         self._ids = {"": "0"}
 
     def id(self, text: str) -> tuple[tuple[str, ...], str]:
-        """Give the lines that define a text, none when it is defined, and its id."""
+        """Return the lines that define a text (none if it is already defined), and its id."""
         if text in self._ids:
             return (), self._ids[text]
         if any(mark in text for mark in _NOT_IN_TEXTS) or text.endswith("\r"):
             raise RecordingError(
                 "the profile cannot be written in iaprof's format",
-                why=f"{text[:60]!r} has a tab or the end of a line in it",
-                fix="replace them, or save the profile as Parquet",
+                why=f"{text[:60]!r} contains a tab or a line end",
+                fix="replace it, or save the profile as Parquet",
                 code="save.bad-text",
             )
         id_ = self._ids[text] = str(len(self._ids))
@@ -98,6 +98,6 @@ class _Texts:
 
 
 def _seconds(ns: int) -> str:
-    """Six digits of a second as iaprof writes them, nine where six would lose something."""
+    """Format seconds with six decimals, as iaprof does, or with nine if six would lose precision."""
     seconds, rest = divmod(ns, 1_000_000_000)
     return f"{seconds}.{rest // 1000:06d}" if rest % _MICROSECOND == 0 else f"{seconds}.{rest:09d}"

@@ -1,4 +1,4 @@
-"""The notebook's side of the reader process: start it, hand it an attachment, take back what it read."""
+"""The notebook's side of the reader process: start it, hand it an attachment, receive what it read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Read:
-    """What the reader took: records by ring (raw, mapped), counter samples, and how it ended."""
+    """Data from the reader: raw, memory-mapped records by ring, counter samples, and how the trace ended."""
 
     rings: tuple[NDArray[np.uint8], ...]
     recorded: tuple[int, ...]
@@ -39,7 +39,7 @@ class Read:
 
 
 class Reader:
-    """The reader process; one serves all traces of this process, several at a time. Any thread may ask."""
+    """The reader process; one serves all traces of this process, several at a time. Thread-safe."""
 
     def __init__(self) -> None:
         self._helper = channel.start_process(
@@ -55,7 +55,7 @@ class Reader:
 
     @property
     def pid(self) -> int:
-        """Process id, for leaving its own hits out."""
+        """Process id, so that its own hits can be excluded."""
         return self._helper.pid
 
     @property
@@ -64,7 +64,7 @@ class Reader:
         return self._helper.alive
 
     def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> Prepared:
-        """Hand over an attachment or a recording; returns when it is mapped."""
+        """Hand over an attachment or a recording; returns once it is mapped."""
         number = next(self._numbers)
         answer, _ = self.ask({"do": "prepare", "trace": number, **message}, descriptors)
         if "shortage" in answer:
@@ -72,7 +72,7 @@ class Reader:
         return Prepared(self, number)
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Send what has no answer. Raises MachineError when the process has ended."""
+        """Send a message without an answer. Raises MachineError if the process has ended."""
         with self._typed():
             channel.send(self._connection, message)
 
@@ -81,7 +81,7 @@ class Reader:
         self._helper.end()
 
     def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
-        """Send a message and give its answer. Raises MachineError when the process has ended."""
+        """Send a message and return its answer. Raises MachineError if the process has ended."""
         with self._typed():
             try:
                 channel.send(self._connection, message, descriptors)
@@ -89,7 +89,7 @@ class Reader:
             except OSError:
                 raise
             except BaseException:
-                self.end()  # the next answer would be taken for another's
+                self.end()  # otherwise the pending answer would be mistaken for the next one's
                 raise
 
     @contextlib.contextmanager
@@ -98,7 +98,7 @@ class Reader:
             try:
                 yield
             except OSError as error:
-                if error.errno == errno.EMFILE:  # of this process, while it took an answer: the reader goes on
+                if error.errno == errno.EMFILE:  # in this process, while receiving: the reader is fine
                     raise too_many_files() from None
                 why, killed = self._helper.last_words(), self._helper.process.returncode == -signal.SIGKILL
                 self.end()
@@ -112,7 +112,7 @@ class Reader:
                 ) from None
 
     def forget(self) -> None:
-        """In a forked child: drop the connection and leave the process to its owner."""
+        """In a forked child: drop the connection; the process belongs to the parent."""
         self._helper.forget()
 
 
@@ -124,11 +124,11 @@ class Prepared:
     number: int
 
     def go(self, start_ns: int) -> None:
-        """Tell that the traced code starts now, CLOCK_MONOTONIC."""
+        """Announce that the traced code starts now; `start_ns` is on CLOCK_MONOTONIC."""
         self.reader.tell({"do": "go", "trace": self.number, "start_ns": start_ns})
 
     def stop(self, start_ns: int, end_ns: int) -> Read:
-        """Take everything that was read. Times are CLOCK_MONOTONIC ns."""
+        """End the trace and return everything read. Times are CLOCK_MONOTONIC ns."""
         answer, descriptors = self.reader.ask({"do": "stop", "trace": self.number, "end_ns": end_ns})
         try:
             with typed_shortage():
@@ -148,14 +148,14 @@ class Prepared:
         )
 
     def drop(self) -> None:
-        """Let go of a trace that will not be stopped: its maps would live on in the reader. Again is harmless."""
+        """Drop a trace that will not be stopped, so that the reader releases its maps. Can be called repeatedly."""
         if self.reader.alive:
-            with contextlib.suppress(MachineError):  # it has ended just now, and the maps with it
+            with contextlib.suppress(MachineError):  # it has just ended, which released the maps
                 self.reader.tell({"do": "drop", "trace": self.number})
 
 
 def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:
-    """Put a row of zeros at time 0 where the first sample came later, and drop samples out of order."""
+    """Prepend a row of zeros at time 0, and drop samples at or before it."""
     keep = times > 0
     times, hits = times[keep], hits[keep]
     zeros = np.zeros((1, hits.shape[1]), np.uint64)
@@ -167,7 +167,7 @@ _reader: Reader | None = None
 
 
 def shared() -> Reader:
-    """The process's reader, started on first use."""
+    """Return the process's reader, starting it on first use."""
     global _reader  # noqa: PLW0603 - one for the life of the process
     with _lock:
         if _reader is None or not _reader.alive:
@@ -176,7 +176,7 @@ def shared() -> Reader:
 
 
 def end() -> None:
-    """End the shared reader; the next trace starts another."""
+    """End the shared reader; the next trace starts a new one."""
     global _reader  # noqa: PLW0603
     if _reader is not None:
         _reader.end()

@@ -1,7 +1,7 @@
-"""The reader process: drains ring buffers and samples counters, whatever the notebook's process is busy with.
+"""The reader process: drains ring buffers and samples counters, however busy the notebook's process is.
 
-Run with FD PARENT by `own_python.command`. It needs no privilege and no BCC: all it has are the descriptors it is sent.
-A trace is `prepare` (with descriptors), `go`, `stop`, and has a number that tells several apart; see
+Run with FD PARENT by `own_python.command`. It needs no privileges and no BCC, only the descriptors that it receives. A
+trace consists of the messages `prepare` (with descriptors), `go` and `stop`, and is identified by a number; see
 `accel_magic.recording.reader.client`.
 """
 
@@ -32,7 +32,7 @@ _DRAIN_DEADLINE_S = 2.0
 
 @dataclass
 class _Samples:
-    """Counters over time; when there are many, every other one goes and the interval doubles."""
+    """Counters over time; at `_MOST_SAMPLES`, every other sample is dropped and the interval doubles."""
 
     interval_ns: int = _SAMPLE_NS
     times: list[int] = field(default_factory=list)
@@ -84,12 +84,12 @@ class Trace:
         self.next_live = 0
 
     def go(self, start_ns: int) -> None:
-        """The traced code is about to start."""
+        """Note that the traced code is about to start."""
         self.start_ns = start_ns
         self.source.go(start_ns)
 
     def poll(self) -> float:
-        """Do what is due; returns the seconds until it should be called again."""
+        """Do the work that is due; returns the seconds until the next call."""
         wait = self.source.pause_s()
         self.drain()
         if not self.start_ns:
@@ -108,7 +108,7 @@ class Trace:
         return wait
 
     def drain(self) -> int:
-        """Move what the rings hold to the files."""
+        """Move records from the rings to the files; returns their number."""
         moved = 0
         for ring, file in enumerate(self.files):
             count = self.source.drain(ring, file)
@@ -121,7 +121,7 @@ class Trace:
         return moved
 
     def send_live(self, now: int) -> None:
-        """Send a sample to the display; one that finds no room is left out, the next one carries the totals."""
+        """Send a sample to the display; drop it if the socket is full, since the next one has the totals."""
         assert self.live is not None  # noqa: S101 - the caller asked
         message = {
             "time_ns": now - self.start_ns,
@@ -138,7 +138,7 @@ class Trace:
             return
 
     def stop(self, end_ns: int, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], list[int]]:
-        """Take the rest and hand everything over; `meanwhile` is called now and then, as other traces go on."""
+        """Drain the rings and return the answer; `meanwhile` is called in between to serve other traces."""
         deadline = time.monotonic() + _DRAIN_DEADLINE_S
         self.source.finish()
         while self.source.waiting() and time.monotonic() < deadline:
@@ -161,7 +161,7 @@ class Trace:
         return answer, [self.table, *self.files]
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         if self.live is not None:
             self.live.close()
         for file in (self.table, *self.files):
@@ -170,7 +170,7 @@ class Trace:
 
 
 def serve(connection: socket.socket, parent: int) -> None:
-    """Answer until the notebook's process is gone."""
+    """Serve requests until the notebook's process is gone."""
     traces: dict[int, Trace] = {}
     due = time.monotonic()
 
@@ -189,7 +189,7 @@ def serve(connection: socket.socket, parent: int) -> None:
         except OSError as error:
             if error.errno != errno.EMFILE:
                 raise
-            channel.send(connection, {"shortage": True})  # of a `prepare`: nothing else opens anything
+            channel.send(connection, {"shortage": True})  # the message was `prepare`: no other opens files
         due = time.monotonic()
 
 
@@ -200,7 +200,7 @@ def _serve_one(
     connection: socket.socket,
     meanwhile: Callable[[], object],
 ) -> None:
-    """Do what a message says. Raises OSError, EMFILE where this process may not open what a trace needs."""
+    """Handle one message. Raises OSError (EMFILE) if this process cannot open the files that a trace needs."""
     number = message["trace"]
     if message["do"] == "prepare":
         traces[number] = Trace(message, descriptors)
@@ -214,7 +214,7 @@ def _serve_one(
 
 
 def _hand_over(trace: Trace, connection: socket.socket, end_ns: int, meanwhile: Callable[[], object]) -> None:
-    """Stop a trace and send what it read; its maps are gone when this returns."""
+    """Stop a trace and send what it read; its maps are released on return."""
     try:
         channel.send(connection, *trace.stop(end_ns, meanwhile))
     finally:

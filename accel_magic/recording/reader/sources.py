@@ -1,4 +1,4 @@
-"""Where the reader's records and counters come from: the kernel's maps, or a recording played back."""
+"""Sources of the reader's records and counters: kernel maps, a played-back recording, or a user's program."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 
 BUSY_S = 0.01
-"""Between two looks at rings that fill."""
+"""Interval between drains while rings are filling."""
 _QUIET_S = 0.05
 _QUIET_SHARE = 64
 _HIT_NS, _HIT_WITH_NATIVE_STACK_NS = 100, 500
-"""No program records faster than this on one CPU: half of what was measured, or less."""
+"""Minimum time between records of a program on one CPU: at most half of the measured time."""
 
 
 class Source(Protocol):
-    """What the reader asks of either."""
+    """Interface between the reader and a source."""
 
     ring_count: int
 
     @property
     def full(self) -> bool:
-        """Whether as many bytes of records are kept as may be."""
+        """Whether the limit on the size of kept records is reached."""
 
     def go(self, start_ns: int) -> None:
-        """The traced code starts."""
+        """Note that the traced code starts."""
 
     def pause_s(self) -> float:
-        """Seconds until the rings must be drained again; asked before they are."""
+        """Seconds until the rings must be drained again; called before draining."""
 
     def drain(self, ring: int, file: int) -> int:
-        """Append a ring's complete records to a file; returns how many."""
+        """Append a ring's complete records to a file; returns their number."""
 
     def hits(self) -> NDArray[np.uint64]:
         """Hits by probe point, (points,)."""
 
     def totals(self) -> NDArray[np.uint64]:
-        """Sums by probe point, (points,); 0 where a point adds nothing up."""
+        """Sums by probe point, (points,); 0 for a point that sums nothing."""
 
     def lost(self) -> int:
         """Events lost so far, over all points."""
@@ -61,24 +61,24 @@ class Source(Protocol):
         """Stop counting: the trace's duration is over."""
 
     def stop_recording(self) -> None:
-        """Stop recording events; counting goes on."""
+        """Stop recording events; counting continues."""
 
     def finish(self) -> None:
-        """Nothing new comes after this."""
+        """Note that no new records will arrive."""
 
     def waiting(self) -> bool:
-        """Whether records are still to be drained."""
+        """Whether there are records left to drain."""
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
 
 
 def quiet_s(rooms: Sequence[int], hit_ns: int) -> float:
-    """Seconds that nearly empty rings can be left alone: all CPUs together could then fill half of one at the most.
+    """Seconds that nearly empty rings can be left undrained: in that time all CPUs together can fill at most half.
 
     Args:
-        rooms: Records that each ring holds.
-        hit_ns: Time between two records of one CPU, at the least.
+        rooms: Capacity of each ring, in records.
+        hit_ns: Minimum time between two records on one CPU.
 
     """
     cpus = os.cpu_count() or 1
@@ -107,7 +107,7 @@ class KernelSource:
         self._quiet_s = quiet_s([ring.size // ring.record.itemsize for ring in self._rings], hit_ns)
 
     def go(self, start_ns: int) -> None:
-        """The notebook's process enables the programs itself."""
+        """Do nothing: the notebook's process enables the programs."""
 
     def pause_s(self) -> float:
         filling = any(ring.waiting > ring.size // _QUIET_SHARE for ring in self._rings)
@@ -146,7 +146,7 @@ class KernelSource:
         self._control["recording"] = 0
 
     def finish(self) -> None:
-        """The notebook's process has detached the programs."""
+        """Do nothing: the notebook's process has detached the programs."""
 
     def waiting(self) -> bool:
         return any(ring.waiting for ring in self._rings)
@@ -157,10 +157,10 @@ class KernelSource:
 
 
 class ReplaySource:
-    """A recording, released at its own pace times `speed`.
+    """A recording, played back at its original pace times `speed`.
 
-    Descriptors: the sample times and hits and what is added up (rows of time, point, value), then for each ring its
-    records in the order they are released, preceded by the times (ns since the start) at which they are.
+    Descriptors: first the sample times, hits and summed values (rows of time, point, value); then for each ring the
+    release times (ns since the start), followed by its records in order of release.
     """
 
     def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
@@ -186,7 +186,7 @@ class ReplaySource:
         self._stopped_ns: int | None = None
 
     def _now(self) -> int:
-        """Time of the recording that has come, in ns since its start."""
+        """Current playback position, ns since the recording's start."""
         if self._stopped_ns is not None:
             return self._stopped_ns
         if not self._start_ns:
@@ -238,7 +238,7 @@ class ReplaySource:
         self._stopped_ns = self._now()
 
     def stop_recording(self) -> None:
-        """A recording is played whole: its own limit was applied when it was made."""
+        """Do nothing: a recording is played completely; its limit was applied when it was made."""
 
     def finish(self) -> None:
         self._stopped_ns = self._now()
@@ -270,7 +270,7 @@ class _ReplayedLatency:
 
 
 class ProgramSource:
-    """The ring buffers of a user's program; past `most_bytes` they are left full, and its output fails."""
+    """The ring buffers of a user's program; after `most_bytes` they are no longer drained, so its output fails."""
 
     def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
         self._descriptors = descriptors
@@ -280,18 +280,18 @@ class ProgramSource:
 
     @property
     def full(self) -> bool:
-        """Whether as many bytes of records are kept as may be."""
+        """Whether the limit on the size of kept records is reached."""
         return self._room <= 0
 
     def go(self, start_ns: int) -> None:
-        """The program is at work already: it decides itself what it records."""
+        """Do nothing: the program is already running and decides itself what to record."""
 
     def pause_s(self) -> float:
-        """Nobody knows how fast the program fills its rings."""
+        """Return the short interval, because the rate of the program's output is unknown."""
         return BUSY_S
 
     def drain(self, ring: int, file: int) -> int:
-        """Append a ring's complete records to a file, while there is room; returns how many."""
+        """Append a ring's complete records to a file, unless the limit is reached; returns their number."""
         if self.full:
             return 0
         before = os.fstat(file).st_size
@@ -300,35 +300,35 @@ class ProgramSource:
         return count
 
     def hits(self) -> NDArray[np.uint64]:
-        """None: the program counts, or not, in its own maps."""
+        """Return an empty array: the program counts in its own maps."""
         return np.empty(0, np.uint64)
 
     def totals(self) -> NDArray[np.uint64]:
-        """None: sums are the program's own."""
+        """Return an empty array: the program sums in its own maps."""
         return np.zeros(0, np.uint64)
 
     def lost(self) -> int:
-        """Nobody knows: the kernel tells only the program when its output fails."""
+        """Return 0: losses are unknown, because the kernel reports failed output only to the program."""
         return 0
 
     def quantiles(self, shares: Sequence[float]) -> list[list[float]]:  # noqa: ARG002 - the protocol's
-        """None: durations are the program's own."""
+        """Return an empty list: the program measures durations itself."""
         return []
 
     def disable(self) -> None:
-        """The program has no switch of ours."""
+        """Do nothing: the program has no control map."""
 
     def stop_recording(self) -> None:
-        """The program has no switch of ours."""
+        """Do nothing: the program has no control map."""
 
     def finish(self) -> None:
-        """The notebook's process has detached the program."""
+        """Do nothing: the notebook's process has detached the program."""
 
     def waiting(self) -> bool:
-        """Whether records are still to be drained."""
+        """Whether there are records left to drain."""
         return self._room > 0 and any(ring.waiting for ring in self._rings)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for fd in self._descriptors:
             os.close(fd)

@@ -1,4 +1,4 @@
-"""Texts of other tracers as recordings. `samples/` are outputs of the real tools, cut to a few lines."""
+"""Output of other tracers as recordings. `samples/` contains output of the real tools, cut to a few lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sample():
 
 @pytest.fixture
 def imported(tmp_path):
-    """Return what makes a result of a text, given as it stands in a file, or of a sample, given by its path."""
+    """Return a function that imports a text, or a sample given by its path."""
 
     def import_(text):
         if isinstance(text, Path):

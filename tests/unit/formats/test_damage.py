@@ -1,4 +1,4 @@
-"""Damaged and hostile files: every importer gives a result that can be shown, or an error that says what is wrong."""
+"""Damaged and hostile files: every importer returns a result that can be shown, or raises a clear error."""
 
 import copy
 import json
@@ -62,16 +62,16 @@ TOKENS = (b"\t", b"\n", b" ", b";", b"\0", b"\xff", b"\r\n", b"%3B", b"(", b")",
 
 
 def shown(path):
-    """Open a file and show it in every way, or get the error that users see."""
+    """Open a file and show it in every way, or check the error that users see."""
     try:
         result = accel_magic.open(path)
     except RecordingError as error:
-        assert error.fix  # noqa: PT017 - it may come, or not
+        assert error.fix  # noqa: PT017 - the error is optional
         return
     assert result.summary()
     if not isinstance(result, ProfileResult):
-        return  # what is left of it is a tracer's text
-    json.dumps(result._repr_mimebundle_(), ensure_ascii=False).encode()  # as a notebook is stored
+        return  # the rest of the file is a tracer's text
+    json.dumps(result._repr_mimebundle_(), ensure_ascii=False).encode()  # the encoding of a stored notebook
     assert len(result.samples) == len(result.profile.samples)
     assert result.samples.filter(like="weight_").sum().item() == result.total
     assert folded.read(result.to_folded(path.with_name("again.folded"))).total == result.total
@@ -80,7 +80,7 @@ def shown(path):
 
 
 def places(value):
-    """Every container and key within a JSON value."""
+    """Yield every container and key within a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in list(inner):
         yield value, key
@@ -88,14 +88,14 @@ def places(value):
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_values_of_another_kind_are_refused_or_shown(tmp_path, name):
+def test_values_of_another_kind_are_rejected_or_shown(tmp_path, name):
     count = len(list(places(OBJECTS[name])))
 
     @given(st.lists(st.tuples(st.integers(0, count - 1), st.sampled_from(WORSE)), min_size=1, max_size=2))
     def holds(changes):
         content = copy.deepcopy(OBJECTS[name])
         for place, value in changes:
-            left = list(places(content))  # a change may have taken some of them
+            left = list(places(content))  # an earlier change may have removed some of them
             owner, key = left[place % len(left)]
             owner[key] = value
         (tmp_path / name).write_text(json.dumps(content))
@@ -105,7 +105,7 @@ def test_values_of_another_kind_are_refused_or_shown(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_bytes_that_do_not_belong_are_refused_or_shown(tmp_path, name):
+def test_unexpected_bytes_are_rejected_or_shown(tmp_path, name):
     @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9), st.sampled_from(TOKENS)), min_size=1, max_size=4))
     def holds(changes):
         content = TEXTS[name].encode()
@@ -129,7 +129,7 @@ def test_bytes_that_do_not_belong_are_refused_or_shown(tmp_path, name):
         ("a.speedscope.json", SPEEDSCOPE | {"shared": {"frames": [{"name": "a", "line": 2**31}] * 3}}, "line"),
     ],
 )
-def test_numbers_that_no_column_holds_are_named(tmp_path, name, content, where):
+def test_numbers_too_large_for_a_column_are_named(tmp_path, name, content, where):
     path = tmp_path / name
     path.write_text(json.dumps(content))
 
@@ -138,7 +138,7 @@ def test_numbers_that_no_column_holds_are_named(tmp_path, name, content, where):
     assert where in error.value.why
 
 
-def test_halves_of_surrogate_pairs_are_shown_escaped(tmp_path):
+def test_lone_surrogates_are_shown_escaped(tmp_path):
     path = tmp_path / "a.speedscope.json"
     frames = [{"name": "a\ud800", "file": "\udc80.py"}] * 3
     path.write_text(json.dumps(SPEEDSCOPE | {"shared": {"frames": frames}, "exporter": "me \udfff"}))
@@ -169,9 +169,9 @@ HOSTILE = {
 }
 
 
-@pytest.mark.timeout(240)  # those that try every way take hours, or all memory
+@pytest.mark.timeout(240)  # a parser that backtracks takes hours, or all memory
 @pytest.mark.parametrize(("name", "content"), HOSTILE.values(), ids=HOSTILE)
-def test_what_some_bytes_cost_grows_with_their_number_and_no_faster(tmp_path, name, content):
+def test_the_cost_of_reading_grows_linearly_with_the_size(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""Folded stacks, read and written."""
+"""Reading and writing folded stacks."""
 
 import re
 from collections import Counter
@@ -32,16 +32,16 @@ TEXTS = {
     "f(int%3B%25) 100%": Frame("f(int;%25) 100%".replace("%25", "%"), Kind.NATIVE),
     "": Frame("", Kind.NATIVE),
 }
-"""What each text means, and that it is written so again."""
+"""The frame of each text, and the text of each frame."""
 
 
 @pytest.mark.parametrize(("text", "frame"), TEXTS.items(), ids=list(TEXTS))
-def test_the_text_of_a_frame_tells_its_kind(text, frame):
+def test_the_text_of_a_frame_determines_its_kind(text, frame):
     assert frame_text.frame_of(text) == frame
 
 
 @pytest.mark.parametrize(("text", "frame"), [item for item in TEXTS.items() if "%25)" not in item[0]])
-def test_a_frame_is_written_as_it_was_read(text, frame):
+def test_a_frame_is_written_with_the_text_it_was_read_from(text, frame):
     assert frame_text.text_of(frame) == text
 
 
@@ -53,7 +53,7 @@ def test_frames_of_py_spy_are_python():
 @example("a (:7)")
 @example("a ()")
 @example("a (b.py:7) (b.py:7)")
-def test_the_first_parenthesis_begins_the_place_and_the_last_colon_ends_its_file(text):
+def test_the_place_starts_at_the_first_parenthesis_and_its_file_ends_at_the_last_colon(text):
     placed = re.fullmatch(r"(.*?) \((.+):([0-9]{1,9})\)", text, re.DOTALL)
     module = re.fullmatch(r"(.*?) \((.+)\)", text, re.DOTALL)
     native = Frame(text, Kind.NATIVE)
@@ -68,7 +68,7 @@ def test_the_first_parenthesis_begins_the_place_and_the_last_colon_ends_its_file
 
 
 @given(st.text())
-def test_no_name_ends_a_frame_or_a_line_and_each_is_read_back(name):
+def test_escaped_names_contain_no_separators_and_are_read_back(name):
     text = frame_text.escaped(name)
 
     assert not set(text) & {";", "\n", "\r"}
@@ -77,7 +77,7 @@ def test_no_name_ends_a_frame_or_a_line_and_each_is_read_back(name):
 
 def test_stacks_of_the_sample_are_read_and_written_exactly():
     if not SAMPLE.exists():
-        pytest.skip("the sample is not here")
+        pytest.skip("the sample is missing")
     wanted = SAMPLE.read_text().splitlines()
 
     profile = folded.parse(SAMPLE.read_bytes())
@@ -87,7 +87,7 @@ def test_stacks_of_the_sample_are_read_and_written_exactly():
 
 
 def sums(lines):
-    """Weight of each stack, told with no code of the product."""
+    """Weight of each stack, computed without the code under test."""
     weights = Counter()
     for line in lines:
         stack, _, weight = line.rpartition(" ")
@@ -95,7 +95,7 @@ def sums(lines):
     return weights
 
 
-def test_any_profile_keeps_its_sum_and_reads_back_as_it_was_written(any_profile):
+def test_any_profile_keeps_its_sum_and_is_read_back_as_written(any_profile):
     @given(any_profile)
     def holds(profile):
         lines = list(folded.lines(profile))
@@ -111,7 +111,7 @@ def test_any_profile_keeps_its_sum_and_reads_back_as_it_was_written(any_profile)
     holds()
 
 
-def test_equal_stacks_are_one_line_the_heaviest_first(build):
+def test_equal_stacks_are_merged_into_one_line_and_the_heaviest_comes_first(build):
     a, b = Frame("a", Kind.NATIVE), Frame("b", Kind.NATIVE)
     wait, stall = Frame("s", Kind.STALL), Frame("s", Kind.GPU_INSTRUCTION)
     profile = build([((a,), 1), ((a, b), 2), ((a,), 3), ((a, wait), 5), ((a, stall), 6), ((b,), 0)])
@@ -129,27 +129,27 @@ def test_a_written_file_opens_again(tmp_path, build):
 @pytest.mark.parametrize(
     ("data", "line", "why"),
     [
-        (b"a;b 1\n\na;b\n", 3, "no whole number: 'a;b'"),
-        (b"a;b 1.5\n", 1, "no whole number"),
-        (b"a;b -1\n", 1, "no whole number"),
+        (b"a;b 1\n\na;b\n", 3, "integer: 'a;b'"),
+        (b"a;b 1.5\n", 1, "integer"),
+        (b"a;b -1\n", 1, "integer"),
         (b"a 9223372036854775807\na 1\n", 2, "over 2^63 - 1"),
-        ("a ٣\n".encode(), 1, "no whole number"),
+        ("a ٣\n".encode(), 1, "integer"),
     ],
 )
-def test_a_line_that_is_none_is_named(data, line, why):
+def test_an_invalid_line_is_named(data, line, why):
     with raises("recording.damaged", RecordingError, match=f"line {line} of x") as error:
         folded.parse(data, "x")
 
     assert why in error.value.why
 
 
-def test_blank_lines_ends_of_windows_and_foreign_bytes_do_no_harm():
+def test_blank_lines_windows_line_ends_and_invalid_bytes_are_accepted():
     profile = folded.parse(b"a\xff;b 2\r\n\r\n  \na\xff;b 3")
 
     assert profile.total == 5
     assert profile.frames[0].name == "a\\xff"
 
 
-def test_a_file_that_is_not_there_says_so(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with raises("recording.unreadable", RecordingError):
         folded.read(tmp_path / "none")

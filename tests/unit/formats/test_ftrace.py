@@ -1,4 +1,4 @@
-"""The trace files of ftrace, and trace-cmd report."""
+"""ftrace's trace files, and the output of trace-cmd report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD = "# tracer: nop\n#\n"
 
 
 def stamped(name):
-    """Task, thread, CPU, ns and the rest of each line, read with nothing but a plain expression."""
+    """Task, thread, CPU, ns and the rest of each line, read with a single regular expression."""
     form = re.compile(r"\s*(.+)-(\d+)\s+\[(\d+)\]\s.*?(\d+)\.(\d+): +(.*)$")
     lines = [form.match(line) for line in name.read_text().splitlines()]
     return [(m[1], int(m[2]), int(m[3]), int((m[4] + m[5]).ljust(len(m[4]) + 9, "0")), m[6]) for m in lines if m]
@@ -25,7 +25,7 @@ def assert_stamps(events, lines):
     assert events["time_ns"].tolist() == [line[3] - lines[0][3] for line in lines]
 
 
-def test_the_function_tracers_file_gives_functions_and_their_callers(imported, sample):
+def test_the_function_tracers_file_has_functions_and_their_callers(imported, sample):
     lines = stamped(sample("function.txt"))
 
     result = imported(sample("function.txt"))
@@ -37,7 +37,7 @@ def test_the_function_tracers_file_gives_functions_and_their_callers(imported, s
     assert len(result.latency) == 0
 
 
-def test_trace_cmd_gives_the_same_functions(imported, sample):
+def test_functions_reported_by_trace_cmd_are_read(imported, sample):
     lines = stamped(sample("trace_cmd_function.txt"))
 
     result = imported(sample("trace_cmd_function.txt"))
@@ -64,7 +64,7 @@ def test_trace_events_have_their_fields_as_columns(imported, sample):
     assert found["next_pid"].tolist() == [int(switch[4]) for switch in switches]
 
 
-def test_system_calls_are_named_as_their_tracepoints(imported, sample):
+def test_system_calls_are_named_after_their_tracepoints(imported, sample):
     text = sample("events.txt").read_text()
 
     result = imported(sample("events.txt"))
@@ -78,7 +78,7 @@ def test_system_calls_are_named_as_their_tracepoints(imported, sample):
     assert ("tracepoint", "syscalls", "sys_enter_write") in {(p.kind, p.target, p.function) for p in result.plan.points}
 
 
-def test_a_field_named_like_a_column_stands_beside_it(imported, sample):
+def test_a_field_named_like_a_column_gets_a_suffix(imported, sample):
     events = imported(sample("trace_cmd_events.txt")).events
     run = events[events["function"] == "sched_process_exec"]
 
@@ -86,7 +86,7 @@ def test_a_field_named_like_a_column_stands_beside_it(imported, sample):
     assert run["filename"].str.startswith("/usr/").all()
 
 
-def test_trace_cmds_other_form_of_lines_says_the_same_to_the_nanosecond(imported, sample):
+def test_trace_cmds_latency_format_is_read_to_the_nanosecond(imported, sample):
     plain, precise = (imported(sample(f"trace_cmd_{name}.txt")).events for name in ("events", "latency_format"))
 
     assert plain["function"].tolist() == precise["function"].tolist()
@@ -96,7 +96,7 @@ def test_trace_cmds_other_form_of_lines_says_the_same_to_the_nanosecond(imported
     assert precise["time_ns"].iloc[1] == 80_305_289_563 - 80_282_740_644
 
 
-def test_processes_are_named_where_the_file_has_them(imported, notes):
+def test_process_ids_are_read_if_the_file_has_them(imported, notes):
     line = "       CPU 0/TCG-17652   (  17648) [001] d..2. 23610.064847: sys_exit: NR 1 = 8\n"
 
     result = imported(HEAD + line)
@@ -106,7 +106,7 @@ def test_processes_are_named_where_the_file_has_them(imported, notes):
     assert "pid is" not in notes(result)
 
 
-def test_a_task_that_was_forgotten_has_no_name(imported):
+def test_a_task_that_ftrace_has_forgotten_has_no_name(imported):
     result = imported(HEAD + "           <...>-99      [000] .....  1.000001: sched_x: a=1\n")
 
     assert result.events["comm"].isna().all()
@@ -123,14 +123,14 @@ def test_a_task_that_was_forgotten_has_no_name(imported):
         ("# entries-in-buffer/entries-written: 100/100   #P:2", 0),
     ],
 )
-def test_what_ftrace_says_it_lost_is_lost(imported, notes, line, lost):
+def test_losses_reported_by_ftrace_are_counted(imported, notes, line, lost):
     result = imported(f"{line}\n" + "  a-1   [000] .....  1.000001: sched_x: a=1\n" * 2)
 
     assert result.lost == lost
     assert "not understood" not in notes(result)
 
 
-def test_losses_in_a_real_report_add_up(imported, sample, notes):
+def test_losses_in_a_real_report_are_summed(imported, sample, notes):
     text = sample("trace_cmd_lost.txt").read_text()
     known = sum(map(int, re.findall(r"\[(\d+) EVENTS DROPPED\]", text)))
     unknown = text.count("[EVENTS DROPPED]")
@@ -144,7 +144,7 @@ def test_losses_in_a_real_report_add_up(imported, sample, notes):
     assert result.recorded == len(stamped(sample("trace_cmd_lost.txt")))
 
 
-def test_values_are_numbers_where_all_are_and_texts_otherwise(imported):
+def test_a_column_is_numeric_if_all_values_are_numbers_and_text_otherwise(imported):
     lines = [
         "e1: a=1 b=0xffffffffffffffff c=-5 d=x",
         "e1: a=2 b=0x10 c=7 d=y z",
@@ -161,7 +161,7 @@ def test_values_are_numbers_where_all_are_and_texts_otherwise(imported):
     assert events["flags"].tolist()[2] == "GFP_KERNEL|__GFP_ZERO"
 
 
-def test_an_event_whose_fields_vary_is_read_all_the_same(imported):
+def test_an_event_with_varying_fields_is_read(imported):
     lines = ["e: a=1 b=2", "e: b=4", "e: a=5", "e: no fields", "e:", "e: b=6 a=7"]
     text = "".join(f"  t-1   [000] .....  1.00000{at}: {line}\n" for at, line in enumerate(lines))
 

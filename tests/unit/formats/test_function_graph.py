@@ -1,4 +1,4 @@
-"""Calls as function_graph draws them."""
+"""Output of the function_graph tracer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LINE = re.compile(r"\s*(?:[\d.]+ \|\s+)?(\d+)\)\s*(?:\S.*-\d+\s+\|)?\s*[+!#*@$]?
 
 
 def calls(path):
-    """Name and duration (ns, None for calls that do not end) of each call, by keeping a stack per CPU and depth."""
+    """Name and duration (ns, None for calls that do not end) of each call, tracked by CPU and depth."""
     found, open_ = [], {}
     for line in path.read_text().splitlines():
         match = LINE.match(line)
@@ -38,7 +38,7 @@ def durations(events):
     return [None if np.isnan(value) else int(value) for value in events["duration_ns"]]
 
 
-def test_every_call_has_the_duration_printed_where_it_ends(imported, sample):
+def test_every_call_has_the_duration_printed_at_its_end(imported, sample):
     for name in ("function_graph.txt", "function_graph_times.txt"):
         truth = calls(sample(name))
 
@@ -51,7 +51,7 @@ def test_every_call_has_the_duration_printed_where_it_ends(imported, sample):
         assert all(point.latency for point in result.plan.points)
 
 
-def test_the_columns_time_and_task_are_read_where_they_are(imported, sample):
+def test_the_columns_time_and_task_are_read_if_present(imported, sample):
     text = sample("function_graph_times.txt").read_text()
     stamps = [
         (int(float(time) * 1e6 + 0.5), comm, int(tid))
@@ -74,18 +74,18 @@ def test_without_these_columns_there_are_durations_but_no_times(imported, sample
     assert result.latency["count"].sum() > 100
 
 
-def test_tasks_are_known_from_the_lines_that_tell_of_a_switch(imported, sample):
-    """The same stretch of the same buffer, once with a column for the task and once without."""
-    told = imported(sample("function_graph_times.txt")).events
+def test_tasks_are_derived_from_lines_about_task_switches(imported, sample):
+    """The same part of the same buffer, with and without a column for the task."""
+    printed = imported(sample("function_graph_times.txt")).events
     guessed = imported(sample("function_graph.txt")).events
     known = (guessed["tid"] >= 0).to_numpy()
 
     assert known.sum() > 50
-    assert guessed["tid"][known].tolist() == told["tid"][known].tolist()
-    assert set(told["cpu"][~known]) == {0}  # nothing was switched there
+    assert guessed["tid"][known].tolist() == printed["tid"][known].tolist()
+    assert set(printed["cpu"][~known]) == {0}  # no switch happened there
 
 
-def test_trace_cmds_drawing_says_the_same(imported, sample):
+def test_function_graph_output_of_trace_cmd_is_read(imported, sample):
     path = sample("trace_cmd_graph.txt")
     text = path.read_text()
 
@@ -133,7 +133,7 @@ def test_a_call_interrupted_on_its_cpu_is_paired_with_its_own_end(imported):
     assert durations(events) == [3000, 1000, None]
 
 
-def test_a_call_that_does_not_end_takes_no_end_of_another(imported):
+def test_a_call_that_does_not_end_is_not_paired_with_the_end_of_another(imported):
     text = drawn(
         " 1.000001 |   0)   a-1   |               |  f() {",
         " 1.000002 |   0)   a-1   |               |  g() {",

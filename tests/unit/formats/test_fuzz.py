@@ -1,4 +1,4 @@
-"""Whatever is in a file, the answer is a recording or an error that says what is the matter."""
+"""Any file is either imported as a consistent recording or rejected with a complete error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JUNK = [
 
 
 def outcome(tmp_path, data):
-    """Import `data`; a recording must be consistent, an error must be the package's own."""
+    """Import `data`; a recording must be consistent, an error must be a RecordingError."""
     path = tmp_path / "output.txt"
     path.write_bytes(data)
     try:
@@ -62,12 +62,12 @@ def outcome(tmp_path, data):
 
 
 @given(lines=st.lists(st.sampled_from(LINES) | st.sampled_from(JUNK) | st.binary(max_size=60), max_size=30))
-def test_any_lines_in_any_order_are_imported_or_refused(tmp_path, lines):
+def test_any_lines_in_any_order_are_imported_or_rejected(tmp_path, lines):
     outcome(tmp_path, b"".join(lines))
 
 
 @given(data=st.data())
-def test_a_damaged_output_is_imported_or_refused(tmp_path, data):
+def test_a_damaged_output_is_imported_or_rejected(tmp_path, data):
     raw = bytearray(data.draw(st.sampled_from(SAMPLES)).read_bytes())
     for _ in range(data.draw(st.integers(1, 6))):
         place = data.draw(st.integers(0, len(raw) - 1))
@@ -85,5 +85,5 @@ def test_a_damaged_output_is_imported_or_refused(tmp_path, data):
 
 
 @given(data=st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
-def test_anything_at_all_is_imported_or_refused(tmp_path, data):
+def test_any_bytes_are_imported_or_rejected(tmp_path, data):
     outcome(tmp_path, data)

@@ -1,4 +1,4 @@
-"""Lines of any tracer: their ends, their bytes, and how many there may be."""
+"""Lines of any tracer: line ends, encoding and performance."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FTRACE = "  a-1   [000] .....  1.000001: sched_x: a=1\n"
 PERF = " a 1 [000] 1.000001: s:e: x=1\n"
 
 
-def test_an_output_with_headers_only_is_refused(tmp_path):
+def test_an_output_with_headers_only_is_rejected(tmp_path):
     path = tmp_path / "file"
     path.write_text("Attaching 3 probes...\n\n@start[3]: 5\n")
 
-    with raises("recording.empty", RecordingError, match="holds no events and no counts"):
+    with raises("recording.empty", RecordingError):
         accel_magic.open(path)
 
 
@@ -34,11 +34,11 @@ def test_an_output_with_headers_only_is_refused(tmp_path):
         (PERF, "perf script output"),
     ],
 )
-def test_the_tool_is_told_from_its_lines(imported, text, format_):
+def test_the_tool_is_recognized_by_its_lines(imported, text, format_):
     assert imported("a line of the program's own\n" + text * 5).recording.imported.format == format_
 
 
-def test_line_ends_of_windows_change_nothing(imported):
+def test_windows_line_ends_change_nothing(imported):
     result = imported((BPFTRACE * 3 + "kprobe:m:g\n").replace("\n", "\r\n"))
 
     assert result.events["function"].tolist() == ["f", "f", "f", "g"]
@@ -55,14 +55,14 @@ def test_a_block_may_end_anywhere(imported, monkeypatch):
     assert pieces["function"].tolist() == whole["function"].tolist()
 
 
-def test_bytes_that_are_no_text_are_kept_readable(imported):
+def test_bytes_that_are_not_text_are_replaced(imported):
     result = imported(b"7000000000 w\xffrk 5 kprobe:m:f name=\xe9t\xe9\n")
 
     assert result.events["comm"].tolist() == ["w\ufffdrk"]
     assert result.events["tid"].tolist() == [5]
 
 
-def test_lines_do_not_take_python_each(tmp_path):
+def test_lines_are_not_processed_one_by_one_in_python(tmp_path):
     def opened(count):
         path = tmp_path / "big.txt"
         path.write_text("".join(f"{10**12 + at * 1000} python3 7 kprobe:m:f{at % 100}\n" for at in range(count)))

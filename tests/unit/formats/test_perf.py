@@ -26,7 +26,7 @@ def test_a_real_script_is_read_line_by_line(imported, sample):
     assert events["probe"].tolist() == [f"tracepoint:{line[5]}:{line[6]}" for line in lines]
 
 
-def test_processes_threads_and_nanoseconds_are_read_where_they_are_printed(imported, sample):
+def test_process_ids_and_nanoseconds_are_read_if_printed(imported, sample):
     line = " CPU 1/TCG 17648/17652 [001]   112.051135037:          sched:sched_x: a=1\n"
 
     result = imported(line * 2)
@@ -38,15 +38,15 @@ def test_processes_threads_and_nanoseconds_are_read_where_they_are_printed(impor
     assert imported(sample("perf_fields.txt")).recorded == 33
 
 
-def test_call_chains_deep_in_a_file_of_events_are_read_over_and_reported(imported, sample, notes):
-    """A text with call chains at its beginning is a profile."""
+def test_call_chains_late_in_a_file_of_events_are_skipped_with_a_note(imported, sample, notes):
+    """A text with call chains at its beginning would be a profile."""
     plain = " a 1 [000] 1.000001: s:e: x=1\n" * (HEAD // 20)
     text = sample("perf_chains.txt").read_text()
 
     result = imported(plain + text)
 
     assert result.recorded == plain.count("\n") + text.count("cpu-clock:")
-    assert "call chains are left out" in notes(result)
+    assert "call chains were skipped" in notes(result)
     assert "not understood" not in notes(result)
 
 
@@ -66,7 +66,7 @@ def test_events_become_points_of_their_kind(imported, event, kind, target, funct
     assert (point.kind, point.target, point.function) == (kind, target, function)
 
 
-def test_what_perf_says_it_lost_is_lost(imported):
+def test_losses_reported_by_perf_are_counted(imported):
     lines = " a 1 [000] 1.000001: s:e: x=1\n a 1 [000] 1.000002: PERF_RECORD_LOST lost 77\n"
 
     result = imported(lines)

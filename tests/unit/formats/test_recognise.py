@@ -1,4 +1,4 @@
-"""What a file is, decided by its content: recordings, profiles, tracers' output, and what is none of them."""
+"""Recognizing files by content: recordings, profiles, tracers' output, and unknown files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PROFILES = {
 
 @pytest.fixture
 def written(tmp_path):
-    """Return what writes a file."""
+    """Return a function that writes a file."""
 
     def write(content, name="file"):
         path = tmp_path / name
@@ -60,7 +60,7 @@ def written(tmp_path):
 
 
 def refusal(path):
-    """Return the error that opening a file ends in."""
+    """Return the error raised by opening a file."""
     with pytest.raises(RecordingError) as error:
         accel_magic.open(path)
     return error.value
@@ -89,7 +89,7 @@ def test_profiles_of_all_kinds_open(written, name):
         (PERF, "perf script output"),
     ],
 )
-def test_output_of_tracers_is_known_by_its_lines(written, content, name):
+def test_output_of_tracers_is_recognized_by_its_lines(written, content, name):
     path = written(b"a line of the program's own\n" + content * 5)
 
     assert recognise(path).name == name
@@ -115,16 +115,16 @@ def test_output_of_tracers_is_known_by_its_lines(written, content, name):
         (b"# " + b"x" * 100 + b"\n" + STACKS, "perf script output with call stacks"),
     ],
 )
-def test_files_that_look_like_two_formats_are_what_their_tool_wrote(written, content, name):
+def test_files_that_resemble_two_formats_are_recognized_correctly(written, content, name):
     assert recognise(written(content)).name.startswith(name)
 
 
 @pytest.mark.parametrize("name", ["x.folded", "x.cpuprofile", "x.parquet", "x.json", "x"])
-def test_content_decides_and_not_the_name(written, name):
+def test_content_takes_precedence_over_the_name(written, name):
     assert recognise(written(FTRACE * 3, name)).name == "ftrace or trace-cmd output"
 
 
-def test_what_accel_magic_saved_is_known_by_its_description(written, tmp_path):
+def test_saved_results_are_recognized_by_their_metadata(written, tmp_path):
     trace = accel_magic.open(written(b"70000000000 kprobe:m:f\n", "trace.txt")).to_parquet(tmp_path / "a.folded")
     profile = accel_magic.open(written(b"main;a 4\n", "p.txt")).to_parquet(tmp_path / "b.txt")
 
@@ -134,7 +134,7 @@ def test_what_accel_magic_saved_is_known_by_its_description(written, tmp_path):
     assert isinstance(accel_magic.open(profile), ProfileResult)
 
 
-def test_a_parquet_file_of_something_else_is_unknown(tmp_path):
+def test_another_kind_of_parquet_file_is_rejected(tmp_path):
     pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "x.parquet")
 
     assert refusal(tmp_path / "x.parquet").code == "recording.unknown-format"
@@ -157,12 +157,12 @@ def test_a_parquet_file_of_something_else_is_unknown(tmp_path):
         (b"Dear diary,\ntoday nothing was traced.\n", "recording.unknown-format", "docs/import.md"),
         (b"some words and\nno numbers; really\n", "recording.unknown-format", "docs/flame.md"),
         (b"[INFO] loaded\n[INFO] ready\n", "recording.unknown-format", ""),
-        (BPFTRACE * 30 + FTRACE * 30, "recording.mixed-formats", "file of its own"),
-        (PERF * 30 + FTRACE * 30, "recording.mixed-formats", "file of its own"),
-        (STACKS * 30 + FTRACE * 30, "recording.mixed-formats", "file of its own"),
+        (BPFTRACE * 30 + FTRACE * 30, "recording.mixed-formats", "separate file"),
+        (PERF * 30 + FTRACE * 30, "recording.mixed-formats", "separate file"),
+        (STACKS * 30 + FTRACE * 30, "recording.mixed-formats", "separate file"),
     ],
 )
-def test_other_files_are_refused_with_a_code_and_a_way_on(written, content, code, words):
+def test_other_files_are_rejected_with_a_code_and_a_fix(written, content, code, words):
     path = written(content)
 
     error = refusal(path)
@@ -172,7 +172,7 @@ def test_other_files_are_refused_with_a_code_and_a_way_on(written, content, code
     assert str(path) in error.what
 
 
-def test_an_unknown_format_lists_all_that_was_tried(written):
+def test_the_error_for_an_unknown_format_lists_all_known_formats(written):
     error = refusal(written(b"nothing of the kind\n"))
 
     assert all(format_.name in error.why for format_ in FORMATS)
@@ -182,7 +182,7 @@ def test_an_unknown_format_lists_all_that_was_tried(written):
 @pytest.mark.parametrize(
     ("name", "content"), [("p.pb.gz", gzip.compress(b"\x0a\x04\x08\x01", mtime=0)), ("p.pprof", b"\x0a\x04x")]
 )
-def test_profiles_of_pprof_are_an_unknown_format_that_is_named(written, name, content):
+def test_the_error_for_a_pprof_profile_names_pprof(written, name, content):
     error = refusal(written(content, name))
 
     assert error.code == "recording.unknown-format"
@@ -190,22 +190,22 @@ def test_profiles_of_pprof_are_an_unknown_format_that_is_named(written, name, co
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "what"),
+    ("name", "content", "code", "what"),
     [
-        ("a.folded", b"main;a 3\nmain;b\n", "line 2 of .* no folded stack"),
-        ("a.txt", b"main;a 3\n" * 50 + b"main;b x\n", "line 51 of .* no folded stack"),
-        ("a.speedscope.json", b"{", "is damaged"),
-        ("a.speedscope.json", b"{}", "no profile of speedscope"),
-        ("a.cpuprofile", b"[]", "no CPU profile"),
-        ("a.json", b'{"traceEvents": []}', "no CPU profile"),
+        ("a.folded", b"main;a 3\nmain;b\n", "recording.damaged", "line 2 of .* folded stack"),
+        ("a.txt", b"main;a 3\n" * 50 + b"main;b x\n", "recording.damaged", "line 51 of .* folded stack"),
+        ("a.speedscope.json", b"{", "recording.damaged", "a.speedscope.json"),
+        ("a.speedscope.json", b"{}", "recording.unknown-format", "speedscope profile"),
+        ("a.cpuprofile", b"[]", "recording.unknown-format", "CPU profile"),
+        ("a.json", b'{"traceEvents": []}', "recording.unknown-format", "CPU profile"),
     ],
 )
-def test_a_damaged_file_is_refused_as_what_it_was_meant_to_be(written, name, content, what):
-    with pytest.raises(RecordingError, match=what):
+def test_the_error_for_a_damaged_file_names_its_intended_format(written, name, content, code, what):
+    with raises(code, RecordingError, match=what):
         accel_magic.open(written(content, name))
 
 
-def test_missing_files_folders_and_pipes_are_refused_by_name(tmp_path):
+def test_missing_files_folders_and_pipes_are_rejected(tmp_path):
     os.mkfifo(tmp_path / "pipe")
 
     assert refusal(tmp_path / "none.folded").code == "recording.not-found"
@@ -213,9 +213,8 @@ def test_missing_files_folders_and_pipes_are_refused_by_name(tmp_path):
     assert refusal(tmp_path / "pipe").code == "recording.not-a-file"
 
 
-def test_a_profile_is_not_played_back(written):
+def test_a_profile_cannot_be_replayed(written):
     with raises("recording.not-a-trace", RecordingError) as error:
         accel_magic.replay(written(b"main;a 3\n"))
 
-    assert error.value.code == "recording.not-a-trace"
     assert "accel_magic.open(" in error.value.fix

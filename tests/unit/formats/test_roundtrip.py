@@ -1,4 +1,4 @@
-"""What is imported is a recording like any other: saved, opened, shown, exported, played back."""
+"""Imports are recordings like any other: saved, opened, shown, exported, played back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNTIMED = [name for name in NAMES if name not in TIMED]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_import_that_is_saved_is_opened_as_it_was(sample, tmp_path, name):
+def test_a_saved_import_is_opened_unchanged(sample, tmp_path, name):
     before = accel_magic.open(sample(name))
 
     after = accel_magic.open(before.to_parquet(tmp_path / "saved.parquet"))
@@ -63,7 +63,7 @@ def test_timed_imports_are_exported_to_perfetto(sample, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", UNTIMED)
-def test_what_needs_times_refuses_and_says_why(sample, tmp_path, name):
+def test_views_that_need_times_raise_an_error_without_them(sample, tmp_path, name):
     result = accel_magic.open(sample(name))
 
     for ask in (result.rates, lambda: result.figure("rate"), lambda: result.to_perfetto(tmp_path / "trace.json")):
@@ -75,7 +75,7 @@ def test_what_needs_times_refuses_and_says_why(sample, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", TIMED)
-def test_rates_of_timed_imports_add_up_to_their_events(sample, name):
+def test_rates_of_timed_imports_sum_to_their_events(sample, name):
     result = accel_magic.open(sample(name))
 
     frame = result.rates("1ms")
@@ -96,7 +96,7 @@ def test_the_counters_over_time_follow_the_events(sample, name):
     assert (hits[0] == 0).all()
 
 
-def test_the_first_line_says_that_it_is_an_import_and_what_it_lacks(sample):
+def test_the_first_line_of_the_summary_names_the_source_and_what_it_lacks(sample):
     texts = {name: accel_magic.open(sample(name)).summary().splitlines() for name in NAMES}
 
     assert texts["bpftrace_untimed.txt"][0] == "IMPORTED from bpftrace output, no times: order and counts only"
@@ -111,7 +111,7 @@ def test_the_first_line_says_that_it_is_an_import_and_what_it_lacks(sample):
         assert "/s" not in "\n".join(texts[name])
 
 
-def test_the_html_carries_the_same_banner_and_draws_no_rates(sample, monkeypatch):
+def test_the_html_has_the_same_banner_and_no_rates(sample, monkeypatch):
     from accel_magic.views import trace_html as static
 
     html = static.result_html(accel_magic.open(sample("bpftrace_untimed.txt"))._tables())
@@ -130,7 +130,7 @@ def test_an_import_with_times_is_played_back_with_both_banners(sample):
     assert result.hits == 78
 
 
-def test_an_import_without_times_has_no_pace_to_play_at(sample):
+def test_an_import_without_times_cannot_be_replayed(sample):
     with raises("recording.not-playable", RecordingError) as error:
         accel_magic.replay(sample("bpftrace_untimed.txt"))
 
@@ -139,7 +139,7 @@ def test_an_import_without_times_has_no_pace_to_play_at(sample):
 
 
 @pytest.mark.parametrize("name", ["bpftrace.txt", "bpftrace_untimed.txt"])
-def test_the_magic_plays_imports_that_have_times(sample, name):
+def test_the_magic_replays_imports_that_have_times(sample, name):
     from IPython.core.interactiveshell import InteractiveShell
 
     InteractiveShell.clear_instance()
@@ -167,7 +167,7 @@ def test_a_comparison_with_an_import_without_times_compares_no_rates(sample):
     assert "IMPORTED from bpftrace output, no times" in repr(comparison)
 
 
-def test_recordings_of_before_are_no_imports(make_recording, tmp_path):
+def test_recordings_are_not_imports_and_imports_are_stored_as_such(make_recording, tmp_path):
     from accel_magic.recording.store import load, save
     from accel_magic.results.trace import TraceResult
 

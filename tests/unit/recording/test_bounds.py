@@ -1,4 +1,4 @@
-"""Files that unpack to more memory than they look like: refused before they do, unless the user allows it."""
+"""Files that unpack to far more memory than their size suggests are rejected, unless the user raises the limit."""
 
 import io
 import json
@@ -19,12 +19,12 @@ from tests.support.profiles import phases
 
 MIB = 1 << 20
 MOST = 40 * MIB
-"""Memory that refusing a file may take, Arrow's own aside."""
+"""Maximum memory for rejecting a file, not counting Arrow's own."""
 LIMIT = "ACCEL_MAGIC_LARGEST_RECORDING_MIB"
 
 
 def forged(path, kind, description, table, **options):
-    """Write a file as a forger would: its checksum is right."""
+    """Write a forged file with a correct checksum."""
     text = json.dumps(description).encode()
     metadata = {kind.key: text, kind.key + b".crc32": container.checksum(text)}
     pq.write_table(table.replace_schema_metadata(metadata), path, **{"compression": "zstd", **options})
@@ -36,7 +36,7 @@ def described(path, kind):
 
 
 def refused(path):
-    """Open a file, which must be refused without taking much memory; returns the error."""
+    """Open a file, which must be rejected without using much memory; returns the error."""
     tracemalloc.start()
     try:
         with pytest.raises(RecordingError) as raised:
@@ -53,7 +53,7 @@ def saved(traced, tmp_path):
 
 
 def many_events(saved, target, rows):
-    """Write a recording whose events are all the same, so many of them."""
+    """Write a recording with this many identical events."""
     table = pq.read_table(saved).slice(0, 1).take(pa.array(np.zeros(1_000_000, np.int64)))
     description = described(saved, store.KIND)
     description["event_count"] = rows
@@ -66,7 +66,7 @@ def many_events(saved, target, rows):
     return target
 
 
-def test_events_beyond_the_limit_are_refused_when_the_file_is_opened(saved, tmp_path, monkeypatch):
+def test_events_beyond_the_limit_are_rejected_when_the_file_is_opened(saved, tmp_path, monkeypatch):
     monkeypatch.setenv(LIMIT, "64")
     bomb = many_events(saved, tmp_path / "bomb.parquet", 2_000_000)
     assert bomb.stat().st_size < MIB
@@ -76,10 +76,10 @@ def test_events_beyond_the_limit_are_refused_when_the_file_is_opened(saved, tmp_
     assert error.code == "recording.too-large"
     assert LIMIT in error.fix
     with raises("recording.too-large", RecordingError):
-        store.load(bomb)  # before any event is asked for
+        store.load(bomb)  # before any event is read
 
 
-def test_the_user_can_allow_more_and_less(saved, tmp_path, monkeypatch):
+def test_the_user_can_raise_and_lower_the_limit(saved, tmp_path, monkeypatch):
     large = many_events(saved, tmp_path / "large.parquet", 200_000)
 
     assert len(store.load(large).events) == 200_000
@@ -90,15 +90,14 @@ def test_the_user_can_allow_more_and_less(saved, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "2G", "1.5"])
-def test_a_limit_that_is_no_size_is_refused(saved, monkeypatch, value):
+def test_an_invalid_limit_is_rejected(saved, monkeypatch, value):
     monkeypatch.setenv(LIMIT, value)
-    with raises("recording.bad-limit", RecordingError) as raised:
+    with raises("recording.bad-limit", RecordingError):
         store.load(saved)
-    assert raised.value.code == "recording.bad-limit"
 
 
 def repacked(path, target, change):
-    """Write a recording again with another body of its description."""
+    """Rewrite a recording with a changed body of its description."""
     description = described(path, store.KIND)
     body = json.loads(packing.unpack(description["body"], 1 << 30))
     description["body"] = packing.pack(change(body))
@@ -118,7 +117,7 @@ def stacks_of_zeros(body):
 
 
 @pytest.mark.parametrize("change", [body_of_zeros, stacks_of_zeros])
-def test_a_description_that_unpacks_to_more_is_refused(saved, tmp_path, monkeypatch, change):
+def test_a_description_that_unpacks_to_more_than_the_limit_is_rejected(saved, tmp_path, monkeypatch, change):
     monkeypatch.setenv(LIMIT, "16")
 
     bomb = repacked(saved, tmp_path / "bomb.parquet", change)
@@ -136,7 +135,7 @@ def with_text(saved, target, text, **options):
 
 
 @pytest.mark.parametrize("when", ["in the dictionary", "in the rows"])
-def test_a_text_that_unpacks_to_more_is_refused(saved, tmp_path, monkeypatch, when):
+def test_a_text_that_unpacks_to_more_than_the_limit_is_rejected(saved, tmp_path, monkeypatch, when):
     monkeypatch.setenv(LIMIT, "16")
 
     bomb = with_text(saved, tmp_path / "bomb.parquet", "x" * (20 * MIB), use_dictionary=when == "in the dictionary")
@@ -145,7 +144,7 @@ def test_a_text_that_unpacks_to_more_is_refused(saved, tmp_path, monkeypatch, wh
     assert refused(bomb).code == "recording.too-large"
 
 
-def test_texts_that_are_written_as_differences_of_each_other_are_refused(saved, tmp_path):
+def test_texts_with_delta_encoding_are_rejected(saved, tmp_path):
     file = with_text(
         saved,
         tmp_path / "t.parquet",
@@ -156,7 +155,7 @@ def test_texts_that_are_written_as_differences_of_each_other_are_refused(saved, 
     assert "encoding" in refused(file).why
 
 
-def test_a_profile_with_more_stacks_than_fit_is_refused(tmp_path, monkeypatch):
+def test_a_profile_with_more_stacks_than_allowed_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setenv(LIMIT, "16")
     path = profile_store.save(profile_store.Stored(phases()), tmp_path / "p.parquet")
     description = described(path, profile_store.KIND)
@@ -170,7 +169,7 @@ def test_a_profile_with_more_stacks_than_fit_is_refused(tmp_path, monkeypatch):
 
 
 def gpu_file(target, contents, **options):
-    """Write rows as a GPU recording has them: what they mean is looked at when all are there."""
+    """Write rows in the form of a GPU recording; they are interpreted only after all have been read."""
     kinds = ["map"] * len(contents)
     table = pa.table({"kind": kinds, "name": kinds, "content": pa.array(contents, pa.large_binary())})
     description = {"version": 1, "checksums": [zlib.crc32(each) for each in contents]}
@@ -178,7 +177,7 @@ def gpu_file(target, contents, **options):
 
 
 @pytest.mark.parametrize("encoding", ["dictionary", "DELTA_BYTE_ARRAY", "PLAIN"])
-def test_one_long_value_in_many_rows_is_refused(tmp_path, monkeypatch, encoding):
+def test_one_long_value_in_many_rows_is_rejected(tmp_path, monkeypatch, encoding):
     monkeypatch.setenv(LIMIT, "16")
     own = {} if encoding == "dictionary" else {"use_dictionary": False, "column_encoding": {"content": encoding}}
 
@@ -188,7 +187,7 @@ def test_one_long_value_in_many_rows_is_refused(tmp_path, monkeypatch, encoding)
     assert refused(bomb).code == "recording.too-large"
 
 
-def test_a_compressed_table_in_a_recording_is_refused(tmp_path):
+def test_a_compressed_table_in_a_recording_is_rejected(tmp_path):
     buffer = io.BytesIO()
     table = pa.table({"kernel": pa.array(np.zeros(5_000_000, np.int32))})
     with pa.ipc.new_stream(buffer, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
@@ -206,7 +205,7 @@ def test_a_compressed_table_in_a_recording_is_refused(tmp_path):
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("compression", ["zstd", "none"])
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_pages_are_those_that_the_footer_adds_up(tmp_path, version, compression, dictionary):
+def test_page_sizes_add_up_to_the_sizes_in_the_footer(tmp_path, version, compression, dictionary):
     rng = np.random.default_rng(5)
     words = np.array(["", "a", "long " * 100, "z" * 3000])
     table = pa.table({"number": rng.integers(0, 9, 10_000), "word": words[rng.integers(0, 4, 10_000)]})
@@ -228,7 +227,7 @@ def test_pages_are_those_that_the_footer_adds_up(tmp_path, version, compression,
         for place in range(2):
             found = list(pages._pages(file, source, group, place))
             chunk = file.metadata.row_group(group).column(place)
-            # The footer counts the headers too.
+            # The sizes in the footer include the headers.
             headers = chunk.total_uncompressed_size - sum(size for size, _ in found)
             assert 0 < headers <= len(found) * 6500
             assert len(found) > 1
@@ -237,7 +236,7 @@ def test_pages_are_those_that_the_footer_adds_up(tmp_path, version, compression,
     assert pages.read(file, source, ["word", "number"]).select(["number", "word"]).equals(table)
 
 
-def test_what_is_spent_is_added_up_and_given_back_at_the_end(monkeypatch):
+def test_spent_memory_is_summed_and_released_at_the_end_of_the_block(monkeypatch):
     monkeypatch.setenv(LIMIT, "1")
     for _ in range(2):
         with bounds.bounded():
@@ -245,4 +244,4 @@ def test_what_is_spent_is_added_up_and_given_back_at_the_end(monkeypatch):
             bounds.spend(1)
             with pytest.raises(bounds.TooLargeError):
                 bounds.spend(1)
-    bounds.spend(10 * MIB)  # nothing is limited outside
+    bounds.spend(10 * MIB)  # there is no limit outside the block

@@ -1,4 +1,4 @@
-"""Raw records to columns: every value is where and what it was written as."""
+"""Decoding raw records into columns."""
 
 import struct
 
@@ -13,7 +13,7 @@ from tests.every_step import lines_per_row
 
 
 def record(size, time, point, payload=b"", *, pid=1, tid=2, cpu=0, comm=b"work"):
-    """One record as `struct am_record` in bpf/kernel/common.h has it, `size` bytes without the ring's own header."""
+    """One record, laid out like `struct am_record` in bpf/kernel/common.h: `size` bytes without the ring's header."""
     head = struct.pack("<QII16sHHI", time, pid, tid, comm, point, cpu, 0xDEADBEEF)
     return struct.pack("<II", size, 0) + (head + payload).ljust(size, b"\xee")
 
@@ -89,7 +89,7 @@ def test_events_of_the_same_time_keep_their_order_and_a_limit_keeps_the_first():
         ("s64", "<q", -(2**63)),
     ],
 )
-def test_numbers_are_read_in_their_own_width_whatever_lies_beside_them(type_, format_, value):
+def test_numbers_are_read_with_their_width_whatever_the_adjacent_bytes(type_, format_, value):
     shape = layout(PointLayout(0, (Item("x", type_, 3),)), sizes=(56,))
     payload = b"\xff\xff\xff" + struct.pack(format_, value) + b"\x11" * 5
 
@@ -99,7 +99,7 @@ def test_numbers_are_read_in_their_own_width_whatever_lies_beside_them(type_, fo
     assert events.columns["x"].values.dtype.itemsize == struct.calcsize(format_)
 
 
-def test_points_sharing_a_ring_are_told_apart_and_what_they_lack_is_missing():
+def test_points_that_share_a_ring_are_separated_and_columns_they_lack_are_missing():
     shape = layout(
         PointLayout(0, (Item("a", "u32", 0),)),
         PointLayout(0, (Item("b", "s64", 8),)),
@@ -117,7 +117,7 @@ def test_points_sharing_a_ring_are_told_apart_and_what_they_lack_is_missing():
     assert column(events, "b") == [None, -22, None]
 
 
-def test_one_name_of_several_types_becomes_one_column_wide_enough_for_all():
+def test_items_of_one_name_and_several_types_become_one_column_of_a_common_type():
     shape = layout(PointLayout(0, (Item("x", "u8", 0),)), PointLayout(1, (Item("x", "s32", 0),)), sizes=(48, 56))
     rings = [ring(record(48, 1, 0, b"\xff")), ring(record(56, 2, 1, struct.pack("<i", -7)))]
 
@@ -126,7 +126,7 @@ def test_one_name_of_several_types_becomes_one_column_wide_enough_for_all():
     assert column(events, "x") == [255, -7]
 
 
-def test_texts_end_at_their_first_zero_and_what_follows_is_ignored():
+def test_texts_end_at_their_first_nul():
     shape = layout(PointLayout(0, (Item("s", "string", 0), Item("c", "char[5]", 64))), sizes=(40 + 80,))
 
     def text(string, chars):
@@ -154,7 +154,7 @@ def test_texts_end_at_their_first_zero_and_what_follows_is_ignored():
         st.tuples(st.binary(max_size=63).filter(lambda text: b"\0" not in text), st.binary(max_size=20)), max_size=40
     )
 )
-def test_any_texts_come_back_as_written(rows):
+def test_any_texts_are_decoded_as_written(rows):
     shape = layout(PointLayout(0, (Item("s", "string", 0),)), sizes=(104,))
     records = [record(104, n, 0, (text + b"\0" + rest)[:64].ljust(64, b"z")) for n, (text, rest) in enumerate(rows)]
 
@@ -166,7 +166,7 @@ def test_any_texts_come_back_as_written(rows):
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 1), st.integers(0, 2**64 - 1)), max_size=60))
-def test_any_records_of_two_rings_come_back_sorted_and_complete(rows):
+def test_any_records_of_two_rings_are_sorted_and_complete(rows):
     shape = layout(PointLayout(0, (Item("x", "u64", 0),)), PointLayout(1, (Item("x", "u64", 8),)), sizes=(56, 72))
     rings = [
         ring(*(record(56, time, 0, struct.pack("<Q", x)) for time, point, x in rows if point == 0)),
@@ -195,7 +195,7 @@ def test_no_rings_at_all_give_empty_columns():
     assert len(decode(layout(sizes=()), [], 0)) == 0
 
 
-def test_records_do_not_take_python_each():
+def test_records_are_not_decoded_one_by_one_in_python():
     shape = layout(PointLayout(0, (Item("x", "u64", 0),)), sizes=(56,))
 
     def decoded(count):

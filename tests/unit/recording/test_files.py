@@ -1,4 +1,4 @@
-"""Where results are written: whole or not at all, with the mode that was there, and never through a planted link."""
+"""Writing result files: atomically, keeping the mode of replaced files, and never through a planted link."""
 
 import os
 import stat
@@ -14,13 +14,13 @@ from accel_magic.recording import files
 from tests.support.errors import raises
 
 STRANGER = 65534
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of files")
 
 
 @pytest.fixture
-def everybodys(tmp_path):
-    """A folder such as /tmp: everybody may write there, and remove only what is theirs."""
-    folder = tmp_path / "everybodys"
+def shared(tmp_path):
+    """A folder such as /tmp: anybody can write there, but can remove only their own files."""
+    folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o1777)
     return folder
@@ -28,7 +28,7 @@ def everybodys(tmp_path):
 
 @pytest.fixture
 def secret(tmp_path):
-    """A file that nobody asked to be replaced."""
+    """A file that must not be replaced."""
     path = tmp_path / "secret"
     path.write_text("kept")
     return path
@@ -52,52 +52,49 @@ def left(folder):
 
 @as_root
 @pytest.mark.parametrize("sticky", [0o1000, 0])
-def test_a_link_that_somebody_planted_in_everybodys_folder_is_refused(everybodys, secret, sticky):
-    everybodys.chmod(sticky | 0o777)
-    planted = link(everybodys / "result.parquet", secret, STRANGER)
+def test_a_link_planted_in_a_shared_folder_is_rejected(shared, secret, sticky):
+    shared.chmod(sticky | 0o777)
+    planted = link(shared / "result.parquet", secret, STRANGER)
     for attempt in (files.destination, files.check):
         with raises("save.planted-link", RecordingError) as caught:
             attempt(planted)
-        assert caught.value.code == "save.planted-link"
         assert caught.value.fix
 
     assert secret.read_text() == "kept"
-    assert left(everybodys) == ["result.parquet"]
+    assert left(shared) == ["result.parquet"]
 
 
 @as_root
-def test_so_is_a_planted_link_on_the_way_to_the_file_and_one_that_another_link_leads_to(everybodys, secret, tmp_path):
-    link(everybodys / "folder", tmp_path, STRANGER)
-    link(everybodys / "planted", secret, STRANGER)
-    own = link(tmp_path / "own", "everybodys/../everybodys/planted")
-    dangling = link(everybodys / "dangling", tmp_path / "new", STRANGER)
-    for path in (everybodys / "folder" / "x.parquet", own, dangling, dangling / ".." / "x.parquet"):
-        with raises("save.planted-link", RecordingError) as caught:
+def test_planted_links_are_rejected_anywhere_on_the_path_and_behind_other_links(shared, secret, tmp_path):
+    link(shared / "folder", tmp_path, STRANGER)
+    link(shared / "planted", secret, STRANGER)
+    own = link(tmp_path / "own", "shared/../shared/planted")
+    dangling = link(shared / "dangling", tmp_path / "new", STRANGER)
+    for path in (shared / "folder" / "x.parquet", own, dangling, dangling / ".." / "x.parquet"):
+        with raises("save.planted-link", RecordingError):
             files.destination(path)
-        assert caught.value.code == "save.planted-link"
 
     assert not (tmp_path / "new").exists()
 
 
 @as_root
-def test_a_file_of_somebody_elses_in_everybodys_folder_is_not_replaced(everybodys):
-    planted = everybodys / "result.parquet"
+def test_another_users_file_in_a_shared_folder_is_not_replaced(shared):
+    planted = shared / "result.parquet"
     planted.write_text("theirs")
     planted.chmod(0o666)
     os.chown(planted, STRANGER, STRANGER)
-    with raises("save.foreign-file", RecordingError) as caught:
+    with raises("save.foreign-file", RecordingError):
         files.destination(planted)
 
-    assert caught.value.code == "save.foreign-file"
     assert planted.read_text() == "theirs"
 
 
-def test_ones_own_links_are_followed_everywhere(everybodys, tmp_path):
+def test_the_users_own_links_are_followed_everywhere(shared, tmp_path):
     (tmp_path / "data").mkdir()
     target = tmp_path / "data" / "real.parquet"
     target.write_text("old")
-    for place in (everybodys / "mine", tmp_path / "mine"):
-        link(place, "../data/real.parquet" if place.parent == everybodys else target)
+    for place in (shared / "mine", tmp_path / "mine"):
+        link(place, "../data/real.parquet" if place.parent == shared else target)
         save(place, place.parent.name.encode())
         assert place.is_symlink()
         assert target.read_text() == place.parent.name
@@ -107,10 +104,10 @@ def test_ones_own_links_are_followed_everywhere(everybodys, tmp_path):
 
 
 @as_root
-def test_links_of_a_folders_owner_and_in_folders_that_only_their_owner_writes_to_are_followed(everybodys, tmp_path):
+def test_links_of_a_folders_owner_and_in_folders_that_only_their_owner_can_write_to_are_followed(shared, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    for folder in (everybodys, home):
+    for folder in (shared, home):
         os.chown(folder, STRANGER, STRANGER)
         place = link(folder / "link", tmp_path / f"{folder.name}.parquet", STRANGER)
         save(place)
@@ -120,13 +117,12 @@ def test_links_of_a_folders_owner_and_in_folders_that_only_their_owner_writes_to
 def test_links_that_lead_in_a_circle_are_an_error(tmp_path):
     link(tmp_path / "a", "b")
     link(tmp_path / "b", "a")
-    with raises("save.bad-path", RecordingError) as caught:
+    with raises("save.bad-path", RecordingError):
         files.destination(tmp_path / "a")
-    assert caught.value.code == "save.bad-path"
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o664])
-def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode):
+def test_a_replaced_file_keeps_its_mode(tmp_path, mode):
     path = tmp_path / "result.parquet"
     path.write_text("old")
     path.chmod(mode)
@@ -136,7 +132,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode):
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_a_new_file_has_the_mode_that_the_user_gives_new_files(tmp_path):
+def test_a_new_file_gets_its_mode_from_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         save(tmp_path / "result.parquet")
@@ -147,7 +143,7 @@ def test_a_new_file_has_the_mode_that_the_user_gives_new_files(tmp_path):
 
 
 @as_root
-def test_a_file_that_root_replaces_stays_its_owners(tmp_path):
+def test_a_file_replaced_by_root_keeps_its_owner(tmp_path):
     path = tmp_path / "result.parquet"
     path.write_text("old")
     path.chmod(0o640)
@@ -168,7 +164,7 @@ with files.replacing(files.destination(sys.argv[1])) as file:
 
 
 @as_root
-def test_where_the_group_cannot_be_kept_its_rights_are_not_either():
+def test_if_the_group_cannot_be_kept_its_permissions_are_dropped():
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, STRANGER, STRANGER)
         path = Path(folder) / "result.parquet"
@@ -188,23 +184,22 @@ def small(tmp_path):
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False)
     if done.returncode:
-        pytest.skip("this process may mount nothing")
+        pytest.skip("this process may not mount file systems")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk_leaves_no_part_and_the_old_file_as_it_was(small):
+def test_a_full_disk_leaves_no_partial_file_and_the_old_file_unchanged(small):
     path = small / "result.parquet"
     path.write_text("old")
-    with raises("save.failed", RecordingError) as caught:
+    with raises("save.failed", RecordingError):
         save(path, bytes(1 << 20))
 
-    assert caught.value.code == "save.failed"
     assert left(small) == ["result.parquet"]
     assert path.read_text() == "old"
 
 
-def test_a_place_is_checked_without_leaving_anything(tmp_path):
+def test_checking_a_path_leaves_no_files(tmp_path):
     path = tmp_path / "result.parquet"
     files.check(path)
     assert left(tmp_path) == []
@@ -217,7 +212,7 @@ def test_a_place_is_checked_without_leaving_anything(tmp_path):
         "/dev/null": "save.not-a-file",
         tmp_path / "no" / "file": "save.no-folder",
         path / "file": "save.no-folder",
-        "/proc/result.parquet": "save.failed",  # not even root creates files there
+        "/proc/result.parquet": "save.failed",  # not even root can create files there
         tmp_path / ("x" * 300): "save.bad-path",
     }
     for place, code in wrong.items():

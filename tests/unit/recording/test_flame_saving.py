@@ -1,4 +1,4 @@
-"""What `%%flame --xe` gave is saved in one file and opened as what it was."""
+"""Results of `%%flame --xe` are saved in one file and opened unchanged."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ MS = 1_000_000
 
 
 def recorded(active=7, stalled=(3, 2)):
-    """What iaprof has of two intervals of 10 ms and one kernel, with samples of three instructions."""
+    """An iaprof profile of two 10 ms intervals and one kernel, with three rows of samples."""
     counts = np.zeros((3, 10), np.int64)
     counts[0, 0], counts[1:, 5] = active, stalled
     return IaprofProfile(
@@ -32,8 +32,8 @@ def recorded(active=7, stalled=(3, 2)):
         ),
         metrics=Metrics(np.array([0, 1], np.int32), np.array([1, 1], np.uint8), np.array([90, 80], np.int64)),
         dropped={"cut off": 1},
-        notes=("a note of iaprof's",),
-        lost=(Lost(5, "EU stall records at addresses of no kernel"),),
+        notes=("a note about iaprof",),
+        lost=(Lost(5, "EU stall records at unknown addresses"),),
         subsample=100,
         started="2026-11-21T10:00:00+00:00",
         machine={"kernel": "6.18.0-test"},
@@ -66,7 +66,7 @@ def sampled(iaprof):
 
 @pytest.mark.parametrize("made", [FlameResult, SampledResult])
 @pytest.mark.parametrize("iaprof", [recorded(), None], ids=["xe", "no xe"])
-def test_a_result_is_one_file_that_opens_with_all_it_had(maker, tmp_path, made, iaprof):
+def test_a_result_is_saved_as_one_file_and_opened_unchanged(maker, tmp_path, made, iaprof):
     result = flame(maker, iaprof) if made is FlameResult else sampled(iaprof)
 
     again = accel_magic.open(result.to_parquet(tmp_path / "f.parquet"))
@@ -84,13 +84,13 @@ def test_a_result_is_one_file_that_opens_with_all_it_had(maker, tmp_path, made, 
         assert "12 samples of iaprof" in again.summary()
 
 
-def test_samples_of_iaprof_are_no_rows_of_the_saved_table(maker, tmp_path):
+def test_iaprof_samples_are_not_rows_of_the_saved_table(maker, tmp_path):
     for name, result in {"flame": flame(maker, recorded()), "sampled": sampled(recorded())}.items():
         table = pd.read_parquet(result.to_parquet(tmp_path / name))
         assert len(table) == len(result.samples)
 
 
-def test_reopened_profiles_of_the_gpu_compare_as_they_did(maker, tmp_path):
+def test_reopened_gpu_profiles_give_the_same_comparison(maker, tmp_path):
     before, now = flame(maker, recorded()), sampled(recorded(active=1, stalled=(9, 2)))
     expected = now.xe.compare(before.xe)
 
@@ -102,7 +102,7 @@ def test_reopened_profiles_of_the_gpu_compare_as_they_did(maker, tmp_path):
     assert changes["sbid"] == pytest.approx(12 * (11 / 12 - 5 / 12))
 
 
-def test_what_was_recorded_on_the_gpu_says_so_when_it_is_played_back(maker):
+def test_a_replayed_gpu_profile_has_the_replay_banner(maker):
     recording = replace(flame(maker, recorded()).recording, replayed=Replayed("f.parquet", "Linux 6.18"))
 
     xe = FlameResult(recording).xe
@@ -111,7 +111,7 @@ def test_what_was_recorded_on_the_gpu_says_so_when_it_is_played_back(maker):
     assert "REPLAY" in xe.summary()
 
 
-def test_the_gpus_profile_is_saved_alone_too(maker, tmp_path):
+def test_the_gpu_profile_can_be_saved_separately(maker, tmp_path):
     xe = flame(maker, recorded()).xe
 
     assert_same(xe, accel_magic.open(xe.to_parquet(tmp_path / "xe.parquet")))

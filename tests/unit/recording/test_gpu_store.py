@@ -1,4 +1,4 @@
-"""GPU recordings written to files and read back."""
+"""Writing GPU recordings to files and reading them back."""
 
 import json
 from dataclasses import fields, replace
@@ -19,6 +19,7 @@ from accel_magic.kernel.records.c_layout import CLayout, Field
 from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
 from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from tests.support.errors import raises
 
 
 def row(columns, **values):
@@ -64,7 +65,7 @@ def recording():
     )
 
 
-def test_what_is_saved_is_read_back(recording, tmp_path):
+def test_a_saved_recording_is_read_back(recording, tmp_path):
     read = store.load(store.save(recording, tmp_path / "t.parquet"))
 
     for field in fields(GpuRecording):
@@ -79,7 +80,7 @@ def test_what_is_saved_is_read_back(recording, tmp_path):
     assert read.lost == 3
 
 
-def test_open_gives_a_result_with_the_maps_as_frames(recording, tmp_path):
+def test_open_returns_a_result_with_the_maps_as_data_frames(recording, tmp_path):
     result = accel_magic.open(store.save(recording, tmp_path / "t.parquet"))
 
     assert isinstance(result, accel_magic.GpuResult)
@@ -88,7 +89,7 @@ def test_open_gives_a_result_with_the_maps_as_frames(recording, tmp_path):
     assert result.tools["kernelcount"][["warps", "threads"]].values.tolist() == [[7, 200], [1, 32]]
 
 
-def test_maps_of_one_name_are_told_apart_by_their_source(recording, tmp_path):
+def test_maps_with_the_same_name_are_prefixed_with_their_source(recording, tmp_path):
     first = recording.maps[0]
     both = replace(recording, maps=(first, replace(first, source="mine.bpf.c")))
 
@@ -97,7 +98,7 @@ def test_maps_of_one_name_are_told_apart_by_their_source(recording, tmp_path):
     assert result.maps.keys() == {"kernelcount.kernels", "mine.bpf.c.kernels"}
 
 
-def test_recordings_that_did_not_know_threads_have_none(recording, tmp_path, monkeypatch):
+def test_older_recordings_have_no_thread_ids(recording, tmp_path, monkeypatch):
     older = {name: kind for name, kind in LAUNCHES.items() if name != "tid"}
     with monkeypatch.context() as patch:
         patch.setattr(store, "VERSION", 1)
@@ -110,7 +111,7 @@ def test_recordings_that_did_not_know_threads_have_none(recording, tmp_path, mon
     pd.testing.assert_frame_equal(launches[list(older)], recording.launches[list(older)])
 
 
-def test_a_recording_is_played_back_as_a_gpu_result(recording, tmp_path):
+def test_a_replayed_recording_is_a_gpu_result(recording, tmp_path):
     path = store.save(recording, tmp_path / "t.parquet")
 
     result = accel_magic.replay(path, speed=10)
@@ -123,7 +124,7 @@ def test_a_recording_is_played_back_as_a_gpu_result(recording, tmp_path):
 
 
 def changed(path, target, edit):
-    """The same file with another description."""
+    """Write the same file with a changed description."""
     table = pq.read_table(path)
     description = json.loads(table.schema.metadata[store.KIND.key])
     edit(description)
@@ -143,33 +144,33 @@ def changed(path, target, edit):
         lambda description: description.update(machine=None),
     ],
 )
-def test_a_file_that_contradicts_itself_is_refused(recording, tmp_path, edit):
+def test_an_inconsistent_file_is_rejected(recording, tmp_path, edit):
     damaged = changed(store.save(recording, tmp_path / "t.parquet"), tmp_path / "damaged.parquet", edit)
 
-    with pytest.raises(RecordingError, match="damaged"):
+    with raises("recording.damaged", RecordingError):
         accel_magic.open(damaged)
 
 
-def test_a_changed_description_is_noticed(recording, tmp_path):
+def test_a_changed_description_is_detected(recording, tmp_path):
     path = store.save(recording, tmp_path / "t.parquet")
     data = path.read_bytes()
     assert data.count(b'"threads": 1024') == 1
     path.write_bytes(data.replace(b'"threads": 1024', b'"threads": 1025'))
 
-    with pytest.raises(RecordingError, match="damaged") as error:
+    with raises("recording.damaged", RecordingError) as error:
         accel_magic.open(path)
     assert "checksum" in error.value.why
 
 
-def test_a_file_of_a_later_version_says_so(recording, tmp_path):
+def test_a_file_of_a_later_version_is_rejected(recording, tmp_path):
     path = store.save(recording, tmp_path / "t.parquet")
     newer = changed(path, tmp_path / "n.parquet", lambda description: description.update(version=store.VERSION + 1))
 
-    with pytest.raises(RecordingError, match="newer accel_magic"):
+    with raises("recording.newer", RecordingError):
         accel_magic.open(newer)
 
 
-def test_the_clock_is_kept_and_a_recording_without_one_is_of_a_device_with_the_hosts_time(recording, tmp_path):
+def test_the_clock_is_kept_and_without_one_the_device_uses_the_hosts_time(recording, tmp_path):
     clock = Clock(1 << 60, -5, 1 - 2**-40, 1234)
     path = store.save(replace(recording, clock=clock), tmp_path / "t.parquet")
     older = changed(path, tmp_path / "old.parquet", lambda description: description.pop("clock"))
@@ -179,15 +180,15 @@ def test_the_clock_is_kept_and_a_recording_without_one_is_of_a_device_with_the_h
 
 
 @pytest.mark.parametrize("clock", [None, {"rate": "fast"}, {"error_ns": []}])
-def test_a_clock_that_is_none_is_refused(recording, tmp_path, clock):
+def test_an_invalid_clock_is_rejected(recording, tmp_path, clock):
     path = store.save(recording, tmp_path / "t.parquet")
     damaged = changed(path, tmp_path / "d.parquet", lambda description: description.update(clock=clock))
 
-    with pytest.raises(RecordingError, match="damaged"):
+    with raises("recording.damaged", RecordingError):
         store.load(damaged)
 
 
-def test_a_truncated_file_is_refused(recording, tmp_path):
+def test_a_truncated_file_is_rejected(recording, tmp_path):
     path = store.save(recording, tmp_path / "t.parquet")
     short = tmp_path / "short.parquet"
     short.write_bytes(path.read_bytes()[:-100])
@@ -196,10 +197,10 @@ def test_a_truncated_file_is_refused(recording, tmp_path):
         accel_magic.open(short)
 
 
-def test_a_file_that_is_not_there_or_of_something_else_is_not_called_damaged(tmp_path):
-    with pytest.raises(RecordingError, match="no such file"):
+def test_missing_files_and_other_parquet_files_are_not_reported_as_damaged(tmp_path):
+    with raises("recording.not-found", RecordingError):
         store.load(tmp_path / "nowhere.parquet")
     other = tmp_path / "other.parquet"
     pd.DataFrame({"a": [1]}).to_parquet(other)
-    with pytest.raises(RecordingError, match=r"%%ktrace --replay"):
+    with raises("recording.unknown-format", RecordingError, match="%%ktrace --replay"):
         store.load(other)

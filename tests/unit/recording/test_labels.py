@@ -1,4 +1,4 @@
-"""Frames as people read them."""
+"""Labels of frames."""
 
 import pytest
 
@@ -23,5 +23,5 @@ from accel_magic.recording.profile import label
         (Frame("lock", Kind.WAIT), "lock"),
     ],
 )
-def test_a_frame_says_what_and_where(frame, text):
+def test_the_label_of_a_frame_has_its_name_and_place(frame, text):
     assert label(frame) == text

@@ -1,6 +1,6 @@
-"""Recordings as Parquet files: what is saved is what is loaded, and nothing else is taken for a recording."""
+"""Recordings as Parquet files: saved recordings are loaded unchanged, and everything else is rejected."""
 
-# `values` is a field of Column, no pandas attribute
+# `values` is a field of Column, not a pandas attribute
 from __future__ import annotations
 
 import json
@@ -40,7 +40,7 @@ def names(folder):
 
 
 def assert_same(one, other):
-    """Every value of two recordings is equal, types and shapes included; `load_events` aside."""
+    """Check that two recordings are equal, including types and shapes, except for `load_events`."""
     for entry in fields(Recording):
         if entry.name == "load_events":
             continue
@@ -141,7 +141,7 @@ def recordings(draw):
 
 
 def rewritten(source, target, change):
-    """Write the file again with a changed description and a checksum that fits it, as a forger would."""
+    """Forge a file: rewrite it with a changed description and a matching checksum."""
     table = pq.read_table(source)
     described = json.loads(table.schema.metadata[b"accel_magic"])
     described["body"] = json.loads(packing.unpack(described["body"], 1 << 30))
@@ -154,23 +154,23 @@ def rewritten(source, target, change):
     return target
 
 
-# What is saved is what is loaded
+# Saved recordings are loaded unchanged
 
 
-def test_a_recording_comes_back_as_it_was(traced, tmp_path):
+def test_a_saved_recording_is_loaded_unchanged(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
     assert path == tmp_path / "t.parquet"
     assert_same(traced, store.load(path))
 
 
 @given(recordings())
-def test_any_recording_comes_back_as_it_was(tmp_path_factory, recording):
+def test_any_saved_recording_is_loaded_unchanged(tmp_path_factory, recording):
     path = tmp_path_factory.mktemp("any") / "t.parquet"
     assert_same(recording, store.load(store.save(recording, path)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_extremes_of_each_type_come_back(traced, tmp_path, dtype):
+def test_the_extremes_of_each_type_are_restored(traced, tmp_path, dtype):
     if dtype == "bool":
         low, high = False, True
     elif dtype.startswith("float"):
@@ -184,7 +184,7 @@ def test_the_extremes_of_each_type_come_back(traced, tmp_path, dtype):
     assert_same_events(events, loaded.events)
 
 
-def test_nan_is_a_value_and_missing_is_not_one(traced, tmp_path):
+def test_nan_differs_from_a_missing_value(traced, tmp_path):
     column = Column(np.array([np.nan, 1, 2, 3]), np.array([True, True, False, True]))
     events = Events({**traced.events.columns, "x": column})
     loaded = store.load(store.save(replace(traced, load_events=lambda: events), tmp_path / "t.parquet")).events
@@ -193,7 +193,7 @@ def test_nan_is_a_value_and_missing_is_not_one(traced, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_durations_of_any_type_come_back(traced, tmp_path, dtype):
+def test_durations_of_any_type_are_restored(traced, tmp_path, dtype):
     column = Column(np.array([0, 1, 0, 1], dtype), np.array([False, True, False, True]))
     events = Events({**traced.events.columns, "duration_ns": column})
     loaded = store.load(store.save(replace(traced, load_events=lambda: events), tmp_path / "t.parquet"))
@@ -201,7 +201,7 @@ def test_durations_of_any_type_come_back(traced, tmp_path, dtype):
 
 
 def test_codes_of_many_row_groups_keep_their_categories(traced, tmp_path):
-    rows = 1_100_000  # Arrow starts another row group after 1,048,576
+    rows = 1_100_000  # Arrow starts a new row group after 1,048,576
     codes = np.arange(rows, dtype=np.int32)[::-1] // 300
     plain = {"time_ns": "int64", "point": "uint16", "pid": "int32", "tid": "int32", "cpu": "int16"}
     events = Events(
@@ -227,7 +227,7 @@ def test_a_loaded_recording_can_be_saved_over_its_own_file(traced, tmp_path):
     assert_same(traced, store.load(path))
 
 
-def test_saving_is_small(traced, tmp_path):
+def test_saved_files_are_small(traced, tmp_path):
     points = tuple(ProbePoint(n, "latency:kprobe:drm_*", "kprobe", "drm", f"drm_{n}", latency=True) for n in range(300))
     counts = np.zeros((300, 640), np.uint64)
     counts[:, 100:140] = 7
@@ -244,7 +244,7 @@ def test_saving_is_small(traced, tmp_path):
         samples=Samples(np.arange(2000, dtype=np.int64) * 50_000_000, sampled),
     )
     path = store.save(large, tmp_path / "t.parquet")
-    assert path.stat().st_size < 200_000  # 6.3 MB as they are
+    assert path.stat().st_size < 200_000  # 6.3 MB uncompressed
     assert_same(large, store.load(path))
 
 
@@ -274,7 +274,7 @@ def test_plain_pandas_reads_useful_columns(traced, tmp_path):
     assert frame["point"].dtype == np.uint16
 
 
-def test_the_description_is_json_that_tells_the_essentials(traced, tmp_path):
+def test_the_description_is_json_with_the_essentials(traced, tmp_path):
     described = json.loads(pq.read_metadata(store.save(traced, tmp_path / "t.parquet")).metadata[b"accel_magic"])
     assert described["format"] == "accel_magic recording"
     assert described["version"] == 3
@@ -292,7 +292,7 @@ def test_columns_are_compressed_with_zstd(traced, tmp_path):
     assert {group.column(number).compression for number in range(group.num_columns)} == {"ZSTD"}
 
 
-# Events are read when they are asked for
+# Events are read on first use
 
 
 def test_loading_reads_no_events(traced, tmp_path):
@@ -302,7 +302,7 @@ def test_loading_reads_no_events(traced, tmp_path):
     path.write_bytes(content)
     recording = store.load(path)
     assert recording.hits.tolist() == traced.hits.tolist()
-    with raises("recording.damaged", RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError):
         _ = recording.events
 
 
@@ -339,7 +339,7 @@ def test_saving_opens_and_leaves_no_file_open(traced, tmp_path):
     assert len(names(Path("/proc/self/fd"))) == before
 
 
-# Written whole or not at all
+# Writes are atomic
 
 
 def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(traced, tmp_path, monkeypatch):
@@ -381,7 +381,7 @@ def test_an_interrupt_while_writing_leaves_nothing(traced, tmp_path, monkeypatch
     assert names(tmp_path) == []
 
 
-def test_a_saved_file_has_the_permissions_that_the_umask_gives(traced, tmp_path):
+def test_a_saved_file_gets_its_permissions_from_the_umask(traced, tmp_path):
     old = os.umask(0o027)
     try:
         path = store.save(traced, tmp_path / "t.parquet")
@@ -390,7 +390,7 @@ def test_a_saved_file_has_the_permissions_that_the_umask_gives(traced, tmp_path)
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_saving_through_a_link_writes_what_it_points_to(traced, tmp_path):
+def test_saving_through_a_link_writes_its_target(traced, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real.parquet")
     assert store.save(traced, tmp_path / "link") == tmp_path / "real.parquet"
     assert (tmp_path / "link").is_symlink()
@@ -404,20 +404,24 @@ def test_a_home_folder_is_expanded(traced, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
-    [(".", "it is a folder"), ("missing/t.parquet", "there is no folder"), ("a\0b", "null"), ("x" * 300, "too long")],
+    ("place", "code"),
+    [
+        (".", "save.not-a-file"),
+        ("missing/t.parquet", "save.no-folder"),
+        ("a\0b", "save.bad-path"),
+        ("x" * 300, "save.bad-path"),
+    ],
 )
-def test_places_that_cannot_be_written_are_refused(traced, tmp_path, place, why):
-    with pytest.raises(RecordingError, match=why) as refused:
+def test_paths_that_cannot_be_written_are_rejected(traced, tmp_path, place, code):
+    with raises(code, RecordingError) as refused:
         store.save(traced, tmp_path / place)
-    assert refused.value.what.startswith("cannot write")
     assert refused.value.fix
     assert names(tmp_path) == []
 
 
 def test_a_device_is_never_replaced_by_a_file(traced, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with raises("save.not-a-file", RecordingError, match="not a regular file"):
+    with raises("save.not-a-file", RecordingError):
         store.save(traced, tmp_path / "pipe")
     with raises("recording.not-a-file", RecordingError):
         store.load(tmp_path / "pipe")
@@ -427,13 +431,13 @@ def test_a_device_is_never_replaced_by_a_file(traced, tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"hits": np.zeros(2, np.uint64)}, "hits have the shape"),
-        ({"samples": Samples(np.zeros(1, np.int64), np.zeros((1, 9), np.uint64))}, "samples have the shape"),
+        ({"hits": np.zeros(2, np.uint64)}, "hits"),
+        ({"samples": Samples(np.zeros(1, np.int64), np.zeros((1, 9), np.uint64))}, "samples"),
         ({"plan": Plan((ProbePoint(1, "p", "kprobe", "", "f"),))}, "not numbered"),
-        ({"load_events": lambda: Events({"time_ns": Column(np.zeros(1, np.int64))})}, "no event column point"),
+        ({"load_events": lambda: Events({"time_ns": Column(np.zeros(1, np.int64))})}, "event column point"),
     ],
 )
-def test_a_recording_that_contradicts_itself_is_not_saved(traced, tmp_path, change, why):
+def test_an_inconsistent_recording_is_not_saved(traced, tmp_path, change, why):
     with raises("save.failed", RecordingError, match=why):
         store.save(replace(traced, **change), tmp_path / "t.parquet")
     assert names(tmp_path) == []
@@ -445,30 +449,30 @@ def test_events_of_points_outside_the_plan_are_not_saved(traced, tmp_path):
         store.save(replace(traced, load_events=lambda: events), tmp_path / "t.parquet")
 
 
-# What is no recording is refused
+# Everything else is rejected
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with raises("recording.not-found", RecordingError, match="there is no recording at") as refused:
+    with raises("recording.not-found", RecordingError) as refused:
         store.load(tmp_path / "none.parquet")
     assert "none.parquet" in refused.value.what
     assert refused.value.why
     assert refused.value.fix
 
 
-def test_a_folder_is_no_recording(tmp_path):
+def test_a_folder_is_rejected(tmp_path):
     with raises("recording.folder", RecordingError):
         store.load(tmp_path)
 
 
-def test_a_path_through_a_file_is_refused(traced, tmp_path):
+def test_a_path_through_a_file_is_rejected(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
     with raises("recording.unreadable", RecordingError):
         store.load(path / "inside.parquet")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
-def test_a_file_without_permission_says_so(traced, tmp_path):
+@pytest.mark.skipif(os.geteuid() != 0, reason="switches to another user")
+def test_a_file_without_read_permission_is_an_error(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
     path.chmod(0)
     tmp_path.chmod(0o755)
@@ -484,20 +488,19 @@ def test_a_file_without_permission_says_so(traced, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"P", b"hello, world\n" * 100, b"\x80\x04\x95cposix\nsystem\n."])
-def test_what_is_no_parquet_file_is_refused(tmp_path, content):
+def test_a_file_that_is_not_parquet_is_rejected(tmp_path, content):
     (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(RecordingError, match="is not a recording") as refused:
+    with raises("recording.unknown-format" if content else "recording.empty", RecordingError):
         store.load(tmp_path / "t.parquet")
-    assert refused.value.why in ("it is not a Parquet file", "it is empty")
 
 
-def test_somebody_elses_parquet_file_is_refused(tmp_path):
+def test_another_kind_of_parquet_file_is_rejected(tmp_path):
     pd.DataFrame({"time_ns": [1], "probe": ["x"]}).to_parquet(tmp_path / "t.parquet")
-    with raises("recording.unknown-format", RecordingError, match="a Parquet file of something else"):
+    with raises("recording.unknown-format", RecordingError):
         store.load(tmp_path / "t.parquet")
 
 
-def test_a_newer_version_asks_for_an_upgrade(traced, tmp_path):
+def test_the_fix_for_a_newer_version_is_an_upgrade(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
 
     def newer(described, _table):
@@ -509,7 +512,7 @@ def test_a_newer_version_asks_for_an_upgrade(traced, tmp_path):
     assert "--upgrade" in refused.value.fix
 
 
-def test_a_file_cut_short_is_refused_at_every_length(traced, tmp_path):
+def test_a_truncated_file_is_rejected_at_every_length(traced, tmp_path):
     content = store.save(traced, tmp_path / "t.parquet").read_bytes()
     cut = tmp_path / "cut.parquet"
     for length in [*range(0, len(content), 97), len(content) - 1]:
@@ -520,7 +523,7 @@ def test_a_file_cut_short_is_refused_at_every_length(traced, tmp_path):
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 @example(where=0.999, bit=0)
-def test_a_flipped_bit_is_noticed_or_changes_nothing(traced, tmp_path, where, bit):
+def test_a_flipped_bit_is_detected_or_changes_nothing(traced, tmp_path, where, bit):
     path = tmp_path / "t.parquet"
     if not path.exists():
         store.save(traced, path)
@@ -578,16 +581,16 @@ def _strange_comm(_described, table):
 
 
 FORGERIES = {
-    "hits of fewer points": _set("body", "hits", to=[1, 2]),
+    "hits for fewer points": _set("body", "hits", to=[1, 2]),
     "hits below zero": _set("body", "hits", to=[1, -2, 3]),
     "hits beyond 64 bits": _set("body", "hits", to=[1, 2**64, 3]),
     "hits that are fractions": _set("body", "hits", to=[1.5, 2, 3]),
-    "hits that are truths": _set("body", "hits", to=[True, True, True]),
+    "hits that are booleans": _set("body", "hits", to=[True, True, True]),
     "hits that are text": _set("body", "hits", to="123"),
-    "lost of more points": _set("body", "lost", to=[0, 0, 0, 0]),
+    "lost events for more points": _set("body", "lost", to=[0, 0, 0, 0]),
     "histogram buckets out of range": _set("body", "histograms", "index", to=[1, 2, 640]),
     "histogram counts too few": _set("body", "histograms", "count", to=[1, 2]),
-    "histogram sums of other points": _set("body", "histograms", "total_ns", to=[1, 2]),
+    "histogram sums for other points": _set("body", "histograms", "total_ns", to=[1, 2]),
     "no histograms": _set("body", "histograms", to=None),
     "samples that claim more rows": _set("samples", 0, to=5),
     "samples that claim huge tables": _set("samples", 0, to=2**60),
@@ -598,22 +601,22 @@ FORGERIES = {
     "no plan": _set("body", "plan", to={}),
     "a plan of another shape": _set("body", "plan", to=[1, 2, 3]),
     "points that are text": _set("body", "plan", "points", to="abc"),
-    "points numbered otherwise": _set("body", "plan", "points", 0, "id", to=7),
+    "points with wrong numbers": _set("body", "plan", "points", 0, "id", to=7),
     "a probe that is a number": _set("body", "plan", "points", 0, "probe", to=7),
-    "a kind that does not exist": _set("body", "plan", "points", 0, "kind", to="os.system"),
-    "a scope that does not exist": _set("body", "plan", "points", 0, "scope", "name", to="everyone"),
+    "an unknown kind": _set("body", "plan", "points", 0, "kind", to="os.system"),
+    "an unknown scope": _set("body", "plan", "points", 0, "scope", "name", to="everyone"),
     "a filter that is a list": _set("body", "plan", "filter", to=["x"]),
     "a plan with an unknown key": _set("body", "plan", "surprise", to=1),
     "an unknown key": _set("surprise", to=1),
-    "an outcome that does not exist": _set("outcome", to="fine"),
-    "an outcome that cannot be one": _set("outcome", to=[]),
+    "an unknown outcome": _set("outcome", to="fine"),
+    "an outcome that is a list": _set("outcome", to=[]),
     "a duration that is text": _set("duration_ns", to="long"),
     "a negative duration": _set("duration_ns", to=-1),
     "a machine that is a list": _set("machine", to=["kernel"]),
     "a machine with numbers": _set("machine", "kernel", to=6.18),
-    "an iaprof profile that is none": _set("body", "iaprof", to={"rows": {}}),
+    "an incomplete iaprof profile": _set("body", "iaprof", to={"rows": {}}),
     "an iaprof profile that is text": _set("body", "iaprof", to="profile"),
-    "a playback of nothing": _set("replayed", to={"path": 1, "recorded_on": 2}),
+    "a playback source with numbers": _set("replayed", to={"path": 1, "recorded_on": 2}),
     "another format": _set("format", to="something else"),
     "a version that is text": _set("version", to="1"),
     "a version that is infinite": _set("version", to=math.inf),
@@ -621,13 +624,13 @@ FORGERIES = {
     "a body that is not packed": _set("body", to="e30="),
     "a body that is a list": _set("body", to=packing.pack(b"[]")),
     "a body nested too deeply": _set("body", to=packing.pack(b"[" * 100_000)),
-    "a body that is no JSON": _set("body", to=packing.pack(b"\xff\xfe")),
+    "a body that is not JSON": _set("body", to=packing.pack(b"\xff\xfe")),
     "a column of objects": _set("body", "columns", 0, "dtype", to="object"),
     "a column of another type": _set("body", "columns", 0, "dtype", to="int32"),
     "a column with categories it should not have": _set("body", "columns", 2, "categories", to=["x"]),
     "categories that are numbers": _set("body", "columns", 5, "categories", to=[1, 2]),
-    "categories that lack one": _set("body", "columns", 5, "categories", to=["worker"]),
-    "a column twice": _set("body", "columns", 1, "stored", to="time_ns"),
+    "a missing category": _set("body", "columns", 5, "categories", to=["worker"]),
+    "a duplicate column": _set("body", "columns", 1, "stored", to="time_ns"),
     "a column in place of the label": _set("body", "columns", 8, "stored", to="probe"),
     "no columns": _set("body", "columns", to=[]),
     "point codes out of range": _points_beyond_the_plan,
@@ -636,26 +639,26 @@ FORGERIES = {
     "fewer rows": _fewer_rows,
     "missing times": _missing_times,
     "times that are text": _times_as_text,
-    "a task that is no category": _strange_comm,
+    "a task that is not a category": _strange_comm,
 }
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_file_that_contradicts_itself_is_refused(traced, tmp_path, forgery):
+def test_an_inconsistent_file_is_rejected(traced, tmp_path, forgery):
     path = store.save(traced, tmp_path / "t.parquet")
     forged = rewritten(path, tmp_path / "forged.parquet", FORGERIES[forgery])
-    with raises("recording.damaged", RecordingError, match="is damaged") as refused:
+    with raises("recording.damaged", RecordingError) as refused:
         _ = store.load(forged).events
     assert refused.value.why
     assert refused.value.fix
 
 
-def test_a_file_written_again_unchanged_is_accepted(traced, tmp_path):
+def test_a_file_rewritten_without_changes_is_accepted(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
     assert_same(traced, store.load(rewritten(path, tmp_path / "again.parquet", lambda _described, _table: None)))
 
 
-def test_a_description_with_another_checksum_is_refused(traced, tmp_path):
+def test_a_description_with_a_wrong_checksum_is_rejected(traced, tmp_path):
     table = pq.read_table(store.save(traced, tmp_path / "t.parquet"))
     described = table.schema.metadata[b"accel_magic"].replace(b'"missed":4', b'"missed":5')
     metadata = {**table.schema.metadata, b"accel_magic": described}
@@ -664,11 +667,11 @@ def test_a_description_with_another_checksum_is_refused(traced, tmp_path):
         store.load(tmp_path / "t.parquet")
 
 
-def test_a_few_kilobytes_that_unpack_to_a_lot_are_refused_without_unpacking_them(traced, tmp_path):
+def test_a_decompression_bomb_is_rejected_without_unpacking_it(traced, tmp_path):
     path = store.save(traced, tmp_path / "t.parquet")
     bomb = rewritten(path, tmp_path / "bomb.parquet", _set("samples", to=[1, packing.pack(bytes(100_000_000))]))
     tracemalloc.start()
-    with raises("recording.damaged", RecordingError, match="is damaged"):
+    with raises("recording.damaged", RecordingError):
         store.load(bomb)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -684,7 +687,7 @@ def test_reading_never_unpickles(traced, tmp_path, monkeypatch):
     assert_same(traced, store.load(path))
 
 
-def test_a_file_of_the_first_version_is_still_read(traced, tmp_path):
+def test_a_file_of_the_first_version_can_still_be_read(traced, tmp_path):
     path = store.save(replace(traced, totals=np.zeros_like(traced.totals)), tmp_path / "t.parquet")
 
     def older(described, _table):

@@ -1,4 +1,4 @@
-"""Stacks in a recording's description: what is written is what is read, and what contradicts itself is refused."""
+"""Stacks in a recording's description: they are read back unchanged, and inconsistent ones are rejected."""
 
 import base64
 import json
@@ -51,20 +51,20 @@ def assert_same(one, other):
 
 
 @given(tables)
-def test_any_stacks_come_back_as_they_were(traced, table):
+def test_any_stacks_are_read_back_unchanged(traced, table):
     recording, _ = layout.decode(layout.encode(replace(traced, stacks=table), (), 4))
     assert_same(recording.stacks, table)
 
 
 @pytest.fixture
 def stacked(traced):
-    """The recording of three points, with stacks at its events."""
+    """The recording of three points, with stacks for its events."""
     keys = Column(np.array([3, 3, 0, 5], np.uint64))
     columns = {**traced.events.columns, "python_stack": keys}
     return replace(traced, stacks=TABLE, load_events=lambda: Events(columns))
 
 
-def test_a_saved_result_shows_the_stacks_it_had(stacked, tmp_path):
+def test_a_saved_result_keeps_its_stacks(stacked, tmp_path):
     loaded = TraceResult(store.load(store.save(stacked, tmp_path / "t.parquet")))
     original = TraceResult(stacked)
 
@@ -74,13 +74,13 @@ def test_a_saved_result_shows_the_stacks_it_had(stacked, tmp_path):
     assert (loaded.stacks_lost, loaded.stacks["where"].tolist()) == (1, ["g (cell.py:9)"])
 
 
-def test_a_recording_without_stacks_stays_one(traced):
+def test_a_recording_without_stacks_is_read_back_without(traced):
     recording, _ = layout.decode(layout.encode(traced, (), 4))
     assert recording.stacks is None
 
 
 def forged(text, change):
-    """The description with `change` made to its stacks."""
+    """Return the description with `change` applied to its stacks."""
     described = json.loads(text)
     body = json.loads(zlib.decompress(base64.b64decode(described["body"])))
     change(body["stacks"])
@@ -111,10 +111,10 @@ def packed(values, type_):
     ],
     ids=str,
 )
-def test_stacks_that_contradict_themselves_are_refused(traced, change):
+def test_inconsistent_stacks_are_rejected(traced, change):
     text = layout.encode(replace(traced, stacks=TABLE), (), 4)
     layout.decode(forged(text, lambda _: None))
-    with pytest.raises(ValueError):  # noqa: PT011 - the store words it
+    with pytest.raises(ValueError):  # noqa: PT011 - the message is internal
         layout.decode(forged(text, lambda stored: stored.update(change)))
 
 

@@ -1,4 +1,4 @@
-"""One result of each kind, made without a kernel's help, or from the recordings of the notebooks."""
+"""One result of each kind, built without tracing or opened from the notebooks' recordings."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def traced_gpu(launches=2, tools=TOOLS):
 
 
 def program(*rings):
-    """A user's program that counted something, with these ring buffers: (name, fields, bytes) each."""
+    """Result of a user's program with one map and these ring buffers: (name, fields, bytes) each."""
     described = ProgramMap("sizes", HASH, -1, 16, 4, 8, "unsigned int", "unsigned long long", ())
     keys = np.array([[7, 0, 0, 0]], np.uint8)
     values = np.array([[[3, 0, 0, 0, 0, 0, 0, 0]]], np.uint8)
@@ -81,7 +81,7 @@ def gpu():
 
 @pytest.fixture(scope="session")
 def results():
-    """Results by name; a GPU trace is a fixture of its own, because it needs a compiler."""
+    """Results by name; a GPU trace has a separate fixture, because it needs a compiler."""
     found = {name: accel_magic.open(RECORDINGS / file) for name, file in RECORDED.items()}
     for unit in ("ns", "samples", "bytes", "calls"):
         losses = [Lost(2, "samples were lost"), Lost(5, "samples were left out", "left out"), Lost(0, "never")]

@@ -1,4 +1,4 @@
-"""Every column of every table that holds a time, a duration or a size says its unit in its name."""
+"""The name of every column with a time, a duration or a size ends in its unit."""
 
 import re
 
@@ -44,14 +44,14 @@ WITHOUT = {
     # Parts of a whole, and how many times the baseline.
     *("share", "ratio"),
 }
-"""Numbers with no unit. A new name goes here only if it counts or names something, or is a share or a ratio."""
+"""Numbers without a unit. Add a name only if it is a count, an identifier, a share or a ratio."""
 NEUTRAL = re.compile(r"(^|_)(share|ratio|ratio_low|ratio_high|confident|registers|occupancy)(_before|_after)?$")
 USERS = ("maps", "history", "rings")
-"""Tables whose columns a user's program decides."""
+"""Tables whose columns are defined by a user's program."""
 
 
 def tables_of(thing, path=(), seen=None):
-    """Every data frame that can be reached from a result by public names, with its path."""
+    """Yield every data frame reachable from a result through public names, with its path."""
     seen = set() if seen is None else seen
     if isinstance(thing, pd.DataFrame):
         yield path, thing
@@ -64,13 +64,13 @@ def tables_of(thing, path=(), seen=None):
             if not name.startswith("_") and name not in USERS and not callable(getattr(type(thing), name)):
                 try:
                     part = getattr(thing, name)
-                except (ResultError, MachineError):  # what a kind lacks, and what this machine lacks
+                except (ResultError, MachineError):  # not available for this kind, or on this machine
                     continue
                 yield from tables_of(part, (*path, name), seen)
 
 
 def without_unit(path, table, users):
-    """Columns, and levels of the index, that hold numbers and have neither a unit nor a name that needs none."""
+    """Yield numeric columns and index levels that lack a unit but need one."""
     columns = {str(name): table[name] for name in table.columns}
     columns |= {str(name): table.index.get_level_values(name).to_series() for name in table.index.names if name}
     for name, values in columns.items():
@@ -94,7 +94,7 @@ def unnamed(result, *more):
     return {path: names for path, table in found.items() if (names := list(without_unit(path, table, users)))}
 
 
-def test_the_walk_finds_the_tables_and_the_rule_a_column_without_its_unit(results):
+def test_all_tables_are_found_and_columns_without_a_unit_are_detected(results):
     paths = {path for path, _ in tables_of(results["npu"])}
 
     assert {("events",), ("latency",), ("waits",), ("losses",), ("npu", "jobs"), ("npu", "api")} <= paths
@@ -103,7 +103,7 @@ def test_the_walk_finds_the_tables_and_the_rule_a_column_without_its_unit(result
 
 
 @pytest.mark.parametrize("name", ["trace", "npu", "flame", "launches", "sampled", "iaprof", "profile in bytes"])
-def test_columns_of_a_result_say_their_unit(results, name):
+def test_columns_of_a_result_name_their_unit(results, name):
     result = results[name]
     more = [("compare", result.compare(result))]
     if name == "flame":
@@ -114,13 +114,13 @@ def test_columns_of_a_result_say_their_unit(results, name):
     assert unnamed(result, *more) == {}
 
 
-def test_columns_of_a_gpu_trace_say_their_unit(gpu):
+def test_columns_of_a_gpu_trace_name_their_unit(gpu):
     assert unnamed(gpu, ("compare", gpu.compare(gpu))) == {}
     assert unnamed(gpu, ("compare", gpu.compare(traced_gpu(3, ("kernelcount",))))) == {}
 
 
-def test_durations_of_the_recorded_flame_are_in_columns_that_say_so(results):
-    """The rule again, by values: what is as long as the trace is a time."""
+def test_durations_of_the_recorded_flame_are_in_columns_that_name_their_unit(results):
+    """Check by value: numbers similar to the trace's duration must be times."""
     flame = results["flame"]
     whole, checked = flame.recording.duration_ns, 0
     for path, table in tables_of(flame):

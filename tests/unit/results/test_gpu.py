@@ -1,4 +1,4 @@
-"""GpuResult beside another, and in Perfetto's format: against what was launched."""
+"""GpuResult: events, comparison and Perfetto export, checked against the launches."""
 
 import json
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from tests.unit.results.conftest import TOOLS, traced_gpu
 
 @pytest.fixture(scope="module")
 def more():
-    """The same work, with three launches instead of two of its first kernel."""
+    """The same work, with three instead of two launches of its first kernel."""
     return traced_gpu(3)
 
 
@@ -49,7 +49,7 @@ def test_events_are_the_launches_in_order_of_time(gpu):
     assert (gpu.counts["sites"] > 0).all()
 
 
-def test_a_launch_that_a_recorded_call_made_is_one_event(gpu):
+def test_a_launch_and_its_recorded_call_are_one_event(gpu):
     first = int(gpu.launches["time_ns"].iloc[0])
     made = {"name": "cuLaunchKernel", "kind": "launch", "kernel": "add", "launch": 0, "bytes": pd.NA, "direction": ""}
     result = with_calls(gpu, call(first - 5000), call(first, **made), lost=4)
@@ -61,7 +61,7 @@ def test_a_launch_that_a_recorded_call_made_is_one_event(gpu):
     assert result.losses["count"].tolist() == [4]
 
 
-def test_a_comparison_has_each_kernel_once_with_both_and_their_ratio(gpu, more):
+def test_a_comparison_has_one_row_per_kernel_with_both_values_and_their_ratio(gpu, more):
     found = more.compare(gpu)
 
     assert found.table[["launches", "baseline_launches", "launches_ratio"]].to_dict("index") == {
@@ -81,7 +81,7 @@ def test_a_comparison_has_each_kernel_once_with_both_and_their_ratio(gpu, more):
     assert found.banners == tuple(dict.fromkeys(found.banners))
 
 
-def test_what_only_one_of_them_has_is_missing_in_the_other(gpu):
+def test_values_that_one_of_the_traces_lacks_are_missing(gpu):
     none = GpuResult(replace(gpu.recording, launches=gpu.launches.iloc[:0], sources=()))
     found = none.compare(gpu)
 
@@ -91,7 +91,7 @@ def test_what_only_one_of_them_has_is_missing_in_the_other(gpu):
     assert len(found.api) == 0
 
 
-def test_a_comparison_escapes_what_kernels_are_called(gpu):
+def test_a_comparison_escapes_kernel_names(gpu):
     evil = "<script>alert(1)</script>"
     named = GpuResult(replace(gpu.recording, launches=gpu.launches.assign(name=evil), sources=()))
 
@@ -134,7 +134,7 @@ def test_slices_of_one_track_do_not_overlap(entries):
         assert (starts[:-1] + lengths[:-1] <= starts[1:]).all()
 
 
-def test_bytes_and_names_of_host_calls_are_in_the_file_whatever_they_hold(gpu, tmp_path):
+def test_any_names_and_bytes_of_host_calls_are_exported(gpu, tmp_path):
     result = with_calls(gpu, call(1, name='a "quoted" </name> ü'))
 
     (entry,) = [
@@ -146,11 +146,10 @@ def test_bytes_and_names_of_host_calls_are_in_the_file_whatever_they_hold(gpu, t
     assert (entry["pid"], entry["tid"], entry["args"]["bytes"]) == (10, 7, 64)
 
 
-def test_a_trace_of_nothing_has_nothing_to_export(gpu, tmp_path):
+def test_exporting_an_empty_trace_is_an_error(gpu, tmp_path):
     empty = GpuResult(replace(gpu.recording, launches=gpu.launches.iloc[:0], sources=(), maps=()))
 
-    with raises("result.no-events", ResultError) as error:
+    with raises("result.no-events", ResultError):
         empty.to_perfetto(tmp_path / "t.json")
 
-    assert error.value.code == "result.no-events"
     assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,7 @@ def steps(*rows):
 
 
 def a_job(number, at, tid=11):
-    """Steps of a job: submitted, its completion handled, its wait ended; the first has the id 5 * number."""
+    """Steps of a job: submission, completion handler, end of the wait; the first has the id 5 * number."""
     first = 5 * number
     return [
         ("ioctl", "ivpu_submit_ioctl", at, 150.0, tid, -1, -1, number),
@@ -54,7 +54,7 @@ def of_phase(found, *phases):
     return [entry for entry in found if entry["ph"] in phases]
 
 
-def test_each_step_lies_on_the_track_of_its_thread_in_its_layer():
+def test_each_step_is_on_its_threads_track_in_its_layer():
     found = entries(
         steps(
             ("API", 'ze"Init"', 1500, 2_000_500.0, 11, -1, -1, -1),
@@ -81,7 +81,7 @@ def test_each_step_lies_on_the_track_of_its_thread_in_its_layer():
     ]  # fmt: skip
 
 
-def test_layers_and_threads_are_named_and_layers_stay_in_their_order():
+def test_layers_and_threads_are_named_and_layers_keep_their_order():
     found = of_phase(entries(steps(*a_job(0, 1000)), jobs((1000, 1100, 2000, "ok"))), "M")
 
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
@@ -99,12 +99,12 @@ def test_layers_and_threads_are_named_and_layers_stay_in_their_order():
     }  # fmt: skip
     order = {e["pid"]: e["args"]["sort_index"] for e in found if e["name"] == "process_sort_index"}
     assert sorted(order, key=order.__getitem__) == sorted(order)
-    assert min(processes) > 4_194_303  # above any pid Linux gives
+    assert min(processes) > 4_194_303  # above Linux's largest pid
 
 
-def test_a_flow_leads_along_each_job_from_slice_to_slice():
-    told = [*a_job(0, 1000), *a_job(1, 1400, tid=12)]
-    found = entries(steps(*told), jobs((1000, 1100, 2000, "ok"), (1400, 1500, 2400, "ok")))
+def test_a_flow_connects_the_slices_of_each_job():
+    both = [*a_job(0, 1000), *a_job(1, 1400, tid=12)]
+    found = entries(steps(*both), jobs((1000, 1100, 2000, "ok"), (1400, 1500, 2400, "ok")))
 
     slices = defaultdict(list)
     for entry in of_phase(found, "X"):
@@ -125,7 +125,7 @@ def test_a_flow_leads_along_each_job_from_slice_to_slice():
     }
 
 
-def test_a_job_that_nobody_waits_for_ends_its_flow_on_the_npu():
+def test_the_flow_of_a_job_without_a_wait_ends_on_the_npu():
     found = entries(steps(*a_job(0, 1000)[:1]), jobs((1000, 1100, 2000, "ok")))
 
     assert [(e["ph"], e["pid"], e["ts"]) for e in of_phase(found, "s", "t", "f")] == [
@@ -134,7 +134,7 @@ def test_a_job_that_nobody_waits_for_ends_its_flow_on_the_npu():
     ]
 
 
-def test_jobs_at_once_have_tracks_of_their_own_and_unended_ones_none():
+def test_concurrent_jobs_have_separate_tracks_and_unfinished_jobs_have_none():
     rows = (
         (1000, 1100, 2000, "ok"),
         (1050, 1150, 3000, 'a"b'),
@@ -148,7 +148,7 @@ def test_jobs_at_once_have_tracks_of_their_own_and_unended_ones_none():
     assert of_phase(found, "s", "t", "f") == []
 
 
-def test_nothing_adds_nothing():
+def test_empty_tables_give_no_entries():
     assert entries(steps(), jobs()) == []
 
 
@@ -160,7 +160,7 @@ def test_every_step_is_written_once_whatever_their_number(monkeypatch, count):
     assert [entry["args"]["id"] for entry in of_phase(found, "X")] == list(range(count))
 
 
-def test_a_trace_of_the_driver_is_exported_with_its_layers_and_another_without(make_recording, tmp_path):
+def test_only_a_trace_of_the_npu_driver_is_exported_with_layers(make_recording, tmp_path):
     def pids(probe):
         result = TraceResult(make_recording([probe], events=[(1000, 0, 500)]))
         written = json.loads(result.to_perfetto(tmp_path / "t.json").read_text("ascii"))

@@ -1,4 +1,4 @@
-"""ProfileResult: what a profile says as frames and files."""
+"""ProfileResult: tables and exported files."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ def result(cell):
     return ProfileResult(cell, value=5)
 
 
-def test_what_is_known_of_the_whole(result):
+def test_totals_and_attributes(result):
     assert (result.total, result.unit, result.duration_s, result.lost) == (53 * MS, "ns", 0.04, 3)
     assert (result.value, result.machine) == (5, {"kernel": "6.18"})
 
@@ -43,7 +43,7 @@ def test_stacks_are_named_by_their_labels(result):
     ]
 
 
-def test_the_top_frames_are_those_with_most_of_their_own(result):
+def test_the_top_frames_have_the_highest_own_weight(result):
     top = result.top(2)
 
     assert top[["name", "own_ns", "total_ns"]].to_numpy().tolist() == [
@@ -53,7 +53,7 @@ def test_the_top_frames_are_those_with_most_of_their_own(result):
     assert top["own_share"].tolist() == [20 / 53, 15 / 53]
 
 
-def test_an_empty_profile_has_empty_frames(build):
+def test_an_empty_profile_has_empty_tables(build):
     result = ProfileResult(build([]))
 
     assert [len(result.samples), len(result.stacks), len(result.frames), result.total] == [0, 0, 0, 0]
@@ -68,7 +68,7 @@ def test_unknown_times_and_threads_are_missing(build):
     assert samples.loc[0, "tid"] is pd.NA
 
 
-def test_every_export_gives_the_absolute_path_of_its_file(result, tmp_path, monkeypatch):
+def test_every_export_returns_the_absolute_path_of_its_file(result, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     for write in (result.to_folded, result.to_speedscope, result.to_perfetto, result.to_parquet):
@@ -81,7 +81,7 @@ def _line(row):
     return 0 if pd.isna(row["line"]) else row["line"]
 
 
-def test_a_frame_has_the_weight_of_every_sample_that_has_it_once(any_profile):
+def test_each_sample_counts_once_in_the_total_of_a_frame(any_profile):
     @given(any_profile)
     def holds(profile):
         own, totals = Counter(), Counter()

@@ -1,4 +1,4 @@
-"""TraceResult's own frames and numbers."""
+"""TraceResult: tables and numbers."""
 
 import numpy as np
 import pytest
@@ -11,19 +11,19 @@ def result(rich_recording):
     return TraceResult(rich_recording, value=42)
 
 
-def test_counts_are_exact_sorted_and_include_probes_never_hit(result):
+def test_counts_are_exact_sorted_and_include_probes_without_hits(result):
     assert list(result.counts.index.get_level_values("function")) == ["sys_enter_read", "malloc", "ivpu_ioctl"]
     assert list(result.counts["hits"]) == [40, 10, 0]
     assert list(result.counts["lost"]) == [0, 2, 0]
     assert list(result.counts["rate"]) == pytest.approx([40.0, 10.0, 0.0])
 
 
-def test_totals_hold_hits_equal_to_recorded_plus_lost(result):
+def test_hits_equal_recorded_plus_lost_events(result):
     assert (result.hits, result.recorded, result.lost) == (50, 48, 2)
     assert len(result.events) == 48
 
 
-def test_latency_counts_all_calls_even_those_whose_event_was_lost(result):
+def test_latency_counts_all_calls_even_if_their_event_was_lost(result):
     [row] = result.latency.to_dict("records")
 
     assert row["count"] == 10
@@ -35,13 +35,13 @@ def test_latency_counts_all_calls_even_those_whose_event_was_lost(result):
     assert row["histogram"].sum() == 10
 
 
-def test_no_quantile_lies_above_the_longest_call(make_recording):
+def test_quantiles_never_exceed_the_longest_call(make_recording):
     result = TraceResult(make_recording(["latency:kprobe:m:f"], hits=[1], durations={0: [1025]}))
 
     assert result.latency[["p50_ns", "p90_ns", "p99_ns"]].max(axis=None) <= 1025
 
 
-def test_a_latency_probe_never_finished_has_no_quantiles_but_its_calls_under_way(make_recording):
+def test_a_latency_probe_without_finished_calls_has_no_quantiles(make_recording):
     result = TraceResult(make_recording(["latency:kprobe:m:f"], hits=[3], durations={0: []}))
 
     [row] = result.latency.to_dict("records")
@@ -54,7 +54,7 @@ def test_latency_is_empty_without_latency_probes(make_recording):
     assert len(TraceResult(make_recording()).latency) == 0
 
 
-def test_frames_are_built_once(result):
+def test_tables_are_built_once(result):
     assert result.df is result.events
     assert result.events is result.events
     assert result.counts is result.counts
@@ -79,7 +79,7 @@ def test_repr_is_the_text_summary(result):
     assert "50 hits" in repr(result)
 
 
-def test_both_representations_come_in_one_bundle(result):
+def test_text_and_html_are_in_one_bundle(result):
     bundle = result._repr_mimebundle_()
 
     assert set(bundle) == {"text/plain", "text/html"}

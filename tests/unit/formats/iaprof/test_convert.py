@@ -1,4 +1,4 @@
-"""Profiles of other kinds in iaprof's format."""
+"""Converting other profiles to iaprof's format."""
 
 import io
 
@@ -23,7 +23,7 @@ def stacked(builder, *frames):
 
 @pytest.fixture
 def mixed():
-    """Two launches of a kernel 1 s apart under a Python line, time of the CPU, and a stall with all it can have."""
+    """Two launches of a kernel 1 s apart under a Python line, CPU time, and a stall with all kinds of frames."""
     builder = ProfileBuilder()
     line = Frame("forward", Kind.PYTHON, "model.py", 12)
     launch = stacked(builder, Frame("MainThread (7)", Kind.THREAD), line, Frame("matmul\tbig", Kind.GPU_KERNEL))
@@ -41,7 +41,7 @@ def mixed():
     return builder.build(unit="ns", duration_ns=2 * SECOND)
 
 
-def test_an_accelerators_samples_of_any_profile_can_be_written_for_iaprofs_users(mixed, tmp_path):
+def test_accelerator_samples_of_any_profile_can_be_written_in_iaprofs_format(mixed, tmp_path):
     made = from_profile(mixed)
 
     assert made.total == 743
@@ -50,11 +50,14 @@ def test_an_accelerators_samples_of_any_profile_can_be_written_for_iaprofs_users
         ("", 0, "MainThread (7);py::forward (model.py:12)", "", "matmul big"),
     ]
     assert made.by_reason == tuple({"active": 740, "sbid": 3}.get(reason, 0) for reason in REASONS)
-    assert made.notes == ("left out, for they are not on an accelerator: 1 of 4 samples", "counts are ns, not samples")
+    assert made.notes == (
+        "left out because they are not on an accelerator: 1 of 4 samples",
+        "counts are ns, not samples",
+    )
     assert read(write(made, tmp_path / "made.txt")) == made
 
 
-def test_a_number_beyond_every_process_id_is_a_name(tmp_path):
+def test_a_number_too_large_for_a_process_id_is_a_name(tmp_path):
     builder = ProfileBuilder()
     root = [Frame(str(2**32), Kind.PROCESS), Frame(str(2**32 - 1), Kind.PROCESS)]
     builder.add(stacked(builder, *root, Frame("k", Kind.GPU_KERNEL)), 5, state=State.ACCELERATOR)
@@ -65,14 +68,14 @@ def test_a_number_beyond_every_process_id_is_a_name(tmp_path):
     assert read(write(made, tmp_path / "a.txt")) == made
 
 
-def test_times_survive_as_intervals_of_10_ms_however_far_apart(mixed):
+def test_times_are_kept_as_intervals_of_10_ms_however_far_apart(mixed):
     made = from_profile(mixed)
 
     assert len(made.intervals.number) == 3
     assert sorted(set(made.profile().samples.time_ns.tolist())) == [0, SECOND]
 
 
-def test_an_iaprof_profile_made_of_an_iaprof_profile_folds_the_same(iaprof_sample, folded_sample):
+def test_a_converted_iaprof_profile_has_the_same_folded_stacks(iaprof_sample, folded_sample):
     made = from_profile(read(io.BytesIO(iaprof_sample.encode())).profile())
 
     assert {
@@ -80,7 +83,7 @@ def test_an_iaprof_profile_made_of_an_iaprof_profile_folds_the_same(iaprof_sampl
     } == folded_sample
 
 
-def test_a_profile_of_the_cpu_alone_cannot_be_written_so():
+def test_a_profile_without_accelerator_samples_cannot_be_converted():
     builder = ProfileBuilder()
     builder.add(stacked(builder, Frame("main", Kind.NATIVE)), 5)
 
@@ -88,7 +91,7 @@ def test_a_profile_of_the_cpu_alone_cannot_be_written_so():
         from_profile(builder.build())
 
 
-def test_a_stretch_has_the_intervals_that_reach_into_it_and_only_their_records(iaprof_sample):
+def test_a_time_range_keeps_the_intervals_that_overlap_it_and_only_their_records(iaprof_sample):
     whole = read(io.BytesIO(iaprof_sample.encode()))
     second = 1000.030177  # the third interval's end; the second one's is 10 ms before
 
@@ -104,7 +107,7 @@ def test_a_stretch_has_the_intervals_that_reach_into_it_and_only_their_records(i
     assert between(whole, 2000 * SECOND, 3000 * SECOND).profile().total == 0
 
 
-def test_open_gives_the_result_and_the_result_writes_all_it_has(iaprof_sample, folded_sample, tmp_path):
+def test_open_returns_the_result_and_the_result_can_be_written_in_every_format(iaprof_sample, folded_sample, tmp_path):
     path = tmp_path / "profile.txt"
     path.write_text(iaprof_sample)
 

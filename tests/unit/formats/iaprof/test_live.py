@@ -1,4 +1,4 @@
-"""A script stands in for iaprof: its command line, its output and its way to end are those of its sources."""
+"""Running iaprof, mocked by a script with the command line, output and shutdown of the real program."""
 
 import contextlib
 import os
@@ -20,28 +20,28 @@ from accel_magic.formats.iaprof.requirements import Requirement
 from accel_magic.results.iaprof import IaprofResult
 from tests.support.errors import raises
 
-STAND_IN = """\
+MOCK = """\
 #!{python}
-# Stands in for iaprof.
+# Mock iaprof.
 import json, os, signal, sys, time
 
-def said(text):
+def log(text):
     print(text, file=sys.stderr, flush=True)
 
 def end():
-    if os.environ.get("STAND_IN") == "stubborn":
+    if os.environ.get("MOCK_IAPROF") == "stubborn":
         return
     sys.stdout.flush()
-    said("\\x1b[0;36mINFO\\x1b[00m: matched: 90 unmatched: 7")
+    log("\\x1b[0;36mINFO\\x1b[00m: matched: 90 unmatched: 7")
     sys.exit(0)
 
-how = os.environ.get("STAND_IN", "")
+how = os.environ.get("MOCK_IAPROF", "")
 if how == "refuses":
-    said("WARNING: Failed to find any devices.")
-    said("\\x1b[0;31mERROR\\x1b[00m: Failed to open any drivers.")
+    log("WARNING: Failed to find any devices.")
+    log("\\x1b[0;31mERROR\\x1b[00m: Failed to open any drivers.")
     sys.exit(1)
 signal.signal(signal.SIGINT, lambda *_: end())
-with open({told!r}, "w") as file:
+with open({started!r}, "w") as file:
     json.dump([os.getpid(), os.getppid(), sys.argv[1:]], file)
 interval = 0
 print("string\\t1\\tpython3")
@@ -55,24 +55,24 @@ while True:
     interval += 1
     if how == "dies" and interval == 3:
         print("eustall\\t0x40\\t0\\t1\\t2\\t0", end="")
-        said("ERROR: poll failed with errno 5")
+        log("ERROR: poll failed with errno 5")
         sys.exit(5)
     time.sleep(0.01)
 """
 
 
 @pytest.fixture
-def stand_in(tmp_path, monkeypatch):
-    """Makes the program, and returns a function that reads what it was started with: pid, parent, arguments."""
+def mock_iaprof(tmp_path, monkeypatch):
+    """Write the mock program, and return a function that reads its pid, parent and arguments."""
     import json
 
-    told = tmp_path / "told.json"
+    started = tmp_path / "started.json"
     program = tmp_path / "iaprof"
-    program.write_text(STAND_IN.format(python=sys.executable, told=str(told)))
+    program.write_text(MOCK.format(python=sys.executable, started=str(started)))
     program.chmod(0o755)
     monkeypatch.setenv(requirements.VARIABLE, str(program))
     monkeypatch.setattr(live.tempfile, "tempdir", str(tmp_path))
-    return lambda: json.loads(told.read_text())
+    return lambda: json.loads(started.read_text())
 
 
 def run(**options):
@@ -93,10 +93,10 @@ def wait_until(condition, seconds=60):
         time.sleep(0.01)
 
 
-def test_what_iaprof_samples_while_the_block_runs_is_the_result(stand_in, tmp_path):
+def test_the_result_has_the_samples_taken_between_go_and_halt(mock_iaprof, tmp_path):
     iaprof = run(interval=100, eu_stall_subsample=50)
     iaprof.start()
-    pid, _, arguments = stand_in()
+    pid, _, arguments = mock_iaprof()
     assert alive(pid)
     time.sleep(0.05)
     before = time.monotonic()
@@ -118,7 +118,7 @@ def test_what_iaprof_samples_while_the_block_runs_is_the_result(stand_in, tmp_pa
     assert result.total == 3 * len(result.intervals)
     assert result.stalls.by_reason["samples"].tolist()[:2] == [len(result.intervals), 2 * len(result.intervals)]
     assert [(lost.count, lost.why) for lost in result.profile.lost] == [
-        (7, "EU stall records at addresses of no kernel that iaprof knew")
+        (7, "EU stall records at addresses outside the kernels known to iaprof")
     ]
     assert "one of every 50 samples" in result.profile.notes[0]
     assert result.machine["kernel"]
@@ -126,27 +126,26 @@ def test_what_iaprof_samples_while_the_block_runs_is_the_result(stand_in, tmp_pa
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
-def test_an_error_in_the_block_is_raised_and_what_was_recorded_is_kept(stand_in):
+def test_an_error_in_the_block_is_raised_and_the_recording_is_kept(mock_iaprof):
     iaprof = run()
     with pytest.raises(ZeroDivisionError), iaprof:
         1 / 0  # noqa: B018
 
     assert iaprof.profile.total > 0
-    assert not alive(stand_in()[0])
+    assert not alive(mock_iaprof()[0])
 
 
-def test_iaprof_that_refuses_says_why(stand_in, monkeypatch, tmp_path):
-    monkeypatch.setenv("STAND_IN", "refuses")
+def test_an_iaprof_that_fails_to_start_is_an_error_with_its_message(mock_iaprof, monkeypatch, tmp_path):
+    monkeypatch.setenv("MOCK_IAPROF", "refuses")
 
     with raises("iaprof.ended", MachineError) as raised:
         run().start()
 
-    assert raised.value.what == "iaprof ended before it recorded anything"
     assert raised.value.why == "ERROR: Failed to open any drivers."
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
-def test_iaprof_that_cannot_be_executed_says_why(stand_in, tmp_path):
+def test_an_iaprof_that_cannot_be_executed_is_an_error_with_the_reason(mock_iaprof, tmp_path):
     (tmp_path / "iaprof").write_text("#!/no/such/interpreter\n")
 
     with raises("iaprof.ended", MachineError) as raised:
@@ -154,20 +153,20 @@ def test_iaprof_that_cannot_be_executed_says_why(stand_in, tmp_path):
     assert "No such file" in raised.value.why
 
 
-def test_iaprof_that_writes_nothing_is_given_up(stand_in, monkeypatch):
-    monkeypatch.setenv("STAND_IN", "silent")
+def test_an_iaprof_that_writes_nothing_is_stopped_with_an_error(mock_iaprof, monkeypatch):
+    monkeypatch.setenv("MOCK_IAPROF", "silent")
     monkeypatch.setattr(live, "START_S", 0.3)
-    # Its first line is written at the first flush; only data counts where that line is missing too.
+    # Without its first line, the mock writes nothing at all.
     script = Path(os.environ[requirements.VARIABLE])
     script.write_text(script.read_text().replace('print("string\\t1\\tpython3")', ""))
 
     with raises("iaprof.no-answer", MachineError):
         run().start()
-    assert not alive(stand_in()[0])
+    assert not alive(mock_iaprof()[0])
 
 
-def test_iaprof_that_dies_leaves_what_it_wrote_and_a_note(stand_in, monkeypatch):
-    monkeypatch.setenv("STAND_IN", "dies")
+def test_if_iaprof_dies_its_output_is_kept_with_a_note(mock_iaprof, monkeypatch):
+    monkeypatch.setenv("MOCK_IAPROF", "dies")
 
     iaprof = run()
     iaprof.start()
@@ -177,22 +176,22 @@ def test_iaprof_that_dies_leaves_what_it_wrote_and_a_note(stand_in, monkeypatch)
 
     assert iaprof.profile.total == 9
     assert iaprof.profile.dropped == {"cut off": 1}
-    assert any("ended before" in note and "errno 5" in note for note in iaprof.profile.notes)
+    assert any("exited before" in note and "errno 5" in note for note in iaprof.profile.notes)
 
 
-def test_iaprof_that_does_not_end_is_killed_and_the_result_says_so(stand_in, monkeypatch):
-    monkeypatch.setenv("STAND_IN", "stubborn")
+def test_an_iaprof_that_does_not_stop_is_killed_with_a_note(mock_iaprof, monkeypatch):
+    monkeypatch.setenv("MOCK_IAPROF", "stubborn")
     monkeypatch.setattr(live, "PATIENCE_S", 0.2)
     monkeypatch.setattr(live, "GRACE_S", 3600)
 
     with run() as iaprof:
         pass
 
-    assert not alive(stand_in()[0])
+    assert not alive(mock_iaprof()[0])
     assert any("was killed" in note for note in iaprof.profile.notes)
 
 
-def test_iaprof_ends_with_a_notebook_that_is_killed_while_its_child_lives_on(stand_in, tmp_path):
+def test_iaprof_ends_when_the_notebook_is_killed_even_if_a_forked_child_survives(mock_iaprof, tmp_path):
     notebook = subprocess.Popen(
         [
             sys.executable,
@@ -216,7 +215,7 @@ def test_iaprof_ends_with_a_notebook_that_is_killed_while_its_child_lives_on(sta
     )
     try:
         assert notebook.stdout.readline() == b"started\n"
-        pid, keeper, _ = stand_in()
+        pid, keeper, _ = mock_iaprof()
         os.kill(notebook.pid, signal.SIGKILL)
         wait_until(lambda: not alive(pid) and not alive(keeper))
         wait_until(lambda: not [path for path in tmp_path.iterdir() if path.is_dir()])
@@ -226,15 +225,15 @@ def test_iaprof_ends_with_a_notebook_that_is_killed_while_its_child_lives_on(sta
         notebook.stdout.close()
 
 
-def test_iaprof_ends_with_its_keeper(stand_in, tmp_path):
+def test_iaprof_ends_with_its_keeper(mock_iaprof, tmp_path):
     iaprof = run()
     iaprof.start()
-    pid, keeper, _ = stand_in()
+    pid, keeper, _ = mock_iaprof()
     os.kill(keeper, signal.SIGKILL)
     wait_until(lambda: not alive(pid))
 
     scratch.sweep()
-    assert list(tmp_path.glob("accel_magic-iaprof-*/profile.txt"))  # what was recorded is still this process's
+    assert list(tmp_path.glob("accel_magic-iaprof-*/profile.txt"))  # this process still holds the recording
     iaprof.abort()
     assert list(tmp_path.glob("accel_magic-iaprof-*")) == []
     with raises("iaprof.not-running", TraceStateError):
@@ -243,7 +242,7 @@ def test_iaprof_ends_with_its_keeper(stand_in, tmp_path):
         _ = iaprof.profile
 
 
-def test_what_is_missing_is_all_named_before_anything_starts(stand_in):
+def test_all_missing_requirements_are_named_before_anything_starts(mock_iaprof):
     checks = (
         Requirement("root", met=False, detail="no, user 7", fix="start Jupyter as root"),
         Requirement("driver xe", met=False, detail="not loaded", fix="modprobe xe"),
@@ -254,14 +253,13 @@ def test_what_is_missing_is_all_named_before_anything_starts(stand_in):
     with raises("iaprof.unusable", MachineError) as raised:
         IaprofRun(checks=lambda: checks).start()
 
-    assert raised.value.what == "iaprof cannot record here"
     assert raised.value.why == "root: no, user 7; driver xe: not loaded"
     assert raised.value.fix == "start Jupyter as root; modprobe xe"
 
 
 @pytest.fixture
 def battlemage(tmp_path):
-    """The files by which a machine with an Arc B580 and iaprof's kernel shows itself."""
+    """Root folder with the files of a machine with an Arc B580 and a suitable kernel."""
     root = tmp_path / "root"
     device = root / "sys/devices/gpu"
     for path, text in {
@@ -287,7 +285,7 @@ def met(root):
     return {one.name: one.met for one in requirements.requirements(root)}
 
 
-def test_each_requirement_is_looked_at_by_name(battlemage, stand_in, monkeypatch):
+def test_each_requirement_is_checked(battlemage, mock_iaprof, monkeypatch):
     monkeypatch.setattr(requirements.features, "kernel_version", lambda: (6, 15))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     found = met(battlemage)
@@ -307,7 +305,7 @@ def test_each_requirement_is_looked_at_by_name(battlemage, stand_in, monkeypatch
     assert all(one.fix for one in requirements.requirements(battlemage) if one.met is False)
 
 
-def test_a_machine_without_the_gpu_has_none_of_it(tmp_path):
+def test_a_machine_without_the_gpu_does_not_meet_the_requirements(tmp_path):
     found = met(tmp_path)
 
     assert found["Xe2 GPU"] is False
@@ -315,7 +313,7 @@ def test_a_machine_without_the_gpu_has_none_of_it(tmp_path):
     assert found["xe streams"] is False
 
 
-def test_the_doctor_shows_iaprof_where_asked_or_where_such_a_gpu_is(battlemage, tmp_path):
+def test_the_doctor_shows_iaprof_if_requested_or_if_there_is_an_xe_gpu(battlemage, tmp_path):
     def shown(root, **asked):
         return [check for check in doctor.checks(root, **asked) if check.name.startswith("iaprof: ")]
 

@@ -32,7 +32,7 @@ def folded_of(profile):
     return {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in folded.lines(profile)}
 
 
-def test_the_sample_folds_to_its_13_stacks_and_332_samples(iaprof_sample, folded_sample):
+def test_the_sample_has_13_folded_stacks_and_332_samples(iaprof_sample, folded_sample):
     profile = of_text(iaprof_sample)
 
     assert profile.total == 332
@@ -48,14 +48,14 @@ def test_frames_of_a_stack_have_their_kinds_and_samples_their_intervals(iaprof_s
         Kind.PROCESS, Kind.PROCESS, Kind.NATIVE, Kind.NATIVE, Kind.PYTHON, Kind.NATIVE, Kind.NATIVE, Kind.SEPARATOR,
         Kind.GPU_SOURCE, Kind.GPU_KERNEL, Kind.GPU_INSTRUCTION, Kind.STALL, Kind.GPU_INSTRUCTION,
     ]  # fmt: skip
-    # The first interval counts as long as the shortest other, 10.027 ms; the third begins where the second ended.
+    # The first interval gets the length of the shortest other, 10.027 ms; the third begins at the end of the second.
     assert sorted(set(profile.samples.time_ns.tolist())) == [0, 20_054_000]
     assert profile.duration_ns == 30_081_000
     assert set(profile.samples.state.tolist()) == {State.ACCELERATOR}
     assert profile.unit == "samples"
 
 
-def test_functions_that_cpython_names_for_native_profilers_have_their_file():
+def test_function_names_written_by_cpython_for_native_profilers_include_the_file():
     kernel = ["string\t1\tmain;py::fit.<locals>.step:/home/me/train.py;py::<module>:<string>;py::run"]
     profile = of_lines(*kernel, "interval\t0\t5.0", "kernel\t0x1\t0\t7\t1\t0\t0", "eustall\t0x0\t0" + "\t1" * 10)
     made = profile.profile()
@@ -68,7 +68,7 @@ def test_functions_that_cpython_names_for_native_profilers_have_their_file():
     ]
 
 
-def test_tables_hold_each_record(iaprof_sample):
+def test_tables_contain_each_record(iaprof_sample):
     profile = of_text(iaprof_sample)
 
     rows = profile.samples
@@ -110,8 +110,8 @@ def test_a_metric_that_an_interval_lacks_is_not_available():
     [
         ([*HEAD, "eustal\t0x40"], 5, "unknown tag: 'eustal'"),
         ([*HEAD, ""], 5, "unknown tag: ''"),
-        (["string\t1\tpy", "interval_start\t0\t5.000000"], 2, "format of iaprof 0.5 or before"),
-        ([*HEAD, "eustall\t0x40\t2\t1"], 5, "wrong number of fields: `eustall` has 13 fields, here are 4"),
+        (["string\t1\tpy", "interval_start\t0\t5.000000"], 2, "format of iaprof 0.5 or older"),
+        ([*HEAD, "eustall\t0x40\t2\t1"], 5, "wrong number of fields: `eustall` needs 13 fields but has 4"),
         ([*HEAD, STALL + "\t0"], 5, "wrong number of fields"),
         ([*HEAD, "eustall"], 5, "wrong number of fields"),
         ([*HEAD, STALL.replace("\t1\t", "\tx\t")], 5, "not a number: 'x'"),
@@ -149,18 +149,17 @@ def test_a_metric_that_an_interval_lacks_is_not_available():
         ([*HEAD, "\udcff"], 5, "unknown tag"),
     ],
 )
-def test_damage_of_every_kind_is_named_with_its_line(lines, number, why):
+def test_every_kind_of_damage_is_named_with_its_line(lines, number, why):
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
-    with raises("recording.damaged", RecordingError) as raised:
+    with raises("recording.damaged", RecordingError, match=f"^line {number} of this stream") as raised:
         of_text(data)
 
-    assert raised.value.what == f"line {number} of this stream is damaged"
     assert why in raised.value.why
     assert "skip" in raised.value.fix
 
 
-def test_the_first_damaged_line_is_named_whatever_kinds_of_lines_are_damaged():
+def test_the_first_damaged_line_is_named_whatever_its_kind():
     late_stall = [*HEAD, "kernel\t0x1", STALL.replace("\t1\t", "\tx\t")]
     early_stall = [*HEAD, STALL, STALL.replace("\t1\t", "\tx\t"), STALL, "kernel\t0x1", "nothing"]
 
@@ -169,15 +168,15 @@ def test_the_first_damaged_line_is_named_whatever_kinds_of_lines_are_damaged():
             of_lines(*lines)
 
 
-def test_a_file_that_ends_within_a_line_is_damaged_and_an_empty_one_is_no_profile():
+def test_a_truncated_file_is_damaged_and_an_empty_one_is_rejected():
     with raises("recording.damaged", RecordingError, match="line 5 ") as raised:
         of_text("\n".join([*HEAD, STALL]))
     assert "ends in the middle" in raised.value.why
-    with raises("recording.empty", RecordingError, match="empty"):
+    with raises("recording.empty", RecordingError):
         of_text("")
 
 
-def test_counts_are_exact_up_to_the_largest_sum_and_refused_beyond():
+def test_counts_are_exact_up_to_the_largest_sum_and_rejected_beyond():
     kept = of_lines(*HEAD, STALL.replace("\t1\t", f"\t{LARGEST - 1}\t"), STALL)
     assert kept.total == LARGEST == kept.profile().total
     assert folded_of(kept.profile()) == {"py;7;-;_[G];_[G];send_[g];active_[g];0x40_[g]": LARGEST}
@@ -187,26 +186,26 @@ def test_counts_are_exact_up_to_the_largest_sum_and_refused_beyond():
     assert "2^63 - 1" in raised.value.why
 
 
-def test_the_latest_time_that_a_file_may_have_is_exact():
+def test_the_latest_allowed_time_is_exact():
     profile = of_lines("interval\t0\t0.000000", f"interval\t1\t{2**32}", "kernel\t0x1" + "\t0" * 5)
 
     assert profile.intervals.start_ns.tolist() == [0, 2**32 * 10**9]
     assert profile.profile().duration_ns == 2 * 2**32 * 10**9
 
 
-def test_skipping_drops_damaged_lines_and_what_belongs_to_them_and_counts_them_by_reason():
+def test_skipping_drops_damaged_lines_and_their_dependents_and_counts_them_by_reason():
     profile = of_lines(
         *HEAD,
         STALL,  # kept
         STALL.replace("\t1\t", "\t-1\t"),
         "kernel\t0x200\t99\t7\t0\t0\t0",
-        STALL,  # of that kernel: not the first one's
+        STALL,  # belongs to the damaged kernel, not to the first one
         STALL,
         "metric\tbusy-percent\t50",
         "kernel\t0x100\t1\t7\t0\t0\t0",
         STALL,  # kept
         "kernl\t0x300\t1\t7\t0\t0\t0",
-        STALL,  # perhaps of that kernel
+        STALL,  # may belong to the damaged kernel
         "kernel\t0x100\t1\t7\t0\t0\t0",
         "interval\t0\t6.000000",
         STALL,
@@ -231,7 +230,7 @@ def test_skipping_drops_damaged_lines_and_what_belongs_to_them_and_counts_them_b
     assert sum(lost.count for lost in profile.profile().lost) == 9
 
 
-def test_skipping_changes_nothing_in_a_sound_profile_and_survives_any_bytes(iaprof_sample):
+def test_skipping_changes_nothing_in_a_valid_profile_and_survives_any_bytes(iaprof_sample):
     assert of_text(iaprof_sample, "skip") == of_text(iaprof_sample)
     assert not of_text(iaprof_sample, "skip").dropped
 
@@ -240,7 +239,7 @@ def test_skipping_changes_nothing_in_a_sound_profile_and_survives_any_bytes(iapr
     assert of_text(iaprof_sample.encode() + noise, "skip").total == 332
 
 
-def test_texts_that_are_not_utf8_are_kept_readable_and_noted():
+def test_texts_that_are_not_utf8_are_escaped_with_a_note():
     profile = of_text(
         b"string\t1\tpr\xc3\xb6c\xc3\ninterval\t0\t5.0\nkernel\t0x1\t1\t7\t0\t0\t0\neustall\t0x0\t0"
         + b"\t1" * 10
@@ -252,7 +251,7 @@ def test_texts_that_are_not_utf8_are_kept_readable_and_noted():
     assert profile.total == 10
 
 
-def test_lines_may_end_as_on_windows_and_rows_may_be_all_zero(iaprof_sample):
+def test_windows_line_ends_and_rows_of_zeros_are_accepted(iaprof_sample):
     assert of_text(iaprof_sample.replace("\n", "\r\n")) == of_text(iaprof_sample)
     assert read(io.StringIO(iaprof_sample)) == of_text(iaprof_sample)
 
@@ -260,7 +259,7 @@ def test_lines_may_end_as_on_windows_and_rows_may_be_all_zero(iaprof_sample):
     assert (len(zeros.stalls), zeros.total, len(zeros.profile().samples)) == (1, 0, 0)
 
 
-def test_separators_within_names_do_not_change_the_sum(tmp_path):
+def test_separators_in_names_do_not_change_the_sum(tmp_path):
     profile = of_lines(
         "string\t1\ta;b", "string\t2\tf<x;y>", "string\t3\tmain;;sub", "interval\t0\t5.0",
         "kernel\t0x1\t1\t7\t3\t0\t2", "eustall\t0x0\t1" + "\t3" * 10,
@@ -273,7 +272,7 @@ def test_separators_within_names_do_not_change_the_sum(tmp_path):
     assert folded.read(written).total == 30
 
 
-def test_a_profile_is_written_as_iaprof_writes_it(tmp_path):
+def test_a_profile_is_written_in_iaprofs_own_form(tmp_path):
     text = (
         "interval\t3\t1000.010123\nstring\t1\tpython3\nstring\t2\tmain\n"
         "kernel\t0xffff800000100000\t1\t42\t2\t0\t0\nstring\t3\tdpas\neustall\t0x40\t3\t5\t1\t2\t30\t4\t50\t6\t7\t8\t0\n"
@@ -283,7 +282,7 @@ def test_a_profile_is_written_as_iaprof_writes_it(tmp_path):
     assert write(of_text(text), tmp_path / "copy.txt").read_text() == text
 
 
-def test_what_the_format_has_no_form_for_is_refused_when_writing(iaprof_sample, tmp_path):
+def test_texts_with_tabs_or_line_ends_cannot_be_written(iaprof_sample, tmp_path):
 
     profile = of_text(iaprof_sample)
     for text in ("two\nlines", "two\tfields", "end\r"):
@@ -293,7 +292,7 @@ def test_what_the_format_has_no_form_for_is_refused_when_writing(iaprof_sample, 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_cannot_be_read_says_why(tmp_path):
+def test_an_unreadable_file_and_an_unknown_errors_argument_are_errors(tmp_path):
     with raises("recording.unreadable", RecordingError):
         read(tmp_path / "missing")
     with pytest.raises(ValueError, match="errors"):
@@ -301,14 +300,14 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path):
 
 
 texts = st.text(st.characters(exclude_characters="\t\n", exclude_categories=("Cs",)), max_size=8).map(
-    lambda text: text.rstrip("\r")  # which would be part of the line's end
+    lambda text: text.rstrip("\r")  # it would become part of the line end
 )
 counts = st.one_of(st.integers(0, 3), st.integers(0, 2**55))
 
 
 @st.composite
 def recordings(draw):
-    """Intervals as (number, nanoseconds, kernels with their rows, metrics), all by their texts."""
+    """Intervals as (number, nanoseconds, kernels with their rows, metrics), with texts instead of ids."""
     kernels = draw(
         st.lists(
             st.tuples(st.integers(0, 2**64 - 1), texts, st.integers(0, 2**32 - 1), texts, texts, texts),
@@ -320,14 +319,14 @@ def recordings(draw):
     metrics = st.lists(st.tuples(st.sampled_from(("frequency-MHz", "busy-percent")), st.integers(0, 5000)), max_size=2)
     steps = draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 10**9), runs, metrics), min_size=1, max_size=4))
     number, time, result = -1, draw(st.integers(0, 10**15)), []
-    for more, later, held, told in steps:
+    for more, later, runs_here, metrics_here in steps:
         number, time = number + more, time + later
-        result.append((number, time, held, told))
+        result.append((number, time, runs_here, metrics_here))
     return result
 
 
 def written(recording, order):
-    """The recording's file, by other means than the product's; ids are given in any order."""
+    """Write the recording without the code under test; ids are assigned in any order."""
     ids, lines = {"": 0}, []
 
     def known(text):
@@ -339,17 +338,17 @@ def written(recording, order):
     for number, time, runs, metrics in recording:
         lines.append(f"interval\t{number}\t{time // 10**9}.{time % 10**9:09d}")
         for (address, comm, pid, stack, file, symbol), rows in runs:
-            told = [known(text) for text in (comm, stack, file, symbol)]
-            lines.append(f"kernel\t0x{address:x}\t{told[0]}\t{pid}\t{told[1]}\t{told[2]}\t{told[3]}")
+            texts_of = [known(text) for text in (comm, stack, file, symbol)]
+            lines.append(f"kernel\t0x{address:x}\t{texts_of[0]}\t{pid}\t{texts_of[1]}\t{texts_of[2]}\t{texts_of[3]}")
             for offset, text, values in rows:
-                told = known(text)
-                lines.append("\t".join(["eustall", f"0x{offset:x}", str(told), *map(str, values)]))
+                id_ = known(text)
+                lines.append("\t".join(["eustall", f"0x{offset:x}", str(id_), *map(str, values)]))
         lines += [f"metric\t{name}\t{value}" for name, value in metrics]
     return "".join(f"{line}\n" for line in lines)
 
 
 @given(recordings(), st.permutations(list(range(1, 20))), st.sampled_from([1, 37, 4096]))
-def test_reading_keeps_every_sample_and_what_is_written_reads_the_same(recording, order, block):
+def test_reading_keeps_every_sample_and_a_written_profile_is_equal(recording, order, block):
     text = written(recording, order)
     before = parse.BLOCK
     parse.BLOCK = block

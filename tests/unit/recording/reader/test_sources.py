@@ -1,4 +1,4 @@
-"""How long the reader leaves rings alone: long where nothing comes, never so long that one could fill."""
+"""Interval between drains of the ring buffers: long while nothing arrives, but too short for a ring to fill up."""
 
 import mmap
 import os
@@ -19,7 +19,7 @@ RECORD = HEAD.itemsize + 8  # with the ring buffer's own header
 @pytest.mark.parametrize(
     ("rooms", "hit_ns", "cpus", "seconds"),
     [
-        ([], 100, 2, 0.05),  # nothing is recorded: the counters are due every 50 ms
+        ([], 100, 2, 0.05),  # no rings: the counters are due every 50 ms
         ([1_000_000], 100, 2, 0.025),  # 2 CPUs record 500,000 in that time
         ([1_000_000], 100, 1, 0.05),
         ([1_000_000, 600_000], 100, 2, 0.015),
@@ -27,9 +27,7 @@ RECORD = HEAD.itemsize + 8  # with the ring buffer's own header
         ([1_000_000], 500, 8, 0.03125),
     ],
 )
-def test_rings_are_left_alone_for_no_longer_than_all_cpus_take_to_half_fill_one(
-    monkeypatch, rooms, hit_ns, cpus, seconds
-):
+def test_the_interval_is_at_most_the_time_in_which_all_cpus_fill_half_a_ring(monkeypatch, rooms, hit_ns, cpus, seconds):
     monkeypatch.setattr(os, "cpu_count", lambda: cpus)
 
     assert quiet_s(rooms, hit_ns) == pytest.approx(seconds)
@@ -37,7 +35,7 @@ def test_rings_are_left_alone_for_no_longer_than_all_cpus_take_to_half_fill_one(
 
 @pytest.fixture
 def kernel():
-    """Descriptors of control, counters and histograms, and of a ring with nothing in it."""
+    """Descriptors of control, counters, histograms and an empty ring."""
     descriptors = [os.memfd_create(name) for name in ("control", "counters", "histograms", "ring")]
     for descriptor, size in zip(descriptors, (PAGE, PAGE, PAGE, 2 * PAGE + 2 * SIZE), strict=True):
         os.ftruncate(descriptor, size)
@@ -46,7 +44,7 @@ def kernel():
         os.close(descriptor)
 
 
-def test_a_ring_that_fills_is_drained_again_soon(monkeypatch, kernel):
+def test_a_ring_that_is_filling_is_drained_again_soon(monkeypatch, kernel):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "most_bytes": 1 << 40, "ring_sizes": [SIZE]}
 
@@ -57,4 +55,4 @@ def test_a_ring_that_fills_is_drained_again_soon(monkeypatch, kernel):
     assert pause(("kernel",), 0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
     assert pause(("kernel",), SIZE // 64) == pause(("kernel",), 0) > 0.02
     assert pause(("kernel",), SIZE // 64 + RECORD) == 0.01
-    assert pause(("python",), 0) == 0.01  # other processes have none, which costs nothing
+    assert pause(("python",), 0) == 0.01  # a hit costs nothing extra in processes without Python
