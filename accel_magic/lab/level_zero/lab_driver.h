@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libze_lab_npu.so: a Level Zero driver for the NPU lab. For each call it makes the same ioctls on the real intel_vpu as
- * Intel's driver, but computes nothing: the emulated NPU executes no commands, so none are written.
+/* libze_lab_npu.so: a Level Zero driver for the NPU lab. It makes the same ioctls on the real intel_vpu as Intel's
+ * driver, but computes nothing: the emulated NPU executes no commands, so none are written.
  *
  * lab_device.c: driver, device, context. lab_memory.c: buffers. lab_list.c: command lists. lab_queue.c: queues and
  * fences. lab_tables.c: function tables for the loader.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the Level Zero interface that ze_load and the lab's driver use, transcribed from the published
  * specification (version 1.0, which later ones only extend), because few machines have its headers. The first words of
- * every structure are its kind and a pointer to extensions. tests/unit/lab checks sizes and offsets against fixed numbers.
+ * every structure are its kind and a pointer to extensions. tests/unit/lab checks sizes and offsets.
  */
 #ifndef ACCEL_MAGIC_ZE_API_H
 #define ACCEL_MAGIC_ZE_API_H
