@@ -72,7 +72,7 @@ def _release(paths: Sequence[str], debs: Sequence[Deb]) -> str:
         if match := _KERNEL.fullmatch(path):
             return match["a"] or match["b"]
     raise MachineError(
-        "the kernel packages contain no kernel",
+        "the kernel's packages contain no kernel",
         why=f"there is no vmlinuz in {', '.join(deb.file.name for deb in debs)}",
         fix="python -m accel_magic lab clean, then build again",
         code="lab.package-lacks-file",

@@ -121,7 +121,7 @@ def _keyring() -> Path:
         if Path(path).is_file():
             return Path(path)
     raise MachineError(
-        "Debian's packages cannot be verified here",
+        "cannot verify Debian's packages",
         why=f"there is no {_KEYRINGS[0]}",
         fix="apt install debian-archive-keyring",
         code="lab.no-keyring",

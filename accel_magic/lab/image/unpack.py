@@ -110,11 +110,11 @@ def _data(raw: BinaryIO, deb: Path, progress: Callable[[int], None] | None) -> t
     while True:
         header = raw.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES or not header.endswith(b"`\n"):
-            raise _damaged(deb, "it ends early")
+            raise _damaged(deb, "it is truncated")
         name = header[:16].decode("ascii", errors="replace").strip().rstrip("/")
         size = int(header[48:58])
         if size < 0 or raw.tell() + size > end:
-            raise _damaged(deb, "it ends early")
+            raise _damaged(deb, "it is truncated")
         if name.startswith("data.tar"):
             return name, _Slice(raw, size, progress)
         raw.seek(size + size % 2, 1)
