@@ -6,8 +6,6 @@ import json
 import re
 import sys
 
-import pytest
-
 from accel_magic.api.lab import trace_lab
 from accel_magic.errors import ProbeError
 from accel_magic.lab.npu import Load

@@ -1,4 +1,4 @@
-"""What tools/gpu_check makes of the results, and what it says where there is nothing to check."""
+"""The summary of tools/gpu_check, and its messages if there is nothing to check."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def test_a_run_that_ended_early_is_told(script, tmp_path):
 
     text = script.summary(tmp_path)
 
-    assert "they did not run to their end" in text
+    assert "did not finish" in text
     assert "Nothing was measured" in text
 
 
@@ -86,7 +86,7 @@ def test_without_wheels_it_says_how_to_collect_them(tmp_path):
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, cwd=tmp_path, check=False)
 
     assert done.returncode == 2
-    assert "collect them first with --wheels FOLDER" in done.stderr
+    assert "collect them with --wheels FOLDER" in done.stderr
 
 
 def test_what_is_carried_is_there(script):
