@@ -1,5 +1,5 @@
 # The two commands of the README are `make demo` and `make test`; `make help` lists the others.
-# PYTHON=/path/to/python3 chooses the interpreter of the virtual environment (3.11 or newer).
+# PYTHON=/path/to/python3 selects the interpreter of the virtual environment (3.11 or newer).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,24 +11,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 
-# BCC and clang are not on PyPI; the C compiler, the peers and the browser are for the tests only.
+# BCC and clang are not on PyPI; bpftrace, the browser and the C compiler are only for the tests.
 DEMO_PACKAGES := python3-bpfcc clang-19
 TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
 
-# Of those that the browser tests take, the ones that the documentation shows.
+# The screenshots of the browser tests that the documentation uses.
 SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection
 
 .PHONY: help demo test test-thorough lint bench notebooks recordings screenshots clean
 
 help:
-	@echo 'make demo           set up and run the quickstart, the NPU lab and gputrace headless (live where possible; else recordings)'
+	@echo 'make demo           set up and run the quickstart, NPU lab and gputrace notebooks headless (live if possible, else replayed)'
 	@echo 'make test           set up and run every check: ruff, mypy, import-linter, pytest'
-	@echo 'make test-thorough  the same, with the tests that take long: every test of the lab on three kernels'
+	@echo 'make test-thorough  the same, including slow tests: every test of the lab on three kernels'
 	@echo 'make lint           ruff, mypy and import-linter only'
-	@echo 'make bench          benchmarks beside bpftrace and BCC (as root)'
-	@echo 'make notebooks      run every notebook headless into build/notebooks'
+	@echo 'make bench          run benchmarks, compared with bpftrace and BCC (as root)'
+	@echo 'make notebooks      run all notebooks headless, output in build/notebooks'
 	@echo 'make recordings     record notebooks/recordings again (as root)'
-	@echo 'make screenshots    run the browser tests and renew docs/images'
+	@echo 'make screenshots    run the browser tests and update docs/images'
 	@echo 'make clean          remove build/ and .venv/'
 
 demo: $(STAMPS)/demo
@@ -79,7 +79,7 @@ screenshots: $(STAMPS)/dev
 clean:
 	rm -rf build $(VENV)
 
-# One environment for both; a stamp per group of dependencies, renewed when they change.
+# One environment for both; a stamp file per dependency group, updated when they change.
 $(STAMPS)/demo $(STAMPS)/dev: pyproject.toml tools/venv
 	@PYTHON='$(PYTHON)' tools/venv $(VENV) $(@F)
 	@mkdir -p $(STAMPS) && touch $@

@@ -1,1 +1,1 @@
-"""Measurements side by side with peers: bpftrace, BCC's own Python, and a notebook without the live display."""
+"""Benchmarks against peers: bpftrace, BCC's Python interface, and a notebook without the live display."""

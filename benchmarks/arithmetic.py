@@ -1,4 +1,4 @@
-"""What is made of the measured numbers: paired ratios, medians, spread, verdicts. No input or output."""
+"""Evaluation of measurements: paired ratios, medians, ranges, verdicts. No I/O."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Verdict = Literal["met", "missed", "information"]
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of the results: the same thing measured in several rounds, each with the peer right beside it.
+    """One row of the results: a quantity measured in several rounds, each paired with the peer's.
 
     Attributes:
-        name: Name of the row, for `--only` and the JSON.
-        what: What was measured, in words.
-        unit: Of `ours` and `theirs`.
-        ours: By round.
-        peer: Whom we are compared with; empty where the value itself has the bar.
-        theirs: By round, paired with `ours`; empty without a peer.
-        kind: What the bar is about: `ratio` ours / theirs, at most; `speedup` theirs / ours, at least; `value` ours, at
-            most.
-        bar: None for information.
-        note: What the reader must know besides.
-        lost: Percentage of our events that were lost, by round; empty where nothing can be lost.
-        peer_lost: The same of the peer's.
+        name: Name of the row in the output and the JSON.
+        what: Description of the quantity.
+        unit: Unit of `ours` and `theirs`.
+        ours: Our value in each round.
+        peer: Name of the peer; empty if the bar applies to our value.
+        theirs: The peer's value in each round, paired with `ours`; empty without a peer.
+        kind: What the bar applies to: `ratio`: ours / theirs, at most; `speedup`: theirs / ours, at least; `value`:
+            ours, at most.
+        bar: The target; None if the row is for information.
+        note: Further information for the reader.
+        lost: Percentage of our events lost in each round; empty if events cannot be lost.
+        peer_lost: Likewise for the peer.
 
     """
 
@@ -50,13 +50,13 @@ class Measured:
         if not self.ours:
             raise ValueError(f"{self.name}: nothing was measured")
         if self.theirs and len(self.theirs) != len(self.ours):
-            raise ValueError(f"{self.name}: {len(self.ours)} rounds of ours, {len(self.theirs)} of the peer's")
+            raise ValueError(f"{self.name}: {len(self.ours)} of our rounds, {len(self.theirs)} of the peer's")
         if self.kind != "value" and not self.theirs:
             raise ValueError(f"{self.name}: a {self.kind} needs a peer")
 
     @property
     def compared(self) -> tuple[float, ...]:
-        """What the bar is about, by round."""
+        """The values that the bar applies to, by round."""
         if self.kind == "value":
             return self.ours
         if self.kind == "ratio":
@@ -65,7 +65,7 @@ class Measured:
 
     @property
     def middle(self) -> float:
-        """Median of `compared`; what is held against the bar."""
+        """Median of `compared`; this is compared with the bar."""
         return median(self.compared)
 
     @property
@@ -78,33 +78,33 @@ class Measured:
 
 
 def paired_ratios(over: Sequence[float], under: Sequence[float]) -> tuple[float, ...]:
-    """Ratio of each round; NaN where noise made either number nothing or less, so that no ratio can be told."""
+    """Ratio of each round; NaN if either number is zero or negative because of noise."""
     return tuple(high / low if min(high, low) > 0 else math.nan for high, low in zip(over, under, strict=True))
 
 
 def median(values: Sequence[float]) -> float:
-    """Median of the numbers that are numbers; NaN when there are none."""
+    """Median, ignoring NaN; NaN if there are no numbers."""
     kept = [value for value in values if not math.isnan(value)]
     return statistics.median(kept) if kept else math.nan
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Lowest and highest of the numbers that are numbers."""
+    """Minimum and maximum, ignoring NaN."""
     kept = [value for value in values if not math.isnan(value)]
     return (min(kept), max(kept)) if kept else (math.nan, math.nan)
 
 
 def cost_per_call(traced_ns: Sequence[float], untraced_ns: Sequence[float]) -> tuple[float, ...]:
-    """What tracing adds to a call, ns by round: traced minus untraced of the same round."""
+    """Added time per call in ns, by round: traced minus untraced of the same round."""
     return tuple(traced - untraced for traced, untraced in zip(traced_ns, untraced_ns, strict=True))
 
 
 def cost_per_delivered(
     traced_ns: Sequence[float], untraced_ns: Sequence[float], calls: int, delivered: Sequence[int]
 ) -> tuple[float, ...]:
-    """What tracing adds to all calls, over the events that arrived: ns by round, NaN where none did.
+    """Added time of all calls, divided by the events that arrived: ns by round; NaN if none arrived.
 
-    A tool that drops events does less work for each call. Per call it would look the cheaper the more it drops.
+    A tool that drops events does less work per call; its cost per call would decrease the more it drops.
     """
     added = cost_per_call(traced_ns, untraced_ns)
     return tuple(
@@ -113,5 +113,5 @@ def cost_per_delivered(
 
 
 def lost_percent(calls: int, delivered: Sequence[int]) -> tuple[float, ...]:
-    """Percentage of the calls whose event did not arrive, by round; others' calls can only make it 0."""
+    """Percentage of calls whose event did not arrive, by round; at least 0, even with calls of other processes."""
     return tuple(100 * max(calls - arrived, 0) / calls for arrived in delivered)

@@ -1,11 +1,11 @@
-"""The peer that uses BCC as its documentation shows. Run by the system's Python: `bcc_peer.py MODE [LIBRARY SYMBOL]`.
+"""The peer that uses BCC as in its documentation. Runs with the system's Python: `bcc_peer.py MODE [LIBRARY SYMBOL]`.
 
-Modes: `count` a per-CPU counter on a tracepoint; `uprobe` the same on a function; `events` a ring buffer whose callback
-appends a tuple to a list while the loop runs; `filled` the same, but consumed only after the loop has ended.
+Modes: `count`: a per-CPU counter on a tracepoint; `uprobe`: the same on a function; `events`: a ring buffer whose
+callback appends a tuple to a list while the loop runs; `filled`: the same, but consumed after the loop has ended.
 
-It prints `ready` when attached, reads a line when the loop has ended (the number of calls), and prints a JSON object:
-`hits` or `events` received, and for the rings the CLOCK_MONOTONIC ns when the last was there (`end_ns`) and how long
-consuming took (`consume_ns`).
+It prints `ready` when attached, reads a line with the number of calls after the loop has ended, and prints JSON: `hits`
+or `events` received, and for ring buffers the CLOCK_MONOTONIC ns at which the last event arrived (`end_ns`) and the
+duration of consuming (`consume_ns`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any
 
-RING_PAGES = 16384  # 64 MiB, as much as %%ktrace has by default
+RING_PAGES = 16384  # 64 MiB, the default of %%ktrace
 IDLE_MS = 10
 GIVE_UP_S = 0.5
 
@@ -45,19 +45,19 @@ TRACEPOINT_PROBE(syscalls, sys_enter_getppid) {
 
 
 def wait() -> int:
-    """Tell that everything is attached and wait for the number of calls that were made."""
+    """Report that everything is attached and wait for the number of calls."""
     print("ready", flush=True)
     return int(sys.stdin.readline())
 
 
 def counted(program: Any) -> dict[str, int]:
-    """Count until told to stop."""
+    """Count until the loop has ended."""
     wait()
     return {"hits": int(sum(program["hits"].values()[0]))}
 
 
 def received(program: Any, *, filled: bool) -> dict[str, int]:
-    """Receive events while the loop runs, or all at once afterwards."""
+    """Receive events while the loop runs, or with `filled` all at once afterwards."""
     rows: list[tuple[int, int, int, int, bytes]] = []
     ring = program["events"]
 
@@ -89,7 +89,7 @@ def main() -> None:
     from bcc import BPF
 
     mode = sys.argv[1]
-    # The compiler's warnings are of no interest here; the report has its own descriptor.
+    # Discard the compiler's warnings on stderr; the report goes to stdout.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if mode == "count":
         answer = counted(BPF(text=COUNT))

@@ -1,4 +1,4 @@
-"""From the ring buffer's memory to data in Python: both sides start with a ring that is already full of events."""
+"""From ring buffer memory to data in Python: both sides start with a ring that is already filled with events."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def consuming(*, quick: bool) -> Iterator[Measured]:
-    """Ring memory to DataFrame against BCC's callbacks."""
+    """Ring memory to DataFrame, compared with BCC's callbacks."""
     calls, rounds = (200_000, 3) if quick else (1_000_000, 5)
     ours, theirs = [], []
-    _ours(10_000)  # what is imported on first use is no cost of an event
+    _ours(10_000)  # warm up, so that imports on first use are not measured
     for _ in range(rounds):
         ours.append(_ours(calls))
         bcc = peers.bcc("filled", "getppid", calls)
@@ -46,7 +46,7 @@ def consuming(*, quick: bool) -> Iterator[Measured]:
 
 
 def _ours(calls: int) -> float:
-    """Fill a ring that nobody reads, then do what the reader process and the result do, here and timed; ns an event."""
+    """Fill a ring without a reader, then do the reader process's and the result's work here; returns ns per event."""
     plan = Options(mode="events", scope="all").plan((TRACEPOINT,))
     with KernelEngine().attach(plan) as attachment:
         control = map_value(attachment.control_fd, attachment.layout.control, writable=True)
@@ -55,7 +55,7 @@ def _ours(calls: int) -> float:
         workloads.run("getppid", calls)
         control["enabled"] = 0
         attachment.detach()
-        # The peer's ring is mapped before its clock starts as well.
+        # Mapped before the clock starts, like the peer's ring.
         ring = Ring(attachment.ring_fds[0], attachment.ring_sizes[0], attachment.layout.record(0))
         file = os.memfd_create("records")
         start = time.perf_counter_ns()
@@ -70,5 +70,5 @@ def _ours(calls: int) -> float:
 
 
 def _recording(plan: Plan, events: Any) -> Any:
-    """What `events_frame` looks at."""
+    """The attributes that `events_frame` uses."""
     return SimpleNamespace(plan=plan, events=events)

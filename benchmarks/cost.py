@@ -1,4 +1,4 @@
-"""What a traced call costs: hits that are counted, hits that are recorded, and what is lost at full speed."""
+"""Cost of a traced call: counted hits, recorded hits, and events lost at full speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY = "an empty program on raw tracepoint sys_enter"
 
 
 def counting(*, quick: bool) -> Iterator[Measured]:
-    """Hits of a system call's tracepoint, counted and not recorded."""
+    """Hits of a system call tracepoint, counted but not recorded."""
     calls, rounds = (200_000, 3) if quick else (1_000_000, 9)
     times: dict[str, list[float]] = {"untraced": [], "empty": [], "ours": [], "bpftrace": [], "bcc": []}
     for _ in range(rounds):
@@ -33,10 +33,16 @@ def counting(*, quick: bool) -> Iterator[Measured]:
     yield Measured("count-bpftrace", what, "ns", cost["ours"], BPFTRACE, cost["bpftrace"], "ratio", 1 / 5)
     yield Measured("count-bcc", what, "ns", cost["ours"], BCC, cost["bcc"], "ratio", 1.5)
     yield Measured(
-        "count-floor", "the same, above what no program can avoid", "ns", cost["ours"], EMPTY, cost["empty"], "ratio"
+        "count-floor", "the same, relative to an empty program", "ns", cost["ours"], EMPTY, cost["empty"], "ratio"
     )
     yield Measured(
-        "floor-bpftrace", "an empty program beside bpftrace", "ns", cost["empty"], BPFTRACE, cost["bpftrace"], "ratio"
+        "floor-bpftrace",
+        "an empty program compared with bpftrace",
+        "ns",
+        cost["empty"],
+        BPFTRACE,
+        cost["bpftrace"],
+        "ratio",
     )
 
 
@@ -63,9 +69,9 @@ def functions(*, quick: bool) -> Iterator[Measured]:
 
 
 def recording(*, quick: bool) -> Iterator[Measured]:
-    """Hits that are recorded with time, process, thread, CPU and name: cost to the traced thread, and end to end.
+    """Hits recorded with time, process, thread, CPU and name: cost to the traced thread, and end to end.
 
-    Costs are those of an event that was delivered, and what each tool lost stands beside them.
+    Costs are per delivered event, reported together with each tool's losses.
     """
     calls, printed, rounds = (200_000, 50_000, 3) if quick else (1_000_000, 200_000, 7)
     times: dict[str, list[float]] = {"untraced": [], "ours": [], "printf": []}
@@ -75,7 +81,7 @@ def recording(*, quick: bool) -> Iterator[Measured]:
         untraced = workloads.run("getppid", calls).ns_per_call
         times["untraced"].append(untraced)
         run, result = peers.ours(TRACEPOINT, "getppid", calls, mode="events")
-        events = len(result.events)  # a DataFrame from here on
+        events = len(result.events)  # creates the DataFrame
         ends["ours"].append((time.monotonic_ns() - run.start_ns) / events - untraced)
         times["ours"].append(run.ns_per_call)
         delivered["ours"].append(events)
@@ -114,15 +120,15 @@ def recording(*, quick: bool) -> Iterator[Measured]:
 
 
 def loss(*, quick: bool) -> Iterator[Measured]:
-    """Events lost when one thread makes system calls as fast as it can, everything at its defaults."""
+    """Events lost while one thread makes system calls at full speed, with default settings."""
     calls, rounds = (500_000, 1) if quick else (2_000_000, 3)
     ours, theirs = [], []
     for turn in range(rounds):
         result = peers.ours(TRACEPOINT, "getppid", calls, mode="events")[1]
         if result.recorded + result.lost != calls:
-            raise peers.PeerError(f"{result.recorded} recorded and {result.lost} lost are not the {calls} hits")
+            raise peers.PeerError(f"{result.recorded} recorded + {result.lost} lost differ from {calls} hits")
         ours.append(result.lost / calls * 100)
-        if turn == 0:  # ten seconds, and the same each time
+        if turn == 0:  # takes ten seconds, with the same result each time
             theirs.append((calls - peers.bpftrace_printf("getppid", calls).seen) / calls * 100)
     yield Measured(
         "loss",

@@ -1,6 +1,6 @@
-"""A flame graph of 50,000 frames in a browser that draws in software: time of a redraw, size of the page.
+"""A flame graph of 50,000 frames in a browser with software rendering: time of a redraw, size of the page.
 
-Once with a sample for each frame, and with up to a million that each have a time of their own.
+Measured with one sample per frame, and with up to a million samples at different times.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 FRAMES = 50_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu")
-# Every step is what a click does. Bokeh takes new data in promises and paints when the browser shows the next frame:
-# the promises are waited for, and the painting is done at once, so that no waiting is measured.
+# Every step is the action of a click. Bokeh processes new data in promises and paints with the browser's next frame:
+# the script awaits the promises and paints immediately, so that no waiting is measured.
 STEPS = """async (rounds) => {
   const view = Bokeh.index.query_one((view) => view.model.__accel_magic_flame !== undefined)
   const flame = view.model.__accel_magic_flame
@@ -45,7 +45,7 @@ STEPS = """async (rounds) => {
     await promises()
     view.invalidate_painters()
     view.paint()
-    view.canvas_view.primary.ctx.getImageData(0, 0, 1, 1)  // drawn now, not when the page is shown next
+    view.canvas_view.primary.ctx.getImageData(0, 0, 1, 1)  // forces drawing now, not with the next frame
     const taken = performance.now() - start
     await new Promise((done) => setTimeout(done, 100))
     return taken
@@ -74,7 +74,7 @@ STEPS = """async (rounds) => {
 
 
 def large_profile(nodes: int = FRAMES, seed: int = 1) -> Profile:
-    """Stacks of a tree with this many frames, in which some calls are far heavier than others; 90 s of samples."""
+    """A profile with a tree of `nodes` frames, in which some calls are far heavier than others; 90 s of samples."""
     rng = random.Random(seed)
     builder = ProfileBuilder()
     files = [f"/usr/lib/python3.13/site-packages/package_{number % 12}/module_{number}.py" for number in range(60)]
@@ -96,11 +96,11 @@ def large_profile(nodes: int = FRAMES, seed: int = 1) -> Profile:
         weight = 10_101_010 if number % 2 else int(10_000 * rng.paretovariate(1.1))
         state = State.CPU if number % 2 else State.OFF_CPU
         builder.add(node, weight, time_ns=rng.randrange(90_000_000_000), tid=1, state=state)
-    return builder.build(unit="ns", origin="made for a benchmark", duration_ns=90_000_000_000)
+    return builder.build(unit="ns", origin="generated for a benchmark", duration_ns=90_000_000_000)
 
 
 def spread(profile: Profile, samples: int, seconds: int, seed: int = 1) -> Profile:
-    """Samples at random times in random stacks, some stacks far more often than others; half of them are waits."""
+    """Samples at random times in random stacks, with very uneven frequencies; half of them are waits."""
     rng = np.random.default_rng(seed)
     often = 1 / np.arange(1, len(profile.parents) + 1)
     state = rng.integers(0, 2, samples).astype(np.uint8)
@@ -115,9 +115,9 @@ def spread(profile: Profile, samples: int, seconds: int, seed: int = 1) -> Profi
 
 
 def drawing(*, quick: bool) -> Iterator[Measured]:
-    """Redraws of graphs of 50,000 frames, from the click to the painted canvas, and what their pages weigh.
+    """Redraws of graphs with 50,000 frames, from the click to the painted canvas, and sizes of their pages.
 
-    The redraws are left out where no browser is installed.
+    Redraws are skipped if no browser is installed.
     """
     profile = large_profile()
     html = figure_html(flame(profile))

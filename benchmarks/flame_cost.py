@@ -1,7 +1,7 @@
-"""What samples and waits cost, beside bpftrace: of a busy thread, and of two threads that switch all the time.
+"""Cost of samples and waits, compared with bpftrace: for a busy thread, and for two threads that switch constantly.
 
-Python's stack is taken of this very process, so the busy thread is this one. Its own CPU clock is the measure: other
-processes disturb it little, and interrupts that hit it count in it.
+Python stacks are only taken in this process, so the busy thread runs here. It is measured with its own CPU clock, which
+is little affected by other processes and includes interrupts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ while time.monotonic_ns() - start < {seconds} * 1e9:
     sum(range(1000))
 spent = (others_ns() - others) / (time.monotonic_ns() - start) * 100
 """
-TOLD = "told = f.facts.tracer_ns / f.recording.duration_ns * 100"
+REPORTED = "reported = f.facts.tracer_ns / f.recording.duration_ns * 100"
 SWITCHES = (
     "tracepoint:sched:sched_switch { "
     "if (@began[args->next_pid]) { @us[kstack] = hist((nsecs - @began[args->next_pid]) / 1000); "
@@ -47,7 +47,7 @@ SWITCHES = (
 
 
 def sampling(*, quick: bool) -> Iterator[Measured]:
-    """A busy thread under samples with all stacks."""
+    """A busy thread sampled with all stacks."""
     loops, rounds = (4_000, 3) if quick else (20_000, 11)
     _compute(loops)
     alone, ours, theirs, costs = [], [], [], []
@@ -63,28 +63,28 @@ def sampling(*, quick: bool) -> Iterator[Measured]:
     what = f"CPU time of a busy thread sampled at {RATE} Hz with all stacks"
     yield Measured("sample", what, "ns", tuple(ours), ALONE, tuple(alone), "ratio", 1.02)
     yield Measured("sample-bpftrace", "the same under bpftrace", "ns", tuple(theirs), ALONE, tuple(alone), "ratio")
-    what = "the program of a sample with all stacks, by the kernel's clock"
+    what = "duration of the program for a sample with all stacks, from the kernel's statistics"
     note = f"1 % of a busy CPU at {RATE} Hz is {1e7 / RATE:,.0f} ns"
     yield Measured("sample-ns", what, "ns", tuple(costs), note=note)
 
 
 def in_notebook(*, quick: bool) -> Iterator[Measured]:
-    """Whatever else than the cell itself takes CPU time in a notebook while a cell is sampled."""
+    """CPU time used in a notebook by anything but the cell, while a cell is sampled."""
     seconds, rounds = (1, 2) if quick else (5, 7)
     for rate, bar in ((RATE, 2.0), (499, None)):
-        spent, told = [], []
+        spent, reported = [], []
         with new_kernel() as kernel:
             kernel.run("%load_ext accel_magic")
             for _ in range(rounds):
                 spent.append(kernel.run(NOTEBOOK.format(rate=rate, seconds=seconds), "spent").values["spent"])
-                told.append(kernel.run(TOLD, "told").values["told"])
+                reported.append(kernel.run(REPORTED, "reported").values["reported"])
         what = f"CPU time of the notebook's other threads and the reader while `%%flame` samples at {rate} Hz"
-        yield Measured(f"notebook-{rate}", f"{what}, with the live row", "% of a processor", tuple(spent), bar=bar)
-        yield Measured(f"notebook-told-{rate}", "own cost as its headline tells it", "% of a processor", tuple(told))
+        yield Measured(f"notebook-{rate}", f"{what}, with the live row", "% of a CPU", tuple(spent), bar=bar)
+        yield Measured(f"notebook-told-{rate}", "own cost shown in the headline", "% of a CPU", tuple(reported))
 
 
 def waiting(*, quick: bool) -> Iterator[Measured]:
-    """Threads that do nothing but switch, every wait measured."""
+    """Threads that only switch, with every wait measured."""
     trips, rounds = (20_000, 3) if quick else (100_000, 7)
     times: dict[str, list[float]] = {"alone": [], "count": [], "events": [], "stacks": [], "bpftrace": []}
     costs: dict[str, list[float]] = {"count": [], "events": [], "stacks": []}
@@ -105,14 +105,14 @@ def waiting(*, quick: bool) -> Iterator[Measured]:
         ("stacks", "waits recorded with all stacks"),
     ):
         yield Measured(f"wait-{name}", f"two switches, {how}", "ns", tuple(times[name]), ALONE, alone, "ratio")
-        what = f"the program of a switch, {how}, by the kernel's clock"
+        what = f"duration of the program for a switch, {how}, from the kernel's statistics"
         yield Measured(f"wait-{name}-ns", what, "ns", tuple(costs[name]))
     what = "two switches, bpftrace's histograms by kernel stack"
     yield Measured("wait-bpftrace", what, "ns", tuple(times["bpftrace"]), ALONE, alone, "ratio")
 
 
 def _compute(loops: int) -> float:
-    """Compute in this thread; returns the CPU time that it took, ns."""
+    """Compute in this thread; returns the CPU time used, in ns."""
     start = time.thread_time_ns()
     for _ in range(loops):
         sum(range(1000))
@@ -134,7 +134,7 @@ def _switch(trips: int) -> float:
 
 @contextmanager
 def _bpftrace(program: str) -> Iterator[None]:
-    """Run bpftrace around the block; its first interval tells that all is attached."""
+    """Run bpftrace around the block; its first interval shows that everything is attached."""
     peers.bpftrace_version()
     ready = program + ' interval:ms:50 { printf("attached\\n"); }'
     with subprocess.Popen(["bpftrace", "-e", ready], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:

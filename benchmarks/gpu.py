@@ -1,4 +1,4 @@
-"""Programs inside GPU kernels, without a GPU: translating and injecting them, and running them simulated."""
+"""Programs inside GPU kernels without a GPU: translating, injecting, and running them on the simulated device."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BAR_S = 0.150
 
 
 def translating(*, quick: bool) -> Iterator[Measured]:
-    """From a verified program and a kernel's PTX to the PTX that runs, beside assembling the kernel alone."""
+    """Time from a verified program and a kernel's PTX to the instrumented PTX, compared with assembling the kernel."""
     ptx = nvrtc.compile(MATMUL, arch=ARCH)
     rounds = 3 if quick else 9
     for tool in TRANSLATED:
@@ -62,7 +62,7 @@ def translating(*, quick: bool) -> Iterator[Measured]:
             theirs.append(_took(lambda: assemble.assemble(ptx, ARCH)))
         yield Measured(
             f"gpu-{tool}",
-            f"translate {tool} and put it into a tiled matmul, warm",
+            f"translate {tool} and inject it into a tiled matmul, warm",
             "s",
             tuple(ours),
             "assembling the kernel alone (nvJitLink or ptxas)",
@@ -73,7 +73,7 @@ def translating(*, quick: bool) -> Iterator[Measured]:
 
 
 def simulating(*, quick: bool) -> Iterator[Measured]:
-    """A kernel on the simulated device with each tool, beside the same kernel there without."""
+    """A kernel on the simulated device with each tool, compared with the same kernel without."""
     rounds, n = (2, 32) if quick else (5, 64)
     ptx = nvrtc.compile(MATMUL, arch=ARCH)
     a = np.random.default_rng(1).random((n, n), np.float32)

@@ -1,4 +1,4 @@
-"""Programs inside kernels on an NVIDIA GPU: the same launches with and without, in one process, by the GPU's events."""
+"""Programs inside kernels on an NVIDIA GPU: the same launches with and without, in one process, timed by GPU events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LAUNCHES, WARM = 50, 5
 BARS = {"kernelcount": 1.05, "threadhist": 1.15, "memtrace": 2.0}
-"""By tool, of the ratio with to without."""
+"""Maximum ratio of the time with a tool to the time without."""
 HOW = {"kernelcount": "once per warp", "threadhist": "in every thread", "memtrace": "at every memory operation"}
 ADD = r"""
 extern "C" __global__ void add(const float *a, const float *b, float *out, int n) {
@@ -41,10 +41,10 @@ class Work:
     """A kernel to measure.
 
     Attributes:
-        name: For rows.
-        what: In words.
-        threads: Of its grid.
-        make: Compiles it anew, and gives what launches it once.
+        name: Name in the rows.
+        what: Description.
+        threads: Threads of its grid.
+        make: Compiles it, and returns a function that launches it once.
 
     """
 
@@ -55,10 +55,10 @@ class Work:
 
 
 def measuring(*, quick: bool) -> Iterator[Measured]:
-    """Ratios of a kernel's time with a tool to its time without. Nothing on a machine without an NVIDIA GPU."""
+    """Ratios of a kernel's time with a tool to its time without; skipped without an NVIDIA GPU."""
     gpu, reason = _gpu()
     if gpu is None:
-        print(f"gpu-device is left out, it needs an NVIDIA GPU: {reason}", file=sys.stderr)
+        print(f"skipping gpu-device, which needs an NVIDIA GPU: {reason}", file=sys.stderr)
         return
     from cuda.bindings import driver
 
@@ -71,12 +71,12 @@ def measuring(*, quick: bool) -> Iterator[Measured]:
 
 
 def _gpu() -> tuple[Gpu | None, str]:
-    """Find the GPU, or why there is none."""
+    """Find the GPU; returns it, or None and the reason."""
     try:
         gpu = gpus.chosen()
     except MachineError as error:
         return None, str(error).replace("\n ", ";")
-    return (None, "times of the driver that stands in for one mean nothing") if gpu.simulated else (gpu, "")
+    return (None, "times on the mock CUDA driver are meaningless") if gpu.simulated else (gpu, "")
 
 
 def _works(gpu: Gpu, *, quick: bool) -> Iterator[Work]:
@@ -91,8 +91,8 @@ def _works(gpu: Gpu, *, quick: bool) -> Iterator[Work]:
     try:
         matmul = functools.partial(_matmul, 1024 if quick else 4096)
         matmul()
-    except Exception as error:  # noqa: BLE001 - whatever Triton says: it needs a C compiler, for one
-        print(f"without the Triton matmul: {type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - any error of Triton, such as a missing C compiler
+        print(f"skipping the Triton matmul: {type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
         return
     size = 1024 if quick else 4096
     yield Work("mm", f"a Triton matmul, {size} x {size}, fp16", (size // 128) ** 2 * 128, matmul)
@@ -132,7 +132,7 @@ def _traced(work: Work, tool: str) -> float:
 
 
 def _timed(launch: Callable[[], None]) -> float:
-    """Milliseconds of a launch, between two events around many of them."""
+    """Milliseconds per launch, from two events around many launches."""
     from cuda.bindings import driver
 
     for _ in range(WARM):
@@ -150,7 +150,7 @@ def _timed(launch: Callable[[], None]) -> float:
 
 
 def _launching(gpu: Gpu, *, rounds: int) -> Measured:
-    """What watching costs the host: the call that launches an empty kernel."""
+    """Host time of the call that launches an empty kernel, with and without tracing."""
     ours, theirs = [], []
     plain = _empty()
     for _ in range(rounds):
@@ -194,7 +194,7 @@ def _add(name: str, blocks: int, arrays: list[Any], n: int) -> Callable[[], None
 def _kernel(
     source: str, name: str, grid: tuple[int, int, int], block: tuple[int, int, int], values: tuple[Any, ...]
 ) -> Callable[[], None]:
-    """Compile CUDA C and load it through cuda.bindings, whose adapter watches that."""
+    """Compile CUDA C and load it through cuda.bindings, where the adapter intercepts it."""
     from cuda.bindings import driver, nvrtc
 
     program = _call(nvrtc.nvrtcCreateProgram, source.encode(), b"benchmark.cu", 0, [], [])

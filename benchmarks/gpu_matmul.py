@@ -1,5 +1,5 @@
-# ruff: noqa: ANN001, ANN201, N803, PLR0917 - Triton reads annotations and names of kernels its own way
-"""Triton's matmul of the benchmarks: Triton reads the text of its kernels from a file."""
+# ruff: noqa: ANN001, ANN201, N803, PLR0917 - Triton interprets the annotations and names of kernels itself
+"""The Triton matmul of the benchmarks, in its own file because Triton reads the source of its kernels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import triton.language as tl
 
 @dataclass(frozen=True)
 class Half:
-    """Memory of the GPU with 16-bit floats, as Triton takes arrays."""
+    """GPU memory with 16-bit floats, in the form of a Triton array argument."""
 
     address: Any
     dtype: str = "float16"
 
     def data_ptr(self) -> int:
-        """What Triton asks for."""
+        """The address, for Triton."""
         return int(self.address)
 
 

@@ -1,4 +1,4 @@
-"""Reading an iaprof profile of a million stall lines, beside splitting the same lines with awk."""
+"""Reading an iaprof profile of a million stall lines, compared with splitting the same lines with awk."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def reading(*, quick: bool) -> Iterator[Measured]:
         f"reading {what}: CPU time",
         "s",
         tuple(ours),
-        "awk, adding up the ten columns",
+        "awk, summing the ten columns",
         tuple(theirs),
         "value",
         5,

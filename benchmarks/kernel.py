@@ -1,4 +1,4 @@
-"""A Jupyter kernel of this Python, driven as a front end does, with the time at which every message comes."""
+"""A Jupyter kernel with this Python, driven like by a front end, with the arrival time of every message."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class CellError(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """One execution. Times are those of `time.time()`.
+    """One execution. Times are from `time.time()`.
 
     Attributes:
         sent: When the request was sent.
-        result: When the execute_result came; NaN when none did.
+        result: When the execute_result arrived; NaN if there was none.
         idle: When the kernel was done.
-        values: Of the expressions asked for.
+        values: Values of the requested expressions.
         html_bytes: Size of the HTML of the result.
 
     """
@@ -46,7 +46,7 @@ class Kernel:
         self._client = client
 
     def run(self, code: str, *names: str) -> Reply:
-        """Execute a cell; `names` are variables whose values (numbers) are wanted. Raises CellError when it raises."""
+        """Execute a cell; `names` are variables (numbers) to return. Raises CellError if the cell raises."""
         sent = time.time()
         request = self._client.execute(code, user_expressions={name: name for name in names})
         result, html, error = float("nan"), "", ""
@@ -63,14 +63,14 @@ class Kernel:
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
                 break
         reply = self._reply_to(request)
-        if error:  # not before the reply: the kernel aborts what is sent until then
+        if error:  # raised only after the reply, because the kernel aborts requests that arrive earlier
             raise CellError(error)
         found = reply["user_expressions"]
         values = {name: ast.literal_eval(found[name]["data"]["text/plain"]) for name in names}
         return Reply(sent, result, come, values, len(html))
 
     def _reply_to(self, request: str) -> dict[str, Any]:
-        """Content of the reply to a request; late replies to the requests of the start may come first."""
+        """Content of the reply to a request; late replies to startup requests may arrive first."""
         while True:
             reply = self._client.get_shell_msg(timeout=TIMEOUT_S)
             if reply["parent_header"].get("msg_id") == request:
@@ -79,10 +79,10 @@ class Kernel:
 
 @contextlib.contextmanager
 def new_kernel() -> Iterator[Kernel]:
-    """Start a kernel; it ends with the block."""
+    """Start a kernel that ends with the block."""
     from jupyter_client.manager import start_new_kernel
 
-    # What the kernel prints on stderr (a warning about unencrypted TCP) is not part of any cell's output.
+    # The kernel's stderr (a warning about unencrypted TCP) is not part of any cell's output.
     manager, client = start_new_kernel(kernel_name="python3", startup_timeout=TIMEOUT_S, stderr=subprocess.DEVNULL)
     try:
         yield Kernel(client)

@@ -1,4 +1,4 @@
-"""A process of its own that boots the lab, traces one job and makes a DataFrame: `lab_cold.py KERNEL LOAD`."""
+"""Boots the lab in a new process, traces one job and creates a DataFrame: `lab_cold.py KERNEL LOAD`."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ kernel, load = sys.argv[1:]
 lab = Lab(Settings(kernel=kernel, deadline_s=120.0)).start()
 result = trace_lab(lab, "intel_vpu:ivpu_*", command=[load, "--jobs", "1"])
 print(len(result.events), flush=True)
-os._exit(0)  # its keeper ends the lab
+os._exit(0)  # the keeper process ends the lab

@@ -1,4 +1,4 @@
-"""Inside the lab: attaches a probe several times and prints as JSON how long that took, and its parts."""
+"""Runs inside the lab: attaches a probe several times and prints the times and their parts as JSON."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def main() -> None:
         detaching.append(time.perf_counter() - begin)
         for name in PARTS:
             parts[name].append(spent[name])
-    told = {
+    report = {
         "functions": len(plan.points),
         "first_s": attaching[0],
         "attach_s": attaching[1:],
         "detach_s": detaching[1:],
         "parts_s": {name: values[1:] for name, values in parts.items() if name != "compile"},
     }
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

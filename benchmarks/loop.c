@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tools trace: `loop getppid|function CALLS CHUNK FILE` makes CALLS system calls, or calls of
- * traced_function(), and writes to FILE: CLOCK_MONOTONIC ns at the first and after the last call, then the ns of each
- * CHUNK of calls. A chunk is short enough that most are not disturbed by other processes.
+ * The traced program: `loop getppid|function CALLS CHUNK FILE` makes CALLS system calls or calls of traced_function(),
+ * and writes to FILE: CLOCK_MONOTONIC ns before the first and after the last call, then the ns of each CHUNK of calls.
+ * Chunks are short, so that most are not disturbed by other processes.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""What a notebook user waits for: the first cell, the next ones, the result, and a workload under the live display."""
+"""Waiting times in a notebook: the first cell, later cells, the result, and a workload under the live display."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ taken = time.perf_counter() - first;
 
 
 def cells(*, quick: bool) -> Iterator[Measured]:
-    """Time before the user's first line, and from the last line to the result; each round in a kernel of its own."""
+    """Time before the user's first line, and from the last line to the result; each round in a new kernel."""
     rounds, repeats, calls = (2, 2, 200_000) if quick else (5, 4, 1_000_000)
     loaded, before, repeated, after, after_first, frame = [], [], [], [], [], []
     for _ in range(rounds):
@@ -57,7 +57,7 @@ def cells(*, quick: bool) -> Iterator[Measured]:
     what = f"end of the cell to result, {size}"
     yield Measured("result", what, "s", tuple(after), bar=0.5)
     yield Measured("result-first", f"{what}, first cell of a kernel (sends BokehJS)", "s", tuple(after_first), bar=0.5)
-    yield Measured("frame", f"`.events` of that result, first time asked for, {size}", "s", tuple(frame))
+    yield Measured("frame", f"first access to `.events` of that result, {size}", "s", tuple(frame))
 
 
 def _end_to_result(kernel: Kernel, calls: int) -> float:
@@ -66,7 +66,7 @@ def _end_to_result(kernel: Kernel, calls: int) -> float:
 
 
 def live(*, quick: bool) -> Iterator[Measured]:
-    """A Python loop that never lets go of the GIL by itself, with and without the live display."""
+    """A Python loop that never releases the GIL by itself, with and without the live display."""
     steps, rounds = (2_000_000, 3) if quick else (15_000_000, 9)
     ours, theirs = [], []
     with new_kernel() as kernel:

@@ -1,4 +1,4 @@
-"""Analysing a trace of the NPU driver: a recording of the lab, repeated until it has a million events."""
+"""Analyzing a trace of the NPU driver: a recording from the lab, repeated until it has a million events."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 EVENTS = 1_000_000
 _APART = {"context": 1 << 20, "bo": 1 << 40, "file": 1 << 40}
-"""What tells the objects of one repetition from those of the next, and how far these are moved."""
+"""Columns that identify objects, and the offset that keeps those of successive repetitions distinct."""
 
 
 def analysing(*, quick: bool) -> Iterator[Measured]:
-    """Phases, jobs, buffers and diagnosis of a million events, beside counting the same events with sort and uniq."""
+    """Phases, jobs, buffers and diagnosis of a million events, compared with counting them with sort and uniq."""
     result = _recorded()
     rounds, events = (2, 100_000) if quick else (3, EVENTS)
     large = _repeated(result.recording, -(-events // result.recorded))
@@ -45,11 +45,11 @@ def analysing(*, quick: bool) -> Iterator[Measured]:
         f"phases, jobs, buffers and diagnosis of {large.recorded / 1e6:.2f} M events",
         "s",
         tuple(ours),
-        "`sort | uniq -c` of the functions' names alone",
+        "`sort | uniq -c` of the function names only",
         tuple(theirs),
         "value",
         3,
-        "a recording of the lab, repeated",
+        "a recording from the lab, repeated",
     )
 
 
@@ -60,7 +60,7 @@ def _recorded() -> TraceResult:
 
 
 def _repeated(recording: Recording, times: int) -> TraceResult:
-    """The recording so many times, one after the other, each with objects and fences of its own."""
+    """Repeat a recording `times` times in sequence, each repetition with its own objects and fences."""
     events, count = recording.events, len(recording.events)
     number = np.repeat(np.arange(times), count)
     columns = {}
@@ -87,8 +87,8 @@ def _repeated(recording: Recording, times: int) -> TraceResult:
 
 
 def _analyse(result: TraceResult) -> float:
-    """Seconds for everything that `diagnose` asks, and the phases, from a DataFrame that is there."""
-    events = result.events  # made on first use
+    """Seconds for everything that `diagnose` uses, and the phases, from an existing DataFrame."""
+    events = result.events  # created on first use
     start = time.perf_counter()
     npu = NpuTables(result.recording, events)
     npu.phases, npu.jobs, npu.buffers, npu.findings  # noqa: B018

@@ -1,4 +1,4 @@
-"""Running the loop under each tool: ours, bpftrace, BCC. Each call attaches, runs the loop once and detaches."""
+"""Run the loop under each tool: ours, bpftrace, BCC. Each call attaches, runs the loop once and detaches."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TRACEPOINT = "tracepoint:syscalls:sys_enter_getppid"
 
 
 class PeerError(Exception):
-    """A peer did not do what it is measured for; the numbers would mean nothing."""
+    """A peer did not do its work, so its measurement would be meaningless."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One run under a tool: what the loop measured, how many hits (or events) the tool saw, when it had them all."""
+    """One run under a tool: the loop's measurement, the number of hits (or events) seen, when the last one arrived."""
 
     run: Run
     seen: int
@@ -41,7 +41,7 @@ class Traced:
 
 
 def uprobe() -> str:
-    """Our and bpftrace's name of the traced function."""
+    """Probe of the traced function, for us and for bpftrace."""
     return f"uprobe:{workloads.program()}:traced_function"
 
 
@@ -55,9 +55,9 @@ def ours(probe: str, what: What, calls: int, chunk: int = workloads.CHUNK, **opt
 
 
 def empty_program(what: What, calls: int) -> Run:
-    """Run the loop under a program that does nothing, on the raw tracepoint of all system calls.
+    """Run the loop under an empty program on the raw tracepoint of all system calls.
 
-    No tool that counts system calls at this tracepoint costs less: this is the kernel's way to the program and back.
+    This is the minimum cost of any tool on this tracepoint: calling a program and returning.
     """
     program = syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, _RETURN_0, name="bench_empty")
     link = syscalls.link_raw_tracepoint(program, "sys_enter")
@@ -69,14 +69,14 @@ def empty_program(what: What, calls: int) -> Run:
 
 
 def bpftrace_version() -> str:
-    """Version of the installed bpftrace. Raises PeerError where there is none."""
+    """Version of the installed bpftrace. Raises PeerError if it is not installed."""
     if shutil.which("bpftrace") is None:
         raise PeerError("bpftrace is not installed: apt install bpftrace")
     return subprocess.run(["bpftrace", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def bpftrace_count(probe: str, what: What, calls: int, chunk: int = workloads.CHUNK) -> Traced:
-    """`PROBE { @[probe] = count(); }` around the loop."""
+    """Run the loop under `PROBE { @[probe] = count(); }`."""
     output = _bpftrace(f"{probe} {{ @[probe] = count(); }}", what, calls, chunk)
     seen = int((re.search(r"\]: (\d+)", output) or _missing("bpftrace counted nothing"))[1])
     if seen < calls:
@@ -85,7 +85,7 @@ def bpftrace_count(probe: str, what: What, calls: int, chunk: int = workloads.CH
 
 
 def bpftrace_printf(what: What, calls: int, chunk: int = workloads.CHUNK) -> Traced:
-    """One printed line per hit with the columns that ours has, to a file; `seen` are the lines that arrived."""
+    """Print one line per hit to a file, with the same columns as our events; `seen` is the number of lines."""
     program = f'{TRACEPOINT} {{ printf("%llu %d %d %d %s\\n", nsecs, pid, tid, cpu, comm); }}'
     output = _bpftrace(program, what, calls, chunk)
     return Traced(workloads.read(calls, chunk), len(re.findall(r"^\d+ \d+ \d+ \d+ loop$", output, re.MULTILINE)))
@@ -93,7 +93,7 @@ def bpftrace_printf(what: What, calls: int, chunk: int = workloads.CHUNK) -> Tra
 
 def _bpftrace(program: str, what: What, calls: int, chunk: int) -> str:
     output = workloads.folder() / "bpftrace"
-    # With -c the loop starts when everything is attached, and bpftrace ends with it.
+    # With -c, bpftrace starts the loop when everything is attached, and ends with it.
     loop = " ".join(workloads.command(what, calls, chunk))
     done = subprocess.run(
         ["bpftrace", "-o", str(output), "-c", loop, "-e", program], capture_output=True, text=True, check=False
@@ -104,7 +104,7 @@ def _bpftrace(program: str, what: What, calls: int, chunk: int) -> str:
 
 
 def bcc(mode: str, what: What, calls: int, chunk: int = workloads.CHUNK) -> Traced:
-    """Run the loop under BCC's Python in a mode of `bcc_peer.py`."""
+    """Run the loop under a mode of `bcc_peer.py`."""
     words = [str(find_bcc().interpreter), "-s", str(_SCRIPT), mode]
     if mode == "uprobe":
         words += [str(workloads.program()), "traced_function"]

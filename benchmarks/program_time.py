@@ -1,4 +1,4 @@
-"""The kernel's own clock on BPF programs: how long a run of each of ours takes, whatever else the machine is doing."""
+"""The kernel's run-time statistics of BPF programs: mean duration of our programs, whatever the machine's load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def measured() -> Iterator[None]:
-    """Let the kernel measure programs during the block (Linux >= 5.8); it makes each run some 50 ns longer."""
+    """Enable the kernel's statistics in the block (Linux >= 5.8); they add some 50 ns to each run."""
     fd, _ = _bpf(_ENABLE_STATS, struct.pack("<I", 0))
     try:
         yield
@@ -28,7 +28,7 @@ def measured() -> Iterator[None]:
 
 
 def mean_ns(prefix: str) -> float:
-    """Mean time of a run of the loaded programs whose names begin so, ns; NaN where none ran."""
+    """Mean run time in ns of the loaded programs whose names start with a prefix; NaN if none ran."""
     total = runs = id_ = 0
     while True:
         result, raw = _bpf(_NEXT_PROGRAM, struct.pack("<II", id_, 0))
@@ -37,7 +37,7 @@ def mean_ns(prefix: str) -> float:
         id_ = struct.unpack_from("<I", raw, 4)[0]
         fd, _ = _bpf(_PROGRAM_BY_ID, struct.pack("<I", id_))
         if fd < 0:
-            continue  # it ended meanwhile
+            continue  # unloaded meanwhile
         info = ctypes.create_string_buffer(256)
         _bpf(_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Results as JSON, as a table for people, and the machine they hold for."""
+"""Results as JSON and as a table, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERDICTS = {"met": "met", "missed": "**missed**", "information": ""}
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Describe the machine and the software that the results depend on."""
     from accel_magic import __version__
     from benchmarks.peers import PeerError, bpftrace_version
 
@@ -46,7 +46,7 @@ def machine() -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """Three digits, no exponent."""
+    """Format with three significant digits and no exponent."""
     if math.isnan(value):
         return "?"
     if value == 0:
@@ -65,7 +65,7 @@ def _amount(values: Sequence[float], unit: str, lost: Sequence[float]) -> str:
 
 
 def row(measured: Measured) -> tuple[str, ...]:
-    """Cells of a line: what, ours, peer's, compared, spread, bar, verdict."""
+    """Cells of a table row: what, ours, peer, ratio, range, bar, verdict."""
     unit = measured.unit
     peer = f"{_amount(measured.theirs, unit, measured.peer_lost)} ({measured.peer})" if measured.theirs else ""
     bar, compared, around = "", "", _range(measured.ours)
@@ -88,7 +88,7 @@ HEADS = ("what", "ours", "peer", "ours / peer", "lowest to highest (rounds)", "b
 
 
 def markdown(results: Sequence[Measured], about: dict[str, Any]) -> str:
-    """Table of all rows under a description of the machine."""
+    """Table of all rows, after a description of the machine."""
     kind = "virtual machine" if about["virtual"] else "bare metal"
     where = (
         f"Measured {about['date']} on {about['cpu']}, {about['cpus']} CPUs ({kind}), Linux {about['kernel']}, "
@@ -106,19 +106,19 @@ def markdown(results: Sequence[Measured], about: dict[str, Any]) -> str:
 
 
 def write_table(path: Path, table: str) -> None:
-    """Write the table into a file: in place of the one between its marks, or as a new file."""
+    """Write the table to a new file, or replace the one between the markers in an existing file."""
     start, end = "<!-- results -->", "<!-- end of results -->"
     before, after = "", ""
     if path.exists():
         before, found, rest = path.read_text(encoding="utf-8").partition(start)
         after = rest.partition(end)[2]
         if not found:
-            raise ValueError(f"{path} has no line {start}: where should the table go?")
+            raise ValueError(f"{path} has no line {start} to mark the table's position")
     path.write_text(f"{before}{start}\n\n{table}\n{end}{after or chr(10)}", encoding="utf-8")
 
 
 def plain(measured: Measured) -> str:
-    """One row for the terminal, as soon as it is there."""
+    """Format one row for the terminal."""
     what, ours, peer, compared, around, bar, verdict = row(measured)
     parts = [ours, f"peer {peer}" if peer else "", compared, around, bar]
     verdict = verdict.strip("*").upper() if measured.verdict == "missed" else verdict
@@ -126,7 +126,7 @@ def plain(measured: Measured) -> str:
 
 
 def as_json(results: Sequence[Measured], about: dict[str, Any]) -> dict[str, Any]:
-    """Everything, every round of it; NaN becomes null."""
+    """All results with every round; NaN becomes null."""
     rows = [
         {
             **dataclasses.asdict(measured),

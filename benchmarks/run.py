@@ -1,8 +1,8 @@
 """Run the benchmarks: `python benchmarks/run.py [--quick] [--only NAME] [--json FILE] [--markdown FILE]`.
 
-Needs what live tracing needs (root, tracefs, BCC), a C compiler and bpftrace. About eight minutes, four of them in the
-lab; `--quick` takes two and tells only that everything runs. `gpu-device` needs an NVIDIA GPU and nothing else, and is
-left out without one. Exits 0 when all was measured, whatever the verdicts, and 1 when nothing was.
+Needs the requirements of live tracing (root, tracefs, BCC), a C compiler and bpftrace. Takes about eight minutes, four
+of them in the lab; `--quick` takes two and only checks that everything runs. `gpu-device` needs only an NVIDIA GPU, and
+is skipped without one. Exits 0 if anything was measured, whatever the verdicts, and 1 if nothing was.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ GROUPS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python benchmarks/run.py", description="Measure beside peers.")
-    parser.add_argument("--quick", action="store_true", help="few rounds and calls: does it run?")
-    parser.add_argument("--only", action="append", choices=tuple(GROUPS), help="this group; may be given several times")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round of every row")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table into this file")
+    parser = argparse.ArgumentParser(prog="python benchmarks/run.py", description="Compare with peers.")
+    parser.add_argument("--quick", action="store_true", help="few rounds and calls, only to check that everything runs")
+    parser.add_argument("--only", action="append", choices=tuple(GROUPS), help="run only this group; may be repeated")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds of all rows as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to this file")
     given = parser.parse_args(words)
     about = report.machine()
     results: list[Measured] = []

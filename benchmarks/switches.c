@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `switches TRIPS`: two threads on one CPU hand a byte to and fro through pipes, so that every hand-over is a switch.
- * Prints the ns that a trip (two switches) took.
+ * `switches TRIPS`: two threads on one CPU pass a byte back and forth through pipes; every handover is a switch.
+ * Prints ns per round trip (two switches).
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-"""The C program that is traced: compiled once, run under each tool in turn."""
+"""The traced C program: compiled once, run under each tool in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ What = Literal["getppid", "function"]
 
 @dataclass(frozen=True)
 class Run:
-    """One run: `start_ns` and `end_ns` on CLOCK_MONOTONIC, and the ns of a call in the median chunk."""
+    """One run: `start_ns` and `end_ns` on CLOCK_MONOTONIC, and ns per call in the median chunk."""
 
     calls: int
     start_ns: int
@@ -27,7 +27,7 @@ class Run:
 
 @lru_cache(maxsize=1)
 def folder() -> Path:
-    """A temporary folder that goes away with this process."""
+    """A temporary folder that is removed when this process ends."""
     holder = tempfile.TemporaryDirectory(prefix="accel_magic_bench_")
     _kept.append(holder)
     return Path(holder.name)
@@ -38,7 +38,7 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 @lru_cache(maxsize=1)
 def program() -> Path:
-    """Compile the loop and return its path. Raises CalledProcessError where there is no C compiler or it fails."""
+    """Compile the loop and return its path. Raises CalledProcessError if the C compiler fails."""
     binary = folder() / "loop"
     source = Path(__file__).with_name("loop.c")
     subprocess.run(["cc", "-O2", "-fcf-protection=none", "-o", str(binary), str(source)], check=True)
@@ -46,17 +46,17 @@ def program() -> Path:
 
 
 def command(what: What, calls: int, chunk: int = CHUNK) -> list[str]:
-    """Words that run the loop; `read` then tells what it measured."""
+    """Command line that runs the loop; `read` then returns its measurement."""
     return [str(program()), what, str(calls), str(min(chunk, calls)), str(folder() / "times")]
 
 
 def read(calls: int, chunk: int = CHUNK) -> Run:
-    """Read what the last run measured."""
+    """Read the measurement of the last run."""
     start, end, *chunks = (int(line) for line in (folder() / "times").read_text(encoding="ascii").split())
     return Run(calls, start, end, median(chunks) / min(chunk, calls))
 
 
 def run(what: What, calls: int, chunk: int = CHUNK) -> Run:
-    """Run the loop by itself, or under whatever is attached right now."""
+    """Run the loop, under the programs that are attached at the moment."""
     subprocess.run(command(what, calls, chunk), check=True)
     return read(calls, chunk)

@@ -1,9 +1,9 @@
-"""Record what a notebook traces: record.py [--lab KERNEL] NOTEBOOK FOLDER.
+"""Record the traces of a notebook: record.py [--lab KERNEL] NOTEBOOK FOLDER.
 
-Runs it live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>` and `%%flame ... -o <name>`,
-FOLDER/<notebook>.parquet for the one without a name: what `%config KTrace.replay` and `Flame.replay` play. The host's
-name and its folders are left out. With --lab it runs in the NPU lab on that kernel, and the files are called
-<notebook>_<kernel>.
+Runs the notebook live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>` and
+`%%flame ... -o <name>`, and FOLDER/<notebook>.parquet for the one without a name, for `%config KTrace.replay` and
+`Flame.replay`. The host's name and folders are removed. With --lab it runs in the NPU lab with that kernel, and the
+file names start with <notebook>_<kernel>.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-QUIET = ["--log-level=40"]  # the kernel warns that it talks over TCP, as kernels do
+QUIET = ["--log-level=40"]  # suppresses the kernel's warning about unencrypted TCP
 LARGEST = 1_000_000
-"""Bytes of all recordings together: they are part of the repository."""
+"""Maximum total size of a notebook's recordings in bytes, because they are committed to the repository."""
 
 SAVE = """
 import re
@@ -30,14 +30,14 @@ from accel_magic.recording.store import save
 
 _PLACE = re.compile(r".*/(?:(?:site|dist)-packages|python3\\.\\d+)/(.+)|.*/(accel_magic/.+\\.py)|.*/([^/]+)")
 
-def _told(module):
+def _without_folders(module):
     place = _PLACE.fullmatch(module)
     return place[place.lastindex] if place else module
 
 def _save(path):
     recording = accel_magic.last.recording
     if recording.replayed is not None:
-        raise SystemExit("nothing can be traced here")
+        raise SystemExit("tracing is not possible on this machine")
     points = tuple(
         replace(point, target=Path(point.target).name if point.target.startswith("/") else point.target)
         for point in recording.plan.points
@@ -45,14 +45,14 @@ def _save(path):
     machine = {**recording.machine, "host": "elsewhere"}
     recording = replace(recording, plan=replace(recording.plan, points=points), machine=machine)
     if recording.stacks is not None:
-        frames = tuple(frame._replace(module=_told(frame.module)) for frame in recording.stacks.frames)
+        frames = tuple(frame._replace(module=_without_folders(frame.module)) for frame in recording.stacks.frames)
         recording = replace(recording, stacks=replace(recording.stacks, frames=frames))
     save(recording, path)
 """
 
 
 def prepared(notebook: nbformat.NotebookNode, folder: Path, stem: str) -> nbformat.NotebookNode:
-    """Put a cell that saves the newest result after each traced one."""
+    """Insert a cell that saves the newest result after each traced cell."""
     cells = [nbformat.v4.new_code_cell(SAVE)]
     for cell in notebook.cells:
         cells.append(cell)
@@ -66,9 +66,9 @@ def prepared(notebook: nbformat.NotebookNode, folder: Path, stem: str) -> nbform
 
 
 def main() -> int:
-    """Record; exit status 1 when the files are too large to keep."""
+    """Record; returns exit status 1 if the files are too large."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lab", metavar="KERNEL", help="in the NPU lab with this kernel, such as 7.2")
+    parser.add_argument("--lab", metavar="KERNEL", help="run in the NPU lab with this kernel, such as 7.2")
     parser.add_argument("notebook", type=Path)
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
@@ -78,7 +78,7 @@ def main() -> int:
     notebook = prepared(notebook, folder, stem)
     if arguments.lab:
         os.environ["ACCEL_MAGIC_LAB_KERNEL"] = arguments.lab
-    print(f"== recording what {path} traces", flush=True)
+    print(f"== recording the traces of {path}", flush=True)
     NotebookClient(
         notebook,
         kernel_name="accel-magic-npu-lab" if arguments.lab else "python3",
@@ -90,7 +90,7 @@ def main() -> int:
     for file, size in sizes.items():
         print(f"   {file}: {size:,} bytes")
     if sum(sizes.values()) > LARGEST:
-        print(f"== together more than {LARGEST:,} bytes: record fewer events", file=sys.stderr)
+        print(f"== the files exceed {LARGEST:,} bytes: record fewer events", file=sys.stderr)
         return 1
     return 0
 

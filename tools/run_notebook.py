@@ -1,4 +1,4 @@
-"""Run notebooks headless and write them, executed, as .ipynb and .html: run_notebook.py NOTEBOOK... FOLDER."""
+"""Run notebooks headless and write them with their outputs as .ipynb and .html: run_notebook.py NOTEBOOK... FOLDER."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from accel_magic.errors import MachineError
 from accel_magic.lab import image
 
 ORDINARY, LAB = "python3", "accel-magic-npu-lab"
-QUIET = ["--log-level=40"]  # the kernel warns that it talks over TCP, as kernels do
+QUIET = ["--log-level=40"]  # suppresses the kernel's warning about unencrypted TCP
 CELL_TIMEOUT_S = 300
 
 
 def kernel_of(notebook: nbformat.NotebookNode) -> str:
-    """The Jupyter kernel that the notebook names; the ordinary one where the NPU lab is named and cannot be built."""
+    """The Jupyter kernel that the notebook names; the ordinary one if it names the NPU lab and that cannot be built."""
     name = str(notebook.metadata.get("kernelspec", {}).get("name", ORDINARY))
     if name != LAB:
         return ORDINARY
@@ -32,20 +32,20 @@ def kernel_of(notebook: nbformat.NotebookNode) -> str:
         built = image.build(report=bar)
     except MachineError as error:
         bar.end()
-        print(f"== the NPU lab cannot be built here, so its recordings are played\n{error}", flush=True)
+        print(f"== cannot build the NPU lab; playing its recordings instead\n{error}", flush=True)
         return ORDINARY
     if "ze_load" in str(notebook.cells):
         try:
             image.build_level_zero(report=bar)
         except MachineError as error:
-            print(f"== without Level Zero: what needs it is played from recordings\n{error}", flush=True)
+            print(f"== cannot build Level Zero; cells that need it play recordings instead\n{error}", flush=True)
     bar.end()
     print(f"   in the NPU lab: Linux {built.release} on QEMU {built.qemu_version}", flush=True)
     return LAB
 
 
 def run(path: Path, folder: Path) -> bool:
-    """Run one notebook in its own folder, a line of progress per code cell; False when a cell raised."""
+    """Run one notebook in its own folder, with a line of progress per code cell; False if a cell raised."""
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     print(f"== running {path} ({len(code)} cells)", flush=True)
@@ -72,7 +72,7 @@ def run(path: Path, folder: Path) -> bool:
     executed, page = folder / path.name, folder / path.with_suffix(".html").name
     nbformat.write(notebook, executed)
     page.write_text(HTMLExporter().from_notebook_node(notebook)[0], encoding="utf-8")
-    for line in said(notebook):
+    for line in modes(notebook):
         print(f"   {line}")
     print(f"== {'FAILED' if failure else 'done'} in {time.monotonic() - start:.0f} s")
     print(f"   notebook: {executed.resolve()}\n   page:     {page.resolve()}")
@@ -81,8 +81,8 @@ def run(path: Path, folder: Path) -> bool:
     return failure is None
 
 
-def said(notebook: nbformat.NotebookNode) -> list[str]:
-    """Lines in which the notebook says whether it traced live or played recordings, and what root would change."""
+def modes(notebook: nbformat.NotebookNode) -> list[str]:
+    """The notebook's lines about live tracing or replay, and a hint for non-root users whose notebook was replayed."""
     lines = [
         line
         for cell in notebook.cells
@@ -96,7 +96,7 @@ def said(notebook: nbformat.NotebookNode) -> list[str]:
 
 
 def main() -> int:
-    """Run what the command line names; exit status 1 when a cell raised."""
+    """Run the notebooks on the command line; returns exit status 1 if a cell raised."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("folder", type=Path)

@@ -1,7 +1,7 @@
 """The NPU lab: Debian's unmodified intel_vpu driver on an emulated NPU, in a small virtual machine.
 
 `with Lab(Settings(kernel="7.2")) as lab` boots one, `lab.run` runs commands in it, and
-`accel_magic.trace_lab` traces them. `npu` gives the NPU work from inside. Names are loaded on first use.
+`accel_magic.trace_lab` traces them. `npu` runs jobs on the NPU from inside the lab. Names are loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the lab's C programs, `npu_load` (the load in C) among them."""
+"""Compile the lab's C programs, such as `npu_load`."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _COMPILER_FIX = "apt install gcc libc6-dev"
 
 
 FOLDER = "ACCEL_MAGIC_LAB_PROGRAMS"
-"""Environment variable with the folder of what is compiled; the lab sets it in its guest to the host's folder."""
+"""Environment variable with the folder of compiled programs; the lab sets it to the host's folder in its guest."""
 
 
 def folder() -> Path:
-    """Return the folder for what is compiled here. Raises MachineError: there is no place for it."""
+    """Return the folder of compiled programs. Raises MachineError if there is no usable cache folder."""
     given = os.environ.get(FOLDER)
     return Path(given) if given else cache.own("lab", "programs")
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a program or library is made of.
+    """How a program or library is built.
 
     Attributes:
-        name: Of the file, which gets a digest of all that decides what is in it, and `suffix`.
+        name: File name; a digest of the build's inputs and `suffix` are appended.
         sources: Files below `accel_magic/lab`.
-        headers: What they include of these.
-        flags: Of the compiler, besides the usual ones.
-        libraries: Linked in: "-ldl".
+        headers: Headers below `accel_magic/lab` that the sources include.
+        flags: Additional compiler flags.
+        libraries: Linker flags such as "-ldl".
         suffix: ".so" for a library.
-        without: What does the same without a compiler, if anything does.
+        without: An alternative that needs no compiler, as a hint in error messages; "" if there is none.
 
     """
 
@@ -57,23 +57,23 @@ _NPU_LOAD = Program(
     "npu_load",
     sources=("npu/npu_load.c", "npu/npu_jobs.c", "npu/npu_report.c"),
     headers=("npu/npu_load.h", "npu/npu_uapi.h"),
-    without="accel_magic.lab.npu.load() does the same without one",
+    without="or use accel_magic.lab.npu.load(), which needs no compiler",
 )
 
 
 def compile_load(folder: str | os.PathLike[str], *, static: bool = True, compiler: str | None = None) -> Path:
-    """Compile `npu_load` into a folder, unless it is there from the same sources, flags and compiler.
+    """Compile `npu_load` into a folder, unless it was already built there from the same sources, flags and compiler.
 
     Args:
-        folder: Made if it is missing.
-        static: Link everything in: the program then runs in any root file system.
+        folder: Created if missing.
+        static: Link statically, so that the program runs in any root file system.
         compiler: A C compiler; None: `$CC`, or the first of cc, gcc and clang.
 
     Returns:
-        The program.
+        Path of the program.
 
     Raises:
-        MachineError: No C compiler, or one that cannot build it.
+        MachineError: There is no C compiler, the compilation failed, or the folder cannot be written.
 
     """
     return compile_program(_NPU_LOAD, folder, more_flags=("-static",) if static else (), compiler=compiler)
@@ -86,19 +86,19 @@ def compile_program(
     more_flags: tuple[str, ...] = (),
     compiler: str | None = None,
 ) -> Path:
-    """Compile a program into a folder, unless it is there from the same sources, flags and compiler.
+    """Compile a program into a folder, unless it was already built there from the same sources, flags and compiler.
 
     Args:
         program: What to build.
-        folder: Made if it is missing.
-        more_flags: Of the compiler, besides the program's own.
+        folder: Created if missing.
+        more_flags: Compiler flags in addition to the program's.
         compiler: A C compiler; None: `$CC`, or the first of cc, gcc and clang.
 
     Returns:
-        The file.
+        Path of the file.
 
     Raises:
-        MachineError: No C compiler, or one that cannot build it.
+        MachineError: There is no C compiler, the compilation failed, or the folder cannot be written.
 
     """
     found = _compiler(program, compiler)
@@ -111,7 +111,7 @@ def compile_program(
         place = cache.make(Path(folder))
         if kept := cache.find(place, name, program.suffix):
             return kept
-        # Built under another name: whoever finds the program finds all of it.
+        # Built under another name, so that no other process sees an incomplete file.
         with tempfile.TemporaryDirectory(dir=place, prefix=f".{program.name}-") as scratch:
             built = Path(scratch) / program.name
             sources = (str(_FOLDER / one) for one in program.sources)
@@ -119,9 +119,9 @@ def compile_program(
             return cache.keep(built, place, name, program.suffix)
     except OSError as error:
         raise MachineError(
-            f"{program.name} cannot be put into {folder}",
+            f"cannot write {program.name} to {folder}",
             why=str(error),
-            fix="free some space, or name a folder that can be written",
+            fix="free some space, or choose a writable folder",
             code="program.not-kept",
         ) from None
 
@@ -131,11 +131,11 @@ def _run(program: Program, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise MachineError(
-            f"{program.name} cannot be compiled", why=f"{command[0]}: {error.strerror}", code="native.not-compiled"
+            f"cannot compile {program.name}", why=f"{command[0]}: {error.strerror}", code="native.not-compiled"
         ) from None
     if done.returncode:
         raise MachineError(
-            f"{program.name} cannot be compiled",
+            f"cannot compile {program.name}",
             why=f"{command[0]}: {(done.stderr.strip() or 'no message').splitlines()[-1]}",
             fix=_COMPILER_FIX,
             code="native.not-compiled",
@@ -147,8 +147,8 @@ def _compiler(program: Program, wanted: str | None) -> str:
     found = next((path for path in map(shutil.which, filter(None, names)) if path), None)
     if found is None:
         raise MachineError(
-            f"{program.name} cannot be compiled",
-            why=f"no C compiler: {wanted or ', '.join(_COMPILERS)}",
+            f"cannot compile {program.name}",
+            why=f"no C compiler found: {wanted or ', '.join(_COMPILERS)}",
             fix="; ".join(filter(None, (_COMPILER_FIX, program.without))),
             code="native.no-compiler",
         )

@@ -1,10 +1,10 @@
-"""Runs a notebook's Python kernel in a lab of its own: the kernel provisioner "accel-magic-npu-lab" of jupyter_client.
+"""Runs a notebook's Python kernel in its own lab: the jupyter_client kernel provisioner "accel-magic-npu-lab".
 
-A kernelspec names it in its metadata, and sets what the lab is like:
+A kernelspec selects and configures it in its metadata:
 `{"kernel_provisioner": {"provisioner_name": "accel-magic-npu-lab", "config": {"kernel": "7.2"}}}`.
 
-A restart is a new machine. That costs a boot, and it works whatever was done to the old one: a driver that waits for a
-hung job, modules that are gone, a kernel that has crashed. Who restarts wants to start anew.
+A restart boots a new virtual machine. That takes longer, but works in any state of the old one: a driver stuck waiting
+for a hung job, unloaded modules, a crashed kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from accel_magic.errors import MachineError
 from accel_magic.lab import image
 from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.vm.connection import GuestGoneError
-from accel_magic.lab.vm.lab import THE_GUESTS_OWN, Lab
+from accel_magic.lab.vm.lab import GUEST_FOLDERS, Lab
 from accel_magic.lab.vm.settings import Scheduler, Settings
 
 if TYPE_CHECKING:
@@ -49,38 +49,38 @@ if TYPE_CHECKING:
 
 KERNEL_VARIABLE = "ACCEL_MAGIC_LAB_KERNEL"
 _LOOPBACK = "127.0.0.1"
-_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the guest's; this machine forwards its loopback only
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - inside the guest; the host forwards only its loopback
 
 
 class LabProvisioner(LocalProvisioner):
-    """Boots a lab and runs the kernel in it, as if it were a process of this machine.
+    """Boots a lab and runs the kernel in it, as if it were a local process.
 
-    The kernel's ports are this machine's loopback's, forwarded by QEMU; its working folder is shared, so what is
-    written there stays. Everything that takes time runs in threads: the server serves its other notebooks meanwhile.
+    QEMU forwards the kernel's ports from this machine's loopback. The working folder is shared, so files written there
+    are kept. Slow steps run in threads, so the server keeps serving its other notebooks.
     """
 
-    kernel = Unicode("6.12", help=f"Series of the guest's kernel; the environment's {KERNEL_VARIABLE} goes first.").tag(
-        config=True
-    )
+    kernel = Unicode("6.12", help=f"Linux series of the guest; overridden by {KERNEL_VARIABLE}.").tag(config=True)
     scheduler = Enum(
-        get_args(Scheduler), "auto", help="Who schedules jobs: firmware, driver, or as the driver decides."
+        get_args(Scheduler),
+        "auto",
+        help="What schedules jobs: the firmware (hardware), the driver (os), or the driver's default (auto).",
     ).tag(config=True)
-    job_us = Integer(500, help="How long the emulated NPU takes for a job, in microseconds.").tag(config=True)
+    job_us = Integer(500, help="Duration of a job on the emulated NPU, in microseconds.").tag(config=True)
     faults = List(Unicode(), help="Faults of the emulated NPU, such as 'hang-job=3'.").tag(config=True)
-    driver_options = Dict(help="Options of intel_vpu, such as {'tdr_timeout_ms': '500'}.").tag(config=True)
-    memory_mib = Integer(2048, help="Memory of the guest.").tag(config=True)
-    cpus = Integer(2, help="Processors of the guest.").tag(config=True)
-    share = List(Unicode(), help="More folders that the guest may write to.").tag(config=True)
+    driver_options = Dict(help="intel_vpu module parameters, such as {'tdr_timeout_ms': '500'}.").tag(config=True)
+    memory_mib = Integer(2048, help="Guest memory, in MiB.").tag(config=True)
+    cpus = Integer(2, help="Number of guest CPUs.").tag(config=True)
+    share = List(Unicode(), help="Additional host folders that the guest may write to.").tag(config=True)
 
     _guest: GuestKernel | None = None
 
     @property
     def has_process(self) -> bool:
-        """Whether a kernel was started that nobody has waited for yet."""
+        """Whether a kernel was started and has not been waited for yet."""
         return self._guest is not None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Choose ports on the loopback, the only place they are forwarded from, and write the connection file."""
+        """Choose ports on the loopback, the only address that is forwarded, and write the connection file."""
         manager = self._manager()
         manager.transport, manager.ip = "tcp", _LOOPBACK
         return await super().pre_launch(**kwargs)
@@ -96,7 +96,7 @@ class LabProvisioner(LocalProvisioner):
         starting = _in_thread(lambda: start(launch, self._report))
         try:
             self._guest = await asyncio.wrap_future(starting)
-        except asyncio.CancelledError:  # nobody wants it any more, and it may be up already
+        except asyncio.CancelledError:  # no longer wanted, but it may already be running
             starting.add_done_callback(_close_when_started)
             raise
         self.cwd = launch.cwd
@@ -127,18 +127,18 @@ class LabProvisioner(LocalProvisioner):
         )
 
     def _shared(self, cwd: Path) -> tuple[Path, ...]:
-        """Folders that the guest may write to; of a working folder that it has itself, it keeps nothing."""
-        if cwd in THE_GUESTS_OWN:
-            self._report(f"{cwd} cannot be shared: what is written there is gone with the lab")
+        """Folders that the guest may write to. A working folder that the guest replaces with its own is not shared."""
+        if cwd in GUEST_FOLDERS:
+            self._report(f"{cwd} cannot be shared: files written there are lost when the lab ends")
         folders = [Path(folder).expanduser().resolve() for folder in self.share]
-        return tuple(dict.fromkeys([*({cwd} - THE_GUESTS_OWN), *folders]))
+        return tuple(dict.fromkeys([*({cwd} - GUEST_FOLDERS), *folders]))
 
     async def poll(self) -> int | None:
-        """Exit status of the kernel, 255 when its machine has gone; None while it runs."""
+        """Exit status of the kernel, 255 if its virtual machine ended; None while it runs."""
         return 0 if self._guest is None else self._guest.poll()
 
     async def wait(self) -> int | None:
-        """Wait for the end of the kernel, and end its lab."""
+        """Wait until the kernel ends, then end its lab."""
         if self._guest is None:
             return 0
         status = await asyncio.wrap_future(_in_thread(self._guest.wait))
@@ -146,20 +146,20 @@ class LabProvisioner(LocalProvisioner):
         return status
 
     async def send_signal(self, signum: int) -> None:
-        """Send a signal to the kernel and to what it started."""
+        """Send a signal to the kernel and its child processes."""
         if self._guest is not None:
             self._guest.send_signal(signum)
 
     async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - a restart is a new machine
-        """Ask the kernel to end."""
+        """Send SIGTERM to the kernel."""
         await self.send_signal(signal.SIGTERM)
 
     async def kill(self, restart: bool = False) -> None:  # noqa: ARG002
-        """End the lab, whatever state it is in."""
+        """End the lab in any state."""
         await self._end()
 
     async def cleanup(self, restart: bool = False) -> None:
-        """End what is left of the lab, and give the ports back."""
+        """End the lab if it still runs, and release the ports."""
         await self._end()
         await super().cleanup(restart=restart)
 
@@ -169,7 +169,7 @@ class LabProvisioner(LocalProvisioner):
             await asyncio.wrap_future(_in_thread(guest.close))
 
     def _manager(self) -> KernelManager:
-        """Whoever starts the kernel: jupyter_client makes every provisioner a manager's."""
+        """The KernelManager that started the kernel: jupyter_client makes it the parent of every provisioner."""
         assert isinstance(self.parent, KernelManager)  # noqa: S101
         return self.parent
 
@@ -178,9 +178,9 @@ class LabProvisioner(LocalProvisioner):
 
 
 def _in_thread(work: Callable[[], T]) -> Future[T]:
-    """Do something in a thread of its own, that the process's end does not wait for."""
+    """Run a function in a daemon thread, which does not delay the exit of the process."""
     future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # from here on only its result ends it
+    future.set_running_or_notify_cancel()  # it can no longer be canceled
 
     def run() -> None:
         try:
@@ -200,21 +200,21 @@ def _close_when_started(starting: Future[GuestKernel]) -> None:
 _LISTEN_S = 120.0
 _POLL_S = 0.05
 CONNECTION_FILE = "{connection_file}"
-# Of this machine's process, and meaningless to one in the guest: ipykernel ends when that parent is not its own.
+# Variables that refer to host processes: ipykernel exits if its parent process is not JPY_PARENT_PID.
 _NOT_FOR_THE_GUEST = ("JPY_PARENT_PID", "JPY_INTERRUPT_EVENT")
 _GONE = 255
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a kernel is started with.
+    """How to start a kernel.
 
     Attributes:
-        settings: The lab's, with the kernel's ports among the forwarded ones.
-        command: Program and arguments; `{connection_file}` stands for the file's path in the guest.
+        settings: The lab's settings, with the kernel's ports among the forwarded ones.
+        command: Program and arguments; `{connection_file}` is replaced by the file's path in the guest.
         connection: Content of the guest's connection file.
         env: All environment variables.
-        cwd: Working folder, here and in the guest.
+        cwd: Working folder, on the host and in the guest.
 
     """
 
@@ -226,26 +226,26 @@ class Launch:
 
 
 class GuestKernel:
-    """A kernel that listens, and the lab that it runs in; `start` makes one."""
+    """A listening kernel and the lab it runs in; created by `start`."""
 
     def __init__(self, lab: Lab, process: GuestProcess) -> None:
         self.lab = lab
         self.refusal = ""
-        """Why it could not be run at all."""
+        """Why the command could not be run; empty if it could."""
         self._process = process
 
     def poll(self) -> int | None:
-        """Exit status, minus a signal's number where one ended it; None while the kernel runs."""
+        """Exit status, or minus the signal number if a signal ended it; None while the kernel runs."""
         try:
             return self.wait(0)
         except TimeoutError:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the kernel's end and return its exit status as `poll` does, 255 where its machine has gone.
+        """Wait until the kernel ends; returns its exit status as `poll` does, 255 if the virtual machine ended.
 
         Raises:
-            TimeoutError: It has not ended within `timeout` seconds.
+            TimeoutError: The kernel has not ended within `timeout` seconds.
 
         """
         try:
@@ -257,21 +257,21 @@ class GuestKernel:
             return _GONE
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to the kernel and to what it started; nothing happens if the guest has ended."""
+        """Send a signal to the kernel and its child processes; does nothing if the guest has ended."""
         with contextlib.suppress(GuestGoneError):
             self._process.send_signal(number)
 
     def close(self) -> None:
-        """Power off. Nothing of the kernel or its lab is left but its logs."""
+        """Power off the lab. Only its logs are kept."""
         self.lab.close()
 
 
 def start(launch: Launch, report: Report) -> GuestKernel:
-    """Build the lab's image where it is not built, boot, start the kernel and wait until it listens.
+    """Build the lab's image if necessary, boot, start the kernel and wait until it listens.
 
     Args:
         launch: What to start.
-        report: Gets a line for each step.
+        report: Called with a line for each step.
 
     Raises:
         MachineError: The image cannot be built, the lab does not boot, or the kernel ends before it listens.
@@ -288,7 +288,7 @@ def start(launch: Launch, report: Report) -> GuestKernel:
 
 
 def _listening(lab: Lab, launch: Launch) -> GuestKernel:
-    """Start the kernel's process in a lab that is up."""
+    """Start the kernel process in a running lab."""
     assert lab.exchange is not None  # noqa: S101 - a started lab has both
     assert lab.logs is not None  # noqa: S101
     file = lab.exchange / "connection.json"
@@ -306,9 +306,9 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
     while not output.listens.wait(_POLL_S):
         status = kernel.poll()
         if status is not None or time.monotonic() > until:
-            ended = f"it does not listen after {_LISTEN_S:g} s" if status is None else f"it ended with status {status}"
+            ended = f"not listening after {_LISTEN_S:g} s" if status is None else f"exited with status {status}"
             raise MachineError(
-                "the lab's Python kernel does not start",
+                "the Python kernel did not start in the lab",
                 why=output.last_line() or kernel.refusal or ended,
                 fix=f"see the logs in {lab.logs}",
                 code="lab.kernel-not-started",
@@ -317,7 +317,7 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
 
 
 class _Output:
-    """Writes what the kernel's process prints outside of its notebook to a log, and hears it say that it listens."""
+    """Appends the output of the kernel process to a log, and sets `listens` once the kernel reports that it listens."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -333,21 +333,21 @@ class _Output:
                 self.listens.set()
 
     def last_line(self) -> str:
-        """Return the last thing it said before it listened, if anything."""
+        """Return the last line printed before the kernel listened; '' if there is none."""
         return next(reversed(self._text.decode(errors="replace").strip().splitlines()), "")
 
 
 class _Lines:
-    """Tells a build's progress in lines: one for each step, and for each tenth of a long one."""
+    """Reports build progress as lines: one per step, and one per tenth of a step with a known size."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._told: tuple[str, str, int] | None = None
+        self._last: tuple[str, str, int] | None = None
 
     def __call__(self, progress: Progress) -> None:
         tenth = 10 * progress.done // progress.total if progress.total else 0
         now = (progress.step, progress.text, tenth)
-        if now != self._told:
-            self._told = now
+        if now != self._last:
+            self._last = now
             done = f" ({progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB)" if progress.total else ""
             self._report(f"{progress.step}: {progress.text}{done}")

@@ -1,4 +1,4 @@
-"""Fixtures of the tests in the NPU lab: one virtual machine per kernel for the whole session, many traces in each."""
+"""Fixtures for tests in the NPU lab: one virtual machine per kernel for the whole session, with many traces in each."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ GUEST = Path(__file__).with_name("guest")
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 KERNELS = ("6.12", "6.18", "7.2") if THOROUGH else ("6.12", "7.2")
 ON_EVERY_KERNEL = {"test_counts.py", "test_npu_analysis.py", "test_npu_preset.py"}
-"""What the kernels' drivers differ in; the rest runs on the newest alone, but in a thorough run on all."""
+"""Tests of what differs among drivers; others run only on the newest kernel, and in a thorough run on all."""
 DEADLINE_S = 3 * 3600.0
-"""Of a guest that serves many tests: none should ever meet it."""
+"""For a guest that serves many tests; no test should reach it."""
 ANSWER_S = 240.0
-"""How long anything in a guest may take; under emulation, beside other work, a trace of seconds takes a minute."""
+"""Limit for anything in a guest; under emulation on a busy machine, a trace of seconds takes a minute."""
 TEST_S = 1200
 LIVE_TESTS = ("test_columns.py", "test_static_probes.py", "test_latency.py", "test_counts.py")
 LIVE_NAMES = "columns_of or filter_on or by_process or visits or recursive or fields"
 
 
 def pytest_collection_modifyitems(items):
-    """Give each test here the time that emulation takes; on kernels but the newest, mark what is for a thorough run."""
+    """Give each test enough time for emulation, and mark tests on older kernels that run only in a thorough run."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(TEST_S))
@@ -51,29 +51,29 @@ def pytest_collection_modifyitems(items):
 
 
 def build_image(kernel):
-    """Build the image; skip where it cannot be, which ACCEL_MAGIC_REQUIRE_LAB=1 makes a failure."""
+    """Build the image; skip the test if that is impossible, or fail it with ACCEL_MAGIC_REQUIRE_LAB=1."""
     try:
         return image.build(kernel)
     except MachineError as error:
         if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
-            pytest.fail(f"the lab is required here, and cannot be built: {error}")
-        pytest.skip(f"the lab cannot be built here: {error}")
+            pytest.fail(f"cannot build the lab, which is required: {error}")
+        pytest.skip(f"cannot build the lab: {error}")
 
 
 def build_level_zero():
-    """Build Level Zero; skip where it cannot be, as `build_image` does."""
+    """Build Level Zero; skip or fail the test if that is impossible, like `build_image`."""
     try:
         image.build_level_zero()
         return level_zero.find()
     except MachineError as error:
         if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
-            pytest.fail(f"Level Zero is required here, and cannot be built: {error}")
-        pytest.skip(f"Level Zero cannot be built here: {error}")
+            pytest.fail(f"cannot build Level Zero, which is required: {error}")
+        pytest.skip(f"cannot build Level Zero: {error}")
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a traced command left: its exit status and what it printed."""
+    """Exit status and output of a traced command."""
 
     status: int
     stdout: str
@@ -86,7 +86,7 @@ class Output:
 
 
 class Guest:
-    """A lab, and the process in it that traces what it is told."""
+    """A lab with a process that traces commands on request."""
 
     def __init__(self, kernel, **settings):
         self.kernel = kernel
@@ -110,7 +110,7 @@ class Guest:
         return self._tracer.poll() is None and not self.lab._connection.gone.is_set()
 
     def trace(self, *probes, command, one_by_one=False, timeout=ANSWER_S, **options):
-        """Trace a command; the result's `value` is its `Output`. Errors are those of the guest's side."""
+        """Trace a command; the result's `value` is its `Output`. Raises the errors of the guest's side."""
         target = self.lab.exchange / f"recording-{next(self._numbers)}"
         request = {
             "target": str(target),
@@ -126,7 +126,7 @@ class Guest:
         return finish(handover.read(target), Output(**answer), None)
 
     def _answer(self, timeout):
-        """Wait for the tracer's answer. A guest that is gone raises the lab's error, which gives the reason."""
+        """Wait for the tracer's answer. If the guest has ended, the lab's error with the reason is raised."""
         until = time.monotonic() + timeout
         while time.monotonic() < until:
             with contextlib.suppress(queue.Empty):
@@ -136,22 +136,22 @@ class Guest:
                 pytest.fail(f"the guest's tracer ended with {status}: {b''.join(self._errors).decode()}")
         self._tracer.send_signal(signal.SIGKILL)
         pytest.fail(
-            f"the guest runs and has not answered within {timeout:g} s: {b''.join(self._errors).decode()}\n"
+            f"the guest runs but did not answer within {timeout:g} s: {b''.join(self._errors).decode()}\n"
             f"{self.lab.console()[-3000:]}"
         )
 
     def run(self, *command, **options):
-        """Run a command that must succeed; returns what it printed."""
+        """Run a command that must succeed; returns its output."""
         done = self.lab.run(list(map(str, command)), timeout=ANSWER_S, **options)
         assert done.status == 0, done.stderr.decode()
         return done.text
 
     def python(self, text, *arguments):
-        """Run a script in a Python of its own."""
+        """Run a script in a new Python process."""
         return self.run(sys.executable, "-c", text, *arguments)
 
     def functions(self, pattern=None):
-        """What the guest's kernel says can be traced of the driver."""
+        """The driver's functions that the guest's kernel lists as traceable."""
         lines = self.run("grep", "-F", "[intel_vpu]", "/sys/kernel/tracing/available_filter_functions").splitlines()
         names = [line.split()[0] for line in lines]
         return [name for name in names if pattern is None or name.startswith(pattern)]
@@ -161,7 +161,7 @@ class Guest:
 
 
 class _Holder:
-    """The guest of one kernel, started again when a test has killed it."""
+    """The guest of one kernel, restarted after a test has killed it."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -192,7 +192,7 @@ def load_program(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def calls_program(tmp_path_factory):
-    """The live tests' program of threads that make system calls: `calls THREADS CALLS`."""
+    """The live tests' program with threads that make system calls: `calls THREADS CALLS`."""
     program = tmp_path_factory.mktemp("programs") / "calls"
     source = ROOT / "tests" / "live" / "programs" / "calls.c"
     subprocess.run(["gcc", "-O2", "-pthread", "-static", "-o", program, source], check=True)
@@ -208,7 +208,7 @@ def api():
 @pytest.fixture(scope="session", params=KERNELS)
 def _holder(request, load_program, calls_program):
     build_image(request.param)
-    # A guest has what was built before it started.
+    # A guest only has what was built before it started.
     if any("api" in item.fixturenames for item in request.session.items):
         with contextlib.suppress(pytest.skip.Exception):
             build_level_zero()
@@ -223,7 +223,7 @@ _holders = []
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem):
-    """End the guests with the last test in this folder: the tests after it time things on this machine."""
+    """End the guests with the last test in this folder, because later tests measure time on this machine."""
     yield
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
         while _holders:
@@ -232,13 +232,13 @@ def pytest_runtest_teardown(nextitem):
 
 @pytest.fixture
 def guest(_holder):
-    """A running guest of each kernel in turn, whose NPU behaves."""
+    """A running guest of each kernel in turn, with its NPU working."""
     return _holder.get()
 
 
 @pytest.fixture(scope="session")
 def load(load_program):
-    """`load(jobs=20, processes=1)` is the command of a workload; `Load.from_json` reads what it prints."""
+    """`load(jobs=20, processes=1)` is the command of a workload; `Load.from_json` parses its output."""
 
     def command(**options):
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
@@ -249,7 +249,7 @@ def load(load_program):
 
 @pytest.fixture(scope="session")
 def counted(load_program):
-    """`counted("count_calls", ("ivpu_*",), command)`: the command, with a program of the guest's counting beside it."""
+    """`counted("count_calls", ("ivpu_*",), command)`: runs the command under a counting program in the guest."""
     return lambda program, arguments, command: [
         sys.executable,
         str(GUEST / f"{program}.py"),
@@ -261,7 +261,7 @@ def counted(load_program):
 
 @pytest.fixture(scope="session")
 def live_tests():
-    """Run some of the tests of the live engine, to be run in a guest: every kind of probe, filter and column."""
+    """Command that runs some live tests in a guest: every kind of probe, filter and column."""
     folder = ROOT / "tests" / "live"
     options = ["-q", "-p", "no:cacheprovider", "-o", "timeout=120"]
     return [sys.executable, "-m", "pytest", *options, *(str(folder / name) for name in LIVE_TESTS), "-k", LIVE_NAMES]
@@ -275,7 +275,7 @@ def hits_of():
 
 @pytest.fixture
 def collect():
-    """Call a function in a thread and hand over what it returns or raises: `collect(f)()` waits for it."""
+    """Call a function in a thread; `collect(f)()` waits and returns its value or raises its error."""
 
     def start(function):
         box = {}

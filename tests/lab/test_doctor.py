@@ -1,4 +1,4 @@
-"""The doctor on the one kind of machine here that has an NPU's driver."""
+"""The doctor in the lab, which has an NPU driver."""
 
 import json
 

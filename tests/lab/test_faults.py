@@ -1,4 +1,4 @@
-"""What the device does wrong on request shows in the trace of the driver, and the driver works again afterwards."""
+"""Injected device faults show in the trace of the driver, and the driver works again afterwards."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from accel_magic.lab.npu import Load
 
 TIMED_OUT = -110
-BOOT_TIMEOUT_S = 1.0  # the driver's, for the firmware's first message
-REPLY_TIMEOUT_S = 0.5  # and for the answer to a request
-RETURN = 0xFFFFFFFF  # an int's bits of the register
+BOOT_TIMEOUT_S = 1.0  # the driver's timeout for the firmware's first message
+REPLY_TIMEOUT_S = 0.5  # and for the reply to a request
+RETURN = 0xFFFFFFFF  # mask of an int in the return register
 
 
 @pytest.fixture
 def healthy(guest, load):
-    """The guest, whose NPU sleeps without a fault when the test begins, and works when it has ended."""
+    """The guest; its NPU is suspended and without a fault when the test starts, and working afterwards."""
     guest.python(WAIT_FOR_SLEEP)
     yield guest
     guest.python(BIND)
@@ -60,7 +60,7 @@ device, = driver.glob("0000:*")
 name = device.name
 (driver / "unbind").write_text(name)
 npu.request_fault("no-boot", 0)
-bind = os.open(driver / "bind", os.O_WRONLY)  # a file object would write again what failed
+bind = os.open(driver / "bind", os.O_WRONLY)  # a file object would repeat a failed write
 try:
     os.write(bind, name.encode())
 except OSError as error:
@@ -83,51 +83,51 @@ def with_fault(name, argument, jobs=3):
 
 
 def boots_beyond_wakes(hits):
-    """The NPU boots each time it wakes, which is a matter of timing; more is the driver's recovery."""
+    """Boots beyond those for waking up, which depend on timing: they are the driver's recovery."""
     return hits["ivpu_boot"] - hits["ivpu_pm_runtime_resume_cb"]
 
 
 def returned(events, function):
-    """Return values of an int function, in order."""
+    """Return values of a function that returns int, in order."""
     values = events[(events["function"] == function) & events["retval"].notna()]["retval"]
     return [(int(value) & RETURN) - ((int(value) & 1 << 31) << 1) for value in values]
 
 
-def test_a_hung_job_is_timed_out_and_recovered_from(healthy, load, hits_of):
+def test_the_driver_times_out_a_hung_job_and_recovers(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="hang", at=2, timeout=30))
 
-    told, hits = Load.from_json(result.value.stdout), hits_of(result)
-    assert told.statuses[256] == 1  # aborted
-    assert told.timed_out == 0
-    assert hits["ivpu_job_done_callback"] == told.ok
+    outcome, hits = Load.from_json(result.value.stdout), hits_of(result)
+    assert outcome.statuses[256] == 1  # aborted
+    assert outcome.timed_out == 0
+    assert hits["ivpu_job_done_callback"] == outcome.ok
     assert hits["ivpu_job_timeout_work"] >= 1
     assert hits["ivpu_dev_coredump"] == 1
-    if healthy.kernel == "6.12":  # all of the NPU is reset, and the job after goes on
+    if healthy.kernel == "6.12":  # the whole NPU is reset, and the next job continues
         assert hits["ivpu_pm_trigger_recovery"] == hits["ivpu_pm_recovery_work"] == 1
         assert boots_beyond_wakes(hits) == 1
-        assert told.ok == 2
-    else:  # the engine is reset, and only the context with the hung job suffers
+        assert outcome.ok == 2
+    else:  # the engine is reset, and only the context of the hung job is affected
         assert hits["ivpu_jsm_reset_engine"] == hits["ivpu_context_abort_work_fn"] == 1
         assert boots_beyond_wakes(hits) == 0
-        assert told.ok == 1
+        assert outcome.ok == 1
 
 
-def test_a_job_whose_completion_is_lost_is_given_up(healthy, load, hits_of):
+def test_a_job_with_a_lost_completion_is_abandoned(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="lose", at=2, timeout=4))
 
-    told, hits = Load.from_json(result.value.stdout), hits_of(result)
-    assert told.ok == 2
+    outcome, hits = Load.from_json(result.value.stdout), hits_of(result)
+    assert outcome.ok == 2
     assert hits["ivpu_job_done_callback"] == 2
     assert hits["ivpu_job_timeout_work"] >= 1
     if healthy.kernel == "6.12":
         assert hits["ivpu_pm_trigger_recovery"] == 1
-        assert told.statuses == {0: 2, 256: 1}
-    else:  # the engine's heart beats: the driver waits longer than the workload
+        assert outcome.statuses == {0: 2, 256: 1}
+    else:  # the heartbeat continues: the driver waits longer than the workload
         assert hits["ivpu_jsm_reset_engine"] == 0
-        assert (told.statuses, told.timed_out) == ({0: 2}, 1)
+        assert (outcome.statuses, outcome.timed_out) == ({0: 2}, 1)
 
 
-def test_a_completion_that_comes_twice_is_received_twice_and_harms_nobody(healthy, load, hits_of):
+def test_a_duplicated_completion_is_received_twice_and_harmless(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=10, fault="duplicate", every=5))
 
     assert Load.from_json(result.value.stdout).ok == 10
@@ -137,7 +137,7 @@ def test_a_completion_that_comes_twice_is_received_twice_and_harms_nobody(health
     assert hits["ivpu_stop_job_timeout_detection"] == 10
 
 
-def test_firmware_that_does_not_boot_once_is_booted_again(healthy, hits_of):
+def test_firmware_that_fails_to_boot_once_is_booted_again(healthy, hits_of):
     result = healthy.trace(
         "intel_vpu:ivpu_*", "latency:intel_vpu:ivpu_wait_for_ready", command=with_fault("no-boot", 1)
     )
@@ -162,7 +162,7 @@ def test_firmware_that_never_boots_leaves_no_device_when_the_driver_binds(health
     assert result.value.stdout.split()[-2:] == ["False", "False"]
     hits = result.counts["hits"].loc["intel_vpu:ivpu_*"]
     assert hits["ivpu_probe"] == hits["ivpu_remove"] == 1
-    assert boots_beyond_wakes(hits) == 1  # it wakes to be removed
+    assert boots_beyond_wakes(hits) == 1  # it wakes up for its removal
     assert hits["ivpu_hw_ip_diagnose_failure"] == 1
     *woken, bound = returned(result.events, "ivpu_boot")
     assert bound == TIMED_OUT
@@ -173,7 +173,7 @@ def test_firmware_that_never_boots_leaves_no_device_when_the_driver_binds(health
     assert hits_of(again)["ivpu_probe"] == boots_beyond_wakes(hits_of(again)) == 1
 
 
-def test_a_slow_boot_shows_as_time_waited_for_it(healthy):
+def test_a_slow_boot_shows_as_waiting_time(healthy):
     result = healthy.trace("latency:intel_vpu:ivpu_wait_for_ready", command=with_fault("slow-boot", 400_000))
 
     assert Load.from_json(result.value.stdout).ok == 3
@@ -182,9 +182,9 @@ def test_a_slow_boot_shows_as_time_waited_for_it(healthy):
     assert waits["duration_ns"].between(0.38e9, BOOT_TIMEOUT_S * 1e9).all()
 
 
-def test_a_lost_reply_of_the_firmware_shows_as_a_request_that_timed_out(healthy, hits_of):
-    # On 6.12 the driver crashes when the reply to the registration of a doorbell is lost. The heartbeat is asked for
-    # before, its end is told after: third, unless the NPU sleeps in between.
+def test_a_lost_reply_of_the_firmware_shows_as_a_request_timeout(healthy, hits_of):
+    # On 6.12 the driver crashes if the reply to a doorbell's registration is lost. The heartbeat is queried before it
+    # and its unregistration follows: the third reply, unless the NPU suspends in between.
     every = 3 if healthy.kernel == "6.12" else 2
     script = POWER.format("on") + LOAD_WITH_FAULT.replace(WAIT_FOR_SLEEP, POWER.format("auto") + WAIT_FOR_SLEEP)
 
@@ -201,14 +201,14 @@ def test_a_lost_reply_of_the_firmware_shows_as_a_request_that_timed_out(healthy,
     assert timed_out.max() >= min(REPLY_TIMEOUT_S * 0.95e9, answered.max())
 
 
-def test_replies_that_come_twice_are_received_twice_and_harm_nobody(healthy, hits_of):
+def test_duplicated_replies_are_received_twice_and_harmless(healthy, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=with_fault("duplicate-ipc", 1, jobs=5))
 
     assert Load.from_json(result.value.stdout).ok == 5
     hits = hits_of(result)
     assert hits["ivpu_job_done_callback"] == 5
-    # Every reply comes twice; the messages of jobs and of the boot, which nobody asked for, once.
+    # Every reply arrives twice; unsolicited messages, for jobs and the boot, arrive once.
     messages = 2 * hits["ivpu_ipc_send_receive_internal"] + 5 + hits["ivpu_boot"]
-    # The NPU may sleep already when the answers to its last request come.
+    # The NPU may already be suspended when the replies to its last request arrive.
     not_seen = result.recording.missed + 2 * hits["ivpu_pm_runtime_suspend_cb"]
     assert messages - not_seen <= hits["ivpu_ipc_rx_msg_del"] <= messages

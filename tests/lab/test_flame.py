@@ -1,4 +1,4 @@
-"""`%%flame` over jobs on the real driver: its calls, and the NPU's time, under the lines that asked for them."""
+"""`%%flame` with jobs on the real driver: its calls and the NPU's time appear below the lines that caused them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def profiles():
 
 @pytest.fixture
 def profiled(guest, profiles):
-    """What the program says it did, and the profile of it."""
+    """The program's report, and its profile."""
     if guest.kernel not in profiles:
         target = guest.lab.exchange / "flame.parquet"
         said = json.loads(guest.run(sys.executable, PROFILE, target, ROUNDS, BUFFERS))
@@ -35,12 +35,12 @@ def profiled(guest, profiles):
 
 
 def way(frames):
-    """Which of the program's two functions a stack goes through."""
+    """Which of the program's two functions a stack contains."""
     return next((frame.name for frame in frames if frame.name in WAYS), None)
 
 
 def of_kind(result, kind, name=None):
-    """Stacks that have a frame of a kind."""
+    """Stacks with a frame of a kind."""
     frames = result.stacks["frames"]
     return result.stacks[
         [any(frame.kind == kind and name in (None, frame.name) for frame in stack) for stack in frames]
@@ -58,7 +58,7 @@ def test_every_call_of_the_driver_is_measured(profiled):
     assert calls["ivpu_bo_create_ioctl"] == 0
 
 
-def test_the_npu_time_of_each_job_hangs_under_the_line_that_submitted_it(profiled):
+def test_the_npu_time_of_each_job_is_below_the_line_that_submitted_it(profiled):
     said, result = profiled
     jobs = of_kind(result, Kind.GPU_KERNEL)
     by_way = jobs.groupby(jobs["frames"].map(way))[["hits", "total_ns"]].sum()
@@ -66,14 +66,14 @@ def test_the_npu_time_of_each_job_hangs_under_the_line_that_submitted_it(profile
     assert by_way["hits"].to_dict() == dict.fromkeys(WAYS, ROUNDS * BUFFERS)
     assert set(jobs["frames"].map(lambda frames: frames[-1].module)) == {"intel_vpu"}
     assert set(jobs["frames"].map(lambda frames: frames[-2].name)) == {"Device.try_call"}
-    # One engine works at one job at a time.
+    # An engine runs one job at a time.
     assert 0 < by_way["total_ns"].sum() <= said["took_ns"]
 
 
-def test_waiting_for_jobs_lies_in_the_drivers_wait_under_each_way(profiled):
+def test_waiting_for_jobs_is_in_the_drivers_wait_below_both_functions(profiled):
     said, result = profiled
     waits = of_kind(result, Kind.WAIT, "ioctl /dev/accel/accel0")
-    waits = waits[[any(frame.name == "Device.wait" for frame in stack) for stack in waits["frames"]]]  # not of submits
+    waits = waits[[any(frame.name == "Device.wait" for frame in stack) for stack in waits["frames"]]]  # no submissions
     inside = of_kind(result, Kind.DRIVER, "ivpu_bo_wait_ioctl")
 
     assert set(waits.index) <= set(inside.index)
@@ -82,7 +82,7 @@ def test_waiting_for_jobs_lies_in_the_drivers_wait_under_each_way(profiled):
         assert 0 < asleep <= waited_ns
 
 
-def test_the_page_says_that_the_npu_is_emulated(profiled):
+def test_the_page_shows_that_the_npu_is_emulated(profiled):
     _, result = profiled
 
     assert result.summary().startswith("NPU LAB: the real driver on an emulated NPU")

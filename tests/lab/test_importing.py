@@ -1,4 +1,4 @@
-"""The kernel's own function tracers over the real driver, imported, beside what our probes count at the same time."""
+"""Imported output of the kernel's function tracers, compared with the counts of our probes at the same time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ echo 1 > tracing_on
         ("function_graph", "", False),
     ],
 )
-def test_ftrace_sees_the_calls_that_our_probes_count(guest, load, tmp_path, hits_of, case):
+def test_imported_ftrace_calls_match_the_counts_of_our_probes(guest, load, tmp_path, hits_of, case):
     tracer, options, timed = case
     script = SCRIPT.format(tracer=tracer, options=options, load=" ".join(load(jobs=5)))
 
@@ -42,7 +42,7 @@ def test_ftrace_sees_the_calls_that_our_probes_count(guest, load, tmp_path, hits
 
     assert ours.value.status == 0, ours.value.stderr
     counted, imported = hits_of(ours), hits_of(theirs)
-    # Calls of the workload's own: what the driver does by itself goes on before and after.
+    # Only the workload's calls: the driver's own activity starts before and ends after the trace.
     chosen = [name for name in counted if name.endswith("_ioctl") or "map_page" in name or "bo_" in name]
     assert {name: imported.get(name, 0) for name in chosen} == {name: counted[name] for name in chosen}
     assert sum(counted[name] for name in chosen) > 50

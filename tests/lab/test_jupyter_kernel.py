@@ -1,4 +1,4 @@
-"""The Jupyter kernel "Python 3 (NPU lab)": started, interrupted, restarted and ended as any front end does it."""
+"""The Jupyter kernel "Python 3 (NPU lab)": started, interrupted, restarted and ended as by a front end."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from nbclient import NotebookClient
 
 from accel_magic.errors import MachineError
+from tests.support.errors import raises
 
 pytestmark = pytest.mark.lab
 
@@ -35,7 +36,7 @@ def built(image_of):
 
 
 class Notebook:
-    """A started kernel, used through the messages that front ends send."""
+    """A started kernel, used through a front end's messages."""
 
     def __init__(self, folder):
         self.manager = KernelManager(kernel_name=NAME)
@@ -49,7 +50,7 @@ class Notebook:
         return self.manager.provisioner._guest.lab
 
     def run(self, code):
-        """Run a cell that must succeed; returns what it prints."""
+        """Run a cell that must succeed; returns its output."""
         printed = []
 
         def take(message):
@@ -64,7 +65,7 @@ class Notebook:
         return ast.literal_eval(self.run(f"print(repr({expression}))"))
 
     def interrupted(self, body):
-        """Run a cell, interrupt it once it has begun, and return the kind of its end."""
+        """Run a cell, interrupt it once it has started, and return how it ended."""
         message = self.client.execute(f"import subprocess, time\nprint('begun')\n{body}")
         while True:
             output = self.client.get_iopub_msg(timeout=ANSWER_S)
@@ -88,7 +89,7 @@ def notebook(built, tmp_path_factory):
 
 
 def family(lab):
-    """Process ids of a lab: its keeper's, QEMU's and the device's."""
+    """Process ids of a lab's keeper, QEMU and device."""
     keeper = lab._keeper.pid
     return [keeper, *map(int, Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split())]
 
@@ -101,7 +102,7 @@ def is_alive(pid):
 
 
 def gone(pids, folder, within_s=60):
-    """Whether the processes and the folder of a lab are gone, some seconds given."""
+    """Whether the processes and the folder of a lab disappear within some seconds."""
     end = time.monotonic() + within_s
     while any(map(is_alive, pids)) or folder.exists():
         if time.monotonic() > end:
@@ -111,7 +112,7 @@ def gone(pids, folder, within_s=60):
 
 
 def labs():
-    """Process ids of everything on this machine that runs for a lab's socket."""
+    """Ids of all processes on this machine that use a lab's socket."""
     found = set()
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -122,7 +123,7 @@ def labs():
     return found
 
 
-def test_cells_run_in_the_guest_with_the_same_python_and_files_beside_the_npu(notebook, tmp_path_factory):
+def test_cells_run_in_the_guest_with_the_same_python_the_notebooks_files_and_the_npu(notebook, tmp_path_factory):
     assert re.match(r"6\.12\.\d+\+deb13-amd64", notebook.value("__import__('os').uname().release"))
     assert notebook.value("__import__('sys').executable") == sys.executable
     assert notebook.value("__import__('sys').version") == sys.version
@@ -133,7 +134,7 @@ def test_cells_run_in_the_guest_with_the_same_python_and_files_beside_the_npu(no
     assert notebook.value("__import__('os').path.exists('/dev/accel/accel0')")
 
 
-def test_what_a_cell_writes_beside_the_notebook_stays_and_elsewhere_is_gone(notebook):
+def test_files_written_beside_the_notebook_are_kept_and_others_discarded(notebook):
     folder = Path(notebook.value("__import__('os').getcwd()"))
     elsewhere = folder.parent / "elsewhere"
 
@@ -144,18 +145,18 @@ def test_what_a_cell_writes_beside_the_notebook_stays_and_elsewhere_is_gone(note
     assert not elsewhere.exists()
 
 
-def test_the_banner_tells_of_the_machine(notebook):
+def test_the_banner_describes_the_machine(notebook):
     notebook.client.kernel_info()
     banner = notebook.client.get_shell_msg(timeout=ANSWER_S)["content"]["banner"]
 
-    told = re.search(
+    outcome = re.search(
         r"NPU lab: Linux (\S+) in a virtual machine with an emulated NPU \(8086:7d1d, intel_vpu\), "
         r"ready (\d+) s after power-on\.",
         banner,
     )
-    assert told
-    assert told[1] == notebook.value("__import__('os').uname().release")
-    assert int(told[2]) >= 1
+    assert outcome
+    assert outcome[1] == notebook.value("__import__('os').uname().release")
+    assert int(outcome[2]) >= 1
 
 
 @pytest.mark.parametrize(
@@ -163,14 +164,14 @@ def test_the_banner_tells_of_the_machine(notebook):
     ["time.sleep(1000)", "while True:\n    pass", "subprocess.run(['sleep', '1000'])"],
     ids=["sleep", "busy", "child"],
 )
-def test_an_interrupt_ends_the_cell_and_nothing_else(notebook, body):
+def test_an_interrupt_ends_only_the_cell(notebook, body):
     notebook.run("kept = 42")
 
     assert notebook.interrupted(body) == "KeyboardInterrupt"
     assert notebook.value("kept") == 42
 
 
-def test_a_restart_is_a_new_machine_behind_the_same_ports(notebook):
+def test_a_restart_boots_a_new_machine_with_the_same_ports(notebook):
     before, ports = notebook.value(BOOT_ID), [getattr(notebook.manager, name) for name in PORTS]
     pids, folder = family(notebook.lab), notebook.lab.exchange.parent
     notebook.run("name = 1; open('/tmp/of-the-old-machine', 'w').close()")
@@ -185,14 +186,14 @@ def test_a_restart_is_a_new_machine_behind_the_same_ports(notebook):
     assert not notebook.value("__import__('os').path.exists('/tmp/of-the-old-machine')")
 
 
-@pytest.mark.thorough  # boots a machine of its own
+@pytest.mark.thorough  # boots its own virtual machine
 def test_a_hung_guest_is_shut_down_and_leaves_nothing(tmp_path):
     notebook = Notebook(tmp_path)
     pids, folder, file = family(notebook.lab), notebook.lab.exchange.parent, Path(notebook.manager.connection_file)
     assert len(pids) == 3
     assert all(map(is_alive, pids))
     assert file.exists()
-    # QEMU answers nothing any more, so neither the kernel nor the agent in the guest does.
+    # QEMU is stopped, so neither the kernel nor the agent in the guest answers.
     qemu = next(pid for pid in pids if b"qemu" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
     os.kill(qemu, signal.SIGSTOP)
 
@@ -202,8 +203,8 @@ def test_a_hung_guest_is_shut_down_and_leaves_nothing(tmp_path):
     assert not file.exists()
 
 
-@pytest.mark.thorough  # as the notebooks are in test_notebook.py
-def test_a_notebook_is_executed_headless_on_the_kernel_that_the_environment_names(image_of, monkeypatch, tmp_path):
+@pytest.mark.thorough  # like the notebooks in test_notebook.py
+def test_a_notebook_runs_headless_on_the_kernel_named_in_the_environment(image_of, monkeypatch, tmp_path):
     image_of("7.2")
     monkeypatch.setenv("ACCEL_MAGIC_LAB_KERNEL", "7.2")
     compare = """
@@ -241,8 +242,8 @@ async def connected(manager):
     return client
 
 
-@pytest.mark.thorough  # boots three machines
-def test_two_labs_start_side_by_side_and_one_that_crashes_is_started_again(tmp_path):
+@pytest.mark.thorough  # boots three virtual machines
+def test_two_labs_start_concurrently_and_one_that_crashes_is_restarted(tmp_path):
     async def use():
         first, second = (AsyncIOLoopKernelManager(kernel_name=NAME) for _ in range(2))
         try:
@@ -264,7 +265,7 @@ def test_two_labs_start_side_by_side_and_one_that_crashes_is_started_again(tmp_p
 
     turns, ids, again, other = asyncio.run(use())
 
-    assert turns > 50  # the server goes on serving while the labs boot
+    assert turns > 50  # the server keeps serving while the labs boot
     assert len({*ids, again}) == 3
     assert other == ids[1]
 
@@ -276,7 +277,7 @@ async def until(happened):
 
 
 async def watched(work):
-    """Await something, and return how many turns the event loop took meanwhile."""
+    """Await something; returns how many turns the event loop took meanwhile."""
     task, turns = asyncio.ensure_future(work), 0
     while not task.done():
         await asyncio.sleep(0.02)
@@ -285,12 +286,12 @@ async def watched(work):
     return turns
 
 
-def test_a_kernel_that_does_not_start_tells_why_and_leaves_no_lab(tmp_path):
+def test_a_kernel_that_does_not_start_is_an_error_with_the_reason_and_leaves_no_lab(tmp_path):
     manager = KernelManager(kernel_name=NAME)
     manager.kernel_spec.argv = ["python", "-c", "raise SystemExit('the reason')"]
     before = labs()
 
-    with pytest.raises(MachineError, match="the lab's Python kernel does not start") as caught:
+    with raises("lab.kernel-not-started", MachineError) as caught:
         manager.start_kernel(cwd=str(tmp_path))
 
     assert caught.value.why == "the reason"
@@ -311,8 +312,8 @@ time.sleep(1000)
 """
 
 
-@pytest.mark.thorough  # boots a machine of its own
-def test_the_lab_dies_with_a_server_that_is_killed(tmp_path):
+@pytest.mark.thorough  # boots its own virtual machine
+def test_the_lab_ends_with_a_server_that_is_killed(tmp_path):
     server = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         keeper, folder = server.stdout.readline().split()

@@ -1,4 +1,4 @@
-"""Kernel functions and tracepoints of the real driver, on Debian's kernels: what is attached, what is said of it."""
+"""Kernel functions and tracepoints of the real driver on Debian's kernels: which are attached and reported."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import json
 import re
 import sys
 
-import pytest
-
 from accel_magic.api.lab import trace_lab
 from accel_magic.errors import ProbeError
 from accel_magic.lab.npu import Load
+from tests.support.errors import raises
 
 ENABLED = "/sys/kernel/tracing/enabled_functions"
 CLONE = re.compile(r"\.(isra|constprop|part)\.\d+$")
 
 
 def attached(text):
-    """Functions and modules of ftrace's list of what is hooked now."""
+    """Functions and modules in ftrace's list of enabled functions."""
     found = set()
     for line in text.splitlines():
         name = re.match(r"(\S+) (?:\[(\S+)\] )?\(\d+\)", line)
@@ -30,7 +29,7 @@ def names(result):
     return {point.function for point in result.plan.points}
 
 
-def test_a_glob_attaches_all_traceable_functions_of_the_module_and_nothing_else(guest):
+def test_a_glob_attaches_exactly_the_traceable_functions_of_the_module(guest):
     traceable = guest.functions("ivpu_")
     assert len(traceable) > 200
 
@@ -48,7 +47,7 @@ def test_a_glob_without_a_module_finds_the_same_functions(guest):
     assert attached(result.value.stdout) == {(name, "intel_vpu") for name in guest.functions("ivpu_")}
 
 
-def test_all_functions_of_a_module_are_attached_but_those_whose_name_is_not_theirs_alone(guest):
+def test_all_functions_of_a_module_with_unique_names_are_attached(guest):
     traceable = guest.functions()
     everywhere = [
         line.split()[0] for line in guest.run("cat", "/sys/kernel/tracing/available_filter_functions").splitlines()
@@ -63,7 +62,7 @@ def test_all_functions_of_a_module_are_attached_but_those_whose_name_is_not_thei
     assert all("share this name" in skip.why for skip in result.plan.skipped)
 
 
-def test_functions_of_two_modules_are_each_those_of_their_module(guest, load):
+def test_functions_of_two_modules_are_attributed_to_their_module(guest, load):
     result = guest.trace("drm:drm_gem_*_ioctl", "intel_vpu:ivpu_bo_*_ioctl", command=load(jobs=3))
 
     modules = {point.function: point.target for point in result.plan.points}
@@ -73,35 +72,35 @@ def test_functions_of_two_modules_are_each_those_of_their_module(guest, load):
     assert (hits["drm_gem_close_ioctl"], hits["ivpu_bo_create_ioctl"]) == (3, 3)
 
 
-def test_a_clone_of_the_compilers_answers_to_its_functions_name(guest, load):
+def test_a_compiler_generated_clone_is_found_by_its_functions_name(guest, load):
     traceable = guest.functions("ivpu_")
     clones = [name for name in traceable if CLONE.search(name) and name.partition(".")[0] not in traceable]
-    assert clones  # each of Debian's builds has some
+    assert clones  # all of Debian's builds have some
 
     result = guest.trace(*(f"intel_vpu:{name.partition('.')[0]}" for name in clones), command=load(jobs=2))
 
     assert names(result) == set(clones)
-    assert result.counts["hits"].groupby("function").sum()["ivpu_bo_alloc.part.0"] >= 2  # each job makes a buffer
+    assert result.counts["hits"].groupby("function").sum()["ivpu_bo_alloc.part.0"] >= 2  # each job creates a buffer
 
 
-def test_a_glob_takes_a_clone_under_its_own_name(guest, load):
+def test_a_glob_includes_clones_under_their_own_names(guest, load):
     result = guest.trace("intel_vpu:ivpu_bo_alloc*", command=load(jobs=2))
 
     assert "ivpu_bo_alloc.part.0" in names(result)
 
 
-def test_a_function_that_this_kernel_lacks_is_refused_with_near_names(guest, load):
-    with pytest.raises(ProbeError) as caught:
+def test_the_error_for_a_function_that_this_kernel_lacks_suggests_similar_names(guest, load):
+    with raises("probe.no-match", ProbeError) as caught:
         guest.trace("intel_vpu:ivpu_bo_pin", command=load(jobs=1))
-    assert "'intel_vpu:ivpu_bo_pin' matches nothing" in caught.value.what
+    assert "intel_vpu:ivpu_bo_pin" in caught.value.what
     assert "ivpu_bo_bind" in caught.value.fix
 
     gone = {"6.12": "ivpu_cmdq_submit_ioctl", "6.18": "ivpu_irq_thread_handler", "7.2": "ivpu_irq_thread_handler"}
-    with pytest.raises(ProbeError, match=gone[guest.kernel]):
+    with raises("probe.no-match", ProbeError, match=gone[guest.kernel]):
         guest.trace(f"intel_vpu:{gone[guest.kernel]}", "intel_vpu:ivpu_bo_bind", command=load(jobs=1))
 
 
-def test_a_list_for_several_kernels_is_written_with_globs(guest, load):
+def test_globs_cover_the_function_names_of_several_kernels(guest, load):
     probes = ("intel_vpu:ivpu_bo_[pb]in*", "intel_vpu:ivpu*_submit_ioctl", "intel_vpu:ivpu_ipc_irq*handler")
 
     result = guest.trace(*probes, command=load(jobs=4))
@@ -114,11 +113,11 @@ def test_a_list_for_several_kernels_is_written_with_globs(guest, load):
     assert hits[hits["function"] == "ivpu_ipc_irq_handler"]["hits"].item() > 0
 
 
-def test_the_fences_of_jobs_are_seen_by_the_kernels_own_tracepoints(guest, load):
+def test_the_kernels_fence_tracepoints_show_the_fences_of_jobs(guest, load):
     result = guest.trace("t:dma_fence:*", command=load(jobs=30, processes=3))
 
-    told = Load.from_json(result.value.stdout)
-    assert told.ok == 30
+    outcome = Load.from_json(result.value.stdout)
+    assert outcome.ok == 30
     events = result.events
     ours = events[events["driver"] == "intel_vpu"]
     for name in ("dma_fence_init", "dma_fence_signaled"):
@@ -129,9 +128,9 @@ def test_the_fences_of_jobs_are_seen_by_the_kernels_own_tracepoints(guest, load)
     assert ours["context"].dtype == ours["seqno"].dtype == "UInt32"
 
 
-def test_the_drivers_tracepoints_tell_in_words_what_it_does(guest, load):
+def test_the_drivers_tracepoints_have_readable_fields(guest, load):
     if guest.kernel == "6.12":
-        with pytest.raises(ProbeError, match=r"none of the \d+ categories of tracepoints matches vpu"):
+        with raises("probe.no-match", ProbeError):
             guest.trace("t:vpu:*", command=load(jobs=1))
         return
 
@@ -147,7 +146,7 @@ def test_the_drivers_tracepoints_tell_in_words_what_it_does(guest, load):
     assert result.events["event"].notna().all()
 
 
-def test_a_filter_by_process_keeps_the_others_out_of_the_drivers_functions(guest, load):
+def test_a_filter_by_process_excludes_other_processes(guest, load):
     result = guest.trace(
         "intel_vpu:ivpu_bo_create_ioctl",
         command=["sh", "-c", f"{' '.join(load(jobs=7))} >&2; exec -a other {' '.join(load(jobs=2))}"],
@@ -172,10 +171,10 @@ def test_arguments_and_return_values_of_the_drivers_functions(guest, load):
     assert len(entries) == len(returns) == 5
     assert returns["retval"].tolist() == [0] * 5
     assert entries["device"].nunique() == 1
-    assert entries["device"].iloc[0] >= 1 << 63  # an address of the kernel's
+    assert entries["device"].iloc[0] >= 1 << 63  # a kernel address
 
 
-def test_a_module_stays_while_all_its_functions_are_attached_at_once(guest, load):
+def test_a_module_cannot_be_unloaded_while_its_functions_are_attached(guest, load):
     text = "from accel_magic.lab import npu; npu.unload_driver()"
     before = guest.run("cat", "/sys/module/intel_vpu/refcnt")
 
@@ -183,13 +182,13 @@ def test_a_module_stays_while_all_its_functions_are_attached_at_once(guest, load
 
     assert before == "0\n"
     assert result.value.status != 0
-    assert "the driver cannot be unloaded" in result.value.stderr
+    assert "cannot unload the driver" in result.value.stderr
     guest.python("from accel_magic.lab import npu; npu.reload_driver()")
     again = guest.trace("intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=3))
     assert again.hits == 3
 
 
-def test_what_was_counted_before_a_probed_module_was_unloaded_is_kept_and_said(guest, load):
+def test_counts_from_before_the_unloading_of_a_probed_module_are_kept_with_a_note(guest, load):
     reload_ = f"{sys.executable} -c 'from accel_magic.lab import npu; npu.reload_driver()'"
     script = f"{' '.join(load(jobs=3))} >&2 && {reload_} && {' '.join(load(jobs=4))}"
 
@@ -205,10 +204,10 @@ def test_what_was_counted_before_a_probed_module_was_unloaded_is_kept_and_said(g
     assert (again.hits, again.plan.notes) == (2, ())
 
 
-def test_a_module_loaded_anew_is_found_with_its_functions_at_their_new_places(guest, load):
+def test_the_functions_of_a_reloaded_module_are_found_at_their_new_addresses(guest, load):
     guest.trace("intel_vpu:ivpu_*", command=["true"])
     guest.python("from accel_magic.lab import npu; npu.unload_driver()")
-    with pytest.raises(Exception, match="the kernel module intel_vpu is not loaded"):
+    with raises("probe.module-not-loaded"):
         guest.trace("intel_vpu:ivpu_*", command=["true"])
     guest.python("from accel_magic.lab import npu; npu.load_driver()")
 

@@ -1,4 +1,4 @@
-"""Calls of the real Level Zero loader in the lab: counted as the load that made them counted, and what is below them.
+"""Calls of the real Level Zero loader in the lab: compared with the load's counts, and the ioctls below them.
 
 What a call does below was measured with Intel's own user-mode driver (1.26.0) in the lab, on 6.12 and 7.2.
 """
@@ -28,8 +28,8 @@ FUNCTIONS = (
 )
 
 
-def below(kernel, wait, told):
-    """ioctls below every call of a load, as Intel's driver makes them: (function, ioctl's function) -> calls."""
+def below(kernel, wait, outcome):
+    """ioctls below each call of a load, as Intel's driver makes them: (function, ioctl's function) -> calls."""
     queues = kernel != "6.12"
     each = {
         "zeInit": {"ivpu_get_param_ioctl": 14, "drm_version": 2, "drm_getcap": 1},
@@ -49,20 +49,20 @@ def below(kernel, wait, told):
         "zeFenceQueryStatus": WAITED,
     }
     found = Counter()
-    for function, calls in told.functions.items():
+    for function, calls in outcome.functions.items():
         for ioctl, times in each.get(function, {}).items():
             found[function, ioctl] += times * calls
     if wait == "queue":
-        found["zeCommandQueueSynchronize", "ivpu_bo_wait_ioctl"] = told.jobs
-    if kernel == "7.2":  # this driver has the buffer that jobs are preempted to made by the process, one for each queue
+        found["zeCommandQueueSynchronize", "ivpu_bo_wait_ioctl"] = outcome.jobs
+    if kernel == "7.2":  # with this driver, the process creates the preemption buffer, one per queue
         for ioctl, times in BUFFER.items():
-            found["zeCommandQueueExecuteCommandLists", ioctl] += times * told.threads
-        found["zeCommandQueueDestroy", "drm_gem_close_ioctl"] += told.threads
+            found["zeCommandQueueExecuteCommandLists", ioctl] += times * outcome.threads
+        found["zeCommandQueueDestroy", "drm_gem_close_ioctl"] += outcome.threads
     return found
 
 
 def enclosed(events):
-    """The same from the events of a trace: which call of the same thread was under way when an ioctl began."""
+    """The same from the events of a trace: the call of the same thread that was active when each ioctl began."""
     is_call = events["function"].str.startswith("ze")
     found = Counter()
     for ioctl in events[~is_call].itertuples():
@@ -78,7 +78,7 @@ def enclosed(events):
 
 @pytest.fixture
 def ze_load(guest, api):
-    """Trace a load: its result, with text for functions, and what the load told."""
+    """Trace a load; returns the result, its events, and the load's report."""
 
     def trace(*options, probes=IOCTLS, status=0):
         calls = (f"latency:uprobe:{api.loader}:{name}" for name in FUNCTIONS)
@@ -99,55 +99,53 @@ def ze_load(guest, api):
         ("synchronous", ()),
     ],
 )
-def test_calls_and_the_ioctls_below_each_are_those_of_the_load_and_of_intels_driver(
-    guest, ze_load, hits_of, wait, more
-):
-    result, events, told = ze_load("--jobs", JOBS, "--in-flight", IN_FLIGHT, "--wait", wait, *more)
+def test_calls_match_the_load_and_the_ioctls_below_them_match_intels_driver(guest, ze_load, hits_of, wait, more):
+    result, events, outcome = ze_load("--jobs", JOBS, "--in-flight", IN_FLIGHT, "--wait", wait, *more)
 
-    assert (told.ok, told.device.partition(" (")[0]) == (JOBS, "NPU lab")
+    assert (outcome.ok, outcome.device.partition(" (")[0]) == (JOBS, "NPU lab")
     hits = {name: count for name, count in hits_of(result).items() if count and name.startswith("ze")}
-    assert hits == told.functions.to_dict()
+    assert hits == outcome.functions.to_dict()
     assert hits["zeCommandQueueExecuteCommandLists"] == JOBS
-    assert enclosed(events) == below(guest.kernel, wait, told)
+    assert enclosed(events) == below(guest.kernel, wait, outcome)
 
 
 @pytest.mark.parametrize("in_flight", [1, 4])
-def test_as_many_jobs_are_in_flight_as_were_asked_for_and_their_latency_lies_around_the_calls(ze_load, in_flight):
-    _, events, told = ze_load("--jobs", 8, "--in-flight", in_flight, probes=())
+def test_the_requested_number_of_jobs_is_in_flight_and_their_latency_encloses_the_calls(ze_load, in_flight):
+    _, events, outcome = ze_load("--jobs", 8, "--in-flight", in_flight, probes=())
 
     begins = events.loc[events["function"] == "zeCommandQueueExecuteCommandLists", "time_ns"]
     waits = events[events["function"] == "zeFenceHostSynchronize"]
     ends = waits["time_ns"] + waits["duration_ns"]
-    assert told.most_in_flight == in_flight
+    assert outcome.most_in_flight == in_flight
     assert max((begins <= time).sum() - (ends < time).sum() for time in begins) == in_flight
-    # What the load measured lies around the calls that it made.
+    # The load's measurements enclose its calls.
     longest = waits["duration_ns"].max()
-    assert longest <= told.latency_ns.max
-    assert in_flight > 1 or (ends.to_numpy() - begins.to_numpy()).sum() <= (told.latency_ns.mean + 1) * 8
+    assert longest <= outcome.latency_ns.max
+    assert in_flight > 1 or (ends.to_numpy() - begins.to_numpy()).sum() <= (outcome.latency_ns.mean + 1) * 8
 
 
-def test_a_completion_that_is_lost_makes_the_fence_not_ready_and_nothing_else(ze_load):
-    _, events, told = ze_load("--jobs", 3, "--fault", "lose", "--at", 2, "--timeout", 0.5, "--fresh", status=1)
+def test_a_lost_completion_only_leaves_the_fence_not_ready(ze_load):
+    _, events, outcome = ze_load("--jobs", 3, "--fault", "lose", "--at", 2, "--timeout", 0.5, "--fresh", status=1)
 
-    assert (told.ok, told.timed_out, told.faulty) == (2, 1, 1)
-    assert told.calls["zeFenceHostSynchronize"] == {"SUCCESS": 2, "NOT_READY": 1}
+    assert (outcome.ok, outcome.timed_out, outcome.faulty) == (2, 1, 1)
+    assert outcome.calls["zeFenceHostSynchronize"] == {"SUCCESS": 2, "NOT_READY": 1}
     waits = events[events["function"] == "zeFenceHostSynchronize"]
     assert waits["retval"].tolist() == [0, 1, 0]
     assert waits["duration_ns"].idxmax() == waits.index[1]
     assert 0.4e9 < waits["duration_ns"].iloc[1] < 2e9
 
 
-def test_a_hang_is_an_error_of_the_api(ze_load, guest):
-    _, _, told = ze_load("--jobs", 2, "--fault", "hang", "--at", 1, status=1)
+def test_a_hang_is_reported_as_an_api_error(ze_load, guest):
+    _, _, outcome = ze_load("--jobs", 2, "--fault", "hang", "--at", 1, status=1)
 
-    assert (told.timed_out, told.faulty) == (0, 1)
-    assert told.calls["zeFenceHostSynchronize"].get("DEVICE_LOST") == 1
+    assert (outcome.timed_out, outcome.faulty) == (0, 1)
+    assert outcome.calls["zeFenceHostSynchronize"].get("DEVICE_LOST") == 1
     assert ze_load("--jobs", 2, probes=())[2].ok == 2
 
 
 def test_programs_in_the_guest_find_the_loader_by_its_name(guest, api):
     code = "print(libraries.resolve('libze_loader.so.1', None)); print(npu.ze_load(2).device)"
-    told = guest.python(f"from accel_magic.probes import libraries; from accel_magic.lab import npu; {code}")
+    outcome = guest.python(f"from accel_magic.probes import libraries; from accel_magic.lab import npu; {code}")
 
-    assert told.splitlines() == [str(api.loader), "NPU lab (emulated: computes nothing)"]
+    assert outcome.splitlines() == [str(api.loader), "NPU lab (emulated: computes nothing)"]
     assert guest.run("ze_load", "--jobs", 1).startswith("1 jobs on NPU lab")

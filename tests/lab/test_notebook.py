@@ -1,4 +1,4 @@
-"""The notebooks about the NPU, run from top to bottom in the lab's Jupyter kernel."""
+"""The NPU notebooks, run from top to bottom in the lab's Jupyter kernel."""
 
 import os
 import re
@@ -31,11 +31,10 @@ def executed(image_of):
     return in_the_lab("npu_lab.ipynb", "6.12")
 
 
-# In a plain run these two are played from their recordings (tests/notebooks); what they show live, the other tests of
-# the lab do too.
+# In a normal run these two play their recordings (tests/notebooks); other tests of the lab cover what they show live.
 @pytest.fixture(scope="module")
 def tutorial(image_of, api):
-    assert api  # the lab finds it by itself
+    assert api  # found by the lab itself
     image_of("7.2")
     return in_the_lab("npu_tutorial.ipynb", "7.2")
 
@@ -47,7 +46,7 @@ def faults(image_of):
 
 
 def outputs(notebook, beginning):
-    """Outputs of the one cell that begins so."""
+    """Outputs of the only cell that starts with the text."""
     (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.startswith(beginning)]
     return cell.outputs
 
@@ -59,11 +58,11 @@ def shown(notebook, beginning):
     )
 
 
-def test_it_says_that_it_is_live_and_where(executed):
+def test_the_notebook_shows_that_it_is_live_and_on_which_machine(executed):
     assert re.search(r"LIVE: the driver of Linux 6\.12\.\d+\S* on the lab's emulated NPU", shown(executed, "import os"))
 
 
-def test_every_result_says_that_the_npu_is_emulated_and_has_its_figures(executed):
+def test_every_result_shows_that_the_npu_is_emulated_and_has_its_figures(executed):
     cells = [cell for cell in executed.cells if cell.source.startswith("%%ktrace")]
     names = [re.search(r" -o (\w+)", cell.source)[1] for cell in cells]
 
@@ -87,7 +86,7 @@ def test_the_trace_agrees_with_the_workload(executed):
     }
 
 
-def test_what_is_called_once_per_job_is_listed(executed):
+def test_functions_called_once_per_job_are_listed(executed):
     listed = shown(executed, "pd.Series(sorted(")
 
     for name in ("ivpu_bo_create_ioctl", "ivpu_submit_ioctl", "ivpu_bo_wait_ioctl", "ivpu_job_done_callback"):
@@ -96,7 +95,7 @@ def test_what_is_called_once_per_job_is_listed(executed):
 
 
 def test_the_hung_job_makes_the_driver_recover(executed):
-    assert "hang asked for 1 times" in shown(executed, "%%ktrace intel_vpu:ivpu_* -o hang")
+    assert "hang requested 1 times" in shown(executed, "%%ktrace intel_vpu:ivpu_* -o hang")
     first_seen = shown(executed, "before = ")
     for name in ("ivpu_job_timeout_work", "ivpu_pm_trigger_recovery", "ivpu_pm_recovery_work", "ivpu_jobs_abort_all"):
         assert name in first_seen
@@ -111,14 +110,14 @@ def test_waking_the_npu_boots_it(executed):
 
 
 def values(notebook, beginning):
-    """Last name and number of each line of a table that was printed."""
+    """Last name and number in each line of a printed table."""
     return {
         name: int(number) for name, number in re.findall(r"(\S+) +(\d+)$", shown(notebook, beginning), re.MULTILINE)
     }
 
 
 @pytest.mark.thorough
-def test_the_tutorial_is_live_and_says_that_the_npu_is_emulated(tutorial):
+def test_the_tutorial_is_live_and_shows_that_the_npu_is_emulated(tutorial):
     assert re.search(r"LIVE: the driver of Linux 7\.2\.\d+\S* on the lab's emulated NPU", shown(tutorial, "import os"))
     for beginning in ("%%ktrace intel_vpu:ivpu_* -o trace", "%%ktrace npu -o api"):
         assert BANNER in shown(tutorial, beginning)
@@ -143,7 +142,7 @@ def test_the_imported_lines_count_the_same_and_have_no_times(tutorial):
 
 
 @pytest.mark.thorough
-def test_the_tutorial_tells_the_poll_from_the_messages(tutorial):
+def test_the_tutorial_distinguishes_polls_from_messages(tutorial):
     calls = values(tutorial, "names = ")
     polls = shown(tutorial, "imported.npu.polls")
     loops = re.findall(r"^\d+ +(\d+) +(\d+) *$", polls, re.MULTILINE)
@@ -158,7 +157,7 @@ def test_the_tutorial_tells_the_poll_from_the_messages(tutorial):
 
 
 def missed(notebook):
-    """Whether a busy machine made the kernel miss hits of the trace that the messages are taken from."""
+    """Whether the kernel missed hits of the trace with the messages, as on a busy machine."""
     return " missed" in shown(notebook, "%%ktrace intel_vpu:ivpu_* -o trace")
 
 
@@ -169,11 +168,11 @@ def test_the_tutorial_finds_the_four_large_mappings(tutorial):
     assert len(re.findall(r"^\d+ +1024 +4194304$", said, re.MULTILINE)) == 4
     pages, mappings = re.search(r"([\d,]+) pages in (\d+) mappings", said).groups()
     assert int(pages.replace(",", "")) == values(tutorial, "print(f")["ivpu_mmu_context_map_page"]
-    assert int(mappings) == 7  # the driver's own: a preemption buffer, and two for the queue
+    assert int(mappings) == 7  # the driver's own mappings: a preemption buffer, and two for the queue
 
 
 @pytest.mark.thorough
-def test_freeing_page_tables_does_not_go_with_the_pages(tutorial):
+def test_freeing_page_tables_does_not_depend_on_the_number_of_pages(tutorial):
     rows = dict(re.findall(r"^(ivpu_\w+) +(\d+ +\d+)$", shown(tutorial, "page_calls"), re.MULTILINE))
     mapped, freed = (tuple(map(int, rows[name].split())) for name in sorted(rows))
 
@@ -218,7 +217,7 @@ def test_the_tutorial_draws_compares_and_diagnoses(tutorial):
     assert "accel-magic-figure" in page
     said = shown(tutorial, "api.diagnose()")
     assert "24 rules looked at" in said
-    # How much the NPU idles between two jobs depends on what else the machine does.
+    # The NPU's idle time between two jobs depends on the machine's load.
     assert set(re.findall(r"\[([a-z]+-[a-z-]+)\]", said)) <= {"jobs-serialised", "boot-in-region", *BY_LOAD}
     busy = re.search(r"^jobs under way +([\d.]+) +([\d.]+)$", shown(tutorial, "def busy"), re.MULTILINE)
     assert float(busy[1]) < 1 < float(busy[2])
@@ -240,14 +239,14 @@ FOUND = {
     "new buffers for every job": ("buffers-churned",),
     "long pauses": ("wake-per-job",),
 }
-"""What the notebook does, and what is found of it."""
+"""Steps of the notebook, and the findings for each."""
 
 BY_LOAD = {"jobs-slow", "hits-missed", "allocation-tail"}
-"""What is also found when a machine with other work holds up a job for long enough."""
+"""Additional findings if a busy machine delays a job long enough."""
 
 
 @pytest.mark.thorough
-def test_each_fault_is_found_by_its_cause(faults):
+def test_each_fault_is_found_with_its_cause(faults):
     said = shown(faults, "results = ")
     rows = {name: re.findall(rf"^{name}\b.*$", said, re.MULTILINE) for name in FOUND}
 
@@ -258,7 +257,7 @@ def test_each_fault_is_found_by_its_cause(faults):
 
 
 @pytest.mark.thorough
-def test_what_each_finding_rests_on_is_shown_by_hand(faults):
+def test_the_evidence_of_each_finding_is_shown(faults):
     assert re.search(r"engine reset +1$", shown(faults, "hang.npu.recoveries"), re.MULTILINE)
     assert re.search(r"timed out +256 +0 +1$", shown(faults, "lost.npu.jobs"), re.MULTILINE)
     assert re.search(r"^2 +1$", shown(faults, "twice.npu.jobs"), re.MULTILINE)
@@ -270,7 +269,7 @@ def test_what_each_finding_rests_on_is_shown_by_hand(faults):
 
 
 @pytest.mark.thorough
-def test_every_diagnosis_says_that_the_npu_is_emulated(faults):
+def test_every_diagnosis_shows_that_the_npu_is_emulated(faults):
     cells = [cell for cell in faults.cells if cell.source.endswith(".diagnose()")]
 
     assert len(cells) == 13

@@ -1,4 +1,4 @@
-"""Jobs and buffers as analysed from traces of the preset, against the record that the workload itself kept."""
+"""Jobs and buffers analyzed from traces of the preset, compared with the workload's own record."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from accel_magic.lab.npu import Load
 
 PAGE = 4096
 SLOW_US = 200_000
-HEARTBEAT_S = 2.0  # the driver's time for a job before it looks whether the engine's heart beats
-# The workload's clock runs a little longer than what the trace shows of a job, from the entry of its submission to the
-# return of its wait: two system calls' ways in and out, with the probes' programs on them (some 10 us each under
-# emulation), and whatever else the two processors are given to do in between.
+HEARTBEAT_S = 2.0  # the driver checks the engine's heartbeat after a job has run this long
+# The workload's latency is a little longer than that in the trace, from the entry of a job's submission to the return
+# of its wait: it includes entering and leaving two system calls with the probes' programs (some 10 us each under
+# emulation), and any other work of the two CPUs in between.
 AROUND_NS = 5_000_000
 
 FENCES = ("dma_fence_init", "dma_fence_signaled", "dma_fence_wait_start", "dma_fence_wait_end", "dma_fence_destroy")
 
 
-PARTS = ("npu:files", "npu:memory", "npu:jobs")  # what jobs and buffers are made of; fewer hits, fewer missed
+PARTS = ("npu:files", "npu:memory", "npu:jobs")  # enough for jobs and buffers; fewer hits, fewer missed
 
 
 def analysed(guest, command, tries=4):
-    """Trace until no hit was missed: only then are counts the truth."""
+    """Trace until no hit was missed, so that the counts are exact."""
     for _ in range(tries):
         result = guest.trace(*PARTS, command=command)
         if not result.recording.missed and not result.lost:
             break
-    told = Load.from_json(result.value.stdout)
+    outcome = Load.from_json(result.value.stdout)
     trace = result.npu.trace
-    return told, trace, jobs(trace)
+    return outcome, trace, jobs(trace)
 
 
 def statuses(frame):
@@ -41,7 +41,7 @@ def statuses(frame):
 
 
 def first_binds(trace, frame):
-    """When each job's submission first bound a buffer: its command buffer."""
+    """When each job's submission bound its first buffer, the command buffer."""
     binds = trace.events[trace.mask("ivpu_bo_bind", "ivpu_bo_pin")]
     return [
         binds["time_ns"][(binds["tid"] == job.tid) & (binds["time_ns"] > job.submitted_ns)].iloc[0]
@@ -56,15 +56,15 @@ def without(trace, *functions):
 
 @pytest.fixture(scope="module")
 def busy(_holder, load):
-    """A load of several processes, threads and buffers, traced once for each kernel."""
+    """A load with several processes, threads and buffers, traced once per kernel."""
     guest = _holder.get()
     return guest, *analysed(guest, load(jobs=24, processes=3, threads=2, buffers=3, size=40_000, rate=60))
 
 
-def test_jobs_are_those_that_the_workload_ran(busy):
-    guest, told, trace, frame = busy
+def test_jobs_match_those_of_the_workload(busy):
+    guest, outcome, trace, frame = busy
 
-    assert told.ok == told.jobs == 24
+    assert outcome.ok == outcome.jobs == 24
     assert statuses(frame) == {"ok": 24}
     assert frame["pid"].nunique() == 3
     assert frame["tid"].nunique() == 6
@@ -78,25 +78,25 @@ def test_jobs_are_those_that_the_workload_ran(busy):
     assert len(recoveries(trace, frame)) == 0
 
 
-def test_latencies_lie_within_what_the_workload_measured(busy):
-    _, told, _, frame = busy
+def test_latencies_are_within_those_measured_by_the_workload(busy):
+    _, outcome, _, frame = busy
 
     seen = frame["wait_start_ns"] + frame["wait_ns"] - frame["submitted_ns"]
     assert (seen >= frame["latency_ns"]).all()
-    assert seen.max() <= told.latency_ns.max
-    assert seen.max() >= told.latency_ns.max - AROUND_NS * 4  # of one job, which may have had to wait for a processor
-    assert 0 <= told.latency_ns.mean * told.jobs + told.jobs - seen.sum() <= AROUND_NS * told.jobs
-    assert seen.sort_values().iloc[(told.jobs - 1) // 2] <= told.latency_ns.p50
+    assert seen.max() <= outcome.latency_ns.max
+    assert seen.max() >= outcome.latency_ns.max - AROUND_NS * 4  # that job may have waited for a CPU
+    assert 0 <= outcome.latency_ns.mean * outcome.jobs + outcome.jobs - seen.sum() <= AROUND_NS * outcome.jobs
+    assert seen.sort_values().iloc[(outcome.jobs - 1) // 2] <= outcome.latency_ns.p50
 
 
-def test_buffers_and_bytes_are_those_that_the_workload_made(busy):
-    _, told, trace, frame = busy
+def test_buffers_and_bytes_match_those_of_the_workload(busy):
+    _, outcome, trace, frame = busy
 
     table = buffers(trace)
     users = table[table["owner"] == "user"]
-    pages = -(-told.size // PAGE)
-    assert len(users) == told.jobs * 3
-    assert users["size_bytes"].sum() == told.jobs * 3 * pages * PAGE
+    pages = -(-outcome.size // PAGE)
+    assert len(users) == outcome.jobs * 3
+    assert users["size_bytes"].sum() == outcome.jobs * 3 * pages * PAGE
     assert (users["pages"] == pages).all()
     assert (users["jobs"] == 1).all()
     assert (users["state"] == "freed").all()
@@ -104,7 +104,7 @@ def test_buffers_and_bytes_are_those_that_the_workload_made(busy):
     assert users["kind"].tolist() == [
         "mappable, cached" if command else "high memory, mappable, cached" for command in is_command
     ]
-    assert is_command.sum() == told.jobs
+    assert is_command.sum() == outcome.jobs
     assert set(users["bo"]) >= set(frame["bo"])
     assert users[["handle", "vpu_addr", "create_ns", "bind_ns", "closed_ns", "lifetime_ns"]].notna().all(axis=None)
     order = users[["created_ns", "bound_ns", "freed_ns"]]
@@ -115,20 +115,20 @@ def test_buffers_and_bytes_are_those_that_the_workload_made(busy):
 
 
 def test_throughput_adds_up_to_the_jobs(busy):
-    _, told, trace, frame = busy
+    _, outcome, trace, frame = busy
 
     table = throughput(trace, "20ms", frame)
-    assert table["submitted"].sum() == table["done"].sum() == told.jobs
+    assert table["submitted"].sum() == table["done"].sum() == outcome.jobs
     shares = concurrency(trace, frame)
     under_way = (shares.index * shares["time_ns"]).sum()
     assert under_way == frame["latency_ns"].sum()
     assert table["in_flight_max"].max() == shares.index.max()
     depth = deepest(trace, frame)
-    assert depth["jobs"].sum() == told.jobs
+    assert depth["jobs"].sum() == outcome.jobs
     assert (depth["most_in_flight"] <= 2).all()  # a thread waits for its job, and a process has two
 
 
-def test_fences_tracepoint_and_answers_tell_the_same_ends(busy):
+def test_fences_tracepoint_and_messages_give_the_same_completions(busy):
     guest, _, trace, frame = busy
 
     by_answer = jobs(without(trace, "job"))
@@ -136,20 +136,20 @@ def test_fences_tracepoint_and_answers_tell_the_same_ends(busy):
     assert by_answer["job_id"].tolist() == frame["job_id"].tolist()
     assert by_answer["status"].tolist() == frame["status"].tolist()
     by_point = jobs(without(trace, *FENCES))
-    assert by_point["status"].tolist() == frame["status"].tolist()  # on 6.12 waits tell it
+    assert by_point["status"].tolist() == frame["status"].tolist()  # on 6.12 it comes from waits
     assert by_point["wait_start_ns"].tolist() == frame["wait_start_ns"].tolist()
     if guest.kernel != "6.12":
         assert by_point["job_id"].tolist() == frame["job_id"].tolist()
-        later = by_point["done_ns"] - frame["done_ns"]  # the driver passes it right after; its thread may be preempted
+        later = by_point["done_ns"] - frame["done_ns"]  # the driver reaches it right after; its thread may be preempted
         assert later.min() >= 0
         assert later.median() <= AROUND_NS
 
 
-def test_a_job_that_hangs_is_aborted_and_the_recovery_tells_what_was_lost(guest, load):
-    told, trace, frame = analysed(guest, load(jobs=3, fault="hang", at=2, timeout=30), tries=1)
+def test_a_hung_job_is_aborted_and_the_recovery_lists_the_lost_jobs(guest, load):
+    outcome, trace, frame = analysed(guest, load(jobs=3, fault="hang", at=2, timeout=30), tries=1)
 
-    refused = told.failed - told.statuses[256]
-    assert statuses(frame) == {"ok": told.ok, "aborted": 1} | ({"refused": refused} if refused else {})
+    refused = outcome.failed - outcome.statuses[256]
+    assert statuses(frame) == {"ok": outcome.ok, "aborted": 1} | ({"refused": refused} if refused else {})
     assert frame["completions"].iloc[1] == 0
     (reset,) = recoveries(trace, frame).query("kind != 'timeout'").itertuples()
     assert reset.kind == ("device reset" if guest.kernel == "6.12" else "engine reset")
@@ -162,33 +162,33 @@ def test_a_job_that_hangs_is_aborted_and_the_recovery_tells_what_was_lost(guest,
         assert reset.reason == "TDR"
 
 
-def test_a_job_whose_end_is_lost_is_told_from_one_that_hangs(guest, load):
-    told, trace, frame = analysed(guest, load(jobs=3, fault="lose", at=2, timeout=3), tries=1)
+def test_a_lost_completion_is_distinguished_from_a_hang(guest, load):
+    outcome, trace, frame = analysed(guest, load(jobs=3, fault="lose", at=2, timeout=3), tries=1)
 
-    assert told.ok == 2
-    assert statuses(frame) == {"ok": 2} | ({"aborted": 1} if told.failed else {"timed out": 1})
+    assert outcome.ok == 2
+    assert statuses(frame) == {"ok": 2} | ({"aborted": 1} if outcome.failed else {"timed out": 1})
     assert frame["completions"].tolist() == [1, 0, 1]
-    assert frame["wait_timeouts"].tolist() == [0, told.timed_out, 0]
+    assert frame["wait_timeouts"].tolist() == [0, outcome.timed_out, 0]
     kinds = recoveries(trace, frame)["kind"].tolist()
     assert kinds[0] == "timeout"
-    assert ("device reset" in kinds) == bool(told.failed)  # on 7.2 the heart beats: the driver waits on
+    assert ("device reset" in kinds) == bool(outcome.failed)  # on 7.2 the heartbeat continues: the driver keeps waiting
 
 
-def test_ends_that_are_told_twice_are_counted_with_their_job(guest, load):
-    told, _, frame = analysed(guest, load(jobs=10, fault="duplicate", every=5))
+def test_duplicated_completions_are_counted_with_their_job(guest, load):
+    outcome, _, frame = analysed(guest, load(jobs=10, fault="duplicate", every=5))
 
-    assert told.ok == 10
+    assert outcome.ok == 10
     assert statuses(frame) == {"ok": 10}
     assert frame["completions"].tolist() == [1, 1, 1, 1, 2] * 2
 
 
-def test_slow_jobs_are_the_slow_ones(guest, load):
-    told, trace, frame = analysed(guest, load(jobs=10, fault=f"slow={SLOW_US}", every=5))
+def test_slow_jobs_have_the_longest_time_on_the_device(guest, load):
+    outcome, trace, frame = analysed(guest, load(jobs=10, fault=f"slow={SLOW_US}", every=5))
 
-    assert told.ok == 10
+    assert outcome.ok == 10
     on_device = frame["done_ns"] - frame["doorbell_ns"]  # the first submission also boots the NPU
     slow = on_device >= SLOW_US * 950
     assert slow.tolist() == [False, False, False, False, True] * 2
     assert on_device[~slow].max() <= on_device[slow].min() / 2
-    assert frame["latency_ns"].max() <= told.latency_ns.max
+    assert frame["latency_ns"].max() <= outcome.latency_ns.max
     assert concurrency(trace, frame)["time_ns"][1] >= 2 * SLOW_US * 950

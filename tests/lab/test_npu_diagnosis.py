@@ -1,4 +1,4 @@
-"""Diagnosis of the real driver: each fault of the device is found with its cause, and clean runs give no finding."""
+"""Diagnosis of the real driver: each device fault is found with its cause, and clean runs have no finding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAUSES = {
     "lose-ipc": "request-unanswered",
     "duplicate-ipc": "reply-duplicated",
 }
-# What a fault does beside: the driver resets what does not answer, and takes no jobs without a queue.
+# Side effects of faults: the driver resets an unresponsive NPU, and rejects jobs without a queue.
 CONSEQUENCES = {
     "hang": {"npu-reset"},
     "lose": {"npu-reset"},
@@ -58,7 +58,7 @@ request_fault(sys.argv[1], int(sys.argv[2]))
 
 @pytest.fixture
 def awake(guest):
-    """The guest, whose NPU is kept awake: nothing has to boot in a trace."""
+    """The guest with its NPU kept awake, so that it does not boot during a trace."""
     guest.run("sh", "-c", AWAKE)
     yield guest
     guest.run("sh", "-c", ASLEEP)
@@ -66,27 +66,27 @@ def awake(guest):
 
 @pytest.fixture
 def asleep(guest):
-    """The guest, whose NPU sleeps when the trace begins."""
+    """The guest with its NPU suspended when the trace begins."""
     guest.run("sh", "-c", ASLEEP)
     return guest
 
 
 @pytest.fixture
 def request_fault(guest):
-    """Make the NPU misbehave until the test's end: `request_fault("lose-ipc", 3)`."""
+    """A function that makes the NPU misbehave until the test ends: `request_fault("lose-ipc", 3)`."""
     yield lambda fault, argument: guest.python(REQUEST, fault, argument)
     guest.python(REQUEST, "none", 0)
 
 
 def traced(guest, command):
-    """Findings about a load, and what it says of itself."""
+    """Findings about a load, and the load's report."""
     result = guest.trace("npu", command=command)
     return result.diagnose(), Load.from_json(result.value.stdout)
 
 
-def told(findings, fault):
-    """The evidence of the fault's cause, which is told first, and no other cause beside it."""
-    # A busy machine makes the kernel miss hits.
+def evidence_of(findings, fault):
+    """The evidence for the fault's cause, which must be the first finding and the only cause."""
+    # The kernel misses hits on a busy machine.
     worse = [finding for finding in findings if finding.severity != "note" and finding.id != "hits-missed"]
     assert worse, findings
     assert worse[0].id == CAUSES[fault], findings
@@ -95,8 +95,8 @@ def told(findings, fault):
 
 
 @pytest.mark.parametrize("pair", range(len(CLEAN) // 2))
-def test_clean_runs_give_no_finding(awake, load, pair):
-    """Two runs to a trace, since attaching takes longer than both."""
+def test_clean_runs_have_no_finding(awake, load, pair):
+    """Two runs per trace, because attaching takes longer than both."""
     shapes = CLEAN[2 * pair : 2 * pair + 2]
 
     result = awake.trace("npu", command=["sh", "-c", " && ".join(shlex.join(load(**shape)) for shape in shapes)])
@@ -104,12 +104,12 @@ def test_clean_runs_give_no_finding(awake, load, pair):
     done = [Load.from_json(line) for line in result.value.stdout.splitlines()]
     assert [each.ok for each in done] == [shape["jobs"] for shape in shapes]
     findings = result.diagnose()
-    # On a machine with other work a buffer's calls may take longer than an emulated job.
+    # On a busy machine the calls for a buffer may take longer than an emulated job.
     assert set(findings.ids) <= {"buffers-churned"}, (shapes, findings)
     assert len(findings.checked) == len(CHECKS)
 
 
-def test_a_run_that_wakes_the_npu_is_noted_as_no_more_than_that(asleep, load):
+def test_a_run_that_wakes_the_npu_has_only_a_note_about_it(asleep, load):
     findings, done = traced(asleep, load(jobs=20))
 
     assert done.ok == 20
@@ -120,29 +120,29 @@ def test_a_run_that_wakes_the_npu_is_noted_as_no_more_than_that(asleep, load):
 def test_slow_jobs_are_found(awake, load):
     findings, done = traced(awake, load(jobs=12, fault="slow=200000", every=6))
 
-    evidence = told(findings, "slow")
+    evidence = evidence_of(findings, "slow")
     assert (evidence["slow"], evidence["jobs"]) == (done.faulty, done.jobs) == (2, 12)
     assert evidence["longest_ns"] >= 200e6
 
 
-def test_a_job_that_hangs_is_found(awake, load):
+def test_a_hung_job_is_found(awake, load):
     findings, done = traced(awake, load(jobs=3, processes=3, fault="hang", at=2, timeout=30))
 
-    evidence = told(findings, "hang")
+    evidence = evidence_of(findings, "hang")
     assert (evidence["hung"], done.faulty) == (1, 1)
     assert "npu-reset" in findings.ids
 
 
-def test_a_job_whose_end_is_not_told_is_found(awake, load):
+def test_a_lost_completion_is_found(awake, load):
     findings, done = traced(awake, load(jobs=3, processes=3, fault="lose", at=2, timeout=3))
 
-    assert (told(findings, "lose")["lost"], done.faulty) == (1, 1)
+    assert (evidence_of(findings, "lose")["lost"], done.faulty) == (1, 1)
 
 
-def test_an_end_that_is_told_twice_is_found(awake, load):
+def test_a_duplicated_completion_is_found(awake, load):
     findings, done = traced(awake, load(jobs=10, fault="duplicate", every=5))
 
-    assert told(findings, "duplicate") == {"told_twice": done.faulty, "jobs": 10}
+    assert evidence_of(findings, "duplicate") == {"told_twice": done.faulty, "jobs": 10}
     assert done.faulty == 2
 
 
@@ -152,7 +152,7 @@ def test_firmware_that_does_not_boot_is_found(asleep, load, request_fault):
     findings, done = traced(asleep, load(jobs=3))
 
     assert done.ok == 3
-    assert told(findings, "no-boot")["failed"] == 1
+    assert evidence_of(findings, "no-boot")["failed"] == 1
 
 
 def test_firmware_that_boots_slowly_is_found(asleep, load, request_fault):
@@ -161,23 +161,23 @@ def test_firmware_that_boots_slowly_is_found(asleep, load, request_fault):
     findings, done = traced(asleep, load(jobs=3))
 
     assert done.ok == 3
-    assert told(findings, "slow-boot")["longest_ns"] >= 300e6
+    assert evidence_of(findings, "slow-boot")["longest_ns"] >= 300e6
 
 
-def test_an_answer_that_is_lost_is_found(awake, load, request_fault):
-    # On 6.12 the driver crashes when the answer to the registration of a doorbell is lost: it is the second.
+def test_a_lost_reply_is_found(awake, load, request_fault):
+    # On 6.12 the driver crashes if the reply to a doorbell's registration is lost: that is the second one.
     request_fault("lose-ipc", 3 if awake.kernel == "6.12" else 2)
 
     findings, _ = traced(awake, load(jobs=3))
 
-    assert told(findings, "lose-ipc")["unanswered"] >= 1
+    assert evidence_of(findings, "lose-ipc")["unanswered"] >= 1
 
 
-def test_answers_that_come_twice_are_found(awake, load, request_fault):
+def test_duplicated_replies_are_found(awake, load, request_fault):
     request_fault("duplicate-ipc", 1)
 
     findings, done = traced(awake, load(jobs=5))
 
     assert done.ok == 5
-    evidence = told(findings, "duplicate-ipc")
+    evidence = evidence_of(findings, "duplicate-ipc")
     assert 1 <= evidence["unclaimed"] <= evidence["requests"]

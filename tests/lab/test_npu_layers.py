@@ -1,4 +1,4 @@
-"""The join of Level Zero, ioctls, driver and interrupts on Debian's kernels, held to what a load says that it did."""
+"""The join of Level Zero, ioctls, driver and interrupts on Debian's kernels, compared with a load's report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.lab.test_level_zero import below
 
 JOBS, THREADS = 12, 2
 SLOW_US = 300_000
-"""Each job takes so long that its thread comes to wait for it, and that few hits interrupt others."""
+"""Long enough that the thread waits for each job, and that few hits interrupt others."""
 SUBMITS = ("ivpu_submit_ioctl", "ivpu_cmdq_submit_ioctl")
 EXECUTE, SYNCHRONIZE = "zeCommandQueueExecuteCommandLists", "zeFenceHostSynchronize"
 
 
 def whole(guest, command, tries=15):
-    """Trace until every hit has its event: a hit that the kernel missed is a step that is not there."""
+    """Trace until every hit has its event: a missed hit would be a missing step."""
     missed = []
     for _ in range(tries):
         result = guest.trace("npu", command=command)
@@ -31,7 +31,7 @@ def whole(guest, command, tries=15):
 
 
 class Traced:
-    """One load of Level Zero with the whole preset, its steps, and what it told."""
+    """One Level Zero load traced with the whole preset: the trace, its steps, and the load's report."""
 
     def __init__(self, guest, api):
         command = [api.program, "--json", *api.options, "--jobs", JOBS, "--threads", THREADS, "--in-flight", 3]
@@ -40,7 +40,7 @@ class Traced:
         assert result.value.status == 0, result.value.stderr
         assert result.lost == 0
         self.kernel, self.npu = guest.kernel, result.npu
-        self.steps, self.told = result.npu.calls, ZeLoad.from_json(result.value.stdout)
+        self.steps, self.outcome = result.npu.calls, ZeLoad.from_json(result.value.stdout)
 
     def named(self, *names):
         return self.steps[self.steps["name"].isin(names)]
@@ -56,19 +56,19 @@ def traced(_holder, api):
     return Traced(_holder.get(), api)
 
 
-def test_calls_and_the_ioctls_below_each_are_those_of_the_load(traced):
+def test_calls_and_the_ioctls_below_them_match_the_load(traced):
     api = traced.steps[traced.steps["layer"] == "API"]
-    assert api["name"].value_counts()[lambda counts: counts > 0].to_dict() == traced.told.functions.to_dict()
+    assert api["name"].value_counts()[lambda counts: counts > 0].to_dict() == traced.outcome.functions.to_dict()
 
     ioctls = traced.steps[(traced.steps["layer"] == "ioctl") & (traced.steps["inside"] >= 0)]
     found = Counter(zip(traced.steps["name"].iloc[ioctls["inside"]], ioctls["name"], strict=True))
-    asked_of_drm = ("drm_version", "drm_getcap")  # which the preset leaves out
-    expected = below(traced.kernel, "fence", traced.told)
+    asked_of_drm = ("drm_version", "drm_getcap")  # not in the preset
+    expected = below(traced.kernel, "fence", traced.outcome)
     assert found == Counter({pair: times for pair, times in expected.items() if pair[1] not in asked_of_drm})
     assert len(unexpected(traced.npu.trace, traced.steps)) == 0
 
 
-def test_every_job_leads_from_its_own_call_to_its_own_completion(traced):
+def test_every_job_is_linked_from_its_call_to_its_completion(traced):
     ends = traced.named("dma_fence_signaled")
     assert len(ends) == JOBS
     assert sorted(ends["job"]) == list(range(JOBS))
@@ -82,7 +82,7 @@ def test_every_job_leads_from_its_own_call_to_its_own_completion(traced):
     assert calls["job"].tolist() == ends["job"].tolist()
 
 
-def test_the_end_of_a_wait_is_caused_by_the_completion_that_it_waited_for(traced):
+def test_the_end_of_a_wait_is_linked_to_its_completion(traced):
     ends = traced.named("dma_fence_wait_end")
     assert len(ends) >= 1
     for _, end in ends.iterrows():
@@ -93,25 +93,25 @@ def test_the_end_of_a_wait_is_caused_by_the_completion_that_it_waited_for(traced
         assert (wait["name"], wait["job"], wait["tid"]) == (SYNCHRONIZE, end["job"], end["tid"])
 
 
-def test_interrupts_are_nobodys_and_lead_to_the_thread_that_works_them_off(traced):
+def test_interrupts_have_no_owner_and_are_linked_to_the_thread_that_handles_them(traced):
     entries = traced.named("ivpu_hw_irq_handler")
     assert len(entries) >= 1
     assert (entries["inside"] == -1).all()
     assert (entries["tid"] == -1).all()
     reads = traced.named("ivpu_hw_ip_ipc_rx_addr_get")
-    # An interrupt's entry may be missed; and a thread polls for the firmware's first message.
+    # The entry of an interrupt may be missed, and a thread polls for the firmware's first message.
     polled = reads[reads["tid"] != -1]
     assert polled["inside"].isin(traced.named("ivpu_wait_for_ready")["id"]).all()
     assert (reads["layer"][reads["tid"] == -1] == "interrupt").all()
     handlers = traced.named("ivpu_irq_thread_handler" if traced.kernel == "6.12" else "ivpu_ipc_irq_thread_handler")
     parents = set(traced.steps["name"].iloc[handlers["parent"][handlers["parent"] >= 0]])
-    # The interrupt's outermost function, or the next where its entry was missed.
+    # The interrupt's outermost function, or the next one if its entry was missed.
     assert "ivpu_hw_irq_handler" in parents
     assert parents <= {"ivpu_hw_irq_handler", "ivpu_ipc_irq_handler"}
     assert (traced.named("ivpu_job_done_callback")["layer"] == "interrupt").all()
 
 
-def test_the_split_of_each_calls_time_adds_up(traced):
+def test_the_parts_of_each_calls_time_add_up(traced):
     table = traced.npu.api
     parts = table[["user_ns", "ioctl_ns", "device_ns"]]
     assert np.allclose(parts.sum(axis=1)[table["layer"] == "API"], table["total_ns"][table["layer"] == "API"])

@@ -1,4 +1,4 @@
-"""Phases, polls, messages and mappings of known work on the real driver."""
+"""Phases, polls, messages and mappings of a known workload on the real driver."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def traces():
 
 @pytest.fixture
 def trace(guest, traces):
-    """A trace that begins with the NPU asleep: it boots slowly, then jobs run."""
+    """A trace that starts with the NPU suspended: it boots slowly, then jobs run."""
     if guest.kernel not in traces:
         numbers = map(str, (BOOT_NS, JOBS, PROCESSES, PAGES * 4096))
         result = guest.trace("npu", command=[sys.executable, "-c", WORK, *numbers])
@@ -51,7 +51,7 @@ def trace(guest, traces):
     return traces[guest.kernel]
 
 
-def test_the_boot_is_polled_for_and_nothing_else(trace):
+def test_only_the_boot_is_polled_for(trace):
     table = polls(trace)
 
     assert set(table["host"]) == {"ivpu_wait_for_ready"}
@@ -80,7 +80,7 @@ def test_each_process_opens_allocates_submits_waits_and_cleans_up(trace):
     assert trace.missed or not (table["phase"] == "other").any()
 
 
-def test_requests_are_answered_and_each_job_s_end_is_a_message(trace):
+def test_requests_are_answered_and_each_jobs_completion_is_a_message(trace):
     table = messages(trace)
     sent = table[table["direction"] == "to NPU"]
     came = table[table["direction"] == "from NPU"]
@@ -90,7 +90,7 @@ def test_requests_are_answered_and_each_job_s_end_is_a_message(trace):
     if trace.missed == 0:
         assert (came["name"] == "JOB_DONE").sum() == JOBS
         answered = came[came["request_id"].notna()]
-        # The driver may give up on the answer to its last request, by which the NPU goes to sleep.
+        # The driver may not wait for the reply to its last request, which suspends the NPU.
         assert set(answered["request_id"]) >= set(sent.loc[sent["name"] != "PWR_D0I3_ENTER", "request_id"])
         assert answered["request_id"].is_unique
     asker = sent.set_index("request_id")["tid"]

@@ -1,4 +1,4 @@
-"""The preset `npu` on Debian's kernels: what it attaches, and that its columns are what a program gave and got."""
+"""The preset `npu` on Debian's kernels: its attached functions, and its columns compared with a program's arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FUNCTION_OF = {
 
 
 class Traced:
-    """One trace of a kernel with the preset, and what the traced programs say they did."""
+    """One trace of a kernel with the preset, and the reports of the traced programs."""
 
     def __init__(self, kernel, result):
         self.kernel, self.result = kernel, result
@@ -48,7 +48,7 @@ class Traced:
         return self.events[self.events["function"].isin(functions)]
 
     def of_device(self, number, *functions):
-        """Events of one of the two devices; later processes may have files at the same address."""
+        """Events of one of the two open devices; later processes may have files at the same address."""
         events = self.of(*functions)
         return events[(events["file"] == self.files[number]) & (events["pid"] == self.pid)]
 
@@ -64,19 +64,19 @@ def rows(events, *columns):
     return [tuple(row) for row in events[list(columns)].itertuples(index=False)]
 
 
-def test_ioctls_are_counted_as_often_as_the_programs_made_them(traced):
-    told = Counter()
+def test_ioctl_counts_match_those_of_the_programs(traced):
+    outcome = Counter()
     for ioctls in (*(device["ioctls"] for device in traced.devices), json.loads(traced.load.to_json())["ioctls"]):
         for name, calls in ioctls.items():
-            told[name] += calls["ok"] + sum(calls["failed"].values())
-    assert told["BO_CREATE"] > 20
+            outcome[name] += calls["ok"] + sum(calls["failed"].values())
+    assert outcome["BO_CREATE"] > 20
 
     for name, function in FUNCTION_OF.items():
-        assert traced.hits.get(function, 0) == told[name], name
+        assert traced.hits.get(function, 0) == outcome[name], name
     assert traced.result.lost == 0
 
 
-def test_what_could_not_be_attached_is_named_with_the_reason(traced):
+def test_functions_that_could_not_be_attached_are_listed_with_the_reason(traced):
     skipped = {left.function: left.why for left in traced.result.plan.skipped}
     level_zero = [name for name in skipped if name.startswith("libze_loader.so.1:")]
 
@@ -87,26 +87,26 @@ def test_what_could_not_be_attached_is_named_with_the_reason(traced):
     assert len(traced.result.plan.points) > 130
 
 
-def test_new_buffers_have_the_size_the_flags_the_handle_and_the_address_that_the_program_saw(traced):
+def test_new_buffers_have_the_size_flags_handle_and_address_that_the_program_saw(traced):
     for number, device in enumerate(traced.devices):
         made = traced.of_device(number, "ivpu_bo_create_ioctl")
         good = made[made["retval"] == 0]
-        assert rows(good, "size", "flags", "handle", "vpu_addr") == [tuple(told[:4]) for told in device["buffers"]]
+        assert rows(good, "size", "flags", "handle", "vpu_addr") == [tuple(buffer[:4]) for buffer in device["buffers"]]
         assert made["size"].max() == 1 << 62
         assert rows(traced.of_device(number, "ivpu_bo_info_ioctl"), "handle") == [
-            (told[2],) for told in device["buffers"]
+            (outcome[2],) for outcome in device["buffers"]
         ]
 
 
-def test_bytes_are_added_up_over_the_buffers_that_were_made(traced):
+def test_bytes_are_summed_over_the_created_buffers(traced):
     recording = traced.result.recording
     point = next(point for point in recording.plan.points if point.function == "ivpu_bo_create_ioctl")
-    told = sum(size for device in traced.devices for size, *_ in device["buffers"])
+    outcome = sum(size for device in traced.devices for size, *_ in device["buffers"])
 
-    assert recording.totals[point.id] == told + 16 * 20480
+    assert recording.totals[point.id] == outcome + 16 * 20480
 
 
-def test_a_buffer_is_followed_by_its_address_from_its_creation_to_its_end(traced):
+def test_a_buffer_is_tracked_by_its_address_from_creation_to_release(traced):
     opened = traced.of("ivpu_gem_bo_open")["bo"]
     made = traced.of("ivpu_gem_create_object")["retval"].to_numpy(np.int64).view(np.uint64)
     freed = traced.of("ivpu_gem_bo_free")["bo"]
@@ -117,18 +117,18 @@ def test_a_buffer_is_followed_by_its_address_from_its_creation_to_its_end(traced
     assert set(freed) <= set(made.tolist())
 
 
-def test_each_page_of_the_submitted_buffers_is_mapped_and_no_page_of_the_other(traced):
+def test_only_pages_of_the_submitted_buffers_are_mapped(traced):
     mapped = set(traced.of("ivpu_mmu_context_map_page")["vpu_addr"])
-    for *_, address, pages in (told for device in traced.devices for told in device["buffers"][:2]):
+    for *_, address, pages in (outcome for device in traced.devices for outcome in device["buffers"][:2]):
         assert set(range(address, address + 4096 * pages, 4096)) <= mapped
         assert address in set(traced.of("ivpu_mmu_context_map_sgt")["vpu_addr"])
-    # Handles and addresses repeat from file to file; the third buffer of these was never used.
+    # Handles and addresses repeat in each file; the third buffer was never used.
     bound = Counter(traced.of("ivpu_mmu_context_map_sgt")["vpu_addr"])
     for device in traced.devices:
         assert bound[device["buffers"][2][3]] == 0
 
 
-def test_parameters_are_seen_with_their_answers(traced):
+def test_parameters_are_recorded_with_their_values(traced):
     for number, device in enumerate(traced.devices):
         asked = traced.of_device(number, "ivpu_get_param_ioctl")
         assert rows(asked, "param", "index") == list(PARAMS.values())
@@ -136,7 +136,7 @@ def test_parameters_are_seen_with_their_answers(traced):
         assert answers == list(device["params"].values())
 
 
-def test_submissions_say_how_many_buffers_and_where_to(traced):
+def test_submissions_have_the_number_of_buffers_and_the_destination(traced):
     for number, (device, priority) in enumerate(zip(traced.devices, ("focus", "idle"), strict=True)):
         if device["queue"] is None:
             submitted = traced.of_device(number, "ivpu_submit_ioctl")
@@ -151,15 +151,15 @@ def test_submissions_say_how_many_buffers_and_where_to(traced):
         assert rows(traced.of_device(number, "ivpu_cmdq_destroy_ioctl"), "cmdq_id") == [(device["queue"],)]
 
 
-def test_waits_end_with_the_status_that_the_program_got(traced):
+def test_waits_have_the_status_that_the_program_got(traced):
     for number, device in enumerate(traced.devices):
         wait = traced.of_device(number, "ivpu_bo_wait_ioctl")
         assert rows(wait, "handle", "job_status") == [(device["buffers"][0][2], device["status"])]
-        asked_ns = wait["timeout_ns"].item() - 10_000_000_000  # what the program adds
+        asked_ns = wait["timeout_ns"].item() - 10_000_000_000  # added by the program
         assert 0 < asked_ns - traced.result.recording.start_ns <= wait["time_ns"].item()
 
 
-def test_jobs_are_done_once_each_under_the_numbers_that_the_driver_gave_them(traced):
+def test_each_job_completes_once_under_the_number_assigned_by_the_driver(traced):
     done = traced.of("ivpu_job_done_callback")
     ended = traced.of("ivpu_job_signal", "ivpu_job_signal_and_destroy")
     fences = traced.of("dma_fence_init")
@@ -169,13 +169,13 @@ def test_jobs_are_done_once_each_under_the_numbers_that_the_driver_gave_them(tra
     assert done["job_id"].tolist() == ended["job_id"].tolist()
     assert set(done["job_status"]) == set(done["engine"]) == {0}
     if traced.kernel != "6.12":
-        told = traced.of("job")
-        assert told[told["event"] == "done"]["job_id"].tolist() == done["job_id"].tolist()
+        outcome = traced.of("job")
+        assert outcome[outcome["event"] == "done"]["job_id"].tolist() == done["job_id"].tolist()
     assert set(traced.of("ivpu_hw_ip_db_set")["db"]) <= set(range(1, 256))
     assert len(traced.of("ivpu_hw_ip_db_set")) == 10
 
 
-def test_messages_are_told_by_type_and_number_on_their_way_out_and_back(traced):
+def test_requests_and_replies_have_their_type_and_number(traced):
     sent = traced.of("ivpu_ipc_send", "ivpu_ipc_tx_prepare")
     received = traced.of("ivpu_ipc_receive")
     answers = received[(received["retval"] == 0) & (received["msg_type"] != 0)]
@@ -190,11 +190,11 @@ def test_messages_are_told_by_type_and_number_on_their_way_out_and_back(traced):
     assert all(0x1100 <= kind < 0x1300 for kind in asked)
     assert all(0x2200 <= kind < 0x2400 for kind in answers["msg_type"])
     if traced.kernel != "6.12":
-        told = traced.of("jsm")
-        assert sorted(told[told["event"] == "[tx]"]["request_id"]) == sorted(sent["request_id"])
+        outcome = traced.of("jsm")
+        assert sorted(outcome[outcome["event"] == "[tx]"]["request_id"]) == sorted(sent["request_id"])
 
 
-def test_what_the_map_says_of_an_ioctl_runs_below_it_each_time(traced):
+def test_the_functions_that_the_map_lists_for_an_ioctl_run_below_every_call(traced):
     checked = set()
     for handler, entry in ((name, ENTRIES[HANDLERS[name]]) for name in HANDLERS):
         calls = traced.of(handler)
@@ -216,9 +216,9 @@ def test_every_function_that_can_be_traced_is_in_a_family(guest):
     assert [name for name in traceable if family_of(name) not in FAMILIES] == []
 
 
-def test_functions_are_in_interrupts_where_the_kernels_own_tracer_sees_them_there(guest, load, counted):
-    told = json.loads(guest.run(*counted("count_calls", ["ivpu_*"], load(jobs=40, processes=4))))
-    seen = {name.partition(".")[0]: calls for name, calls in told["calls"].items()}
+def test_functions_marked_as_in_interrupts_match_the_kernels_function_tracer(guest, load, counted):
+    outcome = json.loads(guest.run(*counted("count_calls", ["ivpu_*"], load(jobs=40, processes=4))))
+    seen = {name.partition(".")[0]: calls for name, calls in outcome["calls"].items()}
 
     assert sum(interrupts > 0 for _, interrupts in seen.values()) > 5
     assert [name for name, (_, interrupts) in seen.items() if interrupts and not in_interrupt(name)] == []

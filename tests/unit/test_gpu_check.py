@@ -70,7 +70,7 @@ def test_a_run_that_ended_early_is_reported(script, tmp_path):
 
     text = script.summary(tmp_path)
 
-    assert "they did not run to their end" in text
+    assert "did not finish" in text
     assert "Nothing was measured" in text
 
 
@@ -86,7 +86,7 @@ def test_without_wheels_the_error_says_how_to_collect_them(tmp_path):
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, cwd=tmp_path, check=False)
 
     assert done.returncode == 2
-    assert "collect them first with --wheels FOLDER" in done.stderr
+    assert "collect them with --wheels FOLDER" in done.stderr
 
 
 def test_all_files_to_copy_exist(script):

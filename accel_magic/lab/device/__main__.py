@@ -1,4 +1,4 @@
-"""`python -m accel_magic.lab.device --socket PATH`: serve the emulated NPU to one QEMU, then end."""
+"""`python -m accel_magic.lab.device --socket PATH`: serve the emulated NPU to one QEMU, then exit."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m accel_magic.lab.device", description=__doc__)
     parser.add_argument("--socket", required=True, metavar="PATH", help="Unix socket to listen on")
-    parser.add_argument("--job-us", type=int, default=JOB_US, metavar="US", help=f"how long a job takes ({JOB_US})")
+    parser.add_argument("--job-us", type=int, default=JOB_US, metavar="US", help=f"duration of a job ({JOB_US})")
     parser.add_argument(
         "--fault",
         action="append",
@@ -37,19 +37,19 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         help="hang-job=N, lose-job=N, duplicate-job=N, slow-job=N:US, no-boot=BOOTS, slow-boot=US, lose-ipc=N, "
         "duplicate-ipc=N; may be repeated",
     )
-    parser.add_argument("--log", metavar="FILE", help="write every event there; else only warnings, on stderr")
-    parser.add_argument("--statistics", metavar="FILE", help="write exact counts there at the end, as JSON")
+    parser.add_argument("--log", metavar="FILE", help="log every event to this file; without it, warnings to stderr")
+    parser.add_argument("--statistics", metavar="FILE", help="at the end, write exact counts to this file as JSON")
     parsed = parser.parse_args(arguments)
     if parsed.job_us < 0:
-        parser.error("--job-us: a job takes no less than 0 us")
+        parser.error("--job-us must be 0 or more")
     return parsed
 
 
 def listen(path: str) -> socket.socket:
-    """A listening socket that only this user can connect to; a socket that nobody serves any more is replaced.
+    """Create a listening socket that only this user can connect to; a stale socket is replaced.
 
     Raises:
-        MachineError: It cannot be made there.
+        MachineError: The socket cannot be created.
 
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -68,7 +68,7 @@ def listen(path: str) -> socket.socket:
         raise MachineError(
             f"cannot listen on {path}",
             why=error.strerror or str(error),
-            fix="choose a path of at most 100 characters in a folder that you may write, in use by nobody",
+            fix="choose an unused path of at most 100 characters in a writable folder",
             code="lab.no-socket",
         ) from None
     finally:
@@ -88,7 +88,7 @@ def _is_stale(path: str) -> bool:
 
 
 def die_with_parent() -> None:
-    """Get SIGTERM when the parent ends, also where it ends at this very moment."""
+    """Receive SIGTERM when the parent process ends, even if it ends during this call."""
     parent = os.getppid()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -97,9 +97,9 @@ def die_with_parent() -> None:
 
 
 def serve(listener: socket.socket, server: Server, stop: int) -> None:
-    """Serve one client until it goes, or until the descriptor `stop` becomes readable.
+    """Serve one client until it disconnects, or until the descriptor `stop` becomes readable.
 
-    Who connects and goes without a word only looked whether somebody listens, and is no client.
+    A connection that closes without sending anything was only a check for a listener, and does not count as a client.
     """
     served = False
     while not served:
@@ -130,11 +130,11 @@ def _serve_connection(connection: socket.socket, server: Server, stop: int) -> b
 
 
 def run(parsed: argparse.Namespace) -> None:
-    """Everything between the command line and the end.
+    """Run the server with parsed options.
 
     Raises:
-        MachineError: The socket or the log cannot be made.
-        ProbeError: A fault that cannot be understood.
+        MachineError: The socket or the log cannot be created.
+        ProbeError: An invalid `--fault`.
 
     """
     faults = Faults.parse(parsed.fault)
@@ -177,7 +177,7 @@ def run(parsed: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; 0 when QEMU has gone or a signal asked for the end, 2 for what cannot begin."""
+    """Run; returns 0 after QEMU disconnects or a signal, 2 if the server cannot start."""
     try:
         run(options(arguments))
     except AccelMagicError as error:

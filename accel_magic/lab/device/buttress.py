@@ -1,7 +1,7 @@
-"""BAR 4, the buttress: power, clocks, the reset of the NPU, and the gate in front of its interrupt.
+"""BAR 4, the buttress: power, clocks, reset of the NPU, and its interrupt mask.
 
-Source: Linux, drivers/accel/ivpu/ivpu_hw_btrs.c, for what the driver asks and waits for; ivpu_hw_btrs_mtl_reg.h for
-names. Every transition is over by the time the driver looks, so nothing here ever reports "in progress".
+Sources: Linux, drivers/accel/ivpu/ivpu_hw_btrs.c (what the driver requests and waits for) and ivpu_hw_btrs_mtl_reg.h
+(names). Every transition completes immediately, so no status ever reads "in progress".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from accel_magic.lab.device import registers as reg
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Ratios of the 50 MHz reference clock times 2/3: 466 MHz at least, 666 MHz efficient, 1.4 GHz at most.
+# Multiples of 2/3 of the 50 MHz reference clock: minimum 466 MHz, efficient 666 MHz, maximum 1.4 GHz.
 MIN_RATIO, EFFICIENT_RATIO, MAX_RATIO = 0x0E, 0x14, 0x2A
 
 _FUSES = {
@@ -22,7 +22,7 @@ _FUSES = {
     reg.TILE_FUSE: 1,
 }
 _PLAIN = frozenset({reg.WP_REQ_PAYLOAD0, reg.WP_REQ_PAYLOAD1, reg.WP_REQ_PAYLOAD2, reg.LOCAL_INT_MASK, reg.PLL_ENABLE})
-# No error is ever reported, so these read zero; the driver reads and clears them.
+# Errors are never reported, so these registers, which the driver reads and clears, are always zero.
 _ZERO = frozenset(
     {
         reg.INTERRUPT_TYPE,
@@ -47,9 +47,9 @@ class Buttress:
     """The registers of BAR 4.
 
     Args:
-        is_idle: Whether the NPU executes nothing.
+        is_idle: Whether the NPU is idle.
         on_ip_reset: Resets the NPU.
-        on_unmask: Called when interrupts are let through again.
+        on_unmask: Called when interrupts are unmasked.
         on_unknown: Called for an access to a register that does not exist.
 
     """
@@ -79,13 +79,13 @@ class Buttress:
         self.reset()
 
     def reset(self) -> None:
-        """As after power-on: no clock, interrupts masked."""
+        """Restore the power-on state: no clock, interrupts masked."""
         self._registers = {reg.LOCAL_INT_MASK: 0xFFFFFFFF, reg.VPU_D0I3_CONTROL: 0}
         self.ratio = 0
         self.masked = True
 
     def read(self, offset: int) -> int:
-        """One 32-bit register."""
+        """Read a 32-bit register."""
         if offset in self._computed:
             return self._computed[offset]()
         if offset in _PLAIN or offset == reg.VPU_D0I3_CONTROL:
@@ -95,10 +95,10 @@ class Buttress:
         return _FUSES.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """One 32-bit register."""
+        """Write a 32-bit register."""
         if offset == reg.WP_REQ_CMD:
             if value & reg.WP_SEND:
-                # The work point is the frequency asked for; none at all turns the NPU's clock off.
+                # The work point is the requested frequency; 0 turns the NPU's clock off.
                 self.ratio = self._registers.get(reg.WP_REQ_PAYLOAD1, 0) & reg.RATIO_MASK
         elif offset == reg.VPU_IP_RESET:
             if value & reg.IP_RESET_TRIGGER:

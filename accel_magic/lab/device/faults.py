@@ -1,7 +1,7 @@
-"""Faults on request, for teaching and tests: of single jobs, and of the device as a whole.
+"""Fault injection for teaching and tests: in single jobs, and in the device as a whole.
 
-Three ways lead here: options of the command line (`--fault NAME=VALUE`), a request in the first bytes of a job's
-command buffer, and a vendor-specific PCI capability that the guest's root may write.
+Faults are requested with the command-line option `--fault NAME=VALUE`, in the first bytes of a job's command buffer, or
+through a vendor-specific PCI capability that root in the guest can write.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DEVICE_FAULTS = {"no-boot": NO_BOOT, "slow-boot": SLOW_BOOT, "lose-ipc": LOSE_IP
 
 @dataclass(frozen=True)
 class JobFault:
-    """What shall happen to one job.
+    """Fault of one job.
 
     Attributes:
-        kind: SLOW, HANG, LOSE or DUPLICATE; 0 for nothing.
-        argument: Microseconds until completion where it is SLOW.
+        kind: SLOW, HANG, LOSE or DUPLICATE; 0 for none.
+        argument: Microseconds until completion, for SLOW.
 
     """
 
@@ -41,25 +41,25 @@ class JobFault:
 
 
 def in_commands(start: bytes) -> JobFault:
-    """The request at the start of a command buffer; none where its magic is missing.
+    """Parse the request at the start of a command buffer; no fault if the magic is missing.
 
     Raises:
-        GuestFault: The magic is there, the kind unknown.
+        GuestFault: The magic is present, but the kind is unknown.
 
     """
     magic, kind, argument = JOB_REQUEST.unpack_from(start)
     if magic != MAGIC:
         return JobFault()
     if kind not in JOB_FAULTS.values():
-        raise GuestFault("fault-request", f"fault {kind} of a job")
+        raise GuestFault("fault-request", f"unknown job fault {kind}")
     return JobFault(kind, argument)
 
 
 class Faults:
-    """What was asked for, and what is left of it.
+    """The requested faults and their remaining effect.
 
     Attributes:
-        fault: The device's fault, NONE to DUPLICATE_IPC, as the PCI capability shows it.
+        fault: The device's fault, NONE to DUPLICATE_IPC, as shown by the PCI capability.
         argument: Its argument.
 
     """
@@ -74,13 +74,13 @@ class Faults:
 
     @classmethod
     def parse(cls, options: Iterable[str]) -> Faults:
-        """From texts such as `hang-job=3`, `slow-job=5:200000`, `no-boot=1`, `slow-boot=900000`, `lose-ipc=4`.
+        """Parse texts such as `hang-job=3`, `slow-job=5:200000`, `no-boot=1`, `slow-boot=900000`, `lose-ipc=4`.
 
-        Jobs count from 1 over the device's life. Device faults may be combined; the PCI capability shows the last one,
-        and a write to it replaces them all.
+        Jobs are numbered from 1 over the device's lifetime. Device faults may be combined; the PCI capability shows the
+        last one, and a write to it replaces them all.
 
         Raises:
-            ProbeError: One of them cannot be understood.
+            ProbeError: One of them is invalid.
 
         """
         faults = cls()
@@ -90,10 +90,10 @@ class Faults:
             good = first.isdecimal() and (second.isdecimal() if name == "slow-job" else not colon)
             if not good or len(value) > 24 or (name not in JOB_FAULTS and name not in DEVICE_FAULTS):
                 raise ProbeError(
-                    f"--fault {option}: not a fault of the emulated NPU",
+                    f"--fault {option}: unknown fault",
                     why="faults are hang-job=N, lose-job=N, duplicate-job=N, slow-job=N:MICROSECONDS, no-boot=BOOTS "
                     "(0: all), slow-boot=MICROSECONDS, lose-ipc=N and duplicate-ipc=N (every Nth reply)",
-                    fix="for instance --fault hang-job=3 --fault no-boot=1",
+                    fix="for example: --fault hang-job=3 --fault no-boot=1",
                     code="npu.unknown-fault",
                 )
             if name in JOB_FAULTS:
@@ -104,26 +104,26 @@ class Faults:
         return faults
 
     def request(self, fault: int, argument: int) -> None:
-        """Replace the device's faults by one, as a write to the PCI capability does.
+        """Replace the device's faults with one, as a write to the PCI capability does.
 
         Raises:
-            GuestFault: There is no such fault; the capability shows it, the device does not act on it.
+            GuestFault: The fault is unknown; the capability shows it, but it has no effect.
 
         """
         self.fault, self.argument = fault, argument
         self._device = {}
         self._failed_boots = self._replies = 0
         if fault not in {NONE, *DEVICE_FAULTS.values()}:
-            raise GuestFault("fault-request", f"fault {fault} of the device")
+            raise GuestFault("fault-request", f"unknown device fault {fault}")
         if fault != NONE:
             self._device[fault] = argument
 
     def of_job(self, number: int) -> JobFault:
-        """What the command line wants of job `number`."""
+        """The fault that the command line requests for job `number`."""
         return self._jobs.get(number, JobFault())
 
     def boot_fails(self) -> bool:
-        """Whether the boot that begins now shall never be answered; counts it."""
+        """Count a boot; returns whether it is to fail (never be answered)."""
         boots = self._device.get(NO_BOOT)
         if boots is None:
             return False
@@ -135,11 +135,11 @@ class Faults:
         return True
 
     def boot_delay_us(self) -> int:
-        """How long the boot's message shall be held back, microseconds."""
+        """Delay of the boot message, in microseconds."""
         return self._device.get(SLOW_BOOT, 0)
 
     def copies_of_reply(self) -> int:
-        """How often the firmware's next reply shall be sent: 0, 1 or 2."""
+        """How many times to send the firmware's next reply: 0, 1 or 2."""
         lose, duplicate = self._device.get(LOSE_IPC, 0), self._device.get(DUPLICATE_IPC, 0)
         if not lose and not duplicate:
             return 1

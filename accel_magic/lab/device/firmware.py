@@ -1,7 +1,7 @@
-"""What the NPU's firmware does: it boots, answers the driver's messages, saves its state, tells of jobs.
+"""The NPU's firmware: it boots, answers the driver's messages, saves its state and reports completed jobs.
 
 Sources, in Linux' drivers/accel/ivpu: vpu_boot_api.h and ivpu_fw.c (boot parameters), ivpu_drv.c (the message that
-ends a boot), ivpu_jsm_msg.c (which replies the driver expects), ivpu_pm.c (cold and warm boots).
+ends a boot), ivpu_jsm_msg.c (the replies that the driver expects), ivpu_pm.c (cold and warm boots).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _IPC_HEADERS_AT, _IPC_PAYLOADS_AT = 0x100, 0x118
 _SAVE_RESTORE_AT = 0x14C
 _SCHEDULING_MODE_AT = 0x470
 PAGE = 4096
-# The parameters lie below the firmware's image; a real image knows how far, ours looks this many pages down.
+# The parameters are below the firmware's image; a real image knows their offset, this model searches so many pages.
 BOOT_SEARCH_PAGES = 256
-# Where a warm boot starts: any page of the image but the first.
+# Entry of a warm boot: any page of the image but the first.
 WARM_ENTRY_OFFSET = PAGE
 
 POWER_LEVELS = (100, 75, 50, 25)
@@ -46,7 +46,7 @@ TRACE_DESTINATION, TRACE_COMPONENT = 1, 2
 
 
 class _Saved:
-    """State that a warm boot finds again."""
+    """State that a warm boot restores."""
 
     __slots__ = ("areas", "entry", "parameters", "queues")
 
@@ -58,7 +58,7 @@ class _Saved:
 
 
 class Firmware:
-    """The firmware's behaviour.
+    """The firmware's behavior.
 
     Args:
         mmu: Reads boot parameters and messages.
@@ -66,11 +66,11 @@ class Firmware:
         scheduler: Doorbells, queues and engines.
         metrics: The metric streamer.
         timers: Delays a boot.
-        faults: What shall go wrong.
+        faults: The faults to inject.
         statistics: Counts.
-        log: Boots, messages, and what the guest did wrong.
-        on_fault: Counts and logs what the guest did wrong.
-        guard: Runs an action; what the guest did wrong in it is counted and goes no further.
+        log: Logs boots, messages and injected faults.
+        on_fault: Counts and logs a `GuestFault`.
+        guard: Runs an action; a `GuestFault` in it is counted, logged and suppressed.
 
     """
 
@@ -138,7 +138,7 @@ class Firmware:
         }
 
     def reset(self) -> None:
-        """The NPU lost its state, but for what the firmware saved in memory on the driver's request."""
+        """Reset the state, except what the firmware saved to memory on the driver's request."""
         kept = self._scheduler.reset()
         self._saved, self._saving = self._saving, None
         if self._saved is not None:
@@ -153,17 +153,17 @@ class Firmware:
     # Boot
 
     def boot(self, entry: int) -> None:
-        """Start, cold or warm, at an address of the NPU.
+        """Start, cold or warm, at an NPU address.
 
         Raises:
-            GuestFault: It runs already, or there are no boot parameters that make sense.
+            GuestFault: It already runs, or there are no valid boot parameters.
 
         """
         if self.running or self._booting is not None:
-            raise GuestFault("boot", "a boot without a reset")
+            raise GuestFault("boot", "boot without a reset")
         if self._faults.boot_fails():
             self._statistics.boots["failed"] += 1
-            self._log.warning(f"boot at {entry:#x} is not answered, as asked")
+            self._log.warning(f"boot at {entry:#x} is not answered, as requested")
             return
         saved, self._saved = self._saved, None
         if saved is not None and saved.entry == entry:
@@ -213,10 +213,10 @@ class Firmware:
     # Messages
 
     def job_done(self, job: Job) -> None:
-        """Tell the driver that a job is done.
+        """Report to the driver that a job is done.
 
         Raises:
-            GuestFault: There is no way to tell it.
+            GuestFault: The message cannot be sent.
 
         """
         payload = jsm.JOB_DONE_PAYLOAD.pack(
@@ -226,26 +226,26 @@ class Firmware:
         self._statistics.replies["JOB_DONE"] += 1
 
     def receive(self, address: int) -> None:
-        """Read the message whose header lies at `address`, and reply.
+        """Read the message whose header is at `address`, and reply.
 
         Raises:
-            GuestFault: The firmware does not run, or there is no message.
+            GuestFault: The firmware does not run, or the message is invalid.
 
         """
         if not self.running:
-            raise GuestFault("powered-down", "a message while no firmware runs")
+            raise GuestFault("powered-down", "message while no firmware runs")
         header = self._mmu.read(address, jsm.IPC_HEADER.size)
         where, _, channel, _, _, _ = jsm.IPC_HEADER.unpack(header)
         message = self._mmu.read(where, jsm.JSM_SIZE)
         _, number, _, request, _, _ = jsm.JSM_HEADER.unpack_from(message)
-        # Both are the driver's again; it warns where it finds them taken when it comes around.
+        # Return header and message to the driver; it warns if they are still in use when it needs them again.
         self._mmu.write(address + jsm.IPC_STATUS_OFFSET, bytes([jsm.IPC_FREE]))
         self._mmu.write(where + jsm.JSM_STATUS_OFFSET, jsm.JSM_FREE.to_bytes(4, "little"))
         name, reply, reply_name = jsm.REQUESTS.get(number, ("unknown", 0, ""))
         self._statistics.messages[name] += 1
         self._log.event(f"message {name} ({number:#x}) on channel {channel}, request {request}")
         if not reply:
-            raise GuestFault("message", f"type {number:#x}")
+            raise GuestFault("message", f"unknown type {number:#x}")
         payload, result = message[jsm.JSM_HEADER.size :], jsm.SUCCESS
         wanted = name != "PWR_D0I3_ENTER" or bool(jsm.D0I3_ENTER.unpack_from(payload)[0])
         try:
@@ -261,7 +261,7 @@ class Firmware:
         copies = self._faults.copies_of_reply()
         if copies != 1:
             self._statistics.replies["duplicated" if copies else "lost"] += 1
-            self._log.warning(f"reply {name} is sent {copies} times, as asked")
+            self._log.warning(f"reply {name} is sent {copies} times, as requested")
         for _ in range(copies):
             send()
             self._statistics.replies[name] += 1
@@ -311,7 +311,7 @@ class Firmware:
     def _set_queue_properties(self, payload: bytes) -> bytes:
         ssid, _, queue, band = jsm.QUEUE_PROPERTIES.unpack_from(payload)
         if band >= len(jsm.BANDS):
-            raise GuestFault("message", f"priority band {band}")
+            raise GuestFault("message", f"invalid priority band {band}")
         self._scheduler.queue(ssid, queue).band = band
         return payload
 
@@ -332,7 +332,7 @@ class Firmware:
     def _set_power_level(self, payload: bytes) -> bytes:
         level = jsm.POWER_LEVEL.unpack_from(payload)[0]
         if level >= len(POWER_LEVELS):
-            raise GuestFault("message", f"power level {level}")
+            raise GuestFault("message", f"invalid power level {level}")
         self._power_level = level
         return payload
 
@@ -344,7 +344,7 @@ class Firmware:
         kind, _, entity = jsm.TRACE_GET_NAME.unpack_from(payload)
         names = {TRACE_DESTINATION: TRACE_DESTINATIONS, TRACE_COMPONENT: TRACE_COMPONENTS}.get(kind, {})
         if entity not in names:
-            raise GuestFault("message", f"name of entity {entity} of kind {kind}")
+            raise GuestFault("message", f"no name for entity {entity} of kind {kind}")
         return jsm.TRACE_NAME.pack(kind, 0, entity, 0, names[entity].encode())
 
     def _d0i3_enter(self, payload: bytes) -> bytes:

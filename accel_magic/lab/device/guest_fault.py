@@ -1,15 +1,15 @@
-"""What the guest did wrong."""
+"""The error for invalid operations of the guest."""
 
 from __future__ import annotations
 
 
 class GuestFault(Exception):  # noqa: N818 - the guest's fault, not an error of this program
-    """An access, descriptor, ring or message of the guest that the device cannot honour.
+    """An invalid access, descriptor, ring or message of the guest.
 
-    It ends the operation that met it, never the device: `Npu` counts it by kind, logs it and goes on.
+    It ends the current operation, never the device: `Npu` counts it by kind, logs it and continues.
 
     Args:
-        kind: One of `KINDS`: what the statistics count it under.
+        kind: One of `KINDS`; its key in the statistics.
         detail: One line for the log.
 
     """

@@ -1,7 +1,7 @@
-"""The firmware's side of the IPC: slots for messages in memory, and the FIFO of their addresses that the driver reads.
+"""The firmware's side of the IPC: message slots in memory, and the FIFO of their addresses that the driver reads.
 
 Source: Linux, drivers/accel/ivpu/ivpu_ipc.c and ivpu_fw.c: the boot parameters name an area for headers and one for
-payloads; the sender marks a header as taken, the driver as free again once it has read the message.
+payloads; the sender marks a header as allocated, and the driver marks it as free after reading the message.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ RETRY_US = 10_000
 
 @dataclass(frozen=True)
 class Areas:
-    """Where messages to the driver go.
+    """Memory areas for messages to the driver.
 
     Attributes:
-        headers: Address of the first header, of the NPU, in the global context.
+        headers: Address of the first header: an NPU address in the global context.
         payloads: Address of the first message.
-        slots: How many of both there are.
+        slots: Number of headers and of messages.
 
     """
 
@@ -42,10 +42,10 @@ class Areas:
 
     @classmethod
     def checked(cls, headers: int, headers_size: int, payloads: int, payloads_size: int) -> Areas:
-        """Areas as boot parameters give them.
+        """Create areas from boot parameters.
 
         Raises:
-            GuestFault: They hold no message, or lie beyond the 32 bits that the FIFO can carry.
+            GuestFault: They are too small for a message, or misaligned, or exceed the FIFO's 32-bit addresses.
 
         """
         slots = min(headers_size // jsm.IPC_HEADER_SIZE, payloads_size // jsm.JSM_SIZE, MOST_SLOTS)
@@ -56,13 +56,13 @@ class Areas:
 
 
 class Ipc:
-    """Sends messages to the driver, in order; those for which there is no slot yet wait.
+    """Sends messages to the driver, in order; messages wait until a slot is free.
 
     Args:
         mmu: Translates the slots' addresses.
-        timers: To try again when the driver has freed a slot.
-        on_arrival: Called when the FIFO got an entry.
-        guard: Runs an action; what the guest did wrong in it is counted and goes no further.
+        timers: For retries while no slot is free.
+        on_arrival: Called when an entry was added to the FIFO.
+        guard: Runs an action; a `GuestFault` in it is counted, logged and suppressed.
 
     """
 
@@ -84,7 +84,7 @@ class Ipc:
         self._retry: Timer | None = None
 
     def reset(self) -> None:
-        """The NPU lost its state: nothing waits, nothing lies in the FIFO, no areas are known."""
+        """Reset the state: drop waiting messages, FIFO entries and the areas."""
         self.areas = None
         self._fifo.clear()
         self._waiting.clear()
@@ -99,16 +99,16 @@ class Ipc:
         return len(self._fifo)
 
     def pop(self) -> int:
-        """Take the address of the oldest message out of the FIFO; 0 where there is none."""
+        """Remove the address of the oldest message from the FIFO and return it; 0 if the FIFO is empty."""
         address = self._fifo.popleft() if self._fifo else 0
         self._guard(self._pump)
         return address
 
     def send_boot(self) -> None:
-        """Say that the firmware runs: a header alone, with a constant in place of a message.
+        """Report that the firmware runs: a header only, with a constant instead of a message address.
 
         Raises:
-            GuestFault: The header's slot is not memory.
+            GuestFault: The header's slot is not in guest memory.
 
         """
         self._put(jsm.CHANNEL_BOOT, b"")
@@ -117,7 +117,7 @@ class Ipc:
         """Send a JSM message.
 
         Raises:
-            GuestFault: Its slot is not memory, or the driver lets too many messages wait.
+            GuestFault: Its slot is not in guest memory, or too many messages wait for the driver.
 
         """
         head = jsm.JSM_HEADER.pack(0, kind, jsm.JSM_ALLOCATED, request, result, 0)
@@ -125,14 +125,14 @@ class Ipc:
 
     def _put(self, channel: int, message: bytes) -> None:
         if self.areas is None:
-            raise GuestFault("ipc", "a message before the boot")
+            raise GuestFault("ipc", "message before the boot")
         if len(self._waiting) >= MOST_WAITING:
-            raise GuestFault("ipc", f"{MOST_WAITING} messages wait for the driver; one more is lost")
+            raise GuestFault("ipc", f"{MOST_WAITING} messages wait for the driver; this one is dropped")
         self._waiting.append((channel, message))
         self._pump()
 
     def _pump(self) -> None:
-        """Move waiting messages into free slots, as long as there are both."""
+        """Move waiting messages to free slots."""
         areas = self.areas
         while self._waiting and areas is not None:
             slot = self._free_slot(areas) if len(self._fifo) < FIFO_DEPTH else None

@@ -1,7 +1,7 @@
-"""What the scheduler deals in: queues of jobs in the guest's memory, jobs taken from them, engines that work them off.
+"""Job queues in guest memory, the jobs taken from them, and the engines that run the jobs.
 
-Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h. An engine's heartbeat counts microseconds in which it was not stuck:
-that is what the driver's timeout looks at (ivpu_pm.c).
+Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h. An engine's heartbeat counts the microseconds in which it was not
+stuck; the driver's timeout checks it (ivpu_pm.c).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ NORMAL_BAND = jsm.BANDS.index("normal")
 
 
 class Queue:
-    """A queue of jobs in the guest's memory.
+    """A job queue in guest memory.
 
     Attributes:
-        ssid: The context its jobs' addresses belong to.
+        ssid: The context of its jobs' addresses.
         number: Its number; 0 in OS mode.
         base: Address of its header, in the global context.
-        size: Bytes of header and slots.
-        engine: Which engine works it off.
+        size: Size of header and slots, in bytes.
+        engine: Index of the engine that runs its jobs.
         band: Priority, an index into `messages.BANDS`.
-        doorbell: Whose ring wakes it; None before there is one.
-        suspended: Whether the driver wants none of its jobs taken.
+        doorbell: Its doorbell; None if it has none.
+        suspended: Whether the driver has suspended it, so that no jobs are taken.
         rung: Whether it may hold jobs that were not taken yet.
-        served: When it was last served, in jobs: the one that waits longest is next.
+        served: Serial number of the last job taken from it; the queue with the lowest is next.
 
     """
 
@@ -58,21 +58,21 @@ class Queue:
 
     @property
     def slots(self) -> int:
-        """How many jobs fit, and one more."""
+        """Number of slots: one more than the jobs that fit."""
         return (self.size - jsm.JOB_QUEUE_HEADER_SIZE) // jsm.JOB_SLOT_SIZE
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that was taken.
+    """A job taken from a queue.
 
     Attributes:
-        serial: Its number over the device's life, from 1.
+        serial: Number over the device's lifetime, from 1.
         number: The driver's number for it.
-        queue: Where it came from.
-        doorbell: The queue's doorbell then.
-        fault: What was asked to happen to it.
-        status: What the driver is told: a JSM status.
+        queue: Its queue.
+        doorbell: The queue's doorbell when it was taken.
+        fault: The fault requested for it.
+        status: JSM status to report to the driver.
 
     """
 
@@ -85,11 +85,11 @@ class Job:
 
 
 class Engine:
-    """One engine: what it executes, and its heartbeat.
+    """One engine: its current job and its heartbeat.
 
     Args:
         index: Its number.
-        clock: Microseconds.
+        clock: Returns the time in microseconds.
 
     """
 
@@ -99,7 +99,7 @@ class Engine:
         self.job: Job | None = None
         self.timer: Timer | None = None
         self.stopped = False
-        # From 1: the driver takes a heartbeat that is not above its last one, at first 0, for a stuck engine.
+        # Starts at 1: the driver considers an engine stuck unless the heartbeat exceeds the last value, initially 0.
         self._beats = 1
         self._since: int | None = clock()
         self._busy = 0
@@ -111,7 +111,7 @@ class Engine:
         return self._busy + (self._clock() - self._started if self.job is not None else 0)
 
     def take(self, job: Job) -> None:
-        """Have a job."""
+        """Start a job."""
         self.job, self._started = job, self._clock()
 
     @property
@@ -120,16 +120,16 @@ class Engine:
         return self._beats + (self._clock() - self._since if self._since is not None else 0)
 
     def hang(self) -> None:
-        """Stop the heartbeat where it is."""
+        """Stop the heartbeat."""
         self._beats, self._since = self.heartbeat, None
 
     @property
     def hung(self) -> bool:
-        """Whether the heartbeat stands."""
+        """Whether the heartbeat is stopped."""
         return self._since is None
 
     def free(self) -> None:
-        """Forget the job; the heartbeat goes on from where it stands."""
+        """Drop the current job; the heartbeat continues from its current value."""
         self._beats, self._since = self.heartbeat, self._clock()
         self._busy = self.busy_us
         self.job = self.timer = None

@@ -1,4 +1,4 @@
-"""The device's log: one line an event, at a bounded rate and size, since the guest decides how many there are."""
+"""The device's log: one line per event, with bounded rate and size, because the guest can cause any number of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Log:
     """Writes lines with the monotonic time in seconds.
 
     Args:
-        stream: Where to; warnings alone go there where `verbose` is false.
-        verbose: Also write the ordinary events: messages, jobs, boots.
+        stream: Destination; None for stderr.
+        verbose: Whether to write ordinary events too (messages, jobs, boots), or only warnings.
 
     """
 
@@ -29,12 +29,12 @@ class Log:
         self._bytes = 0
 
     def event(self, text: str) -> None:
-        """An ordinary event."""
+        """Log an ordinary event."""
         if self.verbose:
             self._write(text)
 
     def warning(self, text: str) -> None:
-        """Something the guest did wrong, or a fault that was asked for."""
+        """Log an invalid operation of the guest, or an injected fault."""
         self._write(f"warning: {text}")
 
     def _write(self, text: str) -> None:

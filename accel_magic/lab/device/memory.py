@@ -1,6 +1,6 @@
-"""The guest's memory, as far as QEMU shares it: windows of files mapped here, at the addresses the device sees.
+"""The guest memory shared by QEMU: windows of mapped files, at the addresses seen by the device.
 
-Every access lies whole within one window or raises `GuestFault`. Source: the vfio-user specification, DMA_MAP and
+An access that is not entirely within one window raises `GuestFault`. Source: the vfio-user specification, DMA_MAP and
 DMA_UNMAP (QEMU, docs/interop/vfio-user.rst).
 """
 
@@ -25,8 +25,8 @@ class Window:
     Attributes:
         start: First address.
         size: Bytes.
-        memory: The mapped file; None for memory that QEMU named and did not share (ROMs, for instance).
-        offset: Where `start` lies in `memory`.
+        memory: The mapped file; None for memory that QEMU announced but did not share (such as ROMs).
+        offset: Offset of `start` in `memory`.
         writable: Whether the device may write there.
 
     """
@@ -42,7 +42,7 @@ class Window:
 
 
 class GuestMemory:
-    """All windows, sorted, none overlapping another."""
+    """All windows, sorted and without overlaps."""
 
     def __init__(self) -> None:
         self._windows: list[Window] = []
@@ -50,11 +50,11 @@ class GuestMemory:
         self._last: Window | None = None
 
     def map(self, start: int, size: int, fd: int | None, offset: int, *, writable: bool = True) -> None:
-        """Add a window onto `size` bytes of the file `fd` from `offset`. The descriptor stays the caller's.
+        """Add a window of `size` bytes of the file `fd` from `offset`. The caller keeps the descriptor.
 
         Raises:
-            OSError: EINVAL for what is empty, unaligned or longer than its file, EEXIST for what overlaps, ENOSPC
-                when there are too many windows; or what mmap says.
+            OSError: EINVAL if the window is empty, unaligned or longer than its file; EEXIST if it overlaps another;
+                ENOSPC if there are too many windows; or an error from mmap.
 
         """
         if size <= 0 or (start | size | offset) % PAGE or start + size > 1 << 64:
@@ -65,7 +65,7 @@ class GuestMemory:
             raise OSError(errno.EEXIST, "overlaps memory that is mapped")
         memory = None
         if fd is not None:
-            # Touching a page behind the file's end kills the process.
+            # Accessing a page past the end of the file would kill the process.
             if os.fstat(fd).st_size < offset + size:
                 raise OSError(errno.EINVAL, "longer than its file")
             protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
@@ -73,7 +73,7 @@ class GuestMemory:
         self._replace([*self._windows, Window(start, size, memory, 0, writable=writable)])
 
     def unmap(self, start: int, size: int) -> None:
-        """Take `size` bytes from `start` away: whole windows, or parts of them."""
+        """Remove `size` bytes from `start`: whole windows or parts of them."""
         end, kept = start + size, []
         for each in self._windows:
             before, after = (
@@ -88,7 +88,7 @@ class GuestMemory:
         self._replace(kept)
 
     def clear(self) -> None:
-        """Take everything away."""
+        """Remove all windows."""
         self._replace([])
 
     def _replace(self, windows: list[Window]) -> None:
@@ -113,10 +113,10 @@ class GuestMemory:
         return window, window.memory, address - window.start + window.offset
 
     def read(self, address: int, size: int) -> bytes:
-        """`size` bytes from `address`.
+        """Read `size` bytes from `address`.
 
         Raises:
-            GuestFault: They are not all within one window.
+            GuestFault: They are not all within one shared window.
 
         """
         _, memory, offset = self._find(address, size)
@@ -126,7 +126,7 @@ class GuestMemory:
         """Write `data` at `address`.
 
         Raises:
-            GuestFault: It does not all lie within one writable window.
+            GuestFault: It is not all within one shared, writable window.
 
         """
         window, memory, offset = self._find(address, len(data))
@@ -135,7 +135,7 @@ class GuestMemory:
         memory[offset : offset + len(data)] = data
 
     def read_u64(self, address: int) -> int:
-        """Eight bytes, little endian."""
+        """Read eight bytes, little endian."""
         _, memory, offset = self._find(address, 8)
         value: int = _U64.unpack_from(memory, offset)[0]
         return value

@@ -1,4 +1,4 @@
-"""The messages between driver and firmware: names, numbers and layouts, as tables.
+"""The messages between driver and firmware: tables of names, numbers and layouts.
 
 Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h (version 3.33 and older; "JSM" is its name for the protocol) and
 ivpu_ipc.h for the header that carries a message. All little endian, packed.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-# ivpu_ipc_hdr: where the message lies, its size, the channel, sender, receiver, and whose the header is now.
+# ivpu_ipc_hdr: address of the message, its size, channel, sender, receiver, and the header's status (free, allocated).
 IPC_HEADER = struct.Struct("<IIHBBB")
 IPC_HEADER_SIZE = 64
 IPC_STATUS_OFFSET = 12
@@ -55,7 +55,7 @@ REQUESTS = {
         ("METRIC_STREAMER_STOP", 0x1110, 0x2210, "METRIC_STREAMER_STOP_DONE"),
         ("METRIC_STREAMER_UPDATE", 0x1111, 0x2211, "METRIC_STREAMER_UPDATE_DONE"),
         ("METRIC_STREAMER_INFO", 0x1112, 0x2212, "METRIC_STREAMER_INFO_DONE"),
-        # From here on the numbers of requests and replies are one apart: a notification sits in between.
+        # From here on the numbers of replies are shifted by one, because a notification uses 0x2213.
         ("SET_PRIORITY_BAND_SETUP", 0x1113, 0x2214, "SET_PRIORITY_BAND_SETUP_RSP"),
         ("CREATE_CMD_QUEUE", 0x1114, 0x2215, "CREATE_CMD_QUEUE_RSP"),
         ("DESTROY_CMD_QUEUE", 0x1115, 0x2216, "DESTROY_CMD_QUEUE_RSP"),
@@ -80,7 +80,7 @@ REPLY_NAMES = {reply: name for _, reply, name in REQUESTS.values()} | {JOB_DONE:
 # Payloads, each from the start of the 96 bytes.
 ENGINE = struct.Struct("<II")  # engine, reserved
 RESET_DONE = struct.Struct("<II")  # engine, number of contexts that follow
-RESET_CONTEXT = struct.Struct("<IIQQ")  # SSID, reserved, command queue, flags: 0 caused the reset, 1 suffered from it
+RESET_CONTEXT = struct.Struct("<IIQQ")  # SSID, reserved, command queue, flags: 0 caused the reset, 1 was affected by it
 MOST_RESET_CONTEXTS = 3
 REGISTER_DB = struct.Struct("<IIQII")  # doorbell, reserved, queue's address, its size, SSID
 UNREGISTER_DB = struct.Struct("<II")  # doorbell, reserved
@@ -92,24 +92,24 @@ TRACE_CAPABILITY = struct.Struct("<IIQQ")  # destinations, reserved, components,
 TRACE_GET_NAME = struct.Struct("<IIQ")  # kind of entity, reserved, its bit
 TRACE_NAME = struct.Struct("<IIQQ32s")  # the same, reserved, name
 SSID_RELEASE = struct.Struct("<II")  # SSID, reserved
-METRICS_START = struct.Struct("<QQIIQQQQ")  # groups, ns a sample, notify, reserved, buffer, size, next buffer, size
+METRICS_START = struct.Struct("<QQIIQQQQ")  # groups, ns per sample, notify, reserved, buffer, size, next buffer, size
 METRICS_UPDATE = struct.Struct("<QQQQQ")  # groups, buffer, size, next buffer, size
-METRICS_DONE = struct.Struct("<QIIIIQQ")  # groups, bytes a sample, reserved, samples, dropped, buffer, bytes written
+METRICS_DONE = struct.Struct("<QIIIIQQ")  # groups, bytes per sample, reserved, samples, dropped, buffer, bytes written
 CREATE_QUEUE = struct.Struct("<QIIQQQII")  # process, SSID, engine, group, queue, address, size, reserved
 CREATE_QUEUE_DONE = struct.Struct("<QIIQQ")  # process, SSID, engine, group, queue
 QUEUE = struct.Struct("<IIQ")  # SSID, reserved, queue: destroy, suspend, resume
-QUEUE_PROPERTIES = struct.Struct("<IIQI")  # SSID, reserved, queue, priority band; more that is not used here
+QUEUE_PROPERTIES = struct.Struct("<IIQI")  # SSID, reserved, queue, priority band; further fields are ignored
 HWS_REGISTER_DB = struct.Struct("<IIQQQ")  # doorbell, SSID, queue, address, size
 D0I3_ENTER = struct.Struct("<II")  # whether a reply is wanted, reserved
 JOB_DONE_PAYLOAD = struct.Struct("<IIIIIIQ")  # engine, doorbell, job, status, SSID, reserved, queue
 
-# The queue of jobs in memory: a header of 64 bytes (engine, head, tail), then slots of 64 bytes.
+# A job queue in memory: a header of 64 bytes (engine, head, tail), then slots of 64 bytes.
 JOB_QUEUE_HEADER = struct.Struct("<III")
 JOB_QUEUE_HEADER_SIZE = 64
 JOB_QUEUE_HEAD_OFFSET = 4
 JOB_SLOT = struct.Struct("<QII")  # address of the commands, job, flags
 JOB_SLOT_SIZE = 64
-JOB_NULL = 1 << 0  # take the job, execute nothing
+JOB_NULL = 1 << 0  # complete the job without executing its commands
 
 ENGINES = ("compute", "copy")
 BANDS = ("idle", "normal", "focus", "realtime")

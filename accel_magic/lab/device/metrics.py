@@ -1,7 +1,7 @@
-"""The metric streamer: counters of the NPU, sampled into a buffer of the driver.
+"""The metric streamer: NPU counters, sampled into a buffer of the driver.
 
-Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h (struct vpu_jsm_metric_*) and ivpu_ms.c for what the driver asks. There
-is one group with four counters; one stream at a time, one buffer at a time, as the driver uses it.
+Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h (struct vpu_jsm_metric_*) and ivpu_ms.c (the driver's requests). There
+is one group with four counters, and one stream with one buffer at a time, as the driver uses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GROUPS = 1 << 0
 SAMPLE = struct.Struct("<QQQQ")
-# Name, description and unit of each.
+# Name, description, unit.
 COUNTERS = (
     ("Timestamp", "Time of the sample", "us"),
     ("JobsDone", "Jobs completed", "jobs"),
@@ -42,7 +42,7 @@ def _padded(record: bytes) -> bytes:
 
 
 def description() -> bytes:
-    """The group and its counters, as the driver hands them to user space: offsets relative to each record."""
+    """Describe the group and its counters in the format that the driver passes to user space."""
     records = []
     for index, (name, about, unit) in enumerate(COUNTERS):
         texts = [_text(name), _text(about), _text("NPU"), _text(unit)]
@@ -62,9 +62,9 @@ class Metrics:
 
     Args:
         mmu: Writes samples.
-        timers: The sampling period.
-        values: The counters after the timestamp, each below 2**64.
-        guard: Runs an action; what the guest did wrong in it is counted and goes no further.
+        timers: For the sampling period.
+        values: Returns the counters after the timestamp, each below 2**64.
+        guard: Runs an action; a `GuestFault` in it is counted, logged and suppressed.
 
     """
 
@@ -84,23 +84,23 @@ class Metrics:
         self._buffer = self._size = self._written = self._samples = self._dropped = 0
 
     def pause(self) -> None:
-        """Sample no more, as long as the NPU is off."""
+        """Stop sampling while the NPU is off."""
         if self._timer is not None:
             self._timers.cancel(self._timer)
             self._timer = None
 
     def resume(self) -> None:
-        """Go on with a stream that was paused, as after a warm boot."""
+        """Continue a paused stream, as after a warm boot."""
         if self._buffer and self._timer is None:
             self._timer = self._timers.after(self._period_us, self._sample)
 
     def reset(self) -> None:
-        """Sample no more, and forget."""
+        """Stop sampling and drop the stream."""
         self.pause()
         self._buffer = self._size = self._written = self._samples = self._dropped = 0
 
     def info(self, payload: bytes) -> bytes:
-        """Write the description into the buffer given, if any; the reply says how long it is.
+        """Write the description to the given buffer, if any; the reply has its length.
 
         Raises:
             GuestFault: Unknown groups, or a buffer that cannot be written.
@@ -114,10 +114,10 @@ class Metrics:
         return jsm.METRICS_DONE.pack(groups, SAMPLE.size, 0, 0, 0, buffer, len(text))
 
     def start(self, payload: bytes) -> bytes:
-        """Begin to sample.
+        """Start sampling.
 
         Raises:
-            GuestFault: Unknown groups, no buffer, or a stream that runs already.
+            GuestFault: Unknown groups, no buffer, or a stream is already running.
 
         """
         groups, period_ns, _, _, buffer, size, _, _ = jsm.METRICS_START.unpack_from(payload)
@@ -130,10 +130,10 @@ class Metrics:
         return self._done(groups)
 
     def update(self, payload: bytes) -> bytes:
-        """Say how much was written; go on in another buffer, if one is given.
+        """Report how much was written, and switch to another buffer if one is given.
 
         Raises:
-            GuestFault: Unknown groups, or a buffer of no use.
+            GuestFault: Unknown groups, or a buffer that is too large.
 
         """
         groups, buffer, size, _, _ = jsm.METRICS_UPDATE.unpack_from(payload)
@@ -144,7 +144,7 @@ class Metrics:
         return reply
 
     def stop(self, payload: bytes) -> bytes:
-        """Sample no more. A stream that does not run is stopped just as well.
+        """Stop the stream; succeeds even if none is running.
 
         Raises:
             GuestFault: Unknown groups.
@@ -185,5 +185,5 @@ class Metrics:
 
         before = self._samples
         self._guard(write)
-        if self._samples == before:  # the buffer is gone: more attempts would fail alike
+        if self._samples == before:  # the buffer is no longer mapped, so further writes would fail too
             self.reset()

@@ -1,4 +1,4 @@
-"""BAR 0: the NPU's registers, as the driver reads and writes them.
+"""BAR 0: the NPU's registers, read and written by the driver.
 
 Source: Linux, drivers/accel/ivpu/ivpu_hw_ip.c (power-up, interrupts, FIFO, doorbells) and ivpu_mmu.c.
 """
@@ -16,41 +16,41 @@ PERF_TICKS_IN_10_US = 384  # the free-running counter runs at 38.4 MHz
 
 
 class Behind(Protocol):
-    """What lies behind the registers that do something."""
+    """Actions behind the registers that have side effects."""
 
     def fifo_level(self) -> int:
-        """Entries in the IPC FIFO."""
+        """Return the number of entries in the IPC FIFO."""
 
     def fifo_pop(self) -> int:
-        """Take one."""
+        """Remove and return the oldest entry of the IPC FIFO."""
 
     def ipc_receive(self, address: int) -> None:
-        """The driver sent a message."""
+        """Receive a message from the driver."""
 
     def doorbell(self, index: int) -> None:
-        """The driver rang."""
+        """Ring a doorbell."""
 
     def boot(self, entry: int) -> None:
-        """The driver starts the firmware."""
+        """Start the firmware."""
 
     def mmu_commands(self) -> None:
-        """The driver has commands for the MMU."""
+        """Process new MMU commands."""
 
     def interrupts_changed(self) -> None:
-        """Interrupts may have become deliverable."""
+        """Check whether an interrupt can be delivered."""
 
     def unknown_register(self, offset: int) -> None:
-        """There is no such register."""
+        """Count an access to a register that does not exist."""
 
 
 class HostInterface:
-    """The words of BAR 0, and what they do.
+    """The registers of BAR 0 and their effects.
 
     Args:
-        clock: Microseconds.
+        clock: Returns the time in microseconds.
 
     Attributes:
-        registers: What they hold, by offset. The MMU looks at its own there. Offsets are bounded by tables.
+        registers: Values by offset, shared with the MMU. Only offsets of known registers are stored.
 
     """
 
@@ -61,30 +61,30 @@ class HostInterface:
         self.reset()
 
     def reset(self) -> None:
-        """As after the NPU's own reset."""
+        """Restore the state after a reset of the NPU."""
         self.registers.clear()
         self.registers.update(reg.MMU_RESET)
 
     def signal(self) -> None:
-        """The IPC FIFO got an entry."""
+        """Signal a new entry in the IPC FIFO."""
         self.registers[reg.ICB_STATUS_0] = self.registers.get(reg.ICB_STATUS_0, 0) | reg.ICB_IPC_FIFO
 
     @property
     def pending(self) -> bool:
-        """Whether an interrupt is signalled and enabled."""
+        """Whether an interrupt is signaled and enabled."""
         get = self.registers.get
         return bool(
             get(reg.ICB_STATUS_0, 0) & get(reg.ICB_ENABLE_0, 0) | get(reg.ICB_STATUS_1, 0) & get(reg.ICB_ENABLE_1, 0)
         )
 
     def read(self, offset: int, behind: Behind) -> int:
-        """One 32-bit register; one that does not exist reads zero."""
+        """Read a 32-bit register; one that does not exist reads as zero."""
         if offset == reg.IPC_FIFO_STAT:
             return min(behind.fifo_level(), 0xFF) << reg.FIFO_LEVEL_SHIFT
         if offset == reg.IPC_FIFO_ATM:
             return behind.fifo_pop()
         if offset == reg.PERF_FREE_CNT:
-            # The upper half belongs to the lower half that was read before it.
+            # Reading the lower half latches the upper half.
             self._counter = self._clock() * PERF_TICKS_IN_10_US // 10
             return self._counter & 0xFFFFFFFF
         if offset == reg.PERF_FREE_CNT + 4:
@@ -94,10 +94,10 @@ class HostInterface:
         return self.registers.get(offset, 0)
 
     def write(self, offset: int, value: int, behind: Behind) -> None:
-        """One 32-bit register.
+        """Write a 32-bit register.
 
         Raises:
-            GuestFault: What this sets off meets something that cannot be.
+            GuestFault: The action triggered by the write is invalid.
 
         """
         if _is_doorbell(offset):

@@ -1,8 +1,8 @@
-"""The NPU's MMU: an SMMUv3 with one stream, a table of contexts (one for each SSID) and four levels of 4 KiB tables.
+"""The NPU's MMU: an SMMUv3 with one stream, a table of contexts (one per SSID) and four levels of 4 KiB tables.
 
-Sources: Linux, drivers/accel/ivpu/ivpu_mmu.c and ivpu_mmu_context.c for what the driver uses of it; Arm IHI 0070 for
-what the fields mean. Nothing is cached, so the driver's invalidations have no work to do; its command queue is read
-all the same, because the driver waits for it.
+Sources: Linux, drivers/accel/ivpu/ivpu_mmu.c and ivpu_mmu_context.c (the features the driver uses); Arm IHI 0070 (the
+fields). Nothing is cached, so the driver's invalidations have no effect; the command queue is consumed because the
+driver waits for that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CD_VALID = 1 << 31
 CD_AARCH64 = 1 << 41
 CD_T0SZ = 0x3F
 CD_TABLE = 0x000FFFFFFFFFFFF0
-# With 4 KiB tables, from 40 to 48 bits of address take four levels; the driver uses 48.
+# With 4 KiB tables, 40 to 48 address bits need four levels; the driver uses 48.
 T0SZ_FOUR_LEVELS = range(16, 25)
 
 # Translation table entry
@@ -76,8 +76,8 @@ class Mmu:
     """Translates the NPU's addresses and consumes the MMU's command queue.
 
     Args:
-        memory: Where the tables lie.
-        registers: The words of BAR 0, by offset; shared with `HostInterface`.
+        memory: The guest memory with the tables.
+        registers: The registers of BAR 0, by offset; shared with `HostInterface`.
 
     """
 
@@ -89,7 +89,7 @@ class Mmu:
         return self._registers.get(offset, 0) | self._registers.get(offset + 4, 0) << 32
 
     def _context(self, ssid: int) -> int:
-        """The root of a context's translation tables."""
+        """Address of the root of a context's translation tables."""
         if not self._registers.get(reg.MMU_CR0, 0) & CR0_SMMUEN:
             raise GuestFault("translation", "the MMU is off")
         entry = self._memory.read_u64(self._register64(reg.MMU_STRTAB_BASE) & STRTAB_ADDRESS)
@@ -104,10 +104,10 @@ class Mmu:
         return self._memory.read_u64(descriptor + 8) & CD_TABLE
 
     def translate(self, address: int, ssid: int, *, write: bool) -> int:
-        """The guest's address behind an address of the NPU: at most seven reads of guest memory.
+        """Translate an NPU address to a guest address, with at most seven reads of guest memory.
 
         Raises:
-            GuestFault: It has none, or it may not be written.
+            GuestFault: It is not mapped, or not writable.
 
         """
         if address >> 48:
@@ -123,7 +123,7 @@ class Mmu:
         return table | address & (PAGE - 1)
 
     def read(self, address: int, size: int, ssid: int = GLOBAL_SSID) -> bytes:
-        """`size` bytes at an address of the NPU, across pages.
+        """Read `size` bytes at an NPU address, across pages.
 
         Raises:
             GuestFault: Some of it is not mapped, or not guest memory.
@@ -137,7 +137,7 @@ class Mmu:
         return b"".join(parts)
 
     def write(self, address: int, data: bytes, ssid: int = GLOBAL_SSID) -> None:
-        """Write at an address of the NPU, across pages: all of it, or nothing where part cannot be.
+        """Write at an NPU address, across pages; nothing is written unless all pages are mapped for writing.
 
         Raises:
             GuestFault: Some of it is not mapped for writing, or not guest memory.
@@ -152,11 +152,11 @@ class Mmu:
             self._memory.write(place, part)
 
     def consume_commands(self) -> None:
-        """Read the command queue up to the producer's index, as a write to that index or to CR0 asks.
+        """Consume the command queue up to the producer index, after a write to that index or to CR0.
 
         Raises:
-            GuestFault: The queue, its indices or one of its commands make no sense. The consumer's index then carries
-                the error, as the architecture has it, and moves on all the same once the driver writes again.
+            GuestFault: The queue, its indices or a command are invalid. For an invalid command, the consumer index
+                then holds the error, as the architecture specifies.
 
         """
         if not self._registers.get(reg.MMU_CR0, 0) & CR0_CMDQEN:
@@ -185,6 +185,6 @@ class Mmu:
 
     def _fail(self, consumer: int, error: int) -> None:
         self._registers[reg.MMU_CMDQ_CONS] = consumer | error << CONS_ERROR_SHIFT
-        # The error stands as long as the two registers differ; the driver acknowledges it by making them equal.
+        # The error is active while the two registers differ; the driver acknowledges it by making them equal.
         acknowledged = self._registers.get(reg.MMU_GERRORN, 0)
         self._registers[reg.MMU_GERROR] = acknowledged ^ GERROR_CMDQ

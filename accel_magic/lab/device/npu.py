@@ -1,4 +1,4 @@
-"""The whole device: its parts put together, and the line that no fault of the guest crosses."""
+"""The device: connects its parts, and contains every `GuestFault`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAR_SIZES = {0: reg.BAR0_SIZE, 4: reg.BAR4_SIZE}
 
 
 def microseconds() -> int:
-    """The monotonic clock, microseconds."""
+    """Monotonic time in microseconds."""
     return time.monotonic_ns() // 1000
 
 
@@ -40,17 +40,17 @@ class Npu:
 
     Args:
         raise_interrupt: Sends one MSI to the guest.
-        job_us: How long a job takes, microseconds.
-        faults: What shall go wrong.
-        statistics: Where to count.
-        log: Where to tell.
-        clock: Microseconds; for tests.
+        job_us: Duration of a job, in microseconds.
+        faults: Faults to inject.
+        statistics: Counts to add to; None for new ones.
+        log: Log; None for warnings on stderr.
+        clock: Returns the time in microseconds; replaced by tests.
 
     Attributes:
-        memory: The guest's memory: empty until somebody maps some.
+        memory: The guest's memory; initially empty.
         config: PCI configuration space.
         statistics: Counts so far.
-        timers: What is to come; its owner calls `run_due` in time.
+        timers: Pending actions; the server calls `run_due` when they are due.
 
     """
 
@@ -108,17 +108,17 @@ class Npu:
         self.config = ConfigSpace(self._request_fault)
         self._show_fault()
 
-    # What QEMU does
+    # Called for QEMU's requests
 
     def reset(self) -> None:
-        """Reset everything, as with the machine."""
+        """Reset everything, as at a machine reset."""
         self.statistics.boots["resets"] += 1
         self._ip_reset()
         self._buttress.reset()
         self.config.reset()
 
     def read(self, bar: int, offset: int, size: int) -> bytes:
-        """Read 1 to 8 bytes of a BAR; nonsense reads zero and is counted."""
+        """Read 1 to 8 bytes of a BAR; an invalid access reads as zero and is counted."""
         self.statistics.mmio["reads"] += 1
         if not self._is_access(bar, offset, size, "read"):
             return bytes(max(size, 0))
@@ -130,7 +130,7 @@ class Npu:
         return words[offset - start : offset - start + size]
 
     def write(self, bar: int, offset: int, data: bytes) -> None:
-        """Write 4 or 8 bytes of a BAR, low word first; nonsense is counted and does nothing."""
+        """Write 4 or 8 bytes of a BAR, low word first; an invalid access is counted and ignored."""
         self.statistics.mmio["writes"] += 1
         if not self._is_access(bar, offset, len(data), "write", smallest=4):
             return
@@ -142,7 +142,7 @@ class Npu:
                 self._buttress.write(offset + at, value)
 
     def _is_access(self, bar: int, offset: int, size: int, verb: str, *, smallest: int = 1) -> bool:
-        # Naturally aligned, as the bus has it: whole words, or within one. No register takes part of a word.
+        # Naturally aligned, as on the bus: whole words, or within one. Registers do not accept partial writes.
         good = (
             size in {1, 2, 4, 8}
             and size >= smallest
@@ -153,10 +153,10 @@ class Npu:
             self._count(GuestFault("mmio", f"{verb} of {size} bytes at {offset:#x} of BAR {bar}"))
         return good
 
-    # The line
+    # Containment of guest faults
 
     def guard(self, action: Callable[[], None]) -> None:
-        """Run an action; what the guest did wrong in it is counted and logged, and goes no further."""
+        """Run an action; a `GuestFault` in it is counted, logged and suppressed."""
         try:
             action()
         except GuestFault as fault:
@@ -166,45 +166,45 @@ class Npu:
         self.statistics.guest_faults[fault.kind] += 1
         self._log.warning(f"guest fault {fault}")
 
-    # What lies behind the registers: `mmio.Behind`
+    # Actions behind the registers: `mmio.Behind`
 
     def fifo_level(self) -> int:
-        """Entries in the IPC FIFO."""
+        """Return the number of entries in the IPC FIFO."""
         return self._ipc.level
 
     def fifo_pop(self) -> int:
-        """Take one."""
+        """Remove and return the oldest entry of the IPC FIFO."""
         return self._ipc.pop()
 
     def ipc_receive(self, address: int) -> None:
-        """The driver sent a message."""
+        """Receive a message from the driver."""
         self._firmware.receive(address)
 
     def doorbell(self, index: int) -> None:
-        """The driver rang."""
+        """Ring a doorbell."""
         self._scheduler.ring(index)
 
     def boot(self, entry: int) -> None:
-        """The driver starts the firmware."""
+        """Start the firmware."""
         try:
             self._firmware.boot(entry)
         finally:
-            self._show_fault()  # a fault that was asked for a number of times may be over
+            self._show_fault()  # a fault for a limited number of boots may have ended
 
     def mmu_commands(self) -> None:
-        """The driver has commands for the MMU."""
+        """Process new MMU commands."""
         self._mmu.consume_commands()
 
     def interrupts_changed(self) -> None:
-        """Raise the MSI where an interrupt is pending and nothing masks it."""
+        """Raise the MSI if an interrupt is pending and unmasked."""
         if self._host.pending and not self._buttress.masked:
             self.statistics.interrupts += 1
             self._raise_interrupt()
 
     def unknown_register(self, offset: int) -> None:
-        """There is no such register."""
+        """Count an access to a register that does not exist."""
         self.statistics.mmio["unknown"] += 1
-        self._log.event(f"there is no register at {offset:#x}")
+        self._log.event(f"no register at {offset:#x}")
 
     def _message_arrived(self) -> None:
         self._host.signal()
@@ -219,7 +219,7 @@ class Npu:
         self._host.reset()
 
     def _request_fault(self, fault: int, argument: int) -> None:
-        self._log.event(f"fault {fault} with argument {argument} asked for in PCI configuration space")
+        self._log.event(f"fault {fault} with argument {argument} requested in PCI configuration space")
         self.guard(lambda: self._faults.request(fault, argument))
 
     def _show_fault(self) -> None:

@@ -1,8 +1,8 @@
 """PCI configuration space: identity, the two register regions, MSI, power management, and our fault capability.
 
-Source: PCI Local Bus 3.0, chapter 6; the device's identity is that of Meteor Lake's NPU in Linux'
-drivers/accel/ivpu/ivpu_drv.h. QEMU keeps the addresses of the regions and of the MSI to itself; what arrives here is
-what it passes on.
+Source: PCI Local Bus 3.0, chapter 6; the identity is that of Meteor Lake's NPU in Linux'
+drivers/accel/ivpu/ivpu_drv.h. QEMU itself handles the addresses of the regions and of the MSI, and forwards other
+accesses.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NO_SOFT_RESET = 1 << 3
 
 
 class ConfigSpace:
-    """256 bytes, and which of their bits can be written.
+    """256 bytes with a mask of their writable bits.
 
     Args:
-        on_fault: Called with (fault, argument) whenever the guest wrote the fault capability.
+        on_fault: Called with (fault, argument) when the guest has written the fault capability.
 
     """
 
@@ -59,7 +59,7 @@ class ConfigSpace:
             self._writable[at : at + size] = mask.to_bytes(size, "little")
 
     def reset(self) -> None:
-        """Everything as after power-on, except the fault capability: a reset does not take a request back."""
+        """Restore the power-on state, except the fault capability: a requested fault survives a reset."""
         kept = bytes(self._bytes[FAULT_AT + 8 : FAULT_AT + 16])
         self._bytes[:] = bytes(SIZE)
         struct.pack_into("<HHHH", self._bytes, 0x00, VENDOR, DEVICE, 0, 0x0010)  # 0x10: has capabilities
@@ -76,17 +76,17 @@ class ConfigSpace:
         self._bytes[FAULT_AT + 8 : FAULT_AT + 16] = kept
 
     def show_fault(self, fault: int, argument: int) -> None:
-        """Let the capability show what the device does now."""
+        """Show the device's current fault in the capability."""
         struct.pack_into("<II", self._bytes, FAULT_AT + 8, fault & 0xFFFFFFFF, argument & 0xFFFFFFFF)
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset`; what lies beyond the end reads zero."""
+        """Read `size` bytes from `offset`; bytes past the end read as zero."""
         return bytes(self._bytes[offset : offset + size]).ljust(size, b"\0")
 
     def write(self, offset: int, data: bytes) -> None:
-        """Write what can be written, and tell of a fault that was asked for.
+        """Write the writable bits, and report a requested fault.
 
-        The capability's two words may come one by one, in either order: each write applies the pair as it then stands.
+        The capability's two words may be written separately, in either order: each write applies the current pair.
         """
         for at, value in enumerate(data[: max(0, SIZE - offset)], offset):
             mask = self._writable[at]

@@ -1,7 +1,7 @@
-"""Names and offsets of the registers, and what they hold after a reset.
+"""Names and offsets of the registers, and their values after a reset.
 
 Sources, in Linux' drivers/accel/ivpu: ivpu_hw_37xx_reg.h (BAR 0, the NPU itself), ivpu_mmu.c (its MMU, an Arm SMMUv3,
-also in BAR 0) and ivpu_hw_btrs_mtl_reg.h (BAR 4, the buttress: power and clocks). The SMMU's own meaning: Arm IHI 0070.
+also in BAR 0) and ivpu_hw_btrs_mtl_reg.h (BAR 4, the buttress: power and clocks). SMMU semantics: Arm IHI 0070.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ MMU_EVTQ_CONS = 0x2000AC
 MMU_EVTQ_PROD_SEC = 0x2100A8
 MMU_EVTQ_CONS_SEC = 0x2100AC
 
-# Writing the first makes the second follow at once: the power-up handshakes, done by the time the driver looks.
+# A write to the first register is copied to the second: power-up handshakes complete immediately.
 FOLLOWERS = {
     NOC_QREQN: NOC_QACCEPTN,
     TOP_NOC_QREQN: TOP_NOC_QACCEPTN,
@@ -94,11 +94,11 @@ FOLLOWERS = {
     MMU_CR0: MMU_CR0ACK,
 }
 
-# After a reset. What the driver expects of the MMU's identity it also says in ivpu_mmu.c.
+# Values after a reset. ivpu_mmu.c has the MMU identification that the driver expects.
 MMU_RESET = {MMU_IDR0: 0x080F3E0F, MMU_IDR1: 0x0E739D18, MMU_IDR3: 0x0000003C, MMU_IDR5: 0x00040070}
 
-# Registers that hold what is written to them, and nothing else. A register that is not named here, among those above
-# or in this set, reads zero and forgets: the guest cannot make the device remember 128 MiB of words.
+# Registers that only store what is written to them. A register that is not listed in this module reads as zero and
+# ignores writes, so that the guest cannot make the device store 128 MiB.
 PLAIN = frozenset(
     {
         CPR_CLK_SET,
@@ -183,7 +183,7 @@ ATS_ERR_LOG_1 = 0xA4
 ATS_ERR_CLEAR = 0xA8
 UFI_ERR_LOG = 0xB0
 UFI_ERR_CLEAR = 0xB4
-# Of later buttresses (ivpu_hw_btrs_lnl_reg.h); newer drivers ask it for the platform first. Zero: silicon.
+# From later buttresses (ivpu_hw_btrs_lnl_reg.h); newer drivers read the platform from it first. Zero: silicon.
 LNL_VPU_STATUS = 0x154
 
 PLL_LOCKED = 1 << 1

@@ -1,7 +1,7 @@
-"""Doorbells, and which job an engine takes next: each works off one at a time.
+"""Doorbells, and the choice of the next job; each engine runs one job at a time.
 
-In the driver's "OS" mode a doorbell brings its queue along; in its "HW" mode queues are created first, have a priority
-band, and are given to doorbells. Source: Linux, drivers/accel/ivpu/ivpu_job.c and vpu_jsm_api.h.
+In the driver's "OS" mode a queue is registered with its doorbell; in "HW" mode queues are created first, have a
+priority band, and are assigned to doorbells. Source: Linux, drivers/accel/ivpu/ivpu_job.c and vpu_jsm_api.h.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ MOST_QUEUES = 1024
 
 
 class Scheduler:
-    """All of it.
+    """Doorbells, queues and engines.
 
     Args:
         mmu: Reads queues and commands.
         timers: End jobs.
-        faults: What shall go wrong.
+        faults: Faults to inject.
         statistics: Counts.
-        log: Each job, and what the guest did wrong.
-        job_us: How long a job takes, microseconds.
-        on_done: Tells the driver of a job that is done.
-        guard: Runs an action; what the guest did wrong in it is counted and goes no further.
+        log: Logs jobs and injected faults.
+        job_us: Duration of a job, in microseconds.
+        on_done: Reports a completed job to the driver.
+        guard: Runs an action; a `GuestFault` in it is counted, logged and suppressed.
 
     """
 
@@ -66,27 +66,27 @@ class Scheduler:
         self._queues: dict[tuple[int, int], Queue] = {}
         self._doorbells: dict[int, Queue] = {}
 
-    # What the driver asks for in messages
+    # Requests in the driver's messages
 
     def create_queue(self, ssid: int, number: int, base: int, size: int, engine: int) -> None:
-        """Make a queue of HW mode. One of that number is replaced: the driver may not know that it was made.
+        """Create a queue in HW mode. A queue of the same number is replaced: the driver may have missed its creation.
 
         Raises:
-            GuestFault: It makes no sense, or there are too many.
+            GuestFault: The queue is invalid, or there are too many.
 
         """
         queue = Queue(ssid, number, base, size, engine)
         if (ssid, number) in self._queues:
             self.destroy_queue(ssid, number)
         if len(self._queues) >= MOST_QUEUES:
-            raise GuestFault("job-queue", f"queue {number} of SSID {ssid} is one too many")
+            raise GuestFault("job-queue", f"too many queues for queue {number} of SSID {ssid}")
         self._queues[ssid, number] = queue
 
     def queue(self, ssid: int, number: int) -> Queue:
-        """A queue of HW mode.
+        """Find a queue of HW mode.
 
         Raises:
-            GuestFault: There is none.
+            GuestFault: There is no such queue.
 
         """
         try:
@@ -95,12 +95,12 @@ class Scheduler:
             raise GuestFault("job-queue", f"there is no queue {number} of SSID {ssid}") from None
 
     def destroy_queue(self, ssid: int, number: int) -> None:
-        """Drop a queue with its jobs. The one that runs is given up too, unless it is stuck: that takes a reset.
+        """Drop a queue with its jobs. The running job is aborted too, unless it hangs, which needs a reset.
 
-        Its doorbell stays taken, with nothing behind it: some drivers unregister it before this, some after.
+        Its doorbell stays registered without effect: drivers unregister it either before or after this.
 
         Raises:
-            GuestFault: There is none.
+            GuestFault: There is no such queue.
 
         """
         queue = self.queue(ssid, number)
@@ -108,16 +108,16 @@ class Scheduler:
         self._drop(queue)
 
     def register_doorbell(self, doorbell: int, ssid: int, base: int, size: int) -> None:
-        """Give a doorbell its queue, in OS mode; the queue's own header names its engine.
+        """Register a doorbell with its queue, in OS mode; the queue's header names its engine.
 
         Raises:
-            GuestFault: There is no such doorbell, or the queue makes no sense.
+            GuestFault: There is no such doorbell, or the queue is invalid.
 
         """
         self._connect(doorbell, Queue(ssid, 0, base, size, 0))
 
     def register_queue_doorbell(self, doorbell: int, ssid: int, number: int) -> None:
-        """Give a doorbell a queue of HW mode.
+        """Assign a queue of HW mode to a doorbell.
 
         Raises:
             GuestFault: There is no such doorbell or queue.
@@ -126,7 +126,7 @@ class Scheduler:
         self._connect(doorbell, self.queue(ssid, number))
 
     def _connect(self, doorbell: int, queue: Queue) -> None:
-        """The newest word counts: what the doorbell rang for, and what rang for the queue, is forgotten."""
+        """Connect a doorbell and a queue; earlier connections of either are removed."""
         if doorbell >= DOORBELLS:
             raise GuestFault("doorbell", f"there is no doorbell {doorbell}")
         for used in (doorbell, queue.doorbell):
@@ -136,10 +136,10 @@ class Scheduler:
         queue.doorbell = doorbell
 
     def unregister_doorbell(self, doorbell: int) -> None:
-        """Take no more jobs through a doorbell. The job that runs ends as it would.
+        """Take no more jobs through a doorbell. A running job completes normally.
 
         Raises:
-            GuestFault: It has no queue.
+            GuestFault: The doorbell has no queue.
 
         """
         queue = self._doorbells.pop(doorbell, None)
@@ -158,10 +158,10 @@ class Scheduler:
                 self._drop(queue)
 
     def resume_queue(self, ssid: int, number: int) -> None:
-        """Take jobs of a suspended queue again.
+        """Resume a suspended queue.
 
         Raises:
-            GuestFault: There is none.
+            GuestFault: There is no such queue.
 
         """
         queue = self.queue(ssid, number)
@@ -169,14 +169,14 @@ class Scheduler:
         self._work(queue.engine)
 
     def reset_engine(self, engine: int, *, stop: bool) -> list[tuple[int, int]]:
-        """Give up what an engine executes, stuck or not.
+        """Abort the job of an engine, hung or not.
 
         Args:
             engine: Its number.
             stop: Whether it takes no more jobs until `resume_engine`, as in HW mode.
 
         Returns:
-            (SSID, number) of the queue whose job was given up, if any.
+            (SSID, number) of the queue whose job was aborted, if any.
 
         Raises:
             GuestFault: There is no such engine.
@@ -200,23 +200,23 @@ class Scheduler:
         self._work(engine)
 
     def engine(self, index: int) -> Engine:
-        """An engine by its number.
+        """Find an engine by number.
 
         Raises:
-            GuestFault: There is none.
+            GuestFault: There is no such engine.
 
         """
         if index >= len(self.engines):
             raise GuestFault("message", f"there is no engine {index}")
         return self.engines[index]
 
-    # What the driver does to registers
+    # Register accesses of the driver
 
     def ring(self, doorbell: int) -> None:
-        """A doorbell was written: its queue may hold new jobs.
+        """Ring a doorbell: its queue may hold new jobs.
 
         Raises:
-            GuestFault: It has no queue, or the queue's header cannot be read.
+            GuestFault: The doorbell has no queue, or the queue's header is unreadable or invalid.
 
         """
         queue = self._doorbells.get(doorbell)
@@ -231,7 +231,7 @@ class Scheduler:
         self._work(queue.engine)
 
     def reset(self) -> tuple[dict[tuple[int, int], Queue], dict[int, Queue]]:
-        """The NPU lost its state. Returns what `restore` needs to have queues and doorbells again."""
+        """Reset the state; returns the queues and doorbells for `restore`."""
         for engine in self.engines:
             self._give_up(engine)
             engine.stopped = False
@@ -240,17 +240,17 @@ class Scheduler:
         return kept
 
     def restore(self, kept: tuple[dict[tuple[int, int], Queue], dict[int, Queue]]) -> None:
-        """Have queues and doorbells as before a `reset`, as after the NPU's own saving of its state."""
+        """Restore the queues and doorbells from before a `reset`, as after a warm boot."""
         self._queues, self._doorbells = kept
         for engine in self.engines:
             self._work(engine.index)
 
     @property
     def idle(self) -> bool:
-        """Whether no engine executes anything."""
+        """Whether no engine has a job."""
         return all(engine.job is None for engine in self.engines)
 
-    # Work
+    # Running jobs
 
     def _drop(self, queue: Queue) -> None:
         queue.rung = False
@@ -263,15 +263,15 @@ class Scheduler:
     def _give_up(self, engine: Engine) -> None:
         if engine.job is not None:
             self._statistics.jobs["aborted"] += 1
-            self._log.event(f"job {engine.job.number:#x} given up")
+            self._log.event(f"job {engine.job.number:#x} aborted")
         if engine.timer is not None:
             self._timers.cancel(engine.timer)
         engine.free()
 
     def _work(self, index: int) -> None:
-        """Let a free engine take the next job: of the highest band, of the queue that waited longest.
+        """Start the next job on an idle engine: from the highest band, and in it the queue that waited longest.
 
-        Each round takes a job or stops looking at a queue, so there are no more rounds than queues.
+        Each round either takes a job or clears a queue's `rung`, so there are no more rounds than queues.
         """
         engine = self.engines[index]
         while engine.job is None and not engine.stopped:
@@ -302,19 +302,19 @@ class Scheduler:
         serial = queue.served = self._statistics.jobs["taken"]
         fault, status = self._faults.of_job(serial), jsm.SUCCESS
         if not flags & jsm.JOB_NULL:
-            asked, status = self._read_request(commands, queue.ssid)
-            fault = fault if fault.kind else asked
+            requested, status = self._read_request(commands, queue.ssid)
+            fault = fault if fault.kind else requested
         job = Job(serial, number, queue, queue.doorbell, fault, status)
         engine.take(job)
         self._log.event(
-            f"job {number:#x} (no. {serial}) of doorbell {job.doorbell}, commands {commands:#x}, fault {fault.kind}"
+            f"job {number:#x} (no. {serial}) from doorbell {job.doorbell}, commands {commands:#x}, fault {fault.kind}"
         )
         self._start(engine, job, 0 if flags & jsm.JOB_NULL else self._job_us)
 
     def _read_request(self, commands: int, ssid: int) -> tuple[JobFault, int]:
-        """What a job's commands ask for, and the status it ends with."""
+        """Read the fault request in a job's commands; returns the fault and the job's status."""
         start: list[bytes] = []
-        asked: list[JobFault] = []
+        requested: list[JobFault] = []
 
         def read() -> None:
             try:
@@ -325,14 +325,14 @@ class Scheduler:
         self._guard(read)
         if not start:
             return JobFault(), jsm.PARSING_ERROR
-        # A request that cannot be understood is no reason to refuse the job.
-        self._guard(lambda: asked.append(fault_names.in_commands(start[0])))
-        return (asked[0] if asked else JobFault()), jsm.SUCCESS
+        # An invalid request does not fail the job.
+        self._guard(lambda: requested.append(fault_names.in_commands(start[0])))
+        return (requested[0] if requested else JobFault()), jsm.SUCCESS
 
     def _start(self, engine: Engine, job: Job, duration_us: int) -> None:
         if job.fault.kind == fault_names.HANG:
             self._statistics.jobs["hung"] += 1
-            self._log.warning(f"job {job.number:#x} (no. {job.serial}) hangs, as asked")
+            self._log.warning(f"job {job.number:#x} (no. {job.serial}) hangs, as requested")
             engine.hang()
             return
         if job.fault.kind == fault_names.SLOW:
@@ -352,7 +352,9 @@ class Scheduler:
         copies = {fault_names.LOSE: 0, fault_names.DUPLICATE: 2}.get(job.fault.kind, 1)
         if copies != 1:
             counts["duplicated" if copies else "lost"] += 1
-            self._log.warning(f"job {job.number:#x} (no. {job.serial}) is told {copies} times, as asked")
+            self._log.warning(
+                f"completion of job {job.number:#x} (no. {job.serial}) is reported {copies} times, as requested"
+            )
         for _ in range(copies):
             self._guard(lambda: self._on_done(job))
         self._work(engine.index)

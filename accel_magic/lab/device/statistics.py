@@ -1,4 +1,4 @@
-"""Exact counts of what the device did: the ground truth that traces of the driver are compared with."""
+"""Exact counts of the device's actions: the ground truth for traces of the driver."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Statistics:
     """Counts since the device started. Every set of keys is bounded, whatever the guest does.
 
     Attributes:
-        jobs: By fate. `taken` from a queue; then `done` (of these: `slow`, and `lost` or `duplicated` where the
-            completion message never left or left twice), `failed` (its commands could not be read), `hung`, or
-            `aborted` by a reset or a release (a hung job too, in the end).
+        jobs: By outcome: `taken` from a queue, then `done` (some of them `slow`, or with a completion message that was
+            `lost` or `duplicated`), `failed` (unreadable commands), `hung`, or `aborted` by a reset or a release (in
+            the end also hung jobs).
         done_by_doorbell: Jobs done, by doorbell number.
         done_by_engine: Jobs done, by engine number (0 compute, 1 copy).
         messages: JSM requests of the driver, by name.
         replies: JSM messages sent to the driver, by name; and `lost`, `duplicated` and `boot`.
         interrupts: MSIs raised.
-        mmio: `reads` and `writes` of registers, `unknown` among them, and `config` accesses.
+        mmio: Register `reads` and `writes`, how many were to `unknown` registers, and `config` accesses.
         boots: `cold`, `warm`, `failed`, and `resets` of the device.
         guest_faults: By kind of `GuestFault`.
 
@@ -40,7 +40,7 @@ class Statistics:
         self.guest_faults: Counter[str] = Counter()
 
     def as_dict(self) -> dict[str, object]:
-        """Everything, as JSON holds it: doorbell and engine numbers become text."""
+        """All counts as a JSON-compatible dict; doorbell and engine numbers become strings."""
         return {
             "jobs": dict(self.jobs),
             "done_by_doorbell": {str(key): self.done_by_doorbell[key] for key in sorted(self.done_by_doorbell)},
@@ -54,7 +54,7 @@ class Statistics:
         }
 
     def write(self, path: str) -> None:
-        """Write them to a file at once: a reader sees all of it or none.
+        """Write the counts to a file atomically.
 
         Raises:
             OSError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""Things that happen later: ends of jobs, delayed boots."""
+"""Timers, for the ends of jobs and delayed boots."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A guest may ask for any duration; an hour is as good as for ever, and keeps the arithmetic small.
+# A guest may request any duration; an hour is practically forever, and keeps the numbers small.
 LONGEST_US = 3_600_000_000
 
 
 class Timer:
-    """One thing to happen. `action` is None once it happened or was cancelled."""
+    """A pending action. `action` is None once it has run or was canceled."""
 
     __slots__ = ("action", "due_us", "order")
 
@@ -30,7 +30,7 @@ class Timers:
     """A heap of timers on one clock.
 
     Args:
-        clock: Returns the time, microseconds; never goes back.
+        clock: Returns the time in microseconds; monotonic.
 
     """
 
@@ -40,29 +40,29 @@ class Timers:
         self._order = 0
 
     def after(self, delay_us: int, action: Callable[[], None]) -> Timer:
-        """Call `action` in `delay_us` microseconds (at most an hour): returns what `cancel` takes."""
+        """Call `action` in `delay_us` microseconds (at most an hour); returns the timer, for `cancel`."""
         self._order += 1
         timer = Timer(self.clock() + min(delay_us, LONGEST_US), self._order, action)
         heapq.heappush(self._heap, timer)
         return timer
 
     def cancel(self, timer: Timer) -> None:
-        """Forget a timer; one that has run already stays as it is."""
+        """Cancel a timer; has no effect if it has already run."""
         timer.action = None
-        # A guest that starts and cancels for ever must not make the heap grow: the dead leave as soon as they lead,
-        # and all at once when they are many.
+        # A guest that keeps starting and canceling timers must not make the heap grow: canceled timers are removed
+        # when they reach the top, and all at once when the heap is large.
         if len(self._heap) > 64:
             self._heap = [each for each in self._heap if each.action is not None]
             heapq.heapify(self._heap)
 
     def next_due_us(self) -> int | None:
-        """When the next timer is due, microseconds on the clock; None where there is none."""
+        """Time at which the next timer is due, in microseconds on the clock; None if there is none."""
         while self._heap and self._heap[0].action is None:
             heapq.heappop(self._heap)
         return self._heap[0].due_us if self._heap else None
 
     def run_due(self) -> None:
-        """Run what is due now. What these actions add waits for the next call, so that each call ends."""
+        """Run the timers that are due. Timers added by their actions wait for the next call, so that each call ends."""
         now, due = self.clock(), []
         while self._heap and self._heap[0].due_us <= now:
             due.append(heapq.heappop(self._heap))

@@ -1,7 +1,7 @@
-"""The vfio-user protocol, server side: messages of QEMU on a socket, as calls of the device.
+"""Server side of the vfio-user protocol: turns QEMU's messages on a socket into calls of the device.
 
-Source: the vfio-user specification 0.9 (libvfio-user, docs/vfio-user.rst) and the variant that QEMU 10.1 and later
-speak (QEMU, hw/vfio-user): its DMA_MAP and DMA_UNMAP start with argsz and flags, and DEVICE_RESET has the number 13.
+Source: the vfio-user specification 0.9 (libvfio-user, docs/vfio-user.rst) and the variant of QEMU 10.1 and later (QEMU,
+hw/vfio-user): its DMA_MAP and DMA_UNMAP start with argsz and flags, and DEVICE_RESET has the number 13.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GET_IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, DEVICE_RESET = 7, 8, 9, 10, 1
 MOST_FDS = 8
 LARGEST_TRANSFER = 4096
 LARGEST_MESSAGE = 65536
-PATIENCE_S = 10.0  # for the rest of a message that has begun
+PATIENCE_S = 10.0  # timeout for the rest of a message
 
 _VERSION = struct.Struct("<HH")
 _DMA_MAP = struct.Struct("<IIQQQ")  # argsz, flags, offset, address, size
@@ -60,8 +60,8 @@ class Server:
     """One device for one client.
 
     Args:
-        npu_for: Makes the device, given the call that raises its interrupt.
-        log: What goes wrong in the protocol.
+        npu_for: Creates the device; takes the function that raises its interrupt.
+        log: Logs protocol errors.
 
     Attributes:
         npu: The device.
@@ -86,12 +86,12 @@ class Server:
         }
 
     def close(self) -> None:
-        """Let go of the client's memory and interrupt."""
+        """Release the client's memory and interrupt."""
         self.npu.memory.clear()
         self._set_msi(None)
 
     def raise_interrupt(self) -> None:
-        """Signal the client's eventfd, if it gave one."""
+        """Signal the client's eventfd, if it has set one."""
         if self._msi is not None:
             try:
                 os.write(self._msi, (1).to_bytes(8, "little"))
@@ -99,7 +99,7 @@ class Server:
                 self._log.warning(f"interrupt not delivered: {error}")
 
     def serve_one(self, connection: socket.socket) -> bool:
-        """Receive one message and answer it; False when the client is gone, or speaks something else."""
+        """Receive one message and answer it; False if the client disconnected or violated the protocol."""
         fds: list[int] = []
         try:
             head = _receive(connection, HEADER.size, fds)
@@ -125,15 +125,15 @@ class Server:
         return True
 
     def handle(self, command: int, body: bytes, fds: list[int]) -> tuple[int, bytes]:
-        """Act on one request.
+        """Handle one request.
 
         Args:
-            command: Its number.
-            body: What follows the header.
-            fds: Descriptors that came along; a handler that keeps one duplicates it.
+            command: Command number.
+            body: The message after the header.
+            fds: Descriptors sent with it; a handler that keeps one duplicates it.
 
         Returns:
-            (0, body of the reply) or (errno, nothing).
+            (0, body of the reply) or (errno, b"").
 
         """
         handler = self._handlers.get(command)
@@ -196,7 +196,7 @@ class Server:
         if index >= IRQS or (count and (index != MSI or first != 0 or count != 1)):
             raise OSError(errno.EINVAL, f"interrupts {first}+{count} of {index}")
         if index != MSI or not flags & ACTION_TRIGGER:
-            return b""  # masking is not offered, and nothing else has a meaning for MSI
+            return b""  # masking is not supported, and other actions have no meaning for MSI
         if flags & DATA_EVENTFD and count:
             self._set_msi(os.dup(fds[0]) if fds else None)
         elif flags & DATA_NONE and not count:
@@ -210,7 +210,7 @@ class Server:
             os.close(self._msi)
         self._msi = fd
         if fd is not None:
-            os.set_blocking(fd, False)  # an interrupt that nobody fetches must not stop the device
+            os.set_blocking(fd, False)  # an interrupt that the client does not read must not block the device
 
     def _region_read(self, body: bytes, _: list[int]) -> bytes:
         offset, region, size = _REGION.unpack_from(body)
@@ -246,10 +246,10 @@ class Server:
 
 
 def _receive(connection: socket.socket, size: int, fds: list[int]) -> bytes | None:
-    """Exactly `size` bytes, and the descriptors that come with them; None where the stream ends before.
+    """Receive exactly `size` bytes, and add descriptors sent with them to `fds`; None if the stream ends first.
 
-    Descriptors travel with the first byte of the message they were sent with: as long as reads stop where messages end,
-    none is taken for another message's.
+    Descriptors arrive with the first byte of their message, so they are not confused with those of another message as
+    long as reads stop at message boundaries.
     """
     data = b""
     while len(data) < size:

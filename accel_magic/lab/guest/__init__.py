@@ -1,4 +1,4 @@
-"""What runs inside the lab's virtual machine."""
+"""Programs that run inside the lab's virtual machine."""
 
 LISTENING = b"accel_magic: the kernel listens\n"
-"""What the notebook's kernel (`accel_magic.magics.lab_kernel`) writes to its standard output once it can be reached."""
+"""Written to standard output by the notebook's kernel (`accel_magic.magics.lab_kernel`) once it accepts connections."""

@@ -1,7 +1,7 @@
 """Runs the host's commands inside the guest: `python -I -S agent.py PORT`, with the standard library only.
 
-One thread: it waits on the port, on its processes' outputs and on their ends. Every process has a session of its own,
-so that a signal reaches all that it started.
+A single thread waits on the port, and on the output and exit of its processes. Every command runs in its own session,
+so that a signal reaches its child processes too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import termios
 from typing import Any
 
-if __name__ == "__main__":  # a script, whose package would bring more than it needs
+if __name__ == "__main__":  # run as a script: importing the package would load too much
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     from frames import Kind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
@@ -27,7 +27,7 @@ _PIECE = 1 << 16
 
 
 class Process:
-    """One command: its process id, and the descriptors of its streams by the kind of frame that carries them."""
+    """One command: its process id, and the descriptors of its output streams with the kind of frame for each."""
 
     def __init__(self, number: int, request: dict[str, Any]) -> None:
         self.number = number
@@ -42,13 +42,13 @@ class Process:
             (in_, self.input), (out, out_), (err, err_) = os.pipe(), os.pipe(), os.pipe()
             child = (in_, out_, err_)
             self.outputs = {out: Kind.OUTPUT, err: Kind.ERROR}
-        told, tell = os.pipe()  # closed by a successful exec
+        errors_in, errors_out = os.pipe()  # closed by a successful exec
         self.pid = os.fork()
         if self.pid == 0:
-            _become(request, child, tell, terminal=self.terminal)
-        for descriptor in {*child, tell}:
+            _become(request, child, errors_out, terminal=self.terminal)
+        for descriptor in {*child, errors_out}:
             os.close(descriptor)
-        with os.fdopen(told, "rb") as file:
+        with os.fdopen(errors_in, "rb") as file:
             failure = file.read()
         for descriptor in (self.input, *self.outputs):
             os.set_blocking(descriptor, False)
@@ -60,31 +60,31 @@ class Process:
         self.ending = False
 
     def write(self) -> None:
-        """Hand pending input over, as much as is taken now."""
+        """Write as much pending input as the process accepts now."""
         try:
             while self.pending:
                 del self.pending[: os.write(self.input, self.pending[:_PIECE])]
         except BlockingIOError:
             return
-        except OSError:  # it reads no more
+        except OSError:  # it has closed its input
             self.pending.clear()
         if self.ending and not self.terminal and self.input >= 0:
             os.close(self.input)
             self.input = -1
 
     def close(self) -> None:
-        """Close what is open of its streams."""
+        """Close its streams that are still open."""
         for descriptor in {self.input, *self.outputs} - {-1}:
             os.close(descriptor)
 
 
 def resize(descriptor: int, size: list[int]) -> None:
-    """Tell a terminal its rows and columns."""
+    """Set the rows and columns of a terminal."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("<HHHH", *size, 0, 0))
 
 
-def _become(request: dict[str, Any], streams: tuple[int, int, int], tell: int, *, terminal: bool) -> None:
-    """In the child: take the streams and run the command; never returns."""
+def _become(request: dict[str, Any], streams: tuple[int, int, int], errors_out: int, *, terminal: bool) -> None:
+    """In the child process: set up the streams and execute the command; never returns."""
     what = "its terminal"
     try:
         os.setsid()
@@ -98,9 +98,9 @@ def _become(request: dict[str, Any], streams: tuple[int, int, int], tell: int, *
         what = request["cwd"]
         os.chdir(what)
         what = request["argv"][0]
-        os.execvpe(what, request["argv"], request["env"])  # noqa: S606 - the host's own command
+        os.execvpe(what, request["argv"], request["env"])  # noqa: S606 - the host is trusted
     except OSError as error:
-        os.write(tell, f"{what}: {error.strerror}".encode())
+        os.write(errors_out, f"{what}: {error.strerror}".encode())
     finally:
         os._exit(127)
 
@@ -119,13 +119,13 @@ class Agent:
         signal.set_wakeup_fd(wake)
 
     def send(self, kind: Kind, process: int = 0, payload: bytes = b"") -> None:
-        """Send one frame, waiting for the host to take it."""
+        """Send one frame; blocks until it is written."""
         data = pack(kind, process, payload)
         while data:
             data = data[os.write(self.port, data) :]
 
     def run(self) -> None:
-        """Serve until the host says so or is gone."""
+        """Serve until the host sends SHUTDOWN or disconnects."""
         with open("/proc/uptime") as file:  # noqa: PTH123 - pathlib is slow to import
             uptime = float(file.read().split()[0])
         self.send(Kind.READY, 0, json.dumps({"release": os.uname().release, "uptime_s": uptime}).encode())
@@ -146,7 +146,7 @@ class Agent:
                 return
 
     def listen(self) -> bool:
-        """Take what the host says; False when that was the end."""
+        """Handle the frames that have arrived; False on SHUTDOWN or disconnect."""
         data = os.read(self.port, _PIECE)
         if not data:
             return False
@@ -156,18 +156,18 @@ class Agent:
             if kind is Kind.START:
                 self.start(number, json.loads(payload))
             elif process := self.processes.get(number):
-                self.tell(process, kind, payload)
+                self.deliver(process, kind, payload)
         return True
 
     def start(self, number: int, request: dict[str, Any]) -> None:
-        """Start a command, or say why not."""
+        """Start a command, or send REFUSED with the reason."""
         try:
             self.processes[number] = Process(number, request)
         except OSError as error:
             self.send(Kind.REFUSED, number, json.dumps({"why": str(error)}).encode())
 
-    def tell(self, process: Process, kind: Kind, payload: bytes) -> None:
-        """Pass input, a signal or a new size on to a process."""
+    def deliver(self, process: Process, kind: Kind, payload: bytes) -> None:
+        """Pass input, a signal or a new terminal size to a process."""
         if kind is Kind.INPUT:
             process.pending += payload
             process.ending = process.ending or not payload
@@ -179,12 +179,12 @@ class Agent:
             resize(process.input, json.loads(payload)["terminal"])
 
     def forward(self, process: Process, descriptor: int) -> bool:
-        """Send the next piece of a stream; False when there is none for now."""
+        """Send the next piece of a stream; False if there is none at the moment."""
         try:
             data = os.read(descriptor, _PIECE)
         except BlockingIOError:
             return False
-        except OSError:  # a terminal whose other side is gone
+        except OSError:  # a terminal whose other side is closed
             data = b""
         if data:
             self.send(process.outputs[descriptor], process.number, data)
@@ -195,7 +195,7 @@ class Agent:
         return False
 
     def reap(self) -> None:
-        """Report the processes that have ended, with the last they wrote."""
+        """Report the processes that have ended, after sending their remaining output."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -216,7 +216,7 @@ class Agent:
 
 
 def main() -> None:
-    """Serve the host at the port named on the command line."""
+    """Serve the host on the port named on the command line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     Agent(sys.argv[1]).run()

@@ -1,6 +1,6 @@
 """The stream between the host and the guest's agent: frames of a kind, a process number and a payload.
 
-Standard library only: both sides import it, the guest's without the site packages.
+Standard library only: the guest's side runs without site packages.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from enum import IntEnum
 
 HEAD = struct.Struct("<BII")
 LARGEST = 1 << 24
-"""Bytes of payload beyond which a frame is taken for noise."""
+"""Maximum payload, in bytes; a larger frame is an error."""
 
 
 class Kind(IntEnum):
-    """What a frame says. The payload is bytes of a stream, or JSON."""
+    """Kind of a frame. The payload is bytes of a stream, or JSON."""
 
     START = 1
     """To the guest: `{"argv", "cwd", "env", "terminal": [rows, columns] or null}`."""
     INPUT = 2
-    """To the guest: bytes for standard input; none end it."""
+    """To the guest: bytes for standard input; an empty payload closes it."""
     SIGNAL = 3
     """To the guest: `{"signal": number}`, for the process group."""
     RESIZE = 4
     """To the guest: `{"terminal": [rows, columns]}`."""
     SHUTDOWN = 5
-    """To the guest: end everything and power off."""
+    """To the guest: end all processes and power off."""
     READY = 16
-    """To the host: `{"release": uname -r, "uptime_s": since the kernel's start}`."""
+    """To the host: `{"release": uname -r, "uptime_s": seconds since the kernel started}`."""
     OUTPUT = 17
     """To the host: bytes of standard output."""
     ERROR = 18
@@ -39,21 +39,21 @@ class Kind(IntEnum):
 
 
 def pack(kind: Kind, process: int = 0, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Encode one frame."""
     return HEAD.pack(kind, process, len(payload)) + payload
 
 
 class Unpacker:
-    """Cuts a stream of bytes into frames."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[Kind, int, bytes]]:
-        """Take more of the stream; returns the frames that are whole now.
+        """Add bytes; returns the frames that are complete.
 
         Raises:
-            ValueError: The stream is no stream of frames.
+            ValueError: The bytes are not a valid frame.
 
         """
         self._data += data
@@ -61,7 +61,7 @@ class Unpacker:
         while len(self._data) >= HEAD.size:
             kind, process, size = HEAD.unpack_from(self._data)
             if size > LARGEST:
-                raise ValueError(f"a frame of {size} bytes")
+                raise ValueError(f"frame too large: {size} bytes")
             if len(self._data) < HEAD.size + size:
                 break
             frames.append((Kind(kind), process, bytes(self._data[HEAD.size : HEAD.size + size])))

@@ -1,4 +1,4 @@
-"""The lab's image: a kernel, an initramfs and a QEMU, made of Debian's packages in a cache folder of the user's."""
+"""The lab's image: a kernel, an initramfs and QEMU, built from Debian packages in the user's cache folder."""
 
 from accel_magic.lab.image.builder import (
     Image,

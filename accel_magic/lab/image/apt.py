@@ -1,8 +1,8 @@
-"""A private apt: its own sources, lists and packages in the cache; the system's configuration is only read.
+"""A private apt with its own sources, lists and packages in the cache; the system's configuration is only read.
 
-The system's settings for proxies, timeouts and credentials of mirrors apply here too. Whatever would act on the system
-(hooks, its own sources, its preferences) is switched off, and so is every permission to use unsigned repositories. apt
-verifies the lists against the keyring, and every package against the lists.
+The system's settings for proxies, timeouts and mirror credentials apply. Its hooks, sources and preferences are
+disabled, and unsigned repositories are never allowed. apt verifies the lists with the keyring, and every package
+against the lists.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _DAMAGED = re.compile("(?i)hash sum mismatch|unexpected size")
 
 @dataclass(frozen=True)
 class Package:
-    """A package as the mirror's lists describe it: name, version, bytes, SHA256, path below the mirror."""
+    """A package in the mirror's lists: name, version, size in bytes, SHA256, path below the mirror."""
 
     name: str
     version: str
@@ -88,21 +88,21 @@ class Package:
 
     @property
     def file(self) -> str:
-        """Name that the .deb gets on this machine: unlike a mirror's, it has the epoch."""
+        """File name that apt gives the .deb on this machine: unlike on a mirror, it includes the epoch."""
         architecture = self.path.rpartition("_")[2]
         return f"{self.name}_{self.version.replace(':', '%3a')}_{architecture}"
 
 
 class Apt:
-    """apt-get and apt-cache with state of their own.
+    """apt-get and apt-cache with private state.
 
     Args:
         mirror: Where the packages come from.
-        report: Gets "index" and "fetch".
-        suite: The release of Debian.
+        report: Called with the progress of "index" and "fetch".
+        suite: The Debian release.
 
     Raises:
-        MachineError: There is no apt here.
+        MachineError: apt is not installed.
 
     """
 
@@ -111,21 +111,21 @@ class Apt:
         self._mirror = mirror
         self._report = report
         self.folder = store.cache() / "apt"
-        # Addresses of mirrors may have passwords in them.
+        # Mirror URLs may contain passwords.
         self.folder.mkdir(mode=0o700, exist_ok=True)
         for name in _FOLDERS:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
         (self.folder / "sources.list").write_text(mirror.sources(suite))
-        user = "root" if os.geteuid() == 0 else ""  # no change of user: it could not write here
+        user = "root" if os.geteuid() == 0 else ""  # another user could not write to this folder
         (self.folder / "apt.conf").write_text(_CONFIGURATION.format(folder=self.folder, user=user))
         self._complaints = ""
 
     def update(self) -> None:
-        """Fetch the lists of packages and have apt verify them.
+        """Fetch the package lists; apt verifies them.
 
         Raises:
-            MachineError: None could be fetched; where only some could not, the packages in the others are still seen.
+            MachineError: No list could be fetched. If only some failed, the packages in the others are available.
 
         """
         lists = self.folder / "lists"
@@ -134,17 +134,17 @@ class Apt:
             ["apt-get", "update"], lambda: self._report(Progress("index", store.size_of(lists), 0, text))
         )
         self._complaints = complaints
-        # One suite that fails makes apt fail; what it verified of the others is good.
+        # apt fails if any suite fails, but the lists of the other suites are verified and usable.
         if not any("_Packages" in file.name for file in lists.iterdir()):
-            raise self._failure("the lists of Debian's packages cannot be fetched", complaints)
+            raise self._failure("cannot fetch Debian's package lists", complaints)
 
     def names(self, prefix: str) -> list[str]:
-        """Return the names of the packages that begin so."""
+        """Return the names of the packages that start with a prefix, sorted."""
         _, output, _ = self._run(["apt-cache", "pkgnames", prefix])
         return sorted(output.split())
 
     def available(self, names: Iterable[str]) -> dict[str, list[Package]]:
-        """Return the versions of packages that the mirror has, the newest first; what it has not is missing."""
+        """Return the versions of packages on the mirror, newest first; packages it lacks are missing."""
         _, output, _ = self._run(["apt-cache", "show", *sorted(set(names))])
         found: dict[str, list[Package]] = {}
         for stanza in output.split("\n\n"):
@@ -157,10 +157,10 @@ class Apt:
         return found
 
     def closure(self, name: str, release: str) -> list[Package]:
-        """Return the package of a release, and all it depends on, as apt would install them on an empty system.
+        """Return a package from a release and its dependencies, as apt would install them on an empty system.
 
         Raises:
-            MachineError: The mirror has not got the package, or not all it needs.
+            MachineError: The mirror lacks the package or a dependency.
 
         """
         code, output, complaints = self._run(
@@ -168,15 +168,15 @@ class Apt:
         )
         chosen = dict(re.findall(r"^Inst (\S+) \((\S+) ", output, re.MULTILINE))
         if code or not chosen:
-            raise self._failure(f"the mirror has no {name} that can be installed", complaints)
+            raise self._failure(f"the mirror has no installable {name}", complaints)
         known = self.available(chosen)
         return [package for name, version in chosen.items() for package in known[name] if package.version == version]
 
     def download(self, packages: Sequence[Package], target: Path) -> None:
-        """Fetch packages into a folder, but for those that are there; each appears in it verified and complete.
+        """Fetch the packages that are missing from a folder; each appears there verified and complete.
 
         Raises:
-            MachineError: Some could not be fetched; the others are in the folder all the same.
+            MachineError: Some could not be fetched; the others are in the folder.
 
         """
         target.mkdir(exist_ok=True)
@@ -185,7 +185,7 @@ class Apt:
         missing = [package for package in packages if not _is_whole(target / package.file, package)]
         if not missing:
             return
-        # apt starts again on a file of which it finds a piece, and takes whatever is complete for granted.
+        # Start with an empty folder: apt trusts complete files without verifying them, and refetches partial ones.
         shutil.rmtree(folder)
         folder.mkdir()
         total = sum(package.size for package in missing)
@@ -198,11 +198,11 @@ class Apt:
         self._keep(packages, folder, target)
         lacking = [package.name for package in missing if not _is_whole(target / package.file, package)]
         if lacking:
-            raise self._failure(f"{len(lacking)} packages could not be fetched, {lacking[0]} among them", complaints)
+            raise self._failure(f"{len(lacking)} packages could not be fetched, including {lacking[0]}", complaints)
         self._report(Progress("fetch", total, total, text))
 
     def _keep(self, packages: Sequence[Package], folder: Path, target: Path) -> None:
-        """Move what is complete to where it is kept."""
+        """Move complete packages to the target folder."""
         for package in packages:
             if _is_whole(folder / package.file, package):
                 (folder / package.file).rename(target / package.file)
@@ -210,7 +210,7 @@ class Apt:
     def _run(
         self, command: list[str], poll: Callable[[], None] | None = None, folder: Path | None = None
     ) -> tuple[int, str, str]:
-        """Run to the end, or stop it when we are stopped; returns (status, output, errors)."""
+        """Run a command; stop it if interrupted. Returns (status, output, errors)."""
         full = [command[0], "-c", str(self.folder / "apt.conf"), "-q=2" if poll else "-q", *command[1:]]
         process = subprocess.Popen(
             full,
@@ -239,25 +239,25 @@ class Apt:
         return process.returncode, *results[0]
 
     def _failure(self, what: str, complaints: str) -> MachineError:
-        """Make the error for what apt said, of the packages and of the lists before."""
+        """Create an error from apt's messages about the packages and the earlier update of the lists."""
         lines = [line for line in (self._complaints + complaints).splitlines() if _COMPLAINT.match(line)]
-        why = "\n       ".join(dict.fromkeys(lines)) or f"apt says nothing more ({self._mirror.archive})"
+        why = "\n       ".join(dict.fromkeys(lines)) or f"apt gave no reason ({self._mirror.archive})"
         if _FULL.search(why):
             return store.no_space(why)
         code, fix = (
             "lab.apt-failed",
-            "try again later, or fetch the packages elsewhere: python -m accel_magic lab build --help",
+            "try again later, or fetch the packages on another machine: see python -m accel_magic lab build --help",
         )
         if _UNREACHABLE.search(why):
             code = "lab.mirror-unreachable"
             fix = (
                 "connect this machine to the network (apt's proxy settings are used), or fetch the packages on another "
-                "one (python -m accel_magic lab build --urls) and build with --debs FOLDER"
+                "machine (python -m accel_magic lab build --urls) and build with --debs FOLDER"
             )
         elif _UNSIGNED.search(why):
             code, fix = "lab.packages-unsigned", "apt install --only-upgrade debian-archive-keyring"
         elif _DAMAGED.search(why):
-            code, fix = "lab.package-damaged", "build again; if it stays, the mirror or a proxy on the way is at fault"
+            code, fix = "lab.package-damaged", "build again; if the error persists, use another mirror or proxy"
         return MachineError(what, why=why, fix=fix, code=code)
 
 
@@ -275,9 +275,9 @@ def require_apt() -> None:
     lacking = [command for command in ("apt-get", "apt-cache") if not shutil.which(command)]
     if lacking:
         raise MachineError(
-            "the lab's packages cannot be fetched here",
-            why=f"this machine has no {' and no '.join(lacking)}: it is not a Debian or Ubuntu",
-            fix="fetch the packages by hand and build with --debs FOLDER",
+            "cannot fetch the lab's packages",
+            why=f"this machine has no {' and no '.join(lacking)}: it does not run Debian or Ubuntu",
+            fix="fetch the packages manually and build with --debs FOLDER",
             code="lab.no-apt",
         )
 

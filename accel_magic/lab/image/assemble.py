@@ -1,4 +1,4 @@
-"""What is in the lab's initramfs."""
+"""Contents of the lab's initramfs."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _FOLDERS = (
 )
 _FIRMWARE = "intel/vpu"
 _DRIVER_FIRMWARE = ("intel/vpu/vpu_37xx_v1.bin", "intel/vpu/vpu_37xx_v0.0.bin")
-"""What the drivers of 6.12 to 7.2 ask for, in this order; a newer driver's own list is added."""
+"""Firmware files that the drivers of 6.12 to 7.2 request, in this order; those a newer driver lists are added."""
 
 
 def assemble(output: BinaryIO, kernel: Path, manifest: dict[str, Any], busybox: Path, init: bytes) -> None:
     """Write the initramfs of a kernel.
 
     Args:
-        output: Where to.
-        kernel: The part with its modules.
-        manifest: That part's manifest.
-        busybox: A static busybox.
-        init: The guest's first program.
+        output: Destination.
+        kernel: Folder of the kernel part, with the modules.
+        manifest: Manifest of that part.
+        busybox: A statically linked busybox.
+        init: Content of /init.
 
     Raises:
         MachineError: A module is damaged.
@@ -48,7 +48,7 @@ def assemble(output: BinaryIO, kernel: Path, manifest: dict[str, Any], busybox: 
     order = manifest["order"]
     entries = [
         *(initramfs.folder(path) for path in _FOLDERS),
-        # The kernel opens the console for /init before anything can mount /dev.
+        # The kernel opens the console for /init before /dev is mounted.
         initramfs.character_device("dev/console", 5, 1),
         initramfs.character_device("dev/null", 1, 3),
         initramfs.file("init", init, executable=True),
@@ -60,6 +60,6 @@ def assemble(output: BinaryIO, kernel: Path, manifest: dict[str, Any], busybox: 
         file = next((kernel / "modules").glob(f"{name}.ko*"))
         entries.append(initramfs.file(f"lib/modules/{name}.ko", modules.read(file)))
     synthetic = firmware()
-    asked_for = [path for path in manifest["firmware"] if path.startswith(f"{_FIRMWARE}/")]
-    entries += [initramfs.file(f"lib/firmware/{path}", synthetic) for path in sorted({*_DRIVER_FIRMWARE, *asked_for})]
+    requested = [path for path in manifest["firmware"] if path.startswith(f"{_FIRMWARE}/")]
+    entries += [initramfs.file(f"lib/firmware/{path}", synthetic) for path in sorted({*_DRIVER_FIRMWARE, *requested})]
     initramfs.write(output, entries)

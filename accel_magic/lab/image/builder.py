@@ -1,4 +1,4 @@
-"""Build the lab's images, find them again, remove them."""
+"""Build, find and remove the lab's images."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 GUEST_INIT = Path(__file__).parent.parent / "guest" / "init"
 LOADER = "libze_loader.so.1"
-# What of this package decides what an initramfs looks like; renewing one takes no time.
+# Sources that affect the initramfs: when they change, it is rebuilt, which is fast.
 _INITRAMFS_SOURCES = ("assemble.py", "firmware.py", "initramfs.py")
 
 
 @dataclass(frozen=True)
 class Image:
-    """Everything that a virtual machine of the lab is started from.
+    """The files and commands from which a lab is started.
 
     Attributes:
-        kernel: Its series, "6.12".
-        release: What `uname -r` says in the guest.
+        kernel: Its series, e.g. "6.12".
+        release: The guest's kernel release (`uname -r`).
         vmlinuz: The kernel.
-        initramfs: What it boots into.
-        qemu: QEMU's command with its leading arguments; a machine's own follow.
-        qemu_version: "11.1.3".
-        packages: Version of every package that something is from.
-        notes: One line for each package that is not the pinned one.
+        initramfs: The initramfs.
+        qemu: QEMU's command with its first arguments; those of the machine follow.
+        qemu_version: Such as "11.1.3".
+        packages: Name -> version of the packages whose files are used.
+        notes: One line for each package that differs from its pin.
 
     """
 
@@ -53,55 +53,55 @@ class Image:
 
 
 def build(kernel: str = "6.12", *, debs: Path | None = None, report: Report | None = None) -> Image:
-    """Build the image of a kernel, as far as it is not built.
+    """Build the image of a kernel; parts that exist are reused.
 
     Args:
         kernel: Series, one of `KERNELS`.
         debs: Folder with the packages, instead of the mirror.
-        report: Gets the progress.
+        report: Called with the progress.
 
     Raises:
-        MachineError: Not an x86-64 Linux, no packages to be had, a damaged one, no space.
+        MachineError: Not x86-64 Linux, packages unavailable or damaged, or not enough disk space.
 
     """
     return build_all((kernel,), debs=debs, report=report)[0]
 
 
 def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Report | None = None) -> list[Image]:
-    """Build several images with the lists fetched once; arguments and errors as of `build`."""
+    """Build several images with the package lists fetched once; arguments and errors are those of `build`."""
     _check(kernels)
-    tell = report or silent
+    report = report or silent
     ready = {kernel: image for kernel in kernels if (image := _ready(kernel))}
     if len(ready) < len(set(kernels)):
-        with store.writing(tell):
-            _supply(_lacking(kernels), debs, tell)
-            ready = {kernel: _assembled(kernel, tell) for kernel in kernels}
+        with store.writing(report):
+            _supply(_lacking(kernels), debs, report)
+            ready = {kernel: _assembled(kernel, report) for kernel in kernels}
             _tidy(*(f"kernel-{kernel}" for kernel in kernels), "busybox", "qemu")
     return [ready[kernel] for kernel in kernels]
 
 
 def build_level_zero(*, debs: Path | None = None, report: Report | None = None) -> Path:
-    """Fetch the Level Zero loader, unless it is there; returns the library.
+    """Fetch the Level Zero loader unless it exists; returns the path of the library.
 
     Args:
         debs: Folder with the package, instead of the mirror.
-        report: Gets the progress.
+        report: Called with the progress.
 
     Raises:
-        MachineError: Not an x86-64 Linux, no package to be had, a damaged one, no space.
+        MachineError: Not x86-64 Linux, package unavailable or damaged, or not enough disk space.
 
     """
     _check(())
     if store.manifest(_part_name(LEVEL_ZERO)) is None:
-        tell = report or silent
-        with store.writing(tell):
-            _supply([LEVEL_ZERO], debs, tell)
+        report = report or silent
+        with store.writing(report):
+            _supply([LEVEL_ZERO], debs, report)
             _tidy(LEVEL_ZERO)
     return find_level_zero()
 
 
 def find_level_zero() -> Path:
-    """Return the Level Zero loader.
+    """Return the path of the Level Zero loader.
 
     Raises:
         MachineError: It is not built.
@@ -111,14 +111,14 @@ def find_level_zero() -> Path:
         raise MachineError(
             "the lab has no Level Zero",
             why=f"{store.cache()} lacks {_part_name(LEVEL_ZERO)}",
-            fix="python -m accel_magic lab build --level-zero, then start the lab anew",
+            fix="python -m accel_magic lab build --level-zero, then restart the lab",
             code="lab.no-level-zero",
         )
     return store.part(_part_name(LEVEL_ZERO)) / LOADER
 
 
 def find(kernel: str = "6.12") -> Image:
-    """Return the image of a kernel, its initramfs renewed if what goes into it has changed.
+    """Return the image of a kernel; its initramfs is rebuilt if its inputs have changed.
 
     Raises:
         MachineError: It is not built.
@@ -145,7 +145,7 @@ def built() -> list[Image]:
 
 
 def clean(kernel: str | None = None) -> int:
-    """Remove the image of a kernel, or the whole lab; returns the bytes that are freed."""
+    """Remove the image of a kernel, or all images and parts; returns the number of bytes freed."""
     if kernel is None and not store.cache().is_dir():
         return 0
     if kernel is not None:
@@ -158,7 +158,7 @@ def clean(kernel: str | None = None) -> int:
 
 
 def urls(kernels: Sequence[str], *, level_zero: bool = False) -> list[str]:
-    """Return the addresses of every package that may be needed, for fetching them by hand."""
+    """Return the URLs of all packages that may be needed, for fetching them manually."""
     _check(kernels)
     groups = (*kernels, "busybox", "qemu", *((LEVEL_ZERO,) if level_zero else ()))
     return [pin.url for group in groups for pin in pins.group(group)]
@@ -171,12 +171,12 @@ def _check(kernels: Sequence[str]) -> None:
     for kernel in kernels:
         if kernel not in KERNELS:
             raise MachineError(
-                f"the lab has no kernel {kernel}", fix=f"choose one of {', '.join(KERNELS)}", code="lab.unknown-kernel"
+                f"the lab has no kernel {kernel}", fix=f"use one of {', '.join(KERNELS)}", code="lab.unknown-kernel"
             )
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise MachineError(
             "the lab does not run on this machine",
-            why=f"it needs Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
+            why=f"it needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
             fix="use a recording: accel_magic.replay() works anywhere",
             code="lab.platform",
         )
@@ -210,7 +210,7 @@ def _guest_init() -> bytes:
         return GUEST_INIT.read_bytes()
     except FileNotFoundError as error:
         raise MachineError(
-            "the lab is not completely installed",
+            "the installation of the lab is incomplete",
             why=f"there is no {GUEST_INIT}",
             fix="pip install --force-reinstall accel-magic",
             code="lab.incomplete-install",
@@ -255,11 +255,11 @@ def _image(kernel: str, file: Path) -> Image:
 
 
 def _supply(lacking: Sequence[str], debs: Path | None, report: Report) -> None:
-    """Fetch and unpack parts."""
+    """Fetch and unpack missing parts."""
     if not lacking:
         return
     fetched = fetch.from_folder(lacking, debs) if debs else fetch.from_mirror(lacking, report)
-    fetch.tell(fetched, report)
+    fetch.report_notes(fetched, report)
     for group, packages in fetched.items():
         _unpack(group, packages, report)
 
@@ -290,7 +290,7 @@ def _unpack_busybox(debs: Sequence[Deb], part: Path, progress: Callable[[int], N
 
     if not any(extract(deb.file, choose, progress)[0] for deb in debs):
         raise MachineError(
-            "the package busybox-static has no busybox", fix="use Debian's package", code="lab.package-lacks-file"
+            "the package busybox-static contains no busybox", fix="use Debian's package", code="lab.package-lacks-file"
         )
     return {"packages": _versions(debs)}
 
@@ -308,7 +308,7 @@ def _unpack_level_zero(debs: Sequence[Deb], part: Path, progress: Callable[[int]
 
     if not any(extract(deb.file, choose, progress)[0] for deb in debs):
         raise MachineError(
-            f"the package libze1 has no {LOADER}", fix="use Debian's package", code="lab.package-lacks-file"
+            f"the package libze1 does not contain {LOADER}", fix="use Debian's package", code="lab.package-lacks-file"
         )
     return {"packages": _versions(debs)}
 
@@ -325,7 +325,7 @@ def _versions(debs: Sequence[Deb]) -> dict[str, str]:
 
 
 def _assembled(kernel: str, report: Report) -> Image:
-    """Write the initramfs if it is not there, and remove those it replaces."""
+    """Write the initramfs if it does not exist, and remove outdated ones of this kernel."""
     file = _image_file(kernel)
     if file is None:
         from accel_magic.lab.image.assemble import assemble
@@ -345,7 +345,7 @@ def _assembled(kernel: str, report: Report) -> Image:
 
 
 def _tidy(*built: str) -> None:
-    """Remove what only the build needed, and the parts of these kinds that new ones replace."""
+    """Remove temporary files of the build, and outdated parts of the given kinds."""
     current = {_part_name(group) for group in (*KERNELS, "busybox", "qemu", LEVEL_ZERO)}
     for part in store.parts().iterdir():
         if part.name not in current and part.name.startswith(tuple(f"{kind}-" for kind in built)):

@@ -1,6 +1,6 @@
-"""Get the packages of the lab's parts: from the mirror, or from a folder that the user filled.
+"""Get the packages of the lab's parts from the mirror, or from a folder that the user filled.
 
-The pinned version is taken where it can be had. Where not, the newest of the same series is, and that is told.
+The pinned version is preferred. If it is not available, the newest of the same series is used, and a note reports it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 QEMU = "qemu-system-x86"
-# While a build is at it: the packages themselves, and what of them is unpacked before the rest of it is thrown away.
+# A build needs space for the packages and for their unpacked files, some of which are removed later.
 _SPACE_PER_BYTE = 3
 
 
 @dataclass(frozen=True)
 class Deb:
-    """A package's file and what it is."""
+    """A package file with its package's name and version."""
 
     name: str
     version: str
@@ -43,8 +43,8 @@ class Fetched:
     """The packages of one group.
 
     Attributes:
-        debs: Its files.
-        notes: One line for each thing that is not as pinned.
+        debs: Its package files.
+        notes: One line for each difference from the pins.
 
     """
 
@@ -53,10 +53,10 @@ class Fetched:
 
 
 def from_mirror(groups: Sequence[str], report: Report) -> dict[str, Fetched]:
-    """Fetch the packages of groups through a private apt.
+    """Fetch the packages of groups with the private apt.
 
     Raises:
-        MachineError: No apt, no network, no such packages, no space.
+        MachineError: No apt, no network, missing packages, or not enough disk space.
 
     """
     try:
@@ -85,7 +85,7 @@ def _from_suite(suite: str, groups: Sequence[str], report: Report) -> dict[str, 
 
 
 def by_hand(groups: Iterable[str], lacking: Iterable[Pin] | None = None) -> str:
-    """Say how to do without apt: what to fetch, and what to do with it."""
+    """Return instructions for building without apt: the URLs to fetch, and the build command."""
     wanted = [pin for group in groups for pin in pins.group(group)] if lacking is None else list(lacking)
     which = " --level-zero" if any(pin.group == pins.LEVEL_ZERO for pin in wanted) else ""
     build = f"python -m accel_magic lab build{which} --debs FOLDER"
@@ -93,7 +93,7 @@ def by_hand(groups: Iterable[str], lacking: Iterable[Pin] | None = None) -> str:
     return (
         f"fetch these {len(wanted)} files into a folder, then run: {build}\n"
         f"{lines}\n"
-        "       (what Debian has replaced meanwhile is on https://snapshot.debian.org)"
+        "       (packages that Debian has since replaced are on https://snapshot.debian.org)"
     )
 
 
@@ -111,8 +111,8 @@ def _choose(apt: Apt, group: str) -> tuple[list[Package], tuple[str, ...]]:
         chosen = [available[pin.name][0] for pin in wanted if pin.name in available]
     if not chosen:
         raise MachineError(
-            f"the mirror has none of the packages for {group}",
-            why=f"it has neither {wanted[0].name} {wanted[0].version} nor another one of the series",
+            f"the mirror has no packages for {group}",
+            why=f"it has neither {wanted[0].name} {wanted[0].version} nor another version of the series",
             fix=by_hand([group]),
             code="lab.no-package",
         )
@@ -127,7 +127,7 @@ def _pinned(pin: Pin, available: dict[str, list[Package]]) -> Package | None:
 
 
 def newest_kernel(apt: Apt, series: str) -> list[Package]:
-    """Return the packages of the newest kernel of a series of which the mirror has all; none if there is none."""
+    """Return the packages of the newest kernel of a series for which the mirror is complete; empty if there is none."""
     wanted = pins.group(series)
     stems = [pin.name.removesuffix(pin.release) for pin in wanted]
     release = re.compile(rf"{re.escape(stems[0])}({re.escape(series)}\.(\d+)\+deb\d+-amd64)")
@@ -141,7 +141,7 @@ def newest_kernel(apt: Apt, series: str) -> list[Package]:
 
 
 def _differences(wanted: Sequence[Pin], chosen: Sequence[Package]) -> tuple[str, ...]:
-    """One line for each pinned package that another one, or none, stands for."""
+    """One line for each pinned package that was replaced or dropped."""
     taken = {_stem(package.name): package for package in chosen}
     notes = []
     for pin in wanted:
@@ -149,34 +149,34 @@ def _differences(wanted: Sequence[Pin], chosen: Sequence[Package]) -> tuple[str,
         if package is None:
             notes.append(f"{pin.name} {pin.version} is not on the mirror and no longer needed")
         elif (package.name, package.version, package.sha256) != (pin.name, pin.version, pin.sha256):
-            notes.append(f"{pin.name} {pin.version} is not on the mirror: {package.name} {package.version} instead")
+            notes.append(f"{pin.name} {pin.version} is not on the mirror: using {package.name} {package.version}")
     return tuple(notes)
 
 
 def _stem(name: str) -> str:
-    """A kernel package's name without its release."""
+    """A package's name without the kernel release."""
     return re.sub(r"\d+\.\d+\.\d+\+deb\d+-amd64$", "", name)
 
 
 def from_folder(groups: Sequence[str], folder: Path) -> dict[str, Fetched]:
     """Take the packages of groups from a folder of .deb files.
 
-    Those at their pinned version are checked against their checksums. Others of the same series are taken too; there
-    is nothing to check them against, and that is told.
+    Packages at their pinned version are verified by checksum. Others of the same series are used unverified, with a
+    note.
 
     Raises:
-        MachineError: Packages lack, or one is not what its name says; `fix` lists the files.
+        MachineError: Packages are missing, or a checksum differs; `fix` lists the files.
 
     """
     if not folder.is_dir():
-        raise MachineError(f"there is no folder {folder}", fix=by_hand(groups), code="lab.no-folder")
+        raise MachineError(f"{folder} is not a folder", fix=by_hand(groups), code="lab.no-folder")
     files = [_identify(file) for file in sorted(folder.glob("*.deb"))]
     found = {pin: _pick(pin, files) for group in groups for pin in pins.group(group)}
     lacking = [pin for pin, deb in found.items() if deb is None]
     if lacking:
         raise MachineError(
-            f"{folder} lacks packages of the lab",
-            why=f"there is no {_some([pin.name for pin in lacking])}",
+            f"{folder} lacks packages for the lab",
+            why=f"missing: {_some([pin.name for pin in lacking])}",
             fix=by_hand(groups, lacking),
             code="lab.no-package",
         )
@@ -195,20 +195,20 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _identify(file: Path) -> Deb:
-    """Tell name and version from the file's name, which both apt and a mirror make of them."""
+    """Parse name and version from a file name, as apt or a mirror writes it."""
     name, _, rest = file.name.partition("_")
     return Deb(name, unquote(rest.rpartition("_")[0]), file)
 
 
 def _pick(pin: Pin, files: Sequence[Deb]) -> Deb | None:
-    """Return the pinned package, else another one of its series, else None."""
+    """Return the pinned package if present, else another version of its series, else None."""
     same = [deb for deb in files if _stem(deb.name) == _stem(pin.name) and _series(deb.name) == _series(pin.name)]
     exact = [deb for deb in same if deb.name == pin.name and _without_epoch(deb.version) == _without_epoch(pin.version)]
     return (exact or same)[-1] if same else None
 
 
 def _series(name: str) -> str:
-    """Return "6.12" for a package of that series of kernels, "" for any other package."""
+    """Return the kernel series of a package, such as "6.12"; "" for other packages."""
     found = re.search(r"(\d+\.\d+)\.\d+\+deb\d+-amd64$", name)
     return found[1] if found else ""
 
@@ -218,13 +218,13 @@ def _without_epoch(version: str) -> str:
 
 
 def _check(pin: Pin, deb: Deb) -> str:
-    """Check a supplied file; returns what to tell about it, "" if nothing."""
+    """Check a supplied file; returns a note about it, or ""."""
     if deb.name != pin.name or _without_epoch(deb.version) != _without_epoch(pin.version):
-        return f"{deb.name} {deb.version} is taken unchecked: only {pin.name} {pin.version} has a known checksum"
+        return f"{deb.name} {deb.version} is used unverified: only {pin.name} {pin.version} has a known checksum"
     if (found := sha256_of(deb.file)) != pin.sha256:
         raise MachineError(
             f"the package {deb.file} is damaged, or not Debian's",
-            why=f"its SHA256 is {found}, that of {pin.name} {pin.version} is {pin.sha256}",
+            why=f"its SHA256 is {found}, but that of {pin.name} {pin.version} is {pin.sha256}",
             fix=by_hand([pin.group], [pin]),
             code="lab.package-differs",
         )
@@ -232,19 +232,19 @@ def _check(pin: Pin, deb: Deb) -> str:
 
 
 def _same_release(chosen: Sequence[tuple[Pin, Deb]], folder: Path) -> None:
-    """Check that the packages of a kernel are all of the same kernel."""
+    """Check that all packages of a kernel have the same release."""
     names = [deb.name.removeprefix(_stem(deb.name)) for pin, deb in chosen if pin.release]
     if len(set(names)) > 1:
         raise MachineError(
-            f"the kernel packages in {folder} do not belong together",
-            why=f"they are of {', '.join(sorted(set(names)))}",
+            f"the kernel packages in {folder} have different releases",
+            why=f"found {', '.join(sorted(set(names)))}",
             fix=by_hand([chosen[0][0].group]),
             code="lab.mixed-kernels",
         )
 
 
 def steps(debs: Sequence[Deb], progress: Callable[[int], None]) -> Iterator[tuple[Deb, Callable[[int], None]]]:
-    """Go through packages; yields each with what to call with the bytes of it that are done, for a sum of all."""
+    """Iterate over packages; yields each with a function that takes its bytes done and reports the total progress."""
     before = 0
     for deb in debs:
 
@@ -256,8 +256,8 @@ def steps(debs: Sequence[Deb], progress: Callable[[int], None]) -> Iterator[tupl
         progress(before)
 
 
-def tell(fetched: dict[str, Fetched], report: Report) -> None:
-    """Report every note."""
+def report_notes(fetched: dict[str, Fetched], report: Report) -> None:
+    """Report all notes."""
     for one in fetched.values():
         for note in one.notes:
             report(Progress("note", 0, 0, note))

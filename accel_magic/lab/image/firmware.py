@@ -1,7 +1,7 @@
-"""A firmware file that the intel_vpu driver accepts, made here: a header, a version text and an empty image.
+"""A synthetic firmware file that the intel_vpu driver accepts: a header, a version text and an empty image.
 
-Nothing of Intel's is in it and nothing in it is ever executed: the emulated NPU knows what the firmware would do. The
-layout is `struct vpu_firmware_header` and the checks are those of `ivpu_fw_parse()`, drivers/accel/ivpu in Linux.
+It contains no code from Intel and is never executed: the emulated NPU implements the firmware's behavior. The layout is
+`struct vpu_firmware_header`; it passes the checks of `ivpu_fw_parse()` (Linux, drivers/accel/ivpu).
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import struct
 
 _PAGE = 4096
 _IMAGE_BYTES = 4 * _PAGE
-_RUNTIME = 0x8480_0000  # within the 2 to 3 GiB window of the device's address space that the driver allows
+_RUNTIME = 0x8480_0000  # the driver allows 2 to 3 GiB of the device's address space
 _VERSION_ADDRESS = _RUNTIME + _PAGE
 _IMAGE_ADDRESS = _RUNTIME + 2 * _PAGE
 _RUNTIME_BYTES = 1 << 20
-_PREEMPTION_BYTES = 8 * _PAGE  # two buffers per command queue; the driver refuses less than a page
+_PREEMPTION_BYTES = 8 * _PAGE  # two buffers per command queue; the driver rejects less than a page
 _BOOT_API = (3, 28)
 _JOB_MESSAGE_API = (3, 29)  # from 3.24 on the firmware may schedule the jobs
 _VERSION = b"accel_magic lab, synthetic firmware"
 
 # Header version, image format, load address, size, entry point, 32 bytes of version, compression, address and size of
-# the version text, address of the boot parameters, sixteen API versions, runtime and SHAVE sizes, preemption sizes.
+# the version text, address of the boot parameters, 16 API versions, runtime and SHAVE sizes, preemption sizes.
 _HEADER = struct.Struct("<IIQIQ32sIQIQ16IIIII")
 
 
 def firmware() -> bytes:
-    """Make the file, 24 KiB."""
+    """Return the content of the file, 24 KiB."""
     apis = [0] * 16
     apis[0] = _BOOT_API[0] << 16 | _BOOT_API[1]
     apis[4] = _JOB_MESSAGE_API[0] << 16 | _JOB_MESSAGE_API[1]

@@ -1,4 +1,4 @@
-"""Write an initramfs: a cpio archive in the `newc` format, uncompressed, byte for byte the same for the same input."""
+"""Write an initramfs: an uncompressed, reproducible cpio archive in the `newc` format."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _END = "TRAILER!!!"
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in the archive.
+    """One entry of the archive.
 
     Attributes:
-        path: Its path, without a leading slash; parents have to come first.
-        mode: Type and permission bits as `st_mode` has them.
-        data: Content of a file, target of a link, empty for the rest.
+        path: Its path, without a leading slash; parent folders must come first.
+        mode: Type and permission bits, as in `st_mode`.
+        data: Content of a file, target of a link, otherwise empty.
         device: Major and minor number of a device node.
 
     """
@@ -32,27 +32,27 @@ class Entry:
 
 
 def folder(path: str) -> Entry:
-    """Describe a folder, mode 0755."""
+    """A folder, mode 0755."""
     return Entry(path, stat.S_IFDIR | 0o755)
 
 
 def file(path: str, data: bytes, *, executable: bool = False) -> Entry:
-    """Describe a file, mode 0644, or 0755 if executable."""
+    """A file, mode 0644, or 0755 if executable."""
     return Entry(path, stat.S_IFREG | (0o755 if executable else 0o644), data)
 
 
 def link(path: str, target: str) -> Entry:
-    """Describe a symbolic link."""
+    """A symbolic link."""
     return Entry(path, stat.S_IFLNK | 0o777, target.encode())
 
 
 def character_device(path: str, major: int, minor: int) -> Entry:
-    """Describe a character device, mode 0600."""
+    """A character device, mode 0600."""
     return Entry(path, stat.S_IFCHR | 0o600, device=(major, minor))
 
 
 def write(output: BinaryIO, entries: Iterable[Entry]) -> None:
-    """Write the archive; everything belongs to root and is dated 1970."""
+    """Write the archive; all entries belong to root and have the modification time 0."""
     for number, entry in enumerate(entries, start=1):
         _write(output, entry, number)
     _write(output, Entry(_END, 0), 0)

@@ -1,4 +1,4 @@
-"""The kernel part: what the lab needs of a kernel's packages."""
+"""The kernel part: the files that the lab needs from a kernel's packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accel_magic.lab.image.fetch import Deb
 
 GENERATION = "37xx"
-"""The NPU generation that the lab's device is one of."""
+"""The generation of the lab's NPU."""
 
 _KERNEL = re.compile(r"(?:boot/vmlinuz-(?P<a>[^/]+)|(?:usr/)?lib/modules/(?P<b>[^/]+)/vmlinuz)")
 _MODULE = re.compile(r"(?:usr/)?lib/modules/[^/]+/kernel/.*/[^/]+\.ko(?:\.xz)?")
@@ -31,14 +31,14 @@ def unpack(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> 
     Args:
         debs: The packages of the kernel.
         part: An empty folder.
-        progress: Called with the bytes of the packages that are done, in all.
+        progress: Called with the number of bytes processed, over all packages.
 
     Returns:
-        What the part's manifest says of it: "release" (`uname -r`), "order" (names of the modules in load order),
-        "firmware" (paths below /lib/firmware that the driver asks for).
+        Entries for the part's manifest: "release" (`uname -r`), "order" (module names in load order), "firmware"
+        (paths below /lib/firmware that the driver requests).
 
     Raises:
-        MachineError: A package is damaged, or something is in none of them.
+        MachineError: A package is damaged, or the kernel or a module is in none of them.
 
     """
     with store.temporary() as scratch:
@@ -72,7 +72,7 @@ def _release(paths: Sequence[str], debs: Sequence[Deb]) -> str:
         if match := _KERNEL.fullmatch(path):
             return match["a"] or match["b"]
     raise MachineError(
-        "the kernel's packages have no kernel",
+        "the kernel's packages contain no kernel",
         why=f"there is no vmlinuz in {', '.join(deb.file.name for deb in debs)}",
         fix="python -m accel_magic lab clean, then build again",
         code="lab.package-lacks-file",

@@ -1,4 +1,4 @@
-"""Which Debian mirror this machine's apt uses, so that the lab's packages come from the same one."""
+"""Finds the Debian mirror that this machine's apt uses, so that the lab's packages come from the same one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Mirror:
     """Where the packages come from.
 
     Attributes:
-        archive: Base address of the Debian archive.
-        security: Base address of the archive of security updates.
-        keyring: File with the archive's keys, which apt checks everything against.
+        archive: Base URL of the Debian archive.
+        security: Base URL of the security archive.
+        keyring: File with the archive's keys, with which apt verifies everything.
 
     """
 
@@ -39,7 +39,7 @@ class Mirror:
     keyring: Path
 
     def sources(self, suite: str = SUITE) -> str:
-        """Sources of a release in apt's one-line format; only the package lists are fetched of each."""
+        """Sources of a release in apt's one-line format; only package lists are fetched from them."""
         options = f"arch=amd64 signed-by={self.keyring} target=Packages"
         backports = ((self.archive, BACKPORTS),) if suite == SUITE else ()
         entries = ((self.archive, suite), (self.security, f"{suite}-security"), *backports)
@@ -55,7 +55,7 @@ class _Source:
 
 
 def find_mirror() -> Mirror:
-    """Find the mirror in apt's own sources; the public mirror where they have none, as on Ubuntu.
+    """Find the mirror in apt's own sources; the public mirror if they have none, as on Ubuntu.
 
     Raises:
         MachineError: apt cannot read its sources, or Debian's keys are not installed.
@@ -74,17 +74,17 @@ def _targets() -> str:
         raise MachineError(
             "apt cannot read this machine's package sources",
             why=done.stderr.strip(),
-            fix="mend what `apt-get indextargets` complains about",
+            fix="fix the errors that `apt-get indextargets` reports",
             code="lab.apt-sources",
         )
     return done.stdout
 
 
 def _best(sources: list[_Source], *, security: bool) -> str:
-    """Address of the source that is most surely Debian's own archive, "" if none is.
+    """URL of the source that is most likely the Debian archive; "" if none is.
 
-    apt knows a source's origin only where its lists are fetched, and other repositories use Debian's release names
-    too. So what else speaks for the archive counts: its host, its updates beside it, the path.
+    apt knows a source's origin only after fetching its lists, and other repositories use Debian's release names too,
+    so the host, the presence of an updates suite and the path count as evidence.
     """
     siblings = {(source.address, source.release) for source in sources}
 
@@ -121,7 +121,7 @@ def _keyring() -> Path:
         if Path(path).is_file():
             return Path(path)
     raise MachineError(
-        "Debian's packages cannot be verified here",
+        "cannot verify Debian's packages",
         why=f"there is no {_KEYRINGS[0]}",
         fix="apt install debian-archive-keyring",
         code="lab.no-keyring",

@@ -1,4 +1,4 @@
-"""Kernel modules in a folder: which others they need, and in what order they load."""
+"""Kernel modules in a folder: their dependencies and load order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def name_of(file: str) -> str:
-    """Module name of a file: the kernel writes a dash as an underscore."""
+    """Module name of a file; the kernel replaces dashes with underscores."""
     return file.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
 
 
@@ -43,10 +43,10 @@ def read(file: Path) -> bytes:
 
 
 def information(image: bytes, name: str) -> dict[str, list[str]]:
-    """Return the fields of a module's `.modinfo` section, each with its values in the order they stand.
+    """Return the fields of a module's `.modinfo` section, each with its values in order.
 
     Raises:
-        MachineError: It is no module.
+        MachineError: It is not a module.
 
     """
     try:
@@ -67,15 +67,15 @@ def information(image: bytes, name: str) -> dict[str, list[str]]:
 
 
 def load_order(wanted: Iterable[str], files: Mapping[str, Path], builtin: frozenset[str]) -> list[str]:
-    """Put modules and everything they need in an order in which each comes after what it needs.
+    """Return modules and their dependencies in load order: each after those it depends on.
 
     Args:
         wanted: Module names.
         files: Every module of the kernel, by name.
-        builtin: Names of what the kernel has built in; they are left out.
+        builtin: Names of the modules built into the kernel; they are skipped.
 
     Raises:
-        MachineError: A module, or one that it needs, is neither there nor built in.
+        MachineError: A module or a dependency is neither in `files` nor built in.
 
     """
     order: list[str] = []
@@ -102,11 +102,11 @@ def load_order(wanted: Iterable[str], files: Mapping[str, Path], builtin: frozen
 
 
 def dependencies(image: bytes, name: str) -> list[str]:
-    """Return the names of the modules that a module uses symbols of."""
+    """Return the names of the modules that a module depends on."""
     listed = ",".join(information(image, name).get("depends", []))
     return [needed.replace("-", "_") for needed in listed.split(",") if needed]
 
 
 def firmware_files(image: bytes, name: str, generation: str) -> list[str]:
-    """Return the firmware paths of one device generation ("37xx") that a module announces."""
+    """Return the firmware paths of one device generation ("37xx") that a module lists."""
     return [path for path in information(image, name).get("firmware", []) if generation in path]

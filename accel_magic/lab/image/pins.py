@@ -1,6 +1,6 @@
-"""The packages that the lab is made of, each with its version and checksum; the table itself is `pins.txt`.
+"""The lab's pinned packages, each with version and checksum; the table itself is `pins.txt`.
 
-A group is what one part of the lab needs: a kernel series ("6.12"), "busybox", "qemu" or "level-zero".
+A group has the packages for one part of the lab: a kernel series ("6.12"), "busybox", "qemu" or "level-zero".
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SUITE = "trixie"
 BACKPORTS = "trixie-backports"
 LEVEL_ZERO = "level-zero"
 LEVEL_ZERO_SUITE = "bookworm"
-"""The loader runs with this machine's own C and C++ libraries: an older one asks less of them."""
+"""The loader runs with this machine's C and C++ libraries: one from an older release works with older libraries."""
 QEMU_OLDEST = (10, 1)
-"""First QEMU with the device `vfio-user-pci`."""
+"""First QEMU version with the device `vfio-user-pci`."""
 
 MODULES = (
     "virtio_pci",
@@ -30,10 +30,10 @@ MODULES = (
     "virtio_net",
     "intel_vpu",
 )
-"""What the guest needs of a kernel, with what these need, as far as it is not built in."""
+"""Kernel modules for the guest; their dependencies are added, and those built into the kernel are skipped."""
 
 LAYOUT = 1
-"""To be raised when the code takes something else out of the same packages: everyone's cache is then built anew."""
+"""Increase it when the code extracts other files from the same packages: existing caches are then rebuilt."""
 
 TABLE = Path(__file__).with_name("pins.txt")
 PUBLIC = "https://deb.debian.org"
@@ -49,8 +49,8 @@ class Pin:
         name: Package name.
         version: Its Debian version, epoch included.
         size: Bytes of the .deb.
-        sha256: Of the .deb, hexadecimal.
-        path: Archive and path in it, as on the public mirror: "debian/pool/main/...".
+        sha256: SHA256 of the .deb, hexadecimal.
+        path: Archive and path, as on the public mirror: "debian/pool/main/...".
 
     """
 
@@ -63,33 +63,33 @@ class Pin:
 
     @property
     def file(self) -> str:
-        """File name on a mirror, which leaves the epoch out."""
+        """File name on a mirror, without the epoch."""
         return self.path.rpartition("/")[2]
 
     @property
     def url(self) -> str:
-        """Where the public mirror has it, as long as it is current."""
+        """Its address on the public mirror; valid as long as the version is current."""
         return f"{PUBLIC}/{self.path}"
 
     @property
     def release(self) -> str:
-        """The kernel release (`uname -r`) in the package's name, "" where it has none."""
+        """The kernel release (`uname -r`) in the package's name; "" if there is none."""
         found = _RELEASE.search(self.name)
         return found[0] if found else ""
 
 
 def group(name: str) -> tuple[Pin, ...]:
-    """Pins of one group, in the table's order."""
+    """Pins of one group, in table order."""
     return tuple(pin for pin in _read(TABLE) if pin.group == name)
 
 
 def suite(name: str) -> str:
-    """Release of Debian that a group's packages are from."""
+    """Debian release that a group's packages come from."""
     return LEVEL_ZERO_SUITE if name == LEVEL_ZERO else SUITE
 
 
 def digest(name: str) -> str:
-    """Twelve hexadecimal digits that change with anything that decides what is in the group's part of the cache."""
+    """Twelve hexadecimal digits that change with everything that affects the group's part of the cache."""
     packages = [f"{pin.name} {pin.version} {pin.sha256}" for pin in group(name)]
     text = "\n".join([*packages, *(MODULES if name in KERNELS else ()), str(LAYOUT)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""What a build tells while it works: small values that a command line or a notebook turns into a bar."""
+"""Progress reports of a build, which a command line or notebook shows as a bar."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """One report of a build.
+    """One progress report.
 
     Attributes:
-        step: "wait" (another build is at work), "index" (package lists), "fetch" (packages), "unpack", "build" (the
-            initramfs) or "note" (something the user should know, told once).
+        step: "wait" (another build is running), "index" (package lists), "fetch" (packages), "unpack", "build" (the
+            initramfs) or "note" (information for the user, reported once).
         done: Bytes done in this step.
-        total: Bytes to do in this step, 0 where nobody knows.
-        text: What is being worked on, one line.
+        total: Total bytes of this step; 0 if unknown.
+        text: Description of the current work, one line.
 
     """
 
@@ -29,4 +29,4 @@ Report = Callable[[Progress], None]
 
 
 def silent(_: Progress) -> None:
-    """Take a report and do nothing with it."""
+    """Ignore a report."""

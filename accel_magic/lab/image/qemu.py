@@ -1,4 +1,4 @@
-"""QEMU: the system's where it is new enough, else Debian's packages with their own libraries and loader."""
+"""QEMU: the system's if it is new enough, else Debian's packages with their own libraries and loader."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class SystemQemu:
     """The QEMU on the search path.
 
     Attributes:
-        path: Its program.
-        version: "11.1.3", "" if it does not tell.
+        path: Path of the program.
+        version: Such as "11.1.3"; "" if unknown.
         suits: Whether it is new enough and has the device that the lab needs.
 
     """
@@ -59,7 +59,7 @@ class SystemQemu:
 
 
 def system_qemu() -> SystemQemu | None:
-    """Look at the system's QEMU, None if there is none; the answer is kept until the program changes."""
+    """Examine the system's QEMU; None if there is none. The result is cached until the program changes."""
     path = shutil.which(BINARY)
     if path is None:
         return None
@@ -80,7 +80,7 @@ def system_qemu() -> SystemQemu | None:
                 (folder / "new").write_text(json.dumps(known))
                 (folder / "new").replace(memory)
         except OSError:
-            pass  # a cache that cannot be written is asked again, nothing else
+            pass  # the cache is not writable: QEMU is probed again next time
     return found
 
 
@@ -93,29 +93,29 @@ def _probe(path: str) -> SystemQemu:
 
 
 def version_of(command: Sequence[str]) -> str:
-    """Return the version that a QEMU tells, "11.1.3".
+    """Return the version of a QEMU, such as "11.1.3".
 
     Raises:
-        MachineError: It does not run, or tells none.
+        MachineError: It does not run, or reports no version.
 
     """
     output = _output([*command, "--version"])
     found = re.search(r"version (\d+(?:\.\d+)+)", output)
     if not found:
-        raise _unusable(command, f"it says: {output.strip()[-400:]}")
+        raise _unusable(command, f"it printed: {output.strip()[-400:]}")
     return found[1]
 
 
 def check(command: Sequence[str]) -> str:
-    """Return the version of a QEMU that has what the lab needs.
+    """Check that a QEMU is new enough and has the device that the lab needs; returns its version.
 
     Raises:
-        MachineError: It has not.
+        MachineError: It is too old, lacks the device, or does not run.
 
     """
     version = version_of(command)
     if not _at_least(version) or not _has_device(command):
-        raise _unusable(command, f"it is QEMU {version}, without {DEVICE}")
+        raise _unusable(command, f"QEMU {version} has no {DEVICE}")
     return version
 
 
@@ -124,7 +124,7 @@ def _at_least(version: str) -> bool:
 
 
 def _has_device(command: Sequence[str]) -> bool:
-    # Not the list of all devices: for that, QEMU loads every module it finds, those of another QEMU included.
+    # Do not list all devices: QEMU would load every module it finds, including those of another QEMU.
     return f"{DEVICE} options" in _output([*command, "-machine", "none", "-device", f"{DEVICE},help"])
 
 
@@ -138,7 +138,7 @@ def _output(command: Sequence[str]) -> str:
 
 def _unusable(command: Sequence[str], why: str) -> MachineError:
     return MachineError(
-        f"QEMU does not work here: {command[0]}",
+        f"QEMU is not usable: {command[0]}",
         why=why,
         fix="python -m accel_magic lab clean, then build again",
         code="lab.qemu-unusable",
@@ -146,7 +146,7 @@ def _unusable(command: Sequence[str], why: str) -> MachineError:
 
 
 def command_in(part: Path) -> tuple[str, ...]:
-    """Return the command for the QEMU in a part: through its own loader, with its own libraries and firmware."""
+    """Return the command for the QEMU in a part; it uses the part's own loader, libraries and firmware."""
     library = part / "lib"
     return (
         str(library / _LOADER),
@@ -163,15 +163,15 @@ def unpack(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> 
     """Fill a part with QEMU's program, the libraries that it needs and its firmware.
 
     Args:
-        debs: QEMU's packages and those that they depend on.
+        debs: QEMU's packages and their dependencies.
         part: An empty folder.
-        progress: Called with the bytes of the packages that are done, in all.
+        progress: Called with the number of bytes processed, over all packages.
 
     Returns:
-        The packages that something is left of, with their versions.
+        The packages whose files are used, with their versions.
 
     Raises:
-        MachineError: A package is damaged, or a library is in none of them.
+        MachineError: A package is damaged, or a needed library is in none of them.
 
     """
     owner: dict[Path, Deb] = {}
@@ -189,7 +189,7 @@ def unpack(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> 
 
 
 def _link(link: Link, part: Path) -> None:
-    """Make a library's link, which leads to another name in the same folder."""
+    """Create the symlink of a library; its target is in the same folder."""
     place = _target(link.path, part)
     if place and place.parent.name == "lib":
         place.parent.mkdir(exist_ok=True)
@@ -208,7 +208,7 @@ def _target(path: str, part: Path) -> Path | None:
 
 
 def _needed(part: Path) -> set[Path]:
-    """Return the program's libraries, those that they need, and the links that lead to them."""
+    """Return the libraries that the program needs, directly or indirectly, and the links that lead to them."""
     needed: set[Path] = set()
     program = part / "bin" / BINARY
     waiting = [(program, program.name), (part / "lib" / _LOADER, program.name)]
@@ -218,7 +218,7 @@ def _needed(part: Path) -> set[Path]:
             raise MachineError(
                 f"QEMU's packages lack {file.name}",
                 why=f"{user} needs it",
-                fix="add the package that has it, in Debian trixie, to the folder of --debs",
+                fix="add the Debian trixie package that contains it to the --debs folder",
                 code="lab.package-lacks-file",
             )
         while file not in needed:
@@ -231,7 +231,7 @@ def _needed(part: Path) -> set[Path]:
 
 
 def _libraries(file: Path) -> list[str]:
-    """Names of the libraries that an ELF file asks the loader for."""
+    """Names of the libraries that an ELF file needs."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.dynamic import DynamicSection
     from elftools.elf.elffile import ELFFile
@@ -245,6 +245,6 @@ def _libraries(file: Path) -> list[str]:
         raise MachineError(
             f"{file.name} in QEMU's packages is damaged",
             why=str(error),
-            fix="clean the lab and build again",
+            fix="python -m accel_magic lab clean, then build again",
             code="lab.package-damaged",
         ) from error

@@ -1,7 +1,7 @@
-"""Write `pins.txt` anew from what the mirror has now: `python -m accel_magic.lab.image.repin`.
+"""Rewrite `pins.txt` with the mirror's current versions: `python -m accel_magic.lab.image.repin`.
 
-For maintainers. The series and the names of their packages stay; of QEMU's dependencies, those are pinned that
-something in the cache would be from.
+For maintainers. The kernel series and their package names do not change; of QEMU's dependencies, only those whose
+files are used are pinned.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> int:
             apt = Apt(find_mirror(), _show)
             apt.update()
             rows = [pins.line(_pin(group, package)) for group, package in _all(apt)]
-            # An old release's loader stays as it is.
+            # The loader comes from an old release and does not change.
             rows += [pins.line(pin) for pin in pins.group(pins.LEVEL_ZERO)]
     except MachineError as error:
         print(error, file=sys.stderr)
@@ -54,8 +54,8 @@ def _all(apt: Apt) -> list[tuple[str, Package]]:
     lacking = {*pins.KERNELS, "busybox"} - {group for group, _ in chosen}
     if lacking:
         raise MachineError(
-            f"the mirror has nothing for {', '.join(sorted(lacking))}",
-            fix="take the series out of pins.KERNELS",
+            f"the mirror has no packages for {', '.join(sorted(lacking))}",
+            fix="remove the series from pins.KERNELS",
             code="lab.no-package",
         )
     return chosen

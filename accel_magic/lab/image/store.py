@@ -1,10 +1,10 @@
-"""The lab's part of the cache folder: parts that are there completely or not at all, and one build at a time.
+"""The lab's part of the cache folder: parts appear atomically, and only one build runs at a time.
 
-lab/parts/NAME/part.json ...    what was unpacked: a kernel, busybox, QEMU; with the checksum of each file
+lab/parts/NAME/part.json ...    an unpacked part (a kernel, busybox, QEMU) with the checksum of each file
 lab/images/NAME.cpio            initramfs
-lab/debs/, lab/apt/             while a build needs them
-lab/tmp/                        unfinished; emptied by the next build
-lab/lock                        held by whoever writes
+lab/debs/, lab/apt/             exist during a build
+lab/tmp/                        unfinished files; emptied by the next build
+lab/lock                        held while writing
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 MANIFEST = "part.json"
 CONTENTS = ("parts", "images", "debs", "apt", "tmp", "system-qemu.json")
-"""Everything of the image builder's in the cache, but for the lock."""
+"""Everything that the image builder writes to the cache, except the lock."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def cache() -> Path:
-    """Return the folder of the lab's parts and images, `lab` in the cache folder. It may be on a read-only share."""
+    """Return the folder of the lab's parts and images, `lab` in the cache folder. It may be read-only."""
     return cache_folder.root() / "lab"
 
 
@@ -52,16 +52,17 @@ def images() -> Path:
 
 
 def debs() -> Path:
-    """Return the folder of packages that were fetched and verified."""
+    """Return the folder of the fetched, verified packages."""
     return cache() / "debs"
 
 
 @contextlib.contextmanager
 def writing(report: Report) -> Iterator[None]:
-    """Hold the cache for writing, after any other build; what interrupted builds left is removed.
+    """Lock the cache for writing, waiting for any other build; leftovers of interrupted builds are removed.
 
     Raises:
-        MachineError: The cache cannot be written or the disk is full, here or in the block; or others can write to it.
+        MachineError: The cache is not writable, or writable by others, or the disk is full; also for errors in the
+            block.
 
     """
     with _disk_errors():
@@ -70,7 +71,7 @@ def writing(report: Report) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                report(Progress("wait", 0, 0, "another build of the lab is at work"))
+                report(Progress("wait", 0, 0, "another build of the lab is running"))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             shutil.rmtree(cache() / "tmp", ignore_errors=True)
             yield
@@ -99,9 +100,9 @@ def _disk_errors() -> Iterator[None]:
 
 def _no_right(error: OSError) -> MachineError:
     return MachineError(
-        f"the lab's cache {cache()} cannot be written",
+        f"cannot write to the lab's cache {cache()}",
         why=str(error),
-        fix=f"name a folder that only you can write to: export {cache_folder.VARIABLE}=FOLDER",
+        fix=f"choose a folder that only you can write to: export {cache_folder.VARIABLE}=FOLDER",
         code="cache.not-writable",
     )
 
@@ -109,7 +110,7 @@ def _no_right(error: OSError) -> MachineError:
 def no_space(why: str) -> MachineError:
     """Return the error for a full disk."""
     return MachineError(
-        f"no space is left for the lab in {cache()}",
+        f"not enough disk space for the lab in {cache()}",
         why=why,
         fix=f"free some space, or set {cache_folder.VARIABLE} to a folder on another disk",
         code="cache.no-space",
@@ -117,22 +118,22 @@ def no_space(why: str) -> MachineError:
 
 
 def need_space(size: int) -> None:
-    """Check that so many bytes can still be written to the cache.
+    """Check that the cache's disk has `size` bytes free.
 
     Raises:
-        MachineError: They cannot.
+        MachineError: It has less.
 
     """
     free = shutil.disk_usage(cache()).free
     if free < size:
-        raise no_space(f"the build needs {size / 1e6:.0f} MB, {free / 1e6:.0f} MB are free")
+        raise no_space(f"the build needs {size / 1e6:.0f} MB, but only {free / 1e6:.0f} MB are free")
 
 
 @contextlib.contextmanager
 def new_part(name: str) -> Iterator[Path]:
-    """Give a temporary folder that becomes the part when the block ends without an error.
+    """Yield a temporary folder that becomes the part if the block ends without an error.
 
-    The block writes its manifest with `write_manifest`.
+    The block must write its manifest with `write_manifest`.
     """
     with temporary() as folder:
         yield folder
@@ -144,7 +145,7 @@ def new_part(name: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary() -> Iterator[Path]:
-    """Give a folder on the cache's disk; what is left in it goes with the block."""
+    """Yield a folder on the cache's disk that is removed at the end of the block."""
     base = cache() / "tmp"
     base.mkdir(mode=0o755, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=base))
@@ -156,7 +157,7 @@ def temporary() -> Iterator[Path]:
 
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
-    """Write what a part consists of, and make it unwritable for others."""
+    """Write a part's manifest, and remove write permission for group and others from all files."""
     (folder / MANIFEST).write_text(json.dumps({**content, "files": _files(folder)}, indent=1))
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
@@ -164,7 +165,7 @@ def write_manifest(folder: Path, content: dict[str, Any]) -> None:
 
 
 def manifest(name: str) -> dict[str, Any] | None:
-    """Return what a part consists of, None if there is no such part.
+    """Return a part's manifest; None if there is no such part.
 
     Raises:
         MachineError: Others can write to it.
@@ -179,10 +180,10 @@ def manifest(name: str) -> dict[str, Any] | None:
 
 
 def part(name: str) -> Path:
-    """Return the folder of a part that is there, after comparing its files with what was unpacked.
+    """Return the folder of a part, after comparing its files with its manifest.
 
     Raises:
-        MachineError: A file has changed since, is missing or was added; or others can write to it.
+        MachineError: A file was changed, removed or added; or others can write to the part.
 
     """
     folder, expected = parts() / name, (manifest(name) or {}).get("files")
@@ -191,8 +192,8 @@ def part(name: str) -> Path:
     if found != expected:
         changed = sorted({*found.items()} ^ {*(expected or {}).items()}) or [("", "")]
         raise MachineError(
-            f"the lab's part {name} is not what was unpacked",
-            why=f"{folder / changed[0][0]} has another checksum, is missing, or was added",
+            f"the lab's part {name} was modified",
+            why=f"{folder / changed[0][0]} was changed, removed or added after unpacking",
             fix="python -m accel_magic lab clean, then build again",
             code="lab.part-changed",
         )
@@ -200,7 +201,7 @@ def part(name: str) -> Path:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """Checksums of the files in a part, and where its links lead, by their paths in it."""
+    """Checksums of a part's files and targets of its links, by path in the part."""
     return {
         str(path.relative_to(folder)): f"-> {path.readlink()}" if path.is_symlink() else cache_folder.sha256_of(path)
         for path in folder.rglob("*")
@@ -209,7 +210,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def remove(path: Path) -> int:
-    """Remove a file or folder, if it is there; returns the bytes of its files."""
+    """Remove a file or folder if it exists; returns its size in bytes."""
     size = size_of(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -219,7 +220,7 @@ def remove(path: Path) -> int:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of the files in a folder, or of a file; 0 if it is not there. Files may come and go meanwhile."""
+    """Size of a file, or of all files in a folder, in bytes; 0 if it does not exist. Files may change meanwhile."""
     if not path.is_dir() or path.is_symlink():
         return _bytes(path)
     return sum(_bytes(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)

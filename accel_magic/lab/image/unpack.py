@@ -1,4 +1,4 @@
-"""Take single files out of .deb packages without dpkg, so that it works on any distribution."""
+"""Extract single files from .deb packages without dpkg, so that it works on any distribution."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _MAGIC = b"!<arch>\n"
 _HEADER_BYTES = 60
 _CHUNK = 1 << 20
-_READ = 1 << 18  # also how often progress is told
+_READ = 1 << 18  # also the interval of progress reports
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link that a package has: where it is and what it points to, as the package says it."""
+    """A link in a package: its path and its target, both as written in the package."""
 
     path: str
     target: str
@@ -33,19 +33,19 @@ class Link:
 def extract(
     deb: Path, choose: Callable[[str], Path | None], progress: Callable[[int], None] | None = None
 ) -> tuple[list[str], list[Link]]:
-    """Write the chosen files of a package.
+    """Extract the chosen files of a package.
 
     Args:
         deb: The package.
-        choose: Gets each file's path in the package ("usr/bin/x") and returns where to write it, or None. The
-            package decides nothing about where files go.
-        progress: Called with the number of bytes of the package that are read.
+        choose: Called with each file's path in the package ("usr/bin/x"); returns where to write it, or None to skip
+            it. Nothing in the package affects where files are written.
+        progress: Called with the number of bytes of the package read so far.
 
     Returns:
         (paths in the package of the files that were written, all links of the package).
 
     Raises:
-        MachineError: The package is damaged or packed in a way that this Python cannot read.
+        MachineError: The package is damaged, or its compression is not supported by this Python.
 
     """
     written: list[str] = []
@@ -75,9 +75,9 @@ def _members(raw: BinaryIO, deb: Path, progress: Callable[[int], None] | None) -
     packing = name.removeprefix("data.tar").removeprefix(".")
     if packing not in {"", "gz", "xz", "bz2"}:
         raise MachineError(
-            f"{deb.name} cannot be unpacked",
-            why=f"its content is packed with {packing}, which this Python does not read",
-            fix="use the packages of Debian, which are packed with xz",
+            f"cannot unpack {deb.name}",
+            why=f"its content is compressed with {packing}, which this Python cannot read",
+            fix="use Debian's packages, which are compressed with xz",
             code="lab.packing",
         )
     mode: Any = f"r|{packing}"
@@ -87,7 +87,7 @@ def _members(raw: BinaryIO, deb: Path, progress: Callable[[int], None] | None) -
 
 
 class _Slice:
-    """A stretch of a file, read from its beginning to its end."""
+    """A section of a file, readable sequentially."""
 
     def __init__(self, raw: BinaryIO, left: int, progress: Callable[[int], None] | None) -> None:
         self._raw = raw
@@ -103,18 +103,18 @@ class _Slice:
 
 
 def _data(raw: BinaryIO, deb: Path, progress: Callable[[int], None] | None) -> tuple[str, _Slice]:
-    """Find the member of the outer archive that has the package's files."""
+    """Find the member of the outer archive that contains the package's files."""
     if raw.read(len(_MAGIC)) != _MAGIC:
         raise _damaged(deb, "it is not a Debian package")
     end = deb.stat().st_size
     while True:
         header = raw.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES or not header.endswith(b"`\n"):
-            raise _damaged(deb, "it ends early")
+            raise _damaged(deb, "it is truncated")
         name = header[:16].decode("ascii", errors="replace").strip().rstrip("/")
         size = int(header[48:58])
         if size < 0 or raw.tell() + size > end:
-            raise _damaged(deb, "it ends early")
+            raise _damaged(deb, "it is truncated")
         if name.startswith("data.tar"):
             return name, _Slice(raw, size, progress)
         raw.seek(size + size % 2, 1)

@@ -1,7 +1,7 @@
-"""Level Zero in the lab: the real loader, a driver library for the emulated NPU.
+"""Level Zero in the lab: the real loader with a driver library for the emulated NPU.
 
-The loader is Debian's `libze_loader.so.1`, the library that programs call. Below it is a driver library of ours: it
-makes the ioctls that Intel's user-mode driver makes for the same calls, on the real intel_vpu, and computes nothing.
+Programs call Debian's `libze_loader.so.1`, which calls our driver library. For each call, the library makes the same
+ioctls on the real intel_vpu driver as Intel's user-mode driver, but computes nothing.
 """
 
 from __future__ import annotations

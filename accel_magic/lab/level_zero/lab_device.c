@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driver, device, context. zeInit opens the device, asks what it can, and closes it; a context opens it for good. */
+/* Driver, device, context. zeInit opens the device, reads its parameters and closes it; a context keeps it open. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define MINORS 64
 #define INTEL 0x8086
-#define FIRMWARE_INTERFACES 2 /* whose versions are asked for, each by zeInit and for its text */
+#define FIRMWARE_INTERFACES 2 /* firmware interfaces whose versions are read, twice each, as Intel's driver does */
 
 static const uint32_t firmware_interfaces[FIRMWARE_INTERFACES] = { 7, 3 }; /* inference, jobs */
 
@@ -38,8 +38,8 @@ static bool is_npu(int fd)
 	return !ioctl(fd, NPU_IOCTL_VERSION, &version) && !strcmp(name, "intel_vpu");
 }
 
-/* Ask what Intel's driver asks, in its order: 14 parameters, some of whose answers nothing here needs. */
-static void get_to_know(int fd, struct ze_device *device)
+/* Read what Intel's driver reads, in its order: 14 parameters, some of which are not used here. */
+static void query_device(int fd, struct ze_device *device)
 {
 	struct drm_capability prime = { .which = DRM_CAPABILITY_PRIME };
 
@@ -65,7 +65,7 @@ int open_device(const struct ze_device *device)
 	return open(device->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static void look_for_device(void)
+static void find_device(void)
 {
 	for (int minor = 0; minor < MINORS && !lab_driver.devices; minor++) {
 		int fd;
@@ -75,7 +75,7 @@ static void look_for_device(void)
 		if (fd < 0)
 			continue;
 		if (is_npu(fd)) {
-			get_to_know(fd, &lab_device);
+			query_device(fd, &lab_device);
 			lab_driver.devices = 1;
 		}
 		close(fd);
@@ -86,12 +86,12 @@ ze_result lab_zeInit(uint32_t flags)
 {
 	if (flags && !(flags & ZE_INIT_NPU_ONLY))
 		return ZE_UNINITIALIZED;
-	pthread_once(&once, look_for_device);
+	pthread_once(&once, find_device);
 	return lab_driver.devices ? ZE_SUCCESS : ZE_UNINITIALIZED;
 }
 
-/* How many there are where 0 is asked for, else the one. */
-static ze_result tell_one(uint32_t *count, bool wanted)
+/* Check the arguments of a Get function for a list of one element: with *count 0 it only returns the number. */
+static ze_result return_one(uint32_t *count, bool wanted)
 {
 	if (!count || (*count && !wanted))
 		return ZE_INVALID_NULL_POINTER;
@@ -105,7 +105,7 @@ ze_result lab_zeDriverGet(uint32_t *count, ze_driver *drivers)
 		return ZE_UNINITIALIZED;
 	if (count && *count && drivers)
 		*drivers = &lab_driver;
-	return tell_one(count, drivers);
+	return return_one(count, drivers);
 }
 
 ze_result lab_zeDriverGetApiVersion(ze_driver driver, uint32_t *version)
@@ -132,13 +132,13 @@ ze_result lab_zeDeviceGet(ze_driver driver, uint32_t *count, ze_device *devices)
 		return ZE_INVALID_NULL_HANDLE;
 	if (count && *count && devices)
 		*devices = &lab_device;
-	return tell_one(count, devices);
+	return return_one(count, devices);
 }
 
 ze_result lab_zeDeviceGetProperties(ze_device device, struct ze_device_properties *properties)
 {
 	struct sysinfo system;
-	struct ze_device_properties told = {
+	struct ze_device_properties answer = {
 		.type = ZE_DEVICE_NPU,
 		.vendor = INTEL,
 		.timer_resolution = 1,
@@ -148,15 +148,15 @@ ze_result lab_zeDeviceGetProperties(ze_device device, struct ze_device_propertie
 
 	if (!device || !properties)
 		return device ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
-	told.kind = properties->kind;
-	told.next = properties->next;
-	told.device = device->id;
-	told.subdevice = device->revision;
-	told.clock_mhz = device->clock_mhz;
-	told.most_contexts = device->contexts;
-	told.most_memory = sysinfo(&system) ? 0 : (uint64_t)system.totalram * system.mem_unit;
-	memcpy(told.uuid, DRIVER_NAME, sizeof(DRIVER_NAME));
-	*properties = told;
+	answer.kind = properties->kind;
+	answer.next = properties->next;
+	answer.device = device->id;
+	answer.subdevice = device->revision;
+	answer.clock_mhz = device->clock_mhz;
+	answer.most_contexts = device->contexts;
+	answer.most_memory = sysinfo(&system) ? 0 : (uint64_t)system.totalram * system.mem_unit;
+	memcpy(answer.uuid, DRIVER_NAME, sizeof(DRIVER_NAME));
+	*properties = answer;
 	return ZE_SUCCESS;
 }
 
@@ -170,7 +170,7 @@ ze_result lab_zeDeviceGetCommandQueueGroupProperties(ze_device device, uint32_t 
 		properties->most_fill_pattern = sizeof(uint32_t);
 		properties->queues = 1;
 	}
-	return tell_one(count, properties);
+	return return_one(count, properties);
 }
 
 ze_result lab_zeContextCreate(ze_driver driver, const struct ze_flags_description *description, ze_context *context)
@@ -203,7 +203,7 @@ ze_result lab_zeContextDestroy(ze_context context)
 		struct buffer *buffer = context->buffers;
 
 		context->buffers = buffer->next;
-		let_go(buffer);
+		release(buffer);
 	}
 	close(context->fd);
 	pthread_mutex_destroy(&context->lock);

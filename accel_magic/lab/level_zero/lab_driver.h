@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libze_lab_npu.so: a Level Zero driver for the NPU lab. It makes the ioctls that Intel's own driver makes for the same
- * calls, on the real intel_vpu, and computes nothing: the emulated NPU executes no commands, so none are written.
+/* libze_lab_npu.so: a Level Zero driver for the NPU lab. It makes the same ioctls on the real intel_vpu as Intel's
+ * driver, but computes nothing: the emulated NPU executes no commands, so none are written.
  *
  * lab_device.c: driver, device, context. lab_memory.c: buffers. lab_list.c: command lists. lab_queue.c: queues and
- * fences. lab_tables.c: what the loader asks for.
+ * fences. lab_tables.c: function tables for the loader.
  */
 #ifndef ACCEL_MAGIC_LAB_DRIVER_H
 #define ACCEL_MAGIC_LAB_DRIVER_H
@@ -37,10 +37,10 @@ struct ze_device {
 	char path[32];
 	uint32_t id, revision, contexts, clock_mhz;
 	uint64_t preemption_size;
-	bool dma_range, queues; /* what this kernel's intel_vpu can */
+	bool dma_range, queues; /* capabilities of this kernel's intel_vpu */
 };
 
-/* Memory that the NPU sees. The last that lets go of it frees it. */
+/* Memory visible to the NPU, reference counted. */
 struct buffer {
 	struct buffer *next; /* in its context */
 	int fd;
@@ -54,20 +54,20 @@ struct ze_context {
 	const struct ze_device *device;
 	int fd;
 	pthread_mutex_t lock;    /* guards the list */
-	struct buffer *buffers;  /* what zeMemAlloc* gave out */
+	struct buffer *buffers;  /* allocated with zeMemAlloc* */
 };
 
-#define MOST_BUFFERS 64 /* that a command list may name */
+#define MOST_BUFFERS 64 /* maximum in a command list */
 
 struct ze_list {
 	struct ze_context *context;
 	struct buffer *used[MOST_BUFFERS];
 	uint32_t uses;
-	uint32_t appended;       /* commands */
-	struct buffer *commands; /* NULL: not closed */
+	uint32_t appended;       /* number of commands */
+	struct buffer *commands; /* NULL: not closed, or empty */
 };
 
-/* A job that was submitted: the command buffers to wait for. */
+/* Submitted jobs: the command buffers to wait for. */
 struct jobs {
 	struct buffer **commands;
 	uint32_t count;
@@ -75,17 +75,17 @@ struct jobs {
 
 struct ze_queue {
 	struct ze_context *context;
-	uint32_t id;               /* 0: a kernel without command queues */
+	uint32_t id;               /* 0: the kernel has no command queues */
 	uint32_t priority;
 	bool synchronous;
-	struct buffer *preemption; /* NULL: none made yet */
-	pthread_mutex_t lock;      /* guards what follows */
+	struct buffer *preemption; /* NULL: not created yet */
+	pthread_mutex_t lock;      /* guards the following fields */
 	struct jobs jobs;          /* submitted without a fence */
 	struct ze_fence *fences;
 };
 
 struct ze_fence {
-	struct ze_fence *next; /* of its queue */
+	struct ze_fence *next; /* in its queue */
 	struct ze_queue *queue;
 	bool signaled;
 	struct jobs jobs;
@@ -95,8 +95,8 @@ struct ze_fence {
 ZE_FUNCTIONS(ZE_DECLARE)
 #undef ZE_DECLARE
 
-/* The environment variable with which a load asks the lab's device for faults: kind, argument, every Kth, the Jth of the
- * process's submissions; numbers with a space between them, as in npu_uapi.h.
+/* Environment variable with which a load requests a fault from the lab's device. It holds four numbers, separated by
+ * spaces: kind and argument as in npu_uapi.h, every Kth, and the Jth of the process's submissions.
  */
 #define LAB_FAULT "ACCEL_MAGIC_NPU_FAULT"
 
@@ -105,6 +105,6 @@ int open_device(const struct ze_device *device);
 struct buffer *make_buffer(struct ze_context *context, size_t size, uint32_t flags);
 struct buffer *find_buffer(struct ze_context *context, const void *address);
 struct buffer *hold(struct buffer *buffer);
-void let_go(struct buffer *buffer);
+void release(struct buffer *buffer);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lists. Closing one makes its command buffer, which stays empty: the emulated NPU executes nothing. */
+/* Command lists. Closing a list creates its command buffer, which stays zeroed: the emulated NPU executes nothing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lab_driver.h"
 
-/* About what the same commands take in Intel's driver. */
+/* Approximate sizes, in bytes, in Intel's driver. */
 #define HEADER_SIZE 320
 #define COMMAND_SIZE 40
 
@@ -33,17 +33,17 @@ static bool uses(const struct ze_list *list, const struct buffer *buffer)
 	return false;
 }
 
-/* Memory that the NPU cannot see is as good as memory that it can: nothing is copied. */
+/* Add the buffer of an address to the list. Memory outside of any buffer is accepted too, because nothing is copied. */
 static bool use(struct ze_list *list, const void *address)
 {
 	struct buffer *buffer = find_buffer(list->context, address);
 
 	if (!buffer || uses(list, buffer)) {
-		let_go(buffer);
+		release(buffer);
 		return true;
 	}
 	if (list->uses == MOST_BUFFERS) {
-		let_go(buffer);
+		release(buffer);
 		return false;
 	}
 	list->used[list->uses++] = buffer;
@@ -96,9 +96,9 @@ ze_result lab_zeCommandListReset(ze_list list)
 {
 	if (!list)
 		return ZE_INVALID_NULL_HANDLE;
-	let_go(list->commands);
+	release(list->commands);
 	while (list->uses)
-		let_go(list->used[--list->uses]);
+		release(list->used[--list->uses]);
 	list->commands = NULL;
 	list->appended = 0;
 	return ZE_SUCCESS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers: BO_CREATE, BO_INFO and mmap for each; GEM_CLOSE when nobody needs it. */
+/* Buffers: each is made with BO_CREATE, BO_INFO and mmap, and reference counted; the last release does GEM_CLOSE. */
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@ struct buffer *hold(struct buffer *buffer)
 	return buffer;
 }
 
-void let_go(struct buffer *buffer)
+void release(struct buffer *buffer)
 {
 	struct npu_gem_close close_it;
 
@@ -25,7 +25,7 @@ void let_go(struct buffer *buffer)
 	free(buffer);
 }
 
-/* Make a buffer, mapped if it can be; NULL if there is no memory for it. */
+/* Create a buffer, mapped if NPU_BO_MAPPABLE is set; NULL if out of memory. */
 struct buffer *make_buffer(struct ze_context *context, size_t size, uint32_t flags)
 {
 	struct npu_bo_create create = { .size = size, .flags = flags };
@@ -51,18 +51,18 @@ struct buffer *make_buffer(struct ze_context *context, size_t size, uint32_t fla
 	buffer->memory = memory;
 	return buffer;
 failed:
-	let_go(buffer);
+	release(buffer);
 	return NULL;
 }
 
 static bool covers(const struct buffer *buffer, const void *address)
 {
-	const char *begin = buffer->memory, *asked = address;
+	const char *begin = buffer->memory, *byte = address;
 
-	return asked >= begin && asked < begin + buffer->size;
+	return byte >= begin && byte < begin + buffer->size;
 }
 
-/* The buffer that an address lies in, held; NULL if it is none of the context's. */
+/* Find the context's buffer that contains an address, and take a reference; NULL if there is none. */
 struct buffer *find_buffer(struct ze_context *context, const void *address)
 {
 	struct buffer *buffer;
@@ -118,7 +118,7 @@ ze_result lab_zeMemAllocShared(ze_context context, const struct ze_ordinal_descr
 			       const struct ze_flags_description *host_description, size_t size, size_t alignment,
 			       ze_device device, void **memory)
 {
-	(void)device; /* may be NULL: memory that any device sees */
+	(void)device; /* may be NULL: memory for any device */
 	if (!device_description || !host_description)
 		return ZE_INVALID_NULL_POINTER;
 	return allocate(context, size, alignment, NPU_BO_CACHED, memory);
@@ -139,6 +139,6 @@ ze_result lab_zeMemFree(ze_context context, void *memory)
 	if (buffer)
 		*place = buffer->next;
 	pthread_mutex_unlock(&context->lock);
-	let_go(buffer);
+	release(buffer);
 	return buffer ? ZE_SUCCESS : ZE_INVALID_ARGUMENT;
 }

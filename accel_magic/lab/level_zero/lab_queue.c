@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues and fences. Executing a list submits its command buffer and the buffers that it uses; a fence or a queue waits
- * for command buffers with BO_WAIT.
+/* Queues and fences. Executing a list submits its command buffer and the buffers that it uses. Waiting for a fence or a
+ * queue waits for its command buffers with BO_WAIT.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #define SECOND 1000000000ll
 #define BUSY_WAIT_US 100
-#define BUSY_MOST_NS (2 * SECOND) /* the kernel's own limit for a job: a full queue has room by then */
+#define BUSY_MOST_NS (2 * SECOND) /* the kernel's limit for a job: by then a full queue has space */
 
 static int64_t now_ns(void)
 {
@@ -34,30 +34,30 @@ static int64_t deadline_after(uint64_t timeout_ns)
 
 /* Faults */
 
-static struct npu_fault asked_fault = { .magic = NPU_FAULT_MAGIC };
+static struct npu_fault requested_fault = { .magic = NPU_FAULT_MAGIC };
 static long long fault_every, fault_at;
 static atomic_llong submissions;
 static pthread_once_t fault_once = PTHREAD_ONCE_INIT;
 
 static void read_fault(void)
 {
-	const char *asked = getenv(LAB_FAULT);
+	const char *text = getenv(LAB_FAULT);
 
-	if (!asked || sscanf(asked, "%" SCNu32 " %" SCNu64 " %lld %lld", &asked_fault.kind, &asked_fault.argument,
+	if (!text || sscanf(text, "%" SCNu32 " %" SCNu64 " %lld %lld", &requested_fault.kind, &requested_fault.argument,
 			     &fault_every, &fault_at) != 4)
-		asked_fault.kind = NPU_FAULT_NONE;
+		requested_fault.kind = NPU_FAULT_NONE;
 }
 
-/* Put the request for a fault into the command buffer whose turn it is; take an older one out of the others. */
-static void ask_for_fault(struct buffer *commands)
+/* Write the fault request to the command buffer if this submission is to fail; otherwise clear an earlier request. */
+static void request_fault(struct buffer *commands)
 {
 	struct npu_fault none = { 0 };
 	long long number = atomic_fetch_add(&submissions, 1) + 1;
-	bool asks;
+	bool faulty;
 
 	pthread_once(&fault_once, read_fault);
-	asks = asked_fault.kind && (fault_at ? number == fault_at : fault_every && number % fault_every == 0);
-	memcpy(commands->memory, asks ? &asked_fault : &none, sizeof(none));
+	faulty = requested_fault.kind && (fault_at ? number == fault_at : fault_every && number % fault_every == 0);
+	memcpy(commands->memory, faulty ? &requested_fault : &none, sizeof(none));
 }
 
 /* Jobs */
@@ -65,7 +65,7 @@ static void ask_for_fault(struct buffer *commands)
 static void forget(struct jobs *jobs)
 {
 	while (jobs->count)
-		let_go(jobs->commands[--jobs->count]);
+		release(jobs->commands[--jobs->count]);
 	free(jobs->commands);
 	jobs->commands = NULL;
 }
@@ -102,7 +102,7 @@ static ze_result wait_for(const struct jobs *jobs, int64_t deadline_ns)
 
 /* Queues */
 
-static uint32_t kernels_priority(uint32_t priority)
+static uint32_t kernel_priority(uint32_t priority)
 {
 	switch (priority) {
 	case ZE_PRIORITY_LOW: return NPU_PRIORITY_IDLE;
@@ -125,7 +125,7 @@ ze_result lab_zeCommandQueueCreate(ze_context context, ze_device device, const s
 	*queue = calloc(1, sizeof(**queue));
 	if (!*queue)
 		return ZE_OUT_OF_HOST_MEMORY;
-	create.priority = kernels_priority(description->priority);
+	create.priority = kernel_priority(description->priority);
 	if (device->queues && ioctl(context->fd, NPU_IOCTL_CMDQ_CREATE, &create)) {
 		free(*queue);
 		return ZE_UNINITIALIZED;
@@ -145,7 +145,7 @@ ze_result lab_zeCommandQueueDestroy(ze_queue queue)
 	while (queue->fences)
 		lab_zeFenceDestroy(queue->fences);
 	forget(&queue->jobs);
-	let_go(queue->preemption);
+	release(queue->preemption);
 	if (queue->id) {
 		struct npu_cmdq_destroy destroy = { queue->id };
 
@@ -167,7 +167,7 @@ static int submit_once(struct ze_queue *queue, uint32_t *handles, uint32_t count
 			 : ioctl(queue->context->fd, NPU_IOCTL_SUBMIT, &to_engine);
 }
 
-/* Submit a list's commands: their buffer first, then those they use, then the one for preemption. */
+/* Submit a list: its command buffer first, then the buffers it uses, then the preemption buffer. */
 static ze_result submit(struct ze_queue *queue, const struct ze_list *list)
 {
 	int64_t give_up_ns = now_ns() + BUSY_MOST_NS;
@@ -178,7 +178,7 @@ static ze_result submit(struct ze_queue *queue, const struct ze_list *list)
 		handles[count++] = list->used[i]->handle;
 	if (queue->preemption)
 		handles[count++] = queue->preemption->handle;
-	ask_for_fault(list->commands);
+	request_fault(list->commands);
 	while (submit_once(queue, handles, count)) {
 		if (errno != EBUSY || now_ns() > give_up_ns)
 			return errno == EBADFD || errno == ENODEV ? ZE_DEVICE_LOST : ZE_UNKNOWN;
@@ -195,7 +195,7 @@ static ze_result check_lists(uint32_t count, ze_list *lists)
 		if (!lists[i])
 			return ZE_INVALID_NULL_POINTER;
 		if (lists[i]->appended && !lists[i]->commands)
-			return ZE_UNINITIALIZED; /* it was not closed */
+			return ZE_UNINITIALIZED; /* not closed */
 	}
 	return count ? ZE_SUCCESS : ZE_INVALID_SIZE;
 }

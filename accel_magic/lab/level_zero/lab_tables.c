@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loader asks a driver library for: tables of function pointers, each by an exported function that fills it.
- * The order within a table is the specification's, and later versions only add at the end. Entries that stay empty make
- * the loader answer that the feature is not supported.
+/* Function tables for the loader: it calls an exported function to fill each table. The order within a table is that of
+ * the specification; later versions only append. For entries left NULL the loader returns that the feature is not
+ * supported.
  */
 #include "lab_driver.h"
 
@@ -55,7 +55,7 @@ TABLE(zeGetCommandList, list_table)
 TABLE(zeGetFence, fence_table)
 TABLE(zeGetMem, memory_table)
 
-/* A loader takes a driver only if it has them all. */
+/* The loader rejects a driver that lacks any of these tables. */
 #define EMPTY_TABLES(E)                                                                                              \
 	E(zeGetCommandListExp) E(zeGetDeviceExp) E(zeGetDriverExp) E(zeGetEventExp) E(zeGetEventPool)               \
 	E(zeGetEvent) E(zeGetFabricEdgeExp) E(zeGetFabricVertexExp) E(zeGetImageExp) E(zeGetImage)                  \

@@ -1,4 +1,4 @@
-"""What Level Zero in the lab consists of, and how a guest gets it."""
+"""The parts of Level Zero in the lab, and their installation in a guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DRIVERS = "ZE_ENABLE_ALT_DRIVERS"
-"""Environment variable in which the loader finds the paths of driver libraries."""
+"""Environment variable from which the loader reads the paths of driver libraries."""
 _PATHS = "LD_LIBRARY_PATH"
 
 
@@ -42,7 +42,7 @@ DRIVER = Program(
 
 @dataclass(frozen=True)
 class LevelZero:
-    """Level Zero of the lab: paths that the guest and this machine share.
+    """The lab's Level Zero files; their paths are the same on the host and in the guest.
 
     Attributes:
         loader: `libze_loader.so.1`, alone in its folder.
@@ -57,17 +57,17 @@ class LevelZero:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options of `ze_load` that make it use them whatever the environment says."""
+        """Options that make `ze_load` use these files regardless of the environment."""
         return ("--loader", str(self.loader), "--driver", str(self.driver))
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Variables with which a program, and a probe's `libze_loader.so.1`, find them; what is set is kept."""
+        """Variables that let programs, and probes on `libze_loader.so.1`, find the files; existing values are kept."""
         paths = filter(None, (str(self.loader.parent), given.get(_PATHS, "")))
         return {_PATHS: os.pathsep.join(paths), DRIVERS: given.get(DRIVERS) or str(self.driver)}
 
 
 def find() -> LevelZero:
-    """Return what is built of it, compiled where it is not.
+    """Return the lab's Level Zero; the driver and `ze_load` are compiled if necessary.
 
     Raises:
         MachineError: The loader is not built, or there is no C compiler.
@@ -78,7 +78,7 @@ def find() -> LevelZero:
 
 
 def install(folder: Path) -> LevelZero | None:
-    """Put `ze_load` into a folder: the program; or where it cannot be had what says so, and None is returned."""
+    """Install `ze_load` in a folder. If it is unavailable, install a script that prints why, and return None."""
     target = folder / "ze_load"
     try:
         found = find()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the Level Zero interface that ze_load and the lab's driver use, written down from the published
+/* The part of the Level Zero interface that ze_load and the lab's driver use, transcribed from the published
  * specification (version 1.0, which later ones only extend), because few machines have its headers. The first words of
- * every structure are its kind and a pointer to extensions. tests/unit/lab pins sizes and offsets to fixed numbers.
+ * every structure are its kind and a pointer to extensions. tests/unit/lab checks sizes and offsets.
  */
 #ifndef ACCEL_MAGIC_ZE_API_H
 #define ACCEL_MAGIC_ZE_API_H
@@ -62,13 +62,13 @@ typedef struct ze_fence *ze_fence;
 	uint32_t kind; \
 	const void *next
 
-/* Of zeContextCreate, zeFenceCreate and zeMemAllocHost. */
+/* For zeContextCreate, zeFenceCreate and zeMemAllocHost. */
 struct ze_flags_description {
 	ZE_HEAD;
 	uint32_t flags;
 };
 
-/* Of zeCommandListCreate; and zeMemAllocDevice, which has the two numbers the other way round. */
+/* For zeCommandListCreate, and for zeMemAllocDevice, which has the two numbers in reverse order. */
 struct ze_ordinal_description {
 	ZE_HEAD;
 	uint32_t ordinal;
@@ -116,7 +116,7 @@ struct ze_queue_group_properties {
 	uint32_t queues;
 };
 
-/* Every function, with its parameters. */
+/* All functions with their parameters. */
 #define ZE_FUNCTIONS(F)                                                                                              \
 	F(zeInit, uint32_t flags)                                                                                    \
 	F(zeDriverGet, uint32_t *count, ze_driver *drivers)                                                          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work: one context, a queue for each thread, and for each job a list that copies from one buffer to another.
+/* The jobs: one context, a queue per thread, and for each job a command list that copies one buffer to another.
  *
- * A thread has places for as many jobs as it keeps in flight. Job j of all belongs to thread j modulo their number.
+ * A thread has one place per job it keeps in flight. Job j runs on thread j modulo the number of threads.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +28,7 @@ const struct result_kind results[RESULTS] = {
 	{ UINT32_MAX, "OTHER" },
 };
 
-/* Where a job runs: what it needs, and which job is in flight there. */
+/* A slot for one job in flight, with its buffers, list and fence. */
 struct place {
 	void *source, *target;
 	ze_list list;
@@ -92,7 +92,7 @@ static bool fill_list(struct counts *counts, struct place *place)
 	       !CALL(counts, zeCommandListClose, place->list);
 }
 
-/* Make everything that a job needs. */
+/* Create everything that a job needs. */
 static bool prepare(struct thread *thread, struct place *place)
 {
 	struct counts *counts = thread->counts;
@@ -136,7 +136,7 @@ static void end(struct thread *thread, struct place *place, ze_result result)
 	place->job->state = result == ZE_NOT_READY ? TIMED_OUT : result ? FAILED : OK;
 	place->job = NULL;
 	atomic_fetch_sub(&load.in_flight, 1);
-	/* What is still in flight after its time stays as it is: its buffers may be in use. */
+	/* After a timeout the fence is not reset, because the job is still in flight. */
 	if (place->fence && result == ZE_SUCCESS)
 		CALL(thread->counts, zeFenceReset, place->fence);
 	if (options.fresh)
@@ -150,7 +150,7 @@ static uint64_t time_left(const struct place *place)
 	return left > 0 ? left : 0;
 }
 
-/* Wait for the job in a place; with a queue's synchronization, for those in all places. */
+/* Wait for the job in a place, or with WAIT_QUEUE for the jobs in all places. */
 static void finish(struct thread *thread, struct place *place)
 {
 	ze_result result;
@@ -250,7 +250,7 @@ static bool run_threads(void)
 	}
 	free(threads);
 	if (error)
-		snprintf(load.problem, sizeof(load.problem), "no thread could be started: %s", strerror(error));
+		snprintf(load.problem, sizeof(load.problem), "cannot start a thread: %s", strerror(error));
 	return !error;
 }
 
@@ -263,20 +263,20 @@ static bool found_npu(struct counts *counts)
 
 	load.device.kind = ZE_KIND_DEVICE_PROPERTIES;
 	if ((result = CALL(counts, zeInit, 0)) || (result = CALL(counts, zeDriverGet, &drivers, NULL)))
-		snprintf(load.problem, sizeof(load.problem), "Level Zero has no driver that works here (%#x)", result);
+		snprintf(load.problem, sizeof(load.problem), "Level Zero has no working driver (%#x)", result);
 	else if (drivers = 1, (result = CALL(counts, zeDriverGet, &drivers, &driver)) ||
 			      (result = CALL(counts, zeDeviceGet, driver, &devices, NULL)) ||
 			      (devices = 1, result = CALL(counts, zeDeviceGet, driver, &devices, &device)) ||
 			      (result = CALL(counts, zeDeviceGetProperties, device, &load.device)))
-		snprintf(load.problem, sizeof(load.problem), "the driver names no device (%#x)", result);
+		snprintf(load.problem, sizeof(load.problem), "the driver lists no device (%#x)", result);
 	else if (load.device.type != ZE_DEVICE_NPU)
-		snprintf(load.problem, sizeof(load.problem), "%s is no NPU", load.device.name);
+		snprintf(load.problem, sizeof(load.problem), "%s is not an NPU", load.device.name);
 	else if ((result = CALL(counts, zeContextCreate, driver, &description, &context)))
-		snprintf(load.problem, sizeof(load.problem), "no context could be made (%#x)", result);
+		snprintf(load.problem, sizeof(load.problem), "cannot create a context (%#x)", result);
 	return !*load.problem;
 }
 
-/* Do all of it; false and load.problem if nothing could be done. */
+/* Run the load; false, with load.problem set, if it could not run. */
 bool run_jobs(void)
 {
 	bool ran = found_npu(&load.counts[0]) && run_threads();

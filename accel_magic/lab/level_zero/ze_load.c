@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ze_load: copies on an NPU through Level Zero, and the exact count of every call that was made for them.
+/* ze_load: runs copies on an NPU through Level Zero and counts every call exactly.
  *
- * Exit status: 0 all jobs done well; 1 some not; 2 bad arguments; 3 no use of the NPU.
+ * Exit status: 0: all jobs succeeded; 1: some did not; 2: bad arguments; 3: NPU not usable.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,25 +29,25 @@ struct load load;
 static const char usage[] =
 	"usage: ze_load [OPTION]...\n"
 	"Run copies on the NPU through Level Zero and print the exact count of every call made for them.\n\n"
-	"  --jobs N            of all threads together (20)\n"
-	"  --threads T         each has a queue of its own (1)\n"
-	"  --in-flight K       jobs that a thread has submitted before it waits for the oldest; 1: one after the other (1)\n"
-	"  --wait HOW          fence: zeFenceHostSynchronize; query: zeFenceQueryStatus again and again;\n"
-	"                      queue: zeCommandQueueSynchronize; synchronous: the queue is a synchronous one (fence)\n"
-	"  --size BYTES        of each job's two buffers (65536)\n"
-	"  --memory KIND       of the buffer that is copied to: host, device, shared (device); the other is host\n"
-	"  --fresh             buffers, command list and fence of its own for every job, not for every place in flight\n"
-	"  --rate PER_SECOND   jobs started per second, all threads together (as fast as they go)\n"
+	"  --jobs N            total number of jobs (20)\n"
+	"  --threads T         threads, each with its own queue (1)\n"
+	"  --in-flight K       jobs that a thread submits before it waits for the oldest; 1: one after the other (1)\n"
+	"  --wait HOW          fence: zeFenceHostSynchronize; query: poll with zeFenceQueryStatus;\n"
+	"                      queue: zeCommandQueueSynchronize; synchronous: use a synchronous queue (fence)\n"
+	"  --size BYTES        size of each of a job's two buffers (65536)\n"
+	"  --memory KIND       destination buffer: host, device, shared (device); the source is host memory\n"
+	"  --fresh             create buffers, command list and fence for every job instead of reusing them\n"
+	"  --rate PER_SECOND   jobs started per second, in total (no limit)\n"
 	"  --timeout S         seconds from a job's submission until it counts as timed out (10)\n"
-	"  --fault FAULT       slow=MICROSECONDS, hang, lose, duplicate: ask the lab's device for it, in\n"
-	"  --every K | --at J  each Kth submission, or submission J\n"
-	"  --loader PATH       (libze_loader.so.1)\n"
+	"  --fault FAULT       fault to inject in the lab: slow=MICROSECONDS, hang, lose or duplicate\n"
+	"  --every K | --at J  inject the fault in every Kth submission, or in submission J\n"
+	"  --loader PATH       loader library (libze_loader.so.1)\n"
 	"  --driver PATH       driver library for the loader, as in ZE_ENABLE_ALT_DRIVERS\n"
 	"  --json              print JSON\n";
 
 static void refuse(const char *option, const char *value)
 {
-	fprintf(stderr, "ze_load: --%s cannot be '%s'\n%s", option, value, usage);
+	fprintf(stderr, "ze_load: bad --%s '%s'\n%s", option, value, usage);
 	exit(2);
 }
 
@@ -92,13 +92,13 @@ static void fault_option(const char *option, const char *text)
 	}
 }
 
-/* The lab's driver puts the request into the command buffer; other drivers do not know it. */
+/* Pass the fault to the lab's driver, which writes it to the command buffer; other drivers ignore it. */
 static void pass_on_fault(void)
 {
 	char text[100];
 
 	if (options.fault ? !options.every == !options.at : options.every || options.at) {
-		fprintf(stderr, "ze_load: --fault goes with one of --every K and --at J\n");
+		fprintf(stderr, "ze_load: --fault needs exactly one of --every K and --at J\n");
 		exit(2);
 	}
 	snprintf(text, sizeof(text), "%d %lld %lld %lld", options.fault, options.slow_us, options.every, options.at);
@@ -144,7 +144,7 @@ static void parse(int count, char **arguments)
 	pass_on_fault();
 }
 
-/* Find the API's functions in the loader. */
+/* Look up the API functions in the loader. */
 static bool open_loader(void)
 {
 	void *loader = dlopen(options.loader, RTLD_NOW | RTLD_LOCAL);
@@ -172,7 +172,7 @@ int main(int count, char **arguments)
 	load.jobs = calloc(options.jobs, sizeof(*load.jobs));
 	load.counts = calloc(options.threads + 1, sizeof(*load.counts));
 	if (!load.jobs || !load.counts) {
-		perror("ze_load: no memory");
+		perror("ze_load: out of memory");
 		return 3;
 	}
 	load.started_ns = now_ns();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of ze_load share: ze_load.c (arguments), ze_jobs.c (the work), ze_report.c. */
+/* Shared by the parts of ze_load: ze_load.c (arguments), ze_jobs.c (the jobs), ze_report.c. */
 #ifndef ACCEL_MAGIC_ZE_LOAD_H
 #define ACCEL_MAGIC_ZE_LOAD_H
 
@@ -23,7 +23,7 @@ struct api {
 };
 extern struct api api;
 
-/* Results that are told apart; the last stands for all others. */
+/* Results that are counted separately; the last entry counts all others. */
 #define RESULTS 12
 struct result_kind {
 	ze_result value;
@@ -41,9 +41,9 @@ enum memory_kind { MEMORY_HOST, MEMORY_DEVICE, MEMORY_SHARED };
 struct options {
 	const char *loader, *driver;
 	long long jobs, threads, in_flight, size;
-	double rate;    /* jobs started per second, all threads together; 0: as fast as they go */
+	double rate;    /* jobs started per second, in total; 0: as fast as possible */
 	double timeout; /* seconds from the submission */
-	long long every, at; /* which submissions ask for the fault: every Kth, or number J; the other is 0 */
+	long long every, at; /* which submissions request the fault: every Kth, or number J; the other is 0 */
 	long long slow_us;
 	int wait, memory, fault;
 	bool fresh, json;
@@ -60,11 +60,11 @@ struct job {
 
 struct load {
 	struct job *jobs;
-	struct counts *counts; /* of each thread; the first is the main thread's */
+	struct counts *counts; /* one per thread; the first is the main thread's */
 	struct ze_device_properties device;
 	int64_t started_ns, duration_ns;
 	atomic_llong in_flight, most_in_flight;
-	char problem[300]; /* why nothing could be done */
+	char problem[300]; /* why the load could not run */
 };
 extern struct load load;
 
@@ -73,7 +73,7 @@ ze_result counted(struct counts *counts, enum function which, ze_result result);
 bool run_jobs(void);
 int report(void);
 
-/* Call a function of the API and count it. */
+/* Call an API function and count it. */
 #define CALL(counts, name, ...) counted(counts, N_##name, api.name(__VA_ARGS__))
 
 #endif

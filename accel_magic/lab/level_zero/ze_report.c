@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the load did, as text or as JSON; accel_magic/lab/npu/level_zero_load.py reads the JSON. */
+/* Prints the result of the load as text or JSON; accel_magic/lab/npu/level_zero_load.py reads the JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const char *const names[FUNCTIONS] = {
 #undef ZE_NAME
 };
 
-/* What became of the jobs, and the latencies (ns) of those that are OK. */
+/* Jobs by state, and the latencies (ns) of those that succeeded. */
 struct outcome {
 	long long by_state[TIMED_OUT + 1];
 	uint64_t mean, median, most;
@@ -25,7 +25,7 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static struct outcome look_at_jobs(void)
+static struct outcome summarize_jobs(void)
 {
 	struct outcome outcome = { 0 };
 	uint64_t *latencies = calloc(options.jobs, sizeof(*latencies)), sum = 0;
@@ -65,7 +65,7 @@ static bool was_called(int function)
 	return false;
 }
 
-/* Submissions that asked for the fault. */
+/* Number of submissions that requested the fault. */
 static long long faulty(void)
 {
 	long long submitted = 0;
@@ -95,7 +95,7 @@ static void print_json(const struct outcome *outcome)
 {
 	const char *comma = "";
 
-	/* No name here needs escaping: the options are of fixed words, and a device's name is plain text. */
+	/* No name needs escaping: options are fixed words, and the device's name is plain text. */
 	printf("{\"device\": \"%s\", \"threads\": %lld, \"in_flight\": %lld, \"wait\": \"%s\", \"size\": %lld, ",
 	       load.device.name, options.threads, options.in_flight, waits[options.wait], options.size);
 	printf("\"memory\": \"%s\", \"fresh\": %s, \"rate\": %g, \"timeout\": %g, ", memories[options.memory],
@@ -130,7 +130,7 @@ static void print_text(const struct outcome *outcome)
 	printf("jobs     ok %lld, failed %lld, timed out %lld\n", outcome->by_state[OK],
 	       outcome->by_state[FAILED] + outcome->by_state[NOT_RUN], outcome->by_state[TIMED_OUT]);
 	if (options.fault)
-		printf("faults   %s asked for %lld times\n", faults[options.fault], faulty());
+		printf("faults   %s requested %lld times\n", faults[options.fault], faulty());
 	if (outcome->by_state[OK])
 		printf("latency  mean %.1f us, p50 %.1f us, max %.1f us\n", outcome->mean / 1e3, outcome->median / 1e3,
 		       outcome->most / 1e3);
@@ -141,10 +141,10 @@ static void print_text(const struct outcome *outcome)
 		}
 }
 
-/* Print what was done, or why nothing could be; returns the exit status. */
+/* Print the result, or why the load could not run; returns the exit status. */
 int report(void)
 {
-	struct outcome outcome = look_at_jobs();
+	struct outcome outcome = summarize_jobs();
 
 	if (*load.problem) {
 		fprintf(stderr, "ze_load: %s\n", load.problem);

@@ -1,10 +1,9 @@
-"""Workloads for the NPU through the intel_vpu driver's own interface, with exact counts of what they did.
+"""Workloads that use the NPU through the intel_vpu driver's interface, with exact counts of their calls.
 
-`load(jobs=300, processes=8)` runs jobs; `Device()` is the driver's interface by hand. `request_fault("lose-ipc", 3)`
-and `reload_driver(fault="no-boot")` make the lab's device misbehave.
-`python -m accel_magic.lab.npu --help` is the
-same load from a shell, `npu_load` the same in C (`compile_load`). `ze_load(jobs=20)` goes through Level Zero. Names are
-loaded on first use; pandas only where a table is asked for.
+`load(jobs=300, processes=8)` runs jobs; `Device()` gives direct access to the driver. `request_fault("lose-ipc", 3)`
+and `reload_driver(fault="no-boot")` make the lab's device misbehave. `python -m accel_magic.lab.npu --help` runs the
+same load from a shell; `npu_load` is the same program in C (`compile_load`). `ze_load(jobs=20)` uses Level Zero. Names
+are loaded on first use, pandas only when a table is requested.
 """
 
 from __future__ import annotations

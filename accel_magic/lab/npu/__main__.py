@@ -1,6 +1,6 @@
-"""`python -m accel_magic.lab.npu`: a load from the command line, with the options and the output of `npu_load`.
+"""`python -m accel_magic.lab.npu`: runs a load from the command line, with the options and output of `npu_load`.
 
-Exit status: 0 all jobs done well; 1 some not; 2 bad arguments; 3 no use of the NPU; 128 + signal when ended by one.
+Exit status: 0: all jobs succeeded; 1: some did not; 2: bad arguments; 3: NPU not usable; 128 + signal: interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from accel_magic.lab.npu.options import parse
 
 
 def main() -> int:
-    """Run it."""
+    """Run the load given on the command line; returns the exit status."""
     options, as_json = parse()
     stop = Stop()
     signal.signal(signal.SIGTERM, stop)

@@ -1,4 +1,4 @@
-"""Exact numbers of ioctls, by call and by result."""
+"""Exact ioctl counts by call and result."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import threading
 
 from accel_magic.lab.npu.uapi import CALLS, Call
 
-ERRNOS = 134  # one more than Linux has; index 0 counts successes
+ERRNOS = 134  # Linux's largest errno + 1; index 0 counts successes
 
 CountTable = ctypes.c_uint64 * ERRNOS * len(CALLS)
-"""Memory for `Counts`: may lie in memory that processes share."""
+"""Memory of `Counts`; may be in shared memory."""
 
 
 def errno_name(number: int) -> str:
-    """Name of an errno, e.g. `EINVAL`; `E` and the number where it has none."""
+    """Name of an errno, e.g. `EINVAL`; `E` and the number if it has no name."""
     return "EDEADLK" if number == errno.EDEADLK else errno.errorcode.get(number, f"E{number}")
 
 
 class Counts:
-    """How many ioctls of each kind were made, and how they ended.
+    """Counts of ioctls by kind and result.
 
     Args:
-        table: Where to count; None for memory of its own. Counts go on from what it holds.
+        table: Table to add to, with the counts it holds; None for a new one.
 
     """
 
     def __init__(self, table: ctypes.Array[ctypes.Array[ctypes.c_uint64]] | None = None) -> None:
         self._table = CountTable() if table is None else table
-        self._lock = threading.Lock()  # adding is a read and a write, and threads share a device
+        self._lock = threading.Lock()  # adding is not atomic, and threads share a device
 
     def add(self, call: Call, error: int) -> None:
-        """Count one call that ended with this errno; 0 for success."""
+        """Count one call that returned this errno; 0 for success."""
         with self._lock:
             self._table[call.number][min(error, ERRNOS - 1)] += 1
 
     def reset(self) -> None:
-        """Begin again at zero."""
+        """Set all counts to zero."""
         with self._lock:
             ctypes.memset(ctypes.byref(self._table), 0, ctypes.sizeof(self._table))
 
@@ -49,7 +49,7 @@ class Counts:
                     row[error] += count
 
     def to_dict(self) -> dict[str, dict[str, object]]:
-        """Every call by name: `ok` (calls) and `failed` (errno name -> calls)."""
+        """Counts by call name: `ok` (calls) and `failed` (errno name -> calls)."""
         return {
             call.name: {
                 "ok": int(row[0]),

@@ -1,4 +1,4 @@
-"""The intel_vpu driver's interface: open the NPU, ask it, make buffers and queues, submit jobs, wait for them."""
+"""The intel_vpu driver's interface: open the NPU, read parameters, create buffers and queues, submit jobs, wait."""
 
 from __future__ import annotations
 
@@ -24,27 +24,33 @@ if TYPE_CHECKING:
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-IN_THE_LAB = "python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)', has one"
+IN_THE_LAB = "use the lab: python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)'"
 
 _WHY = {
     (uapi.CMDQ_CREATE, errno.EINVAL): ("this kernel's driver has no command queues", "submit without a queue"),
     (uapi.CMDQ_CREATE, errno.ENODEV): ("the firmware has no scheduler for command queues", "submit without a queue"),
-    (uapi.BO_WAIT, errno.ETIMEDOUT): ("the job is not done yet", "wait longer; a hung job ends by the driver's reset"),
-    (uapi.BO_CREATE, errno.ENOSPC): ("no address range of the NPU has room for it", "make it smaller"),
+    (uapi.BO_WAIT, errno.ETIMEDOUT): ("the job is not done yet", "wait longer; a driver reset ends a hung job"),
+    (uapi.BO_CREATE, errno.ENOSPC): ("it does not fit into the NPU's address range", "use a smaller buffer"),
 }
 _WHY_ANY = {
     errno.ENODEV: ("the driver was unloaded, or the device is gone", "close this Device and open a new one"),
-    errno.EBADFD: ("an earlier job of this Device hung or made an MMU fault", "close this Device and open a new one"),
-    errno.EBUSY: ("the buffer belongs to a running job, or the queue is full", "wait for the jobs before"),
-    errno.ENOENT: ("no such buffer or queue", "it was closed, or belongs to another Device"),
+    errno.EBADFD: (
+        "an earlier job of this Device hung or caused an MMU fault",
+        "close this Device and open a new one",
+    ),
+    errno.EBUSY: ("the buffer is used by a running job, or the queue is full", "wait for earlier jobs"),
+    errno.ENOENT: (
+        "the buffer or queue was closed, or belongs to another Device",
+        "create the buffer or queue with the Device that submits the job",
+    ),
 }
 
 
 class IoctlError(MachineError):
-    """A call that the driver refused.
+    """An ioctl that failed.
 
     Attributes:
-        name: The call, e.g. `BO_CREATE`.
+        name: Name of the call, e.g. `BO_CREATE`.
         errno: Its error number.
 
     """
@@ -59,14 +65,14 @@ class IoctlError(MachineError):
 
 
 class Device:
-    """The NPU, opened: a context of its own in the driver. A context manager; threads may share it.
+    """An open NPU, which is one context in the driver. A context manager; threads may share it.
 
     Args:
         path: The device node.
-        counts: Where its ioctls are counted; None for counts of its own.
+        counts: Where its ioctls are counted; None for new counts.
 
     Raises:
-        MachineError: No NPU here, no permission, or a device of another driver.
+        MachineError: No NPU, no permission, or the device belongs to another driver.
 
     """
 
@@ -92,7 +98,7 @@ class Device:
         return f"<Device {self.path}{' (closed)' if self._fd < 0 else ''}>"
 
     def close(self) -> None:
-        """Close the device; the driver frees what was made through it. Buffers still mapped keep it open."""
+        """Close the device; the driver then frees its buffers and queues. Mapped buffers keep it open."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -102,27 +108,27 @@ class Device:
         return self._fd
 
     def params(self) -> dict[str, int | None]:
-        """Ask the 14 parameters that a user-mode driver asks; None where the driver refuses one."""
+        """Read the 14 parameters that a user-mode driver reads; None for those that the driver rejects."""
         return {name: self._param(*number) for name, number in uapi.PARAMS.items()}
 
     def create_buffer(self, size: int = 65536, flags: BufferFlags = BufferFlags.MAPPABLE) -> Buffer:
-        """Make a buffer of at least `size` bytes, mapped here if MAPPABLE is among the flags."""
+        """Create a buffer of at least `size` bytes; it is mapped into this process if MAPPABLE is set."""
         return Buffer(self, size, flags)
 
     def create_queue(self, priority: str = "default") -> Queue:
-        """Make a command queue (Linux 6.16 and newer, with a firmware that schedules)."""
+        """Create a command queue (needs Linux 6.16 or newer, and a firmware that schedules)."""
         return Queue(self, priority_number(priority))
 
     def submit(self, buffers: Sequence[Buffer], queue: Queue | None = None, priority: str = "default") -> None:
-        """Submit a job: the first buffer is its command buffer, the others are what it uses.
+        """Submit a job: the first buffer is its command buffer, the others are the buffers it uses.
 
         Args:
-            buffers: At least one.
-            queue: By CMDQ_SUBMIT to this queue; None: by SUBMIT to the context's own.
-            priority: Without a queue: `default`, `idle`, `normal`, `focus` or `realtime`.
+            buffers: At least one buffer.
+            queue: Queue for CMDQ_SUBMIT; None: SUBMIT to the context's default queue.
+            priority: For SUBMIT: `default`, `idle`, `normal`, `focus` or `realtime`.
 
         Raises:
-            IoctlError: The driver refused it.
+            IoctlError: The driver rejected the job.
 
         """
         handles = (ctypes.c_uint32 * len(buffers))(*(buffer.handle for buffer in buffers))
@@ -141,7 +147,7 @@ class Device:
             timeout: Seconds.
 
         Raises:
-            IoctlError: It is not done in time (`errno` is ETIMEDOUT), or the driver refused.
+            IoctlError: The job is not done in time (`errno` is ETIMEDOUT), or BO_WAIT failed.
 
         """
         deadline = time.monotonic_ns() + int(timeout * 1e9)
@@ -153,7 +159,7 @@ class Device:
                 raise IoctlError(uapi.BO_WAIT, error)
 
     def try_wait(self, buffer: Buffer, deadline_ns: int) -> tuple[int, int]:
-        """One BO_WAIT until a time of CLOCK_MONOTONIC: its errno (EINTR after a signal) and the job's status."""
+        """Make one BO_WAIT call with a CLOCK_MONOTONIC deadline; returns its errno and the job's status."""
         wait = uapi.BoWait(handle=buffer.handle, deadline_ns=deadline_ns)
         return self.try_call(uapi.BO_WAIT, wait), wait.job_status
 
@@ -164,21 +170,21 @@ class Device:
             raise IoctlError(call, error)
 
     def try_call(self, call: uapi.Call, argument: ctypes.Structure) -> int:
-        """Make one ioctl and count it; returns 0 or its errno. The GIL is free meanwhile."""
-        # Not fcntl's: since Python 3.14 that calls again after a signal, uncounted and for ever.
+        """Make one ioctl and count it; returns 0 or its errno. Releases the GIL during the call."""
+        # fcntl.ioctl repeats the call after a signal since Python 3.14; the repeated calls would not be counted.
         failed = _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)) < 0
         error = ctypes.get_errno() if failed else 0
         self.counts.add(call, error)
         return error
 
     def _check_driver(self) -> None:
-        """Other accelerators have other calls under the same numbers: be sure before making any."""
+        """Check for intel_vpu before any other ioctl: other drivers use the same numbers for different calls."""
         name = ctypes.create_string_buffer(16)
         error = self.try_call(uapi.VERSION, uapi.Version(name=ctypes.addressof(name), name_size=len(name) - 1))
         if error or name.value.decode(errors="replace") != uapi.DRIVER:
             found = repr(name.value.decode(errors="replace")) if not error else f"no DRM driver ({errno_name(error)})"
             raise MachineError(
-                f"{self.path} is not driven by {uapi.DRIVER}",
+                f"{self.path} does not belong to the {uapi.DRIVER} driver",
                 why=f"it belongs to {found}",
                 fix=IN_THE_LAB,
                 code="npu.other-driver",
@@ -190,13 +196,13 @@ class Device:
 
 
 class Buffer:
-    """Memory that the NPU and this process share. A context manager.
+    """Memory shared by the NPU and this process. A context manager.
 
     Attributes:
-        handle: The driver's number for it; 0 when closed.
-        size: Bytes, whole pages.
-        address: Where the NPU sees it.
-        memory: It, as writable bytes (`numpy.frombuffer(buffer.memory, ...)`); None if it is not MAPPABLE or closed.
+        handle: The driver's handle; 0 when closed.
+        size: Size in bytes, a multiple of the page size.
+        address: Address in the NPU's address space.
+        memory: Its writable bytes (`numpy.frombuffer(buffer.memory, ...)`); None if not MAPPABLE, or closed.
 
     """
 
@@ -230,8 +236,8 @@ class Buffer:
         return f"<Buffer {self.size:,} bytes at {self.address:#x}>" if self.handle else "<Buffer (closed)>"
 
     def close(self) -> None:
-        """Unmap and free it; what arrays over `memory` still hold stays mapped until they are gone."""
-        with contextlib.suppress(BufferError):  # an array of the user looks at it
+        """Unmap and free it. If arrays still reference `memory`, it stays mapped until they are freed."""
+        with contextlib.suppress(BufferError):  # the user's array references it
             if self.memory is not None:
                 self.memory.release()
             if self._map is not None:
@@ -246,7 +252,7 @@ class Queue:
     """A command queue. A context manager.
 
     Attributes:
-        id: The driver's number for it; 0 when closed.
+        id: The driver's id; 0 when closed.
 
     """
 
@@ -268,38 +274,36 @@ class Queue:
         return f"<Queue {self.id}>" if self.id else "<Queue (closed)>"
 
     def close(self) -> None:
-        """Destroy it; jobs that still run in it are aborted."""
+        """Destroy it; its running jobs are aborted."""
         if self.id and self._device.fileno() >= 0:
             self._device.try_call(uapi.CMDQ_DESTROY, uapi.CmdqDestroy(queue=self.id))
         self.id = 0
 
 
 def priority_number(name: str) -> Priority:
-    """Priority by its name; ProbeError if there is none of that name."""
+    """Look up a priority by name; ProbeError if the name is unknown."""
     try:
         return Priority[name.upper()]
     except KeyError:
         names = ", ".join(priority.name.lower() for priority in Priority)
-        raise ProbeError(f"there is no priority {name!r}", fix=f"one of {names}", code="npu.unknown-priority") from None
+        raise ProbeError(f"unknown priority {name!r}", fix=f"use one of {names}", code="npu.unknown-priority") from None
 
 
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise MachineError(
-            "there is no NPU here", why=f"{path} does not exist", fix=IN_THE_LAB, code="npu.not-found"
-        ) from None
+        raise MachineError("no NPU found", why=f"{path} does not exist", fix=IN_THE_LAB, code="npu.not-found") from None
     except PermissionError:
         raise MachineError(
-            f"{path} cannot be opened",
-            why="it needs permission to read and write the device",
+            f"cannot open {path}",
+            why="this user lacks permission to read and write it",
             fix="run as root, or as a member of the group that owns the device (often `render`)",
             code="npu.no-permission",
         ) from None
     except OSError as error:
         raise MachineError(
-            f"{path} cannot be opened", why=f"{error.strerror} ({errno_name(error.errno or 0)})", code="npu.cannot-open"
+            f"cannot open {path}", why=f"{error.strerror} ({errno_name(error.errno or 0)})", code="npu.cannot-open"
         ) from None
 
 
@@ -307,29 +311,30 @@ def _map(device: Device, size: int, offset: int) -> mmap.mmap:
     try:
         return mmap.mmap(device.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
     except OSError as error:
-        raise MachineError("a buffer cannot be mapped", why=str(error), code="npu.buffer-not-mapped") from None
+        raise MachineError("cannot map a buffer", why=str(error), code="npu.buffer-not-mapped") from None
 
 
 MODULE = Path("/run/accel_magic/modules/intel_vpu.ko")
-"""The module in the lab's guest: the one of its initramfs, made visible there."""
+"""The module in the lab's guest, bind-mounted from its initramfs."""
 
 _LOADED = Path("/sys/module") / DRIVER
-_SYS_FINIT_MODULE, _SYS_DELETE_MODULE = 313, 176  # x86_64, what the lab runs
+_SYS_FINIT_MODULE, _SYS_DELETE_MODULE = 313, 176  # x86-64, the lab's architecture
 
 
 def reload_driver(parameters: str = "", *, fault: str | None = None, argument: int = 0, timeout: float = 10.0) -> None:
-    """Unload intel_vpu if it is loaded, load it, and wait for the device node. Every open Device must be closed.
+    """Unload intel_vpu if it is loaded, load it, and wait for the device node. Close every Device first.
 
     Args:
-        parameters: The module's, e.g. `dbg_mask=0x10`.
-        fault: Requested between the two, as `request_fault` does. So `fault="no-boot", argument=1` fails the boot of
-            the load; requested before, it may fail that of an NPU that slept and is woken to be unloaded.
-        argument: The fault's.
-        timeout: Seconds until the device node must be there.
+        parameters: Module parameters, e.g. `dbg_mask=0x10`.
+        fault: Fault to request with `request_fault` between unloading and loading. `fault="no-boot", argument=1` thus
+            fails the boot caused by loading; requested earlier, it could fail the wake-up of a suspended NPU for
+            unloading.
+        argument: Argument of the fault.
+        timeout: Seconds to wait for the device node.
 
     Raises:
-        MachineError: Not in the lab, not root, the device is in use, or it did not come up (as `no-boot` will have
-            it: the kernel's log tells).
+        MachineError: Not in the lab, not root, the device is in use, or it did not come up (as after `no-boot`; see
+            the kernel's log).
 
     """
     unload_driver()
@@ -339,29 +344,29 @@ def reload_driver(parameters: str = "", *, fault: str | None = None, argument: i
 
 
 def unload_driver() -> None:
-    """Unload intel_vpu, if it is loaded. Raises MachineError as `reload_driver` does."""
+    """Unload intel_vpu if it is loaded. Raises the same errors as `reload_driver`."""
     _check()
     if not _LOADED.exists():
         return
     error = _system_call(_SYS_DELETE_MODULE, ctypes.c_char_p(DRIVER.encode()), ctypes.c_uint(os.O_NONBLOCK))
     if error in {errno.EAGAIN, errno.EBUSY}:
         raise MachineError(
-            "the driver cannot be unloaded",
+            "cannot unload the driver",
             why=f"it is in use: {NODE} is open, or its functions are being traced",
-            fix="close every Device and Buffer first, and do it outside of a traced cell",
+            fix="close every Device and Buffer, and unload outside of a traced cell",
             code="npu.driver-in-use",
         )
     if error:
         raise MachineError(
-            "the driver cannot be unloaded",
+            "cannot unload the driver",
             why=os.strerror(error),
-            fix="look at the log: dmesg",
+            fix="see the kernel's log: dmesg",
             code="npu.driver-not-unloaded",
         )
 
 
 def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
-    """Load intel_vpu and wait for the device node. Arguments and errors as of `reload_driver`."""
+    """Load intel_vpu and wait for the device node. Arguments and errors are those of `reload_driver`."""
     _check()
     module = os.open(MODULE, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -371,14 +376,12 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
     finally:
         os.close(module)
     if error == errno.EEXIST:
-        raise MachineError(
-            "the driver is loaded already", fix="unload_driver() first, or reload_driver()", code="npu.driver-loaded"
-        )
+        raise MachineError("the driver is already loaded", fix="call reload_driver() instead", code="npu.driver-loaded")
     if error:
         raise MachineError(
-            "the driver cannot be loaded",
+            "cannot load the driver",
             why=os.strerror(error),
-            fix="look at the log: dmesg",
+            fix="see the kernel's log: dmesg",
             code="npu.driver-not-loaded",
         )
     deadline = time.monotonic() + timeout
@@ -387,7 +390,7 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
             raise MachineError(
                 "the driver was loaded, but the device did not come up",
                 why=f"no {NODE} after {timeout:g} s",
-                fix="look at the kernel's log (dmesg); if a fault was requested: reload_driver(fault='none')",
+                fix="see the kernel's log (dmesg); if a fault was requested: reload_driver(fault='none')",
                 code="npu.device-not-up",
             )
         time.sleep(0.02)
@@ -396,15 +399,13 @@ def load_driver(parameters: str = "", *, timeout: float = 10.0) -> None:
 def _check() -> None:
     if not MODULE.exists():
         raise MachineError(
-            "the driver can be reloaded in the lab only",
+            "the driver can only be reloaded in the lab",
             why=f"{MODULE} does not exist",
             fix=IN_THE_LAB,
             code="npu.lab-only",
         )
     if os.geteuid():
-        raise MachineError(
-            "the driver cannot be reloaded", why="that is root's", fix="run as root", code="npu.no-permission"
-        )
+        raise MachineError("cannot reload the driver", why="only root can", fix="run as root", code="npu.no-permission")
 
 
 def _system_call(number: int, *arguments: object) -> int:

@@ -1,7 +1,6 @@
-"""Ask the lab's device to misbehave: one job through its command buffer, the whole device through its PCI config space.
+"""Inject faults into the lab's device: per job through its command buffer, per device through PCI config space.
 
-The device is emulated and knows these requests; an NPU of silicon does not have the capability they go through, and
-is refused.
+Only the emulated device has the PCI capability for these requests; a physical NPU is rejected with an error.
 """
 
 from __future__ import annotations
@@ -21,57 +20,60 @@ _CAPABILITIES_POINTER = 0x34
 _CAPABILITY = struct.Struct("<BBBBIII")
 _VENDOR_SPECIFIC, _VERSION = 0x09, 1
 _FAULT, _ARGUMENT = 8, 12
-_MOST_CAPABILITIES = 48  # as many as fit: a list that goes round ends there
+_MOST_CAPABILITIES = 48  # as many as fit; bounds the walk of a circular list
 
 DEVICE_FAULTS = ("none", "no-boot", "slow-boot", "lose-ipc", "duplicate-ipc")
-"""By number. Arguments: no-boot, how many boots fail (0: all); slow-boot, microseconds; the others, every Nth reply."""
+"""Indexed by number. Arguments: no-boot: how many boots fail (0: all); slow-boot: µs; the others: every Nth reply."""
 
 _IN_THE_LAB = "python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)'"
 
 
 def job_fault(name: str, argument: int = 0) -> bytes:
-    """How a command buffer begins whose job is to go wrong: 16 bytes for the start of `buffer.memory`.
+    """Return the 16 bytes that request a job fault; write them to the start of `buffer.memory`.
 
     Args:
-        name: `slow` (done after `argument` microseconds), `hang` (never done, the engine stands still), `lose` (done,
-            but nobody is told), `duplicate` (told twice), or `none`.
-        argument: For slow.
+        name: `slow` (done after `argument` microseconds), `hang` (never done, the engine stops), `lose` (done, but its
+            completion is not reported), `duplicate` (completion reported twice), or `none`.
+        argument: Microseconds, for `slow`.
+
+    Raises:
+        ProbeError: Unknown fault, or an argument that does not fit in 64 bits.
 
     """
     if name not in JOB_FAULTS:
         raise ProbeError(
-            f"a job has no fault {name!r}", fix=f"one of {', '.join(JOB_FAULTS)}", code="npu.unknown-fault"
+            f"unknown job fault {name!r}", fix=f"use one of {', '.join(JOB_FAULTS)}", code="npu.unknown-fault"
         )
     if not 0 <= argument < 1 << 64:
         raise ProbeError(
-            f"a fault's argument cannot be {argument}", fix="a whole number, 0 or more", code="npu.bad-fault-argument"
+            f"bad fault argument {argument}", fix="use an integer from 0 to 2**64 - 1", code="npu.bad-fault-argument"
         )
     return struct.pack("<IIQ", FAULT_MAGIC, JOB_FAULTS.index(name), argument) if name != "none" else bytes(16)
 
 
 def request_fault(name: str, argument: int = 0) -> None:
-    """Make the device misbehave from now on, until another fault or `none` is requested.
+    """Make the device misbehave until another fault or `none` is requested.
 
     Args:
-        name: `no-boot`: the firmware never answers the boot. `slow-boot`: its boot message comes late. `lose-ipc`,
-            `duplicate-ipc`: replies of the firmware are dropped or sent twice, job completions excluded. `none`.
-            The NPU boots when it wakes from runtime suspend, and when its driver is loaded: for the latter
+        name: `no-boot`: the firmware does not answer the boot. `slow-boot`: its boot message is late. `lose-ipc`,
+            `duplicate-ipc`: the firmware's replies are dropped or sent twice, except for job completions. `none`.
+            The NPU boots when it wakes from runtime suspend, and when its driver is loaded; for the latter use
             `reload_driver(fault=...)`.
         argument: no-boot: how many boots fail, 0 for all; slow-boot: microseconds; the others: every Nth reply.
 
     Raises:
         MachineError: Not in the lab, or not root.
-        ProbeError: No such fault, or an argument that does not fit 32 bits.
+        ProbeError: Unknown fault, or an argument that does not fit in 32 bits.
 
     """
     if name not in DEVICE_FAULTS:
         raise ProbeError(
-            f"the device has no fault {name!r}", fix=f"one of {', '.join(DEVICE_FAULTS)}", code="npu.unknown-fault"
+            f"unknown device fault {name!r}", fix=f"use one of {', '.join(DEVICE_FAULTS)}", code="npu.unknown-fault"
         )
     if not 0 <= argument < 1 << 32:
         raise ProbeError(
-            f"a fault's argument cannot be {argument}",
-            fix="a whole number from 0 to 4294967295",
+            f"bad fault argument {argument}",
+            fix="use an integer from 0 to 4294967295",
             code="npu.bad-fault-argument",
         )
     path, offset, _ = _find()
@@ -80,7 +82,7 @@ def request_fault(name: str, argument: int = 0) -> None:
     except OSError as error:
         raise _not_root(path, error) from None
     try:
-        # Each write takes effect as the pair then stands: no fault, its argument, the fault.
+        # Each write takes effect at once with the pair's current values: clear the fault, set the argument, the fault.
         for place, value in ((_FAULT, 0), (_ARGUMENT, argument), (_FAULT, DEVICE_FAULTS.index(name))):
             os.pwrite(config, struct.pack("<I", value), offset + place)
     finally:
@@ -88,23 +90,23 @@ def request_fault(name: str, argument: int = 0) -> None:
 
 
 def clear_faults() -> None:
-    """Make the device behave again: `request_fault("none")`."""
+    """Clear the requested fault, as does `request_fault("none")`."""
     request_fault("none")
 
 
 def requested_fault() -> tuple[str, int]:
-    """Name and argument of the fault that the device has now; MachineError if it is not the lab's, or not as root."""
+    """Name and argument of the device's current fault; MachineError if not in the lab or not root."""
     _, _, (fault, argument) = _find()
     return DEVICE_FAULTS[fault] if fault < len(DEVICE_FAULTS) else f"fault {fault}", argument
 
 
 def _find() -> tuple[Path, int, tuple[int, int]]:
-    """Config space of the lab's NPU, where the capability lies in it, and the fault and argument it holds."""
+    """Config space of the lab's NPU, the offset of its fault capability, and the current (fault, argument)."""
     found = [folder for folder in sorted(_DEVICES.glob("*")) if _is_npu(folder)]
     if not found:
         raise MachineError(
-            "there is no NPU here",
-            why=f"no PCI device {_VENDOR[2:]}:{_DEVICE[2:]}",
+            "no NPU found",
+            why=f"there is no PCI device {_VENDOR[2:]}:{_DEVICE[2:]}",
             fix=f"use the lab: {_IN_THE_LAB}",
             code="npu.not-found",
         )
@@ -114,15 +116,15 @@ def _find() -> tuple[Path, int, tuple[int, int]]:
             config = path.read_bytes()
         except OSError as error:
             raise _not_root(path, error) from None
-        if len(config) < 256:  # the kernel shows others the first 64 bytes only
+        if len(config) < 256:  # without privilege the kernel shows only the first 64 bytes
             raise _not_root(path)
         offset = _capability(config)
         if offset is not None:
             fault, argument = _CAPABILITY.unpack_from(config, offset)[5:]
             return path, offset, (fault, argument)
     raise MachineError(
-        "this NPU does not misbehave on request",
-        why="it is not the lab's: its config space lacks the capability for it",
+        "this NPU does not support fault injection",
+        why="it is not the lab's: its PCI config space lacks the fault capability",
         fix=f"use the lab: {_IN_THE_LAB}",
         code="npu.lab-only",
     )
@@ -149,5 +151,7 @@ def _capability(config: bytes) -> int | None:
 
 
 def _not_root(path: Path, error: OSError | None = None) -> MachineError:
-    why = f"{path} {'cannot be opened: ' + str(error.strerror) if error else 'shows its first 64 bytes only'}"
-    return MachineError("the device's config space is root's", why=why, fix="run as root", code="npu.no-permission")
+    why = f"{path} {'cannot be opened: ' + str(error.strerror) if error else 'shows only its first 64 bytes'}"
+    return MachineError(
+        "only root can access the device's PCI config space", why=why, fix="run as root", code="npu.no-permission"
+    )

@@ -1,4 +1,4 @@
-"""Give the NPU work through Level Zero and say exactly what was called: the ground truth for a trace of the API."""
+"""Run jobs on the NPU through Level Zero and count every call exactly: the ground truth for a trace of the API."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _BAD_OPTION, _NO_USE = 2, 3  # exit statuses of ze_load
 
 @dataclass(frozen=True)
 class ZeLoad:
-    """What a load did. `ze_load --json` prints the same.
+    """Result of a load. `ze_load --json` prints the same.
 
     Attributes:
-        device: What the driver calls the device.
-        threads: As asked; so are `in_flight`, `wait`, `size`, `memory`, `fresh`, `rate` and `timeout`.
-        jobs: Jobs asked for: the sum of `ok`, `failed` and `timed_out`.
-        ok: Jobs that were done well.
-        failed: Jobs that could not be submitted or ended badly.
-        timed_out: Jobs that were not done in time.
-        fault: What the lab's device was asked for, as asked; so are `fault_argument`, `every` and `at`.
-        faulty: Submissions that asked for the fault.
-        most_in_flight: The most jobs at a time that were submitted and not yet known to be done, of all threads.
+        device: The driver's name for the device.
+        threads: As requested; likewise `in_flight`, `wait`, `size`, `memory`, `fresh`, `rate` and `timeout`.
+        jobs: Jobs requested: the sum of `ok`, `failed` and `timed_out`.
+        ok: Jobs that succeeded.
+        failed: Jobs that could not be submitted or ended with an error.
+        timed_out: Jobs that did not end in time.
+        fault: Fault requested from the lab's device; `fault_argument`, `every` and `at` are also as requested.
+        faulty: Submissions that requested the fault.
+        most_in_flight: Maximum number of jobs of all threads that were submitted and not yet known to be done.
         duration_ns: From before the loader was opened to after the context was destroyed.
-        latency_ns: From before a job's Execute until it was known to be done, of those that are OK; None without one.
+        latency_ns: From before a job's Execute until it was known to be done, for successful jobs; None without any.
         calls: Function -> result (`SUCCESS`, `NOT_READY`, ...) -> calls.
 
     """
@@ -71,21 +71,21 @@ class ZeLoad:
 
     @classmethod
     def from_json(cls, text: str) -> ZeLoad:
-        """Read what `ze_load --json` printed."""
+        """Parse the output of `ze_load --json`."""
         values = json.loads(text)
         values["latency_ns"] = values["latency_ns"] and Latency(**values["latency_ns"])
         return cls(**{field.name: values[field.name] for field in fields(cls)})
 
     @property
     def functions(self) -> pd.Series[int]:
-        """Calls of each function of the API, whatever came of them: what a trace of the loader must count."""
+        """Calls of each API function, whatever their result: what a trace of the loader must count."""
         import pandas as pd
 
         return pd.Series({name: sum(kinds.values()) for name, kinds in self.calls.items()}, name="calls", dtype="int64")
 
     @property
     def results(self) -> pd.DataFrame:
-        """One row per function: a column for each result, with the number of calls."""
+        """Number of calls: one row per function, one column per result."""
         import pandas as pd
 
         return pd.DataFrame.from_dict(self.calls, orient="index").fillna(0).astype("int64")
@@ -107,7 +107,7 @@ class ZeLoad:
     def _lines(self) -> list[tuple[str, str]]:
         lines = [("jobs", f"ok {self.ok}, failed {self.failed}, timed out {self.timed_out}")]
         if self.fault != "none":
-            lines.append(("faults", f"{self.fault} asked for {self.faulty} times"))
+            lines.append(("faults", f"{self.fault} requested {self.faulty} times"))
         if self.latency_ns:
             of = self.latency_ns
             lines.append(
@@ -131,28 +131,29 @@ def ze_load(
     every: int = 0,
     at: int = 0,
 ) -> ZeLoad:
-    """Run copies on the NPU through Level Zero, in a process of their own; and return the exact count of every call.
+    """Run copies on the NPU through Level Zero in a separate process, and return the exact count of every call.
 
     In the lab the NPU is emulated and copies nothing. On a machine with an NPU, its own loader and driver are used.
 
     Args:
-        jobs: Of all threads together.
-        threads: Each has a queue of its own.
-        in_flight: Jobs that a thread has submitted before it waits for the oldest; 1: one after the other.
-        wait: `fence`: zeFenceHostSynchronize; `query`: zeFenceQueryStatus again and again; `queue`:
-            zeCommandQueueSynchronize; `synchronous`: the queue is a synchronous one.
+        jobs: Total number of jobs.
+        threads: Number of threads, each with its own queue.
+        in_flight: Jobs that a thread submits before it waits for the oldest; 1: one after the other.
+        wait: `fence`: zeFenceHostSynchronize; `query`: poll with zeFenceQueryStatus; `queue`:
+            zeCommandQueueSynchronize; `synchronous`: use a synchronous queue.
         size: Bytes of each job's two buffers.
-        memory: Of the buffer that is copied to: `host`, `device` or `shared`; the other is host memory.
-        fresh: Buffers, list and fence of its own for every job, not for every place in flight.
-        rate: Jobs started per second, all threads together; 0: as fast as they go.
+        memory: Memory of the destination buffer: `host`, `device` or `shared`; the source is host memory.
+        fresh: Create buffers, list and fence for every job instead of reusing those of the slot in flight.
+        rate: Jobs started per second, in total; 0: as fast as possible.
         timeout: Seconds from a job's submission until it counts as timed out.
-        fault: Asks the lab's device for it: `slow=MICROSECONDS`, `hang`, `lose` or `duplicate`; goes with one of:
-        every: Each of this number of submissions asks.
-        at: The submission of this number asks.
+        fault: Fault to inject in the lab's device: `slow=MICROSECONDS`, `hang`, `lose` or `duplicate`; needs one of
+            `every` and `at`.
+        every: Every Kth submission requests the fault.
+        at: Number of the submission that requests the fault.
 
     Raises:
         MachineError: No loader, no driver, no NPU, or no C compiler to build the program with.
-        ProbeError: An option that cannot be.
+        ProbeError: An option is invalid.
 
     """
     given = {
@@ -192,17 +193,15 @@ def _program() -> Sequence[str]:
 def _failure(status: int, complaint: str) -> Exception:
     why = (complaint.strip() or "it printed nothing").splitlines()[0].removeprefix("ze_load: ")
     if status == _BAD_OPTION:
-        return ProbeError(
-            f"ze_load does not take this: {why}", fix="help(ze_load) lists what it takes", code="load.bad-option"
-        )
+        return ProbeError(f"bad option for ze_load: {why}", fix="see help(ze_load)", code="load.bad-option")
     if status == _NO_USE:
         return MachineError(
-            "there is no NPU for Level Zero here",
+            "no NPU found by Level Zero",
             why=why,
             fix="in the lab: python -m accel_magic lab build --level-zero; on an NPU: install Intel's NPU driver",
             code="npu.not-found",
         )
-    return MachineError("ze_load ended without an answer", why=f"status {status}: {why}", code="load.no-answer")
+    return MachineError("ze_load ended without a result", why=f"status {status}: {why}", code="load.no-answer")
 
 
 def _results(kinds: dict[str, int]) -> str:

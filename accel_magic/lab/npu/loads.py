@@ -1,4 +1,4 @@
-"""Run jobs on the NPU and say exactly what was done: the ground truth for a trace of the driver."""
+"""Run jobs on the NPU and count exactly what was done: the ground truth for a trace of the driver."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _FUNCTIONS = {call.name: call.function for call in CALLS}
 
 @dataclass(frozen=True)
 class Latency:
-    """Nanoseconds from just before a job's submission until BO_WAIT returned, over the jobs that are OK.
+    """Nanoseconds from just before a job's submission until BO_WAIT returned, for the jobs that succeeded.
 
     Attributes:
-        mean: Rounded down.
-        p50: The lower median: a latency that a job had.
-        max: The greatest.
+        mean: Arithmetic mean, rounded down.
+        p50: Lower median, so always the latency of an actual job.
+        max: Maximum.
 
     """
 
@@ -54,25 +54,25 @@ class Latency:
 
 @dataclass(frozen=True)
 class Load:
-    """What a load did. `npu_load --json` prints the same.
+    """Result of a load. `npu_load --json` prints the same.
 
     Attributes:
         device: The device node.
         submit: How jobs were submitted: `submit` or `cmdq`.
-        processes: As asked; so are `threads`, `buffers`, `size`, `priority`, `rate`, `timeout`, `fault`,
+        processes: As requested; likewise `threads`, `buffers`, `size`, `priority`, `rate`, `timeout`, `fault`,
             `fault_argument`, `every` and `at`.
-        jobs: Jobs asked for: the sum of `ok`, `failed`, `timed_out` and `unfinished`.
-        ok: Jobs done with status 0.
+        jobs: Jobs requested: the sum of `ok`, `failed`, `timed_out` and `unfinished`.
+        ok: Jobs that ended with status 0.
         failed: Jobs that could not be submitted, or ended with another status.
-        timed_out: Jobs not done in time.
-        unfinished: Jobs not begun or not ended when the load was interrupted or a process killed.
-        faulty: Jobs that asked for the fault.
-        statuses: Status that the driver reported (256: aborted) -> jobs.
+        timed_out: Jobs that did not end in time.
+        unfinished: Jobs not started or not ended when the load was interrupted or a process was killed.
+        faulty: Jobs that requested the fault.
+        statuses: Status reported by the driver (256: aborted) -> jobs.
         duration_ns: From before the first open to after the last close.
-        interrupted: Ended by a signal.
-        killed: Processes that a signal killed.
-        latency_ns: Of the jobs that are OK; None without one.
-        params: The device's parameters as the first process saw them; None where the driver refused one.
+        interrupted: Whether a signal ended the load early.
+        killed: Number of processes killed by a signal.
+        latency_ns: Latency of the jobs that succeeded; None if there are none.
+        params: The device's parameters as the first process read them; None for those that the driver rejected.
         calls: ioctl -> `ok` (calls) and `failed` (errno name -> calls). Every system call counts.
 
     """
@@ -106,7 +106,7 @@ class Load:
 
     @classmethod
     def from_json(cls, text: str) -> Load:
-        """Read what `to_json`, or `npu_load --json`, printed."""
+        """Parse the output of `to_json` or `npu_load --json`."""
         values = json.loads(text)
         values["calls"] = values.pop("ioctls")
         values["statuses"] = {int(status): jobs for status, jobs in values["statuses"].items()}
@@ -114,14 +114,14 @@ class Load:
         return cls(**{field.name: values[field.name] for field in fields(cls)})
 
     def to_json(self) -> str:
-        """One line of JSON; `calls` under the name `ioctls`."""
+        """One line of JSON; `calls` is named `ioctls` in it."""
         values = asdict(self)
         values["ioctls"] = values.pop("calls")
         return json.dumps(values)
 
     @property
     def ioctls(self) -> pd.DataFrame:
-        """One row per ioctl made: `ok`, `failed` (calls), `errors` (by errno) and `function`, where it arrives."""
+        """One row per ioctl made: `ok`, `failed` (calls), `errors` (by errno), kernel `function` that serves it."""
         import pandas as pd
 
         rows = [
@@ -133,7 +133,7 @@ class Load:
 
     @property
     def functions(self) -> pd.Series[int]:
-        """Calls of each kernel function that serves an ioctl, failed ones too: what a trace of it must count."""
+        """Calls of each kernel function that serves an ioctl, including failed calls: what a trace of it must count."""
         import pandas as pd
 
         totals = {
@@ -178,7 +178,7 @@ class Load:
             )
         ]
         if self.fault != "none":
-            lines.append(("faults", f"{self.fault} asked for {self.faulty} times"))
+            lines.append(("faults", f"{self.fault} requested {self.faulty} times"))
         if self.killed:
             lines.append(("killed", f"{self.killed} of the processes"))
         if self.latency_ns:
@@ -203,29 +203,30 @@ def load(
     at: int = 0,
     device: str | os.PathLike[str] = NODE,
 ) -> Load:
-    """Run jobs on the NPU: make, map and fill buffers, submit, wait, free; and return the exact counts.
+    """Run jobs on the NPU (create, map and fill buffers, submit, wait, free) and return the exact counts.
 
-    One process means this one, in threads of its own; more are started as children of this one. After a hang, newer
-    drivers take no more jobs from the process whose job it was: they count as failed (EBADFD).
+    With one process, the jobs run in threads of this process; otherwise in child processes. After a hang, newer
+    drivers reject further jobs of the process that submitted the hung job: they count as failed (EBADFD).
 
     Args:
-        jobs: Of all workers together.
-        processes: Each opens the device itself.
-        threads: Of each process; they share its device.
-        buffers: Of each job; the first is its command buffer.
-        size: Bytes of each buffer.
-        rate: Jobs started per second, all workers together; 0: as fast as they go.
-        submit: `submit`: the old ioctl; `cmdq`: command queues; `auto`: these where the driver has them.
+        jobs: Total number of jobs.
+        processes: Number of processes; each opens the device itself.
+        threads: Threads per process; they share its device.
+        buffers: Buffers per job; the first is its command buffer.
+        size: Bytes per buffer.
+        rate: Jobs started per second, in total; 0: as fast as possible.
+        submit: `submit`: the SUBMIT ioctl; `cmdq`: command queues; `auto`: command queues if the driver has them.
         priority: `default`, `idle`, `normal`, `focus` or `realtime`.
         timeout: Seconds from a job's submission until it counts as timed out.
-        fault: Asks the lab's device for it: `slow=MICROSECONDS`, `hang`, `lose` or `duplicate`; goes with one of:
-        every: Each of this number of jobs asks.
-        at: The job of this number asks.
+        fault: Fault to inject in the lab's device: `slow=MICROSECONDS`, `hang`, `lose` or `duplicate`; needs one of
+            `every` and `at`.
+        every: Every Kth job requests the fault.
+        at: Number of the job that requests the fault.
         device: The device node.
 
     Raises:
-        MachineError: No NPU, no permission, or no command queues where `cmdq` was asked for.
-        ProbeError: An option that cannot be.
+        MachineError: No NPU, no permission, or no command queues although `cmdq` was requested.
+        ProbeError: An option is invalid.
         KeyboardInterrupt: The load was interrupted; its counts were printed.
 
     """
@@ -255,7 +256,7 @@ def load(
 
 
 def _run_in_children(options: Options) -> Load:
-    """Start a fresh interpreter that forks the processes: this one may have threads, and then must not fork."""
+    """Start a fresh interpreter that forks the processes: this one must not fork because it may have threads."""
     helper = subprocess.Popen(
         own_python.command("accel_magic.lab.npu.loads", json.dumps(asdict(options))),
         stdin=subprocess.DEVNULL,
@@ -266,7 +267,7 @@ def _run_in_children(options: Options) -> Load:
     try:
         printed, complaint = helper.communicate()
     except KeyboardInterrupt:
-        helper.send_signal(signal.SIGINT)  # it may have had one of its own already, which does no harm
+        helper.send_signal(signal.SIGINT)  # harmless if the terminal already sent it one
         printed, complaint = helper.communicate()
     finally:
         if helper.poll() is None:
@@ -276,7 +277,7 @@ def _run_in_children(options: Options) -> Load:
         answer = json.loads(printed)
     except ValueError:
         why = (complaint.strip() or f"status {helper.returncode}").splitlines()[-1]
-        raise MachineError("the load's processes ended without an answer", why=why, code="load.no-answer") from None
+        raise MachineError("the load's processes ended without a result", why=why, code="load.no-answer") from None
     if "error" in answer:
         raise MachineError(**answer["error"])
     return Load.from_json(printed)
@@ -294,7 +295,7 @@ _PR_SET_PDEATHSIG = 1
 class _Job(ctypes.Structure):
     _fields_: ClassVar = [
         ("state", ctypes.c_uint32),
-        ("ended", ctypes.c_uint32),  # the driver said so, and with what status
+        ("ended", ctypes.c_uint32),  # whether the driver reported its end; `status` is then valid
         ("status", ctypes.c_uint32),
         ("latency_ns", ctypes.c_uint64),
     ]
@@ -307,13 +308,13 @@ class _Param(ctypes.Structure):
 class _Process(ctypes.Structure):
     _fields_: ClassVar = [
         ("counts", CountTable),
-        ("cmdq", ctypes.c_uint32),  # submits by command queues
-        ("problem", ctypes.c_char * 1024),  # JSON of the error that kept it from its jobs
+        ("cmdq", ctypes.c_uint32),  # whether it submits through command queues
+        ("problem", ctypes.c_char * 1024),  # JSON of the error that stopped it; empty if none
     ]
 
 
 class _Tally:
-    """Memory that all processes write as things happen: it outlives an interrupt and a killed process."""
+    """Shared memory that all processes update as they go, so that it survives an interrupt or a killed process."""
 
     def __init__(self, options: Options) -> None:
         class Shared(ctypes.Structure):
@@ -335,11 +336,11 @@ class _Tally:
 
 @dataclass
 class Stop:
-    """Set when the load is to end early.
+    """Signal handler that ends the load early.
 
     Attributes:
-        signal: The signal that asked for it; 0 for none.
-        children: Processes to pass it on to.
+        signal: The first signal received; 0 for none.
+        children: Process ids to forward it to.
 
     """
 
@@ -348,14 +349,14 @@ class Stop:
 
     def __call__(self, number: int, _frame: object) -> None:
         """Handle a signal."""
-        self.signal = self.signal or number  # later ones are those that wake the threads
+        self.signal = self.signal or number  # later signals only wake the threads
         for child in self.children:
             os.kill(child, signal.SIGINT)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What a load's workers share."""
+    """State shared by a load's workers."""
 
     options: Options
     tally: _Tally
@@ -365,10 +366,10 @@ class _Run:
 def run(options: Options, *, stop: Stop | None = None) -> Load:
     """Run a load. With more than one process this forks, so the caller must be the only thread.
 
-    SIGINT (if this is the main thread) ends the load early: the jobs that ended count, and `interrupted` is set.
+    In the main thread, SIGINT ends the load early: completed jobs count, and `interrupted` is set.
 
     Raises:
-        MachineError: A process found no NPU, or could not use it.
+        MachineError: A process found no NPU or could not use it.
 
     """
     stop = Stop() if stop is None else stop
@@ -389,7 +390,7 @@ def run(options: Options, *, stop: Stop | None = None) -> Load:
 
 @contextmanager
 def _handling(stop: Stop) -> Iterator[None]:
-    """Let `stop` handle SIGINT meanwhile. Counts stay exact: no KeyboardInterrupt between a call and its counting."""
+    """Let `stop` handle SIGINT in the block, so that no KeyboardInterrupt comes between a call and its counting."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -401,11 +402,11 @@ def _handling(stop: Stop) -> Iterator[None]:
 
 
 def _fork_processes(run: _Run) -> int:
-    """Run each process in a child; returns how many were killed."""
+    """Run each process in a child; returns how many were killed by a signal."""
     stop, killed = run.stop, 0
     waiting: list[int] = []
     for number in range(run.options.processes):
-        # A signal meanwhile waits until the child is known, and does not find the others' ids in it.
+        # Signals are blocked until the parent knows the child, and the child has forgotten its siblings.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         parent = os.getpid()
         child = os.fork()
@@ -414,12 +415,12 @@ def _fork_processes(run: _Run) -> int:
                 _be_child(parent, stop)
                 _run_process(run, number)
             finally:
-                os._exit(0)  # what is above this frame is the parent's to run
+                os._exit(0)  # only the parent may return from this function
         stop.children.add(child)
         waiting.append(child)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     for child in waiting:
-        # Not reaped yet: while its id is among the children it is nobody else's.
+        # Not reaped yet: its id is not reused while it is in `stop.children`.
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         stop.children.discard(child)
         killed += os.waitpid(child, 0)[1] & 0x7F != 0
@@ -435,7 +436,7 @@ def _be_child(parent: int, stop: Stop) -> None:
 
 
 def _run_process(run: _Run, number: int) -> None:
-    """Open the device, ask its parameters, run this process's share of the jobs in threads."""
+    """Open the device, read its parameters, and run this process's share of the jobs in threads."""
     options, tally = run.options, run.tally
     mine = tally.processes[number]
     try:
@@ -455,7 +456,7 @@ def _run_process(run: _Run, number: int) -> None:
 
 
 def _run_threads(threads: list[threading.Thread], stop: Stop) -> None:
-    """Run them to their end. A signal ends one thread's system call only, so each gets it, until it has ended."""
+    """Run threads until they end. A signal interrupts the system call of one thread only, so it is sent to each."""
     for thread in threads:
         thread.start()
     handled = threading.current_thread() is threading.main_thread()
@@ -486,7 +487,7 @@ def _run_thread(run: _Run, device: Device, worker: int) -> None:
 
 
 def _wait_turn(run: _Run, job: int) -> bool:
-    """Sleep until the job is due; False when the load is to end."""
+    """Sleep until the job is due; False if the load was stopped."""
     rate = run.options.rate
     due = run.tally.started_ns + (job - 1) * 1e9 / rate if rate else 0
     while not run.stop.signal and (left := due - time.monotonic_ns()) > 0:
@@ -502,7 +503,7 @@ def _run_job(run: _Run, device: Device, queue: Queue | None, number: int) -> Non
     try:
         for index in range(options.buffers):
             buffers.append(device.create_buffer(options.size, _FLAGS[index > 0]))
-            _fill(buffers[-1], options, asks=index == 0 and options.is_faulty(number))
+            _fill(buffers[-1], options, faulty=index == 0 and options.is_faulty(number))
         began = time.monotonic_ns()
         device.submit(buffers, queue, options.priority)
         deadline = began + int(options.timeout * 1e9)
@@ -523,15 +524,15 @@ def _run_job(run: _Run, device: Device, queue: Queue | None, number: int) -> Non
 
 
 _FLAGS = (BufferFlags.MAPPABLE, BufferFlags.MAPPABLE | BufferFlags.SHAVE_MEM)
-"""Of a command buffer, and of the others."""
+"""For a command buffer, and for other buffers."""
 
 
-def _fill(buffer: Buffer, options: Options, *, asks: bool) -> None:
-    """Write all of it: zeros, and the request for the fault where this job asks for it."""
+def _fill(buffer: Buffer, options: Options, *, faulty: bool) -> None:
+    """Fill the buffer with zeros, and write the fault request to its start if `faulty`."""
     if buffer.memory is None:
         return
     ctypes.memset(ctypes.addressof(ctypes.c_char.from_buffer(buffer.memory)), 0, buffer.size)
-    if asks:
+    if faulty:
         request = job_fault(options.fault, options.fault_argument)
         buffer.memory[: len(request)] = request
 
@@ -539,7 +540,7 @@ def _fill(buffer: Buffer, options: Options, *, asks: bool) -> None:
 def _report(process: _Process, error: MachineError) -> None:
     what = error.what
     if isinstance(error, IoctlError) and error.name == "CMDQ_CREATE" and error.why:
-        error = MachineError(what, why=error.why, fix="submit='auto' or 'submit'; --submit auto", code=error.code)
+        error = MachineError(what, why=error.why, fix="use submit='auto' (--submit auto)", code=error.code)
     text = json.dumps({"what": error.what, "why": error.why, "fix": error.fix, "code": error.code})
     short = json.dumps({"what": what[:300], "code": error.code})
     process.problem = (text if len(text) < 1024 else short).encode()
@@ -580,7 +581,7 @@ def _latency(values: list[int]) -> Latency | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the load of `load()` in a process of its own; prints one JSON object, always."""
+    """Run the load of `load()` in a separate process; always prints one JSON object."""
     try:
         print(run(Options(**json.loads(arguments[0]))).to_json())
     except MachineError as error:

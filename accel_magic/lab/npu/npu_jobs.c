@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of the load: it opens the device, asks what a user-mode driver asks, and its threads run jobs one after
- * the other: create, map and fill the buffers, submit, wait, unmap, close. Every ioctl is counted where it is made.
+/* One process of the load: it opens the device, reads the parameters that a user-mode driver reads, and its threads run
+ * jobs one after the other: create, map and fill the buffers, submit, wait, unmap, close. Every ioctl is counted.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ struct thread {
 
 /* Guards `ended` of this process's threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t an_end = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t thread_ended = PTHREAD_COND_INITIALIZER;
 
 int64_t now_ns(void)
 {
@@ -63,7 +63,7 @@ int64_t now_ns(void)
 	return time.tv_sec * SECOND + time.tv_nsec;
 }
 
-/* One ioctl, counted; returns 0 or its errno. Every system call counts, an interrupted one too. */
+/* Make one ioctl and count it, even if interrupted; returns 0 or its errno. */
 static int call(struct worker *worker, int fd, enum call which, void *argument)
 {
 	int error = ioctl(fd, calls[which].request, argument) ? errno : 0;
@@ -87,7 +87,7 @@ struct buffer {
 	size_t size;
 };
 
-/* Create a buffer, map it and fill it; the command buffer begins with zeros or with the request for a fault. */
+/* Create, map and zero a buffer; a faulty job's command buffer starts with the fault request. */
 static bool make_buffer(struct thread *thread, struct buffer *buffer, bool command, bool faulty)
 {
 	struct npu_bo_create create = { .size = options.size, .flags = NPU_BO_MAPPABLE | NPU_BO_CACHED };
@@ -176,7 +176,7 @@ static void run_job(struct thread *thread, uint32_t queue, long long number, str
 		close_buffer(thread, &buffers[i]);
 }
 
-/* Sleep until job `number` is due; false when the load is to stop. */
+/* Sleep until job `number` is due; false if the load was stopped. */
 static bool wait_turn(long long number)
 {
 	int64_t due = shared->started_ns + (int64_t)(options.rate > 0 ? (number - 1) / options.rate * SECOND : 0);
@@ -196,11 +196,11 @@ static void *run_thread(void *argument)
 	int error = 0;
 
 	if (!buffers || !handles)
-		give_up("no memory", ENOMEM);
+		give_up("out of memory", ENOMEM);
 	else if (shared->submit == WAY_CMDQ && (error = call(thread->worker, thread->fd, CMDQ_CREATE, &queue)))
 		give_up(error == EINVAL || error == ENODEV || error == ENOTTY
 				? "this driver has no command queues (CMDQ_CREATE): use --submit submit"
-				: "no command queue could be created (CMDQ_CREATE)", error);
+				: "cannot create a command queue (CMDQ_CREATE)", error);
 	else
 		for (long long j = thread->number + 1; j <= options.jobs && wait_turn(j) && !shared->problem;
 		     j += options.processes * options.threads)
@@ -214,20 +214,20 @@ static void *run_thread(void *argument)
 	free(handles);
 	pthread_mutex_lock(&lock);
 	thread->ended = true;
-	pthread_cond_signal(&an_end);
+	pthread_cond_signal(&thread_ended);
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
-/* Make sure that the device is an NPU, ask its parameters, and settle how jobs are submitted. */
-static bool get_to_know(int fd, struct worker *worker, bool first)
+/* Check that the device is an NPU, read its parameters, and choose how jobs are submitted. */
+static bool query_device(int fd, struct worker *worker, bool first)
 {
 	char name[16] = "";
 	struct npu_version version = { .name = (uintptr_t)name, .name_size = sizeof(name) - 1 };
 	int error = call(worker, fd, VERSION, &version), way = options.submit;
 
 	if (error || strcmp(name, "intel_vpu"))
-		return give_up("this device is not driven by intel_vpu", error);
+		return give_up("this device does not belong to the intel_vpu driver", error);
 	for (size_t i = 0; i < PARAMS; i++) {
 		struct npu_param param = { .param = params[i].id, .index = params[i].index };
 
@@ -251,8 +251,8 @@ static bool any_runs(struct thread *threads)
 	return false;
 }
 
-/* Wait for the threads. A signal ends the system call of one thread only, and may come just before the call: when the
- * load is to stop, each gets it until it has ended.
+/* Wait for the threads. A signal interrupts the system call of one thread only, and may arrive just before the call, so
+ * when the load stops, every thread is signaled until it ends.
  */
 static void join(struct thread *threads)
 {
@@ -264,7 +264,7 @@ static void join(struct thread *threads)
 		soon.tv_nsec += 50000000;
 		soon.tv_sec += soon.tv_nsec / SECOND;
 		soon.tv_nsec %= SECOND;
-		pthread_cond_timedwait(&an_end, &lock, &soon);
+		pthread_cond_timedwait(&thread_ended, &lock, &soon);
 		for (long long i = 0; i < options.threads && stopping; i++)
 			if (threads[i].started && !threads[i].ended)
 				pthread_kill(threads[i].id, SIGINT);
@@ -282,10 +282,10 @@ void run_process(long long process)
 	int error = 0, fd = open(options.device, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0) {
-		give_up("the device cannot be opened", errno);
+		give_up("cannot open the device", errno);
 	} else if (!threads) {
-		give_up("no memory", ENOMEM);
-	} else if (get_to_know(fd, &shared->workers[process * options.threads], process == 0)) {
+		give_up("out of memory", ENOMEM);
+	} else if (query_device(fd, &shared->workers[process * options.threads], process == 0)) {
 		for (long long i = 0; i < options.threads && !error; i++) {
 			threads[i].fd = fd;
 			threads[i].number = process * options.threads + i;
@@ -294,7 +294,7 @@ void run_process(long long process)
 			threads[i].started = !error;
 		}
 		if (error)
-			give_up("no thread could be started", error);
+			give_up("cannot start a thread", error);
 		join(threads);
 	}
 	free(threads);

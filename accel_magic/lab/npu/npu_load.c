@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npu_load: jobs for an NPU through the intel_vpu driver, and the exact count of every ioctl made for them.
+/* npu_load: runs jobs on an NPU through the intel_vpu driver and counts every ioctl exactly.
  *
- * Job j of all belongs to worker j modulo the number of workers (processes times threads), so which jobs ask for a
- * fault does not depend on timing.
+ * Job j runs on worker j modulo the number of workers (processes * threads), so which jobs request a fault does not
+ * depend on timing.
  *
- * Exit status: 0 all jobs done well; 1 some not; 2 bad arguments; 3 no use of the NPU; 128 + signal when ended by one.
+ * Exit status: 0: all jobs succeeded; 1: some did not; 2: bad arguments; 3: NPU not usable; 128 + signal: interrupted.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,23 +37,23 @@ volatile sig_atomic_t stopping;
 static const char usage[] =
 	"usage: npu_load [OPTION]...\n"
 	"Run jobs on the NPU and print the exact count of every ioctl made for them.\n\n"
-	"  --jobs N            jobs of all workers together (20)\n"
-	"  --processes P       each opens the device itself (1)\n"
-	"  --threads T         of each process (1)\n"
-	"  --buffers B         of each job, the first is its command buffer (1)\n"
-	"  --size BYTES        of each buffer (65536)\n"
-	"  --rate PER_SECOND   jobs started per second, all workers together (as fast as they go)\n"
-	"  --submit WAY        submit: the old ioctl; cmdq: command queues; auto: these where the driver has them (auto)\n"
+	"  --jobs N            total number of jobs (20)\n"
+	"  --processes P       processes; each opens the device itself (1)\n"
+	"  --threads T         threads per process (1)\n"
+	"  --buffers B         buffers per job; the first is its command buffer (1)\n"
+	"  --size BYTES        size of each buffer (65536)\n"
+	"  --rate PER_SECOND   jobs started per second, in total (no limit)\n"
+	"  --submit WAY        submit: the SUBMIT ioctl; cmdq: command queues; auto: cmdq if the driver has it (auto)\n"
 	"  --priority NAME     default, idle, normal, focus, realtime (default)\n"
 	"  --timeout S         seconds from a job's submission until it counts as timed out (10)\n"
-	"  --fault FAULT       slow=MICROSECONDS, hang, lose, duplicate: ask the lab's device for it, in\n"
-	"  --every K | --at J  each Kth job, or job J\n"
-	"  --device PATH       (/dev/accel/accel0)\n"
+	"  --fault FAULT       fault to inject in the lab: slow=MICROSECONDS, hang, lose or duplicate\n"
+	"  --every K | --at J  inject the fault in every Kth job, or in job J\n"
+	"  --device PATH       device node (/dev/accel/accel0)\n"
 	"  --json              print JSON\n";
 
 static void refuse(const char *option, const char *value)
 {
-	fprintf(stderr, "npu_load: --%s cannot be '%s'\n%s", option, value, usage);
+	fprintf(stderr, "npu_load: bad --%s '%s'\n%s", option, value, usage);
 	exit(2);
 }
 
@@ -139,14 +139,14 @@ static void parse(int count, char **arguments)
 		exit(2);
 	}
 	if (options.fault ? !options.every == !options.at : options.every || options.at) {
-		fprintf(stderr, "npu_load: --fault goes with one of --every K and --at J\n");
+		fprintf(stderr, "npu_load: --fault needs exactly one of --every K and --at J\n");
 		exit(2);
 	}
 }
 
 static void stop(int signal)
 {
-	if (!stopping) /* later ones are those that wake the threads */
+	if (!stopping) /* later signals only wake the threads */
 		stopping = signal;
 }
 
@@ -155,7 +155,7 @@ static void child_ended(int signal)
 	(void)signal;
 }
 
-/* Run the processes and wait for them, passing on a signal that ends the load. Returns how many were killed. */
+/* Run the processes and wait for them, forwarding a signal that stops the load. Returns how many were killed. */
 static int run_processes(void)
 {
 	pid_t *children = calloc(options.processes, sizeof(*children));
@@ -175,7 +175,7 @@ static int run_processes(void)
 
 		children[left] = fork();
 		if (children[left] < 0) {
-			shared->problem = "no process could be started";
+			shared->problem = "cannot start a process";
 			shared->problem_errno = errno;
 			break;
 		}
@@ -208,7 +208,7 @@ static int run_processes(void)
 
 int main(int count, char **arguments)
 {
-	/* No SA_RESTART: a wait in the driver ends. SIGCHLD has a handler so that it wakes the first process. */
+	/* No SA_RESTART, so that a signal ends a wait in the driver. The SIGCHLD handler wakes the parent process. */
 	struct sigaction on_stop = { .sa_handler = stop }, on_child = { .sa_handler = child_ended };
 	size_t size;
 	int killed = 0;
@@ -218,7 +218,7 @@ int main(int count, char **arguments)
 	       options.jobs * sizeof(*jobs);
 	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
-		perror("npu_load: no memory");
+		perror("npu_load: out of memory");
 		return 3;
 	}
 	jobs = (struct job *)&shared->workers[options.processes * options.threads];

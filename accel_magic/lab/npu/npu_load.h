@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of npu_load share: npu_load.c (arguments, processes), npu_jobs.c (one process), npu_report.c. */
+/* Shared by the parts of npu_load: npu_load.c (arguments, processes), npu_jobs.c (one process), npu_report.c. */
 #ifndef ACCEL_MAGIC_NPU_LOAD_H
 #define ACCEL_MAGIC_NPU_LOAD_H
 
@@ -11,7 +11,7 @@
 #include "npu_uapi.h"
 
 #define SECOND 1000000000ll
-#define ERRNOS 134 /* one more than Linux has; index 0 counts successes */
+#define ERRNOS 134 /* Linux's largest errno + 1; index 0 counts successes */
 
 enum call { VERSION, GET_PARAM, BO_CREATE, BO_INFO, CMDQ_CREATE, SUBMIT, CMDQ_SUBMIT, BO_WAIT, GEM_CLOSE,
 	    CMDQ_DESTROY, CALLS };
@@ -22,7 +22,7 @@ struct call_kind {
 };
 extern const struct call_kind calls[CALLS];
 
-#define PARAMS 14 /* what a user-mode driver asks when it opens the device */
+#define PARAMS 14 /* those that a user-mode driver reads when it opens the device */
 struct param_kind {
 	const char *name;
 	uint32_t id, index;
@@ -34,9 +34,9 @@ enum submit_way { WAY_AUTO, WAY_SUBMIT, WAY_CMDQ };
 struct options {
 	const char *device;
 	long long jobs, processes, threads, buffers, size;
-	long long every, at;     /* which jobs ask for the fault: every Kth, or number J; the other is 0 */
+	long long every, at;     /* which jobs request the fault: every Kth, or number J; the other is 0 */
 	long long slow_us;
-	double rate;             /* jobs per second of all workers together; 0: as fast as they go */
+	double rate;             /* jobs per second, in total; 0: as fast as possible */
 	double timeout;          /* seconds from the submission */
 	int submit, priority, fault;
 	bool json;
@@ -47,7 +47,7 @@ enum state { NOT_RUN, RUNNING, OK, FAILED, TIMED_OUT };
 
 struct job {
 	uint32_t state;
-	bool ended;              /* the driver said so, and with what status */
+	bool ended;              /* whether the driver reported its end; `status` is then valid */
 	uint32_t status;
 	uint64_t latency_ns;     /* from before the submission until BO_WAIT returned */
 };
@@ -61,20 +61,20 @@ struct param_value {
 	int error;
 };
 
-/* Memory of all processes: written as things happen, so it outlives an interrupt and a killed process. */
+/* Shared memory that all processes update as they go, so that it survives an interrupt or a killed process. */
 struct shared {
 	int64_t started_ns;
 	_Atomic(const char *) problem; /* a literal (one address in every process): why the load could not run */
 	atomic_int problem_errno;
-	atomic_int submit;             /* the way that was settled on */
-	struct param_value params[PARAMS]; /* as the first process saw them */
+	atomic_int submit;             /* the submit_way in use */
+	struct param_value params[PARAMS]; /* as the first process read them */
 	struct worker workers[];       /* the jobs follow */
 };
 extern struct shared *shared;
 extern struct job *jobs;
-extern volatile sig_atomic_t stopping; /* the signal that ends the load */
+extern volatile sig_atomic_t stopping; /* the signal that stops the load; 0 for none */
 
-/* Names by number, ended by NULL. */
+/* Names by number, terminated by NULL. */
 extern const char *const submits[], *const priorities[], *const faults[];
 
 int64_t now_ns(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the load did, as text or as JSON. accel_magic/lab/npu/loads.py prints and reads the same JSON. */
+/* Prints the result of the load as text or JSON. accel_magic/lab/npu/loads.py prints and reads the same JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const char *const errnos[ERRNOS] = {
 	[ESTALE] = "ESTALE", [ECANCELED] = "ECANCELED",
 };
 
-/* What became of the jobs, and the latencies (ns) of those that are OK. */
+/* Jobs by state, and the latencies (ns) of those that succeeded. */
 struct outcome {
 	long long by_state[TIMED_OUT + 1], faulty;
 	uint64_t mean, median, most;
@@ -52,14 +52,14 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static struct outcome look_at_jobs(void)
+static struct outcome summarize_jobs(void)
 {
 	struct outcome outcome = { 0 };
 	uint64_t *latencies = calloc(options.jobs, sizeof(*latencies)), sum = 0;
 	long long count = 0;
 
 	if (!latencies) {
-		perror("npu_load: no memory");
+		perror("npu_load: out of memory");
 		exit(3);
 	}
 	for (long long i = 0; i < options.jobs; i++) {
@@ -91,7 +91,7 @@ static void print_string(const char *text)
 	putchar('"');
 }
 
-/* The statuses that the driver reported for jobs that ended, each with its number of jobs. */
+/* Print the statuses that the driver reported for jobs that ended, each with its number of jobs. */
 static void print_statuses(void)
 {
 	const char *comma = "";
@@ -181,7 +181,7 @@ static void print_text(const struct outcome *outcome, int64_t duration_ns, int k
 	       outcome->by_state[FAILED], outcome->by_state[TIMED_OUT],
 	       outcome->by_state[NOT_RUN] + outcome->by_state[RUNNING]);
 	if (options.fault)
-		printf("faults   %s asked for %lld times\n", faults[options.fault], outcome->faulty);
+		printf("faults   %s requested %lld times\n", faults[options.fault], outcome->faulty);
 	if (killed)
 		printf("killed   %d of the processes\n", killed);
 	if (outcome->by_state[OK])
@@ -199,10 +199,10 @@ static void print_text(const struct outcome *outcome, int64_t duration_ns, int k
 	}
 }
 
-/* Print what was done, or why nothing could be; returns the exit status. */
+/* Print the result, or why the load could not run; returns the exit status. */
 int report(int64_t duration_ns, int killed)
 {
-	struct outcome outcome = look_at_jobs();
+	struct outcome outcome = summarize_jobs();
 	int error = shared->problem_errno;
 
 	if (shared->problem) {
@@ -213,7 +213,7 @@ int report(int64_t duration_ns, int killed)
 		if (error == ENOENT || error == ENXIO)
 			fprintf(stderr, "  fix: python -m accel_magic lab run -- npu_load ...\n");
 		if (error == EACCES || error == EPERM)
-			fprintf(stderr, "  fix: run it as root, or as a member of the group that owns the device\n");
+			fprintf(stderr, "  fix: run as root, or as a member of the group that owns the device\n");
 		return 3;
 	}
 	(options.json ? print_json : print_text)(&outcome, duration_ns, killed);

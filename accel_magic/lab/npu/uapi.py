@@ -1,7 +1,6 @@
 """The part of the intel_vpu driver's interface that the loads use: structures, request numbers, names.
 
-Written down from the kernel's documented ABI (include/uapi/drm/ivpu_accel.h and drm.h); `npu_uapi.h` holds the same
-for C.
+Transcribed from the kernel's documented ABI (include/uapi/drm/ivpu_accel.h and drm.h); `npu_uapi.h` is the same in C.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ JOB_SUCCESS, JOB_ABORTED = 0, 0x100
 
 
 class BufferFlags(IntFlag):
-    """How BO_CREATE makes a buffer."""
+    """Flags of BO_CREATE."""
 
     CACHED = 0
-    SHAVE_MEM = 0x1  # from the range of the compute cores, above 4 GB
+    SHAVE_MEM = 0x1  # in the address range of the compute cores, above 4 GB
     MAPPABLE = 0x2
     DMA_MEM = 0x4
     WC = 0x20000  # write combining
@@ -44,7 +43,7 @@ class _Structure(ctypes.Structure):
 
 
 class Version(_Structure):
-    """Argument of VERSION; the pointers are 64-bit numbers."""
+    """Argument of VERSION; pointers are 64-bit integers."""
 
     _fields_: ClassVar = [
         ("major", ctypes.c_int32),
@@ -66,19 +65,19 @@ class Param(_Structure):
 
 
 class BoCreate(_Structure):
-    """Argument of BO_CREATE; `handle` and `address` (the NPU's) come back."""
+    """Argument of BO_CREATE; returns `handle` and `address` (in the NPU's address space)."""
 
     _fields_: ClassVar = [("size", U64), ("flags", U32), ("handle", U32), ("address", U64)]
 
 
 class BoInfo(_Structure):
-    """Argument of BO_INFO; all but `handle` comes back, `size` in whole pages."""
+    """Argument of BO_INFO; returns all fields but `handle`; `size` is a multiple of the page size."""
 
     _fields_: ClassVar = [("handle", U32), ("flags", U32), ("address", U64), ("mmap_offset", U64), ("size", U64)]
 
 
 class Submit(_Structure):
-    """Argument of SUBMIT; `buffers` points to 32-bit handles, the command buffer's first."""
+    """Argument of SUBMIT; `buffers` points to 32-bit handles, starting with the command buffer's."""
 
     _fields_: ClassVar = [
         ("buffers", U64),
@@ -91,13 +90,13 @@ class Submit(_Structure):
 
 
 class BoWait(_Structure):
-    """Argument of BO_WAIT; the deadline is CLOCK_MONOTONIC, `job_status` comes back."""
+    """Argument of BO_WAIT; the deadline is a CLOCK_MONOTONIC time; returns `job_status`."""
 
     _fields_: ClassVar = [("handle", U32), ("flags", U32), ("deadline_ns", I64), ("job_status", U32), ("pad", U32)]
 
 
 class CmdqCreate(_Structure):
-    """Argument of CMDQ_CREATE; `queue` comes back."""
+    """Argument of CMDQ_CREATE; returns `queue`."""
 
     _fields_: ClassVar = [("queue", U32), ("priority", U32), ("flags", U32)]
 
@@ -136,10 +135,10 @@ class Call:
     """One ioctl.
 
     Attributes:
-        name: As it is counted, e.g. `BO_CREATE`.
-        number: Its place in the list of calls.
+        name: Name in the counts, e.g. `BO_CREATE`.
+        number: Index in `CALLS`.
         request: The ioctl's request number.
-        function: The kernel function that every call of it runs, for the comparison with a trace.
+        function: The kernel function that serves it, for comparison with a trace.
 
     """
 
@@ -150,7 +149,7 @@ class Call:
 
 
 def _calls(*rows: tuple[str, int, int, type[_Structure], str]) -> tuple[Call, ...]:
-    """Request numbers as _IOC() builds them for DRM's letter 'd'."""
+    """Compute request numbers like _IOC() with DRM's type 'd'."""
     return tuple(
         Call(name, number, direction << 30 | ctypes.sizeof(argument) << 16 | ord("d") << 8 | command, function)
         for number, (name, command, direction, argument, function) in enumerate(rows)
@@ -185,16 +184,16 @@ PARAMS: dict[str, tuple[int, int]] = {
     "sku": (12, 0),
     "cap_metric_streamer": (13, 1),
     "cap_dma_memory_range": (13, 2),
-    "cap_manage_cmdq": (13, 3),  # command queues; Linux 6.12 answers EINVAL
+    "cap_manage_cmdq": (13, 3),  # command queues; EINVAL on Linux 6.12
 }
-"""What a user-mode driver asks when it opens the device: name -> parameter and index."""
+"""Parameters that a user-mode driver reads when it opens the device: name -> (parameter, index)."""
 
 FAULT_MAGIC = 0x464C4D41
 JOB_FAULTS = ("none", "slow", "hang", "lose", "duplicate")
-"""Faults that a job asks the lab's device for, by number."""
+"""Faults that a job can request from the lab's device, indexed by number."""
 
 
 class JobFault(_Structure):
-    """A request to the lab's device, in the first bytes of a command buffer; `argument`: microseconds, for slow."""
+    """Fault request to the lab's device, at the start of a command buffer; `argument`: microseconds, for slow."""
 
     _fields_: ClassVar = [("magic", U32), ("kind", U32), ("argument", U64)]

@@ -1,1 +1,1 @@
-"""One running lab: QEMU, the connection to its guest, and the process that ends both."""
+"""One running lab: QEMU, the connection to its guest, and the keeper process that ends them."""

@@ -1,4 +1,4 @@
-"""The host's side of the guest's agent: commands that run in the guest, as if they were child processes."""
+"""Host side of the connection to the guest's agent: runs commands in the guest like child processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PIECE = 1 << 16
 
 
 class GuestGoneError(Exception):
-    """The guest has ended, or never was; `str` gives the reason.
+    """The guest has ended, or never started; `str` gives the reason.
 
     Args:
-        reason: Finds the reason. It waits for the end of QEMU, so it is called only when somebody reads the text.
+        reason: Finds the reason. It waits until QEMU ends, so it is called only when the text is read.
 
     """
 
@@ -68,20 +68,20 @@ class GuestProcess:
         self._failure = ""
 
     def poll(self) -> int | None:
-        """Exit status, or None while it runs; minus a signal's number where one ended it."""
+        """Exit status, or minus the signal number if a signal ended it; None while it runs."""
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit status.
+        """Wait until the command ends; returns its exit status.
 
         Raises:
             TimeoutError: It has not ended within `timeout` seconds.
-            GuestGoneError: The guest has ended first.
-            FileNotFoundError: There is no such command, or it may not be run.
+            GuestGoneError: The guest ended first.
+            FileNotFoundError: The command does not exist or cannot be executed.
 
         """
         if not self._ended.wait(timeout):
-            raise TimeoutError(f"the command has not ended within {timeout:g} s")
+            raise TimeoutError(f"the command did not end within {timeout:g} s")
         if self._failure:
             raise FileNotFoundError(self._failure)
         if self._status is None:
@@ -94,30 +94,30 @@ class GuestProcess:
             self._connection.send(Kind.INPUT, self._number, data[start : start + _PIECE])
 
     def close_input(self) -> None:
-        """End its standard input."""
+        """Close its standard input."""
         self._connection.send(Kind.INPUT, self._number)
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to the command and its child processes."""
         if self._status is None:
             self._connection.send(Kind.SIGNAL, self._number, json.dumps({"signal": int(number)}).encode())
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tell its terminal a new size."""
+        """Resize its terminal."""
         self._connection.send(Kind.RESIZE, self._number, json.dumps({"terminal": [rows, columns]}).encode())
 
     def end(self, status: int | None, failure: str = "") -> None:
-        """Take note of its end (the connection's thread calls this)."""
+        """Record that it ended; called by the connection's thread."""
         self._status, self._failure = status, failure
         self._ended.set()
 
 
 class Connection:
-    """The stream to one guest's agent, read by a thread of its own.
+    """The stream to one guest's agent, read by a dedicated thread.
 
     Args:
-        stream: Connected to the guest's port; taken over.
-        reason: Finds out why the guest has gone; for the text of `GuestGoneError`.
+        stream: Connected to the guest's port; closed by this object.
+        reason: Finds out why the guest ended; for the text of `GuestGoneError`.
 
     """
 
@@ -129,10 +129,10 @@ class Connection:
         self._sending = threading.Lock()
         self._known = threading.Lock()
         self.ready = threading.Event()
-        """Set once the agent runs, or when the guest has gone."""
+        """Set once the agent runs, or when the guest has ended."""
         self.gone = threading.Event()
         self.guest: dict[str, Any] = {}
-        """What the agent says of the guest: `release` and `uptime_s`; empty until `ready`."""
+        """What the agent reports about the guest: `release` and `uptime_s`; empty until `ready`."""
         threading.Thread(target=self._read, name="accel_magic lab", daemon=True).start()
 
     def start(
@@ -150,11 +150,11 @@ class Connection:
             command: Program and arguments; the program is looked up in the `PATH` of `env`.
             cwd: Working folder.
             env: All its environment variables.
-            terminal: Rows and columns of the terminal it gets; None for three streams.
-            on_output: Receives what it prints, in the connection's thread.
+            terminal: Rows and columns of its terminal; None for three streams.
+            on_output: Called with its output, in the connection's thread.
 
         Raises:
-            GuestGoneError: There is no guest any more.
+            GuestGoneError: The guest has ended.
 
         """
         request = {"argv": list(command), "cwd": cwd, "env": env, "terminal": terminal}
@@ -167,7 +167,7 @@ class Connection:
         return process
 
     def send(self, kind: Kind, process: int = 0, payload: bytes = b"") -> None:
-        """Send one frame. Raises GuestGoneError when nobody is there."""
+        """Send one frame. Raises GuestGoneError if the guest has ended."""
         try:
             with self._sending:
                 self._stream.sendall(pack(kind, process, payload))
@@ -185,7 +185,7 @@ class Connection:
             while data := self._stream.recv(_PIECE):
                 for kind, number, payload in frames.feed(data):
                     self._take(kind, number, payload)
-        except (OSError, ValueError):  # the guest is gone, or talks nonsense
+        except (OSError, ValueError):  # the guest has ended, or sent something invalid
             pass
         finally:
             self._stream.close()
@@ -212,7 +212,7 @@ class Connection:
 
 
 def listen(path: str) -> socket.socket:
-    """Listen for QEMU at a Unix socket that only this user may enter."""
+    """Listen for QEMU on a Unix socket that only this user may connect to."""
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(path)

@@ -1,9 +1,9 @@
-"""Owns one lab's processes, the emulated device and QEMU, and ends both whatever happens to the process that asked.
+"""Owns one lab's processes, the emulated device and QEMU, and ends both even if the process that started it dies.
 
-Run as a script (`python -I -S keeper.py`) with the standard library only. It reads one line of JSON from its standard
-input: `{"device", "qemu": argument lists, "socket": the device's, "folder": removed at the end, "log": where both
-print, "deadline_s": number or null}`. It ends both when that input closes, when one of them ends, or at the deadline.
-Then it prints `{"ended": "asked" | "guest" | "device" | "deadline", "status": QEMU's exit status}`.
+Runs as a script (`python -I -S keeper.py`) with the standard library only. It reads one line of JSON from standard
+input: `{"device", "qemu": argument lists, "socket": the device's, "folder": removed at the end, "log": file for the
+output of both, "deadline_s": number or null}`. It ends both processes when its input closes, when either ends, or at
+the deadline. Then it prints `{"ended": "asked" | "guest" | "device" | "deadline", "status": QEMU's exit status}`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def start(command: list[str], log: str) -> subprocess.Popen[bytes]:
-    """Start a process that the kernel kills when this one ends; what it prints is appended to `log`."""
+    """Start a process that the kernel kills when this one ends; its output is appended to `log`."""
     libc = ctypes.CDLL(None)
-    with open(log, "ab") as output:  # noqa: PTH123 - a script of few imports
+    with open(log, "ab") as output:  # noqa: PTH123 - pathlib is slow to import
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -39,7 +39,7 @@ def start(command: list[str], log: str) -> subprocess.Popen[bytes]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and make it."""
+    """Terminate a process, and kill it if it does not end in time."""
     process.terminate()
     try:
         process.wait(_PATIENCE_S)
@@ -49,7 +49,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for_socket(path: str, device: subprocess.Popen[bytes]) -> bool:
-    """Wait until the device listens; False when it does not."""
+    """Wait until the device listens; False if it ends or takes too long."""
     until = time.monotonic() + _DEVICE_START_S
     while not os.path.exists(path):  # noqa: PTH110
         if device.poll() is not None or time.monotonic() > until:
@@ -59,15 +59,15 @@ def wait_for_socket(path: str, device: subprocess.Popen[bytes]) -> bool:
 
 
 def watch(device: subprocess.Popen[bytes], qemu: subprocess.Popen[bytes], deadline_s: float | None) -> str:
-    """Wait for whatever comes first; returns what it was."""
+    """Wait for the first reason to end; returns which of "guest", "device", "asked" or "deadline" it was."""
     ends = {os.pidfd_open(qemu.pid): "guest", os.pidfd_open(device.pid): "device", 0: "asked"}
     readable, _, _ = select.select(list(ends), [], [], deadline_s)
-    # QEMU's end takes the device along, so both may be seen at once.
+    # The device ends when QEMU does, so both may be readable; QEMU comes first in `ends`.
     return next((what for descriptor, what in ends.items() if descriptor in readable), "deadline")
 
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
-    """Run both processes to their end; returns what is to be printed."""
+    """Run both processes until they end; returns the report to print."""
     device = start(request["device"], request["log"])
     if not wait_for_socket(request["socket"], device):
         end(device)
@@ -78,22 +78,22 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
     finally:
         end(qemu)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            device.wait(_PATIENCE_S)  # it writes its statistics when QEMU goes
+            device.wait(_PATIENCE_S)  # it writes its statistics when QEMU disconnects
         end(device)
     return {"ended": ended, "status": qemu.returncode}
 
 
 def main() -> None:
-    """Serve the one request on standard input."""
+    """Serve the request on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     request = json.loads(os.fdopen(os.dup(0), "rb", buffering=0).readline())
     try:
-        told = keep(request)
+        report = keep(request)
     finally:
         shutil.rmtree(request["folder"], ignore_errors=True)
     with contextlib.suppress(OSError):
-        print(json.dumps(told), flush=True)
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

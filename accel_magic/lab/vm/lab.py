@@ -1,4 +1,4 @@
-"""One running lab: a virtual machine with the real driver and an emulated NPU, and commands inside it."""
+"""One running lab: a virtual machine with the real driver and an emulated NPU, and the commands run in it."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ _AGENT = Path(__file__).parents[1] / "guest" / "agent.py"
 _CLOSE_S = 5.0
 _PANIC = "] Kernel panic"
 _LAST_LINES = 8
-THE_GUESTS_OWN = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
-"""Folders that cannot be shared."""
+GUEST_FOLDERS = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
+"""Folders that cannot be shared because the guest has its own."""
 _POLL_S = 0.02
 
 
 class Lab:
-    """A lab from `start` (or entering the block) to `close` (or leaving it).
+    """A lab that runs from `start` (or entering the `with` block) to `close` (or leaving it).
 
     ```python
     with Lab(Settings(kernel="7.2")) as lab:
         print(lab.run(["uname", "-r"]).text)
     ```
 
-    Commands see the host's files at the same paths, the Python environment among them. What they write is thrown away
-    with the guest, except in the folders of `Settings.share`.
+    Commands see the host's files, including the Python environment, at the same paths. Files they write are discarded
+    when the guest ends, except in the folders of `Settings.share`.
     """
 
     def __init__(self, settings: Settings | None = None, *, report: Callable[[str], None] | None = None) -> None:
         self.settings = settings or Settings()
         self.logs: Path | None = None
-        """Folder with `console.log` (the guest's kernel), `device.log`, `host.log`, and `device.json` after the end."""
+        """Folder with `console.log` (the guest's kernel), `device.log`, `host.log`, and later `device.json`."""
         self.exchange: Path | None = None
-        """Folder that both sides may write to, for what passes between them; gone with the lab."""
+        """Folder writable by both host and guest for exchanging files; removed when the lab ends."""
         self._report = report or (lambda _: None)
         self._keeper: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -73,18 +73,22 @@ class Lab:
 
     @property
     def guest(self) -> dict[str, Any]:
-        """What the guest's agent said when it came up: `release` (uname -r), `uptime_s`."""
+        """What the guest's agent reported at startup: `release` (uname -r), `uptime_s`."""
         return self._alive().guest
 
     def start(self) -> Self:
         """Boot, and wait until commands can run.
 
         Raises:
-            MachineError: There is no image, QEMU or the device does not start, or the guest does not answer in time.
+            MachineError: The image is not built, QEMU or the device does not start, or the guest does not answer in
+                time.
+            TraceStateError: The lab was started before.
 
         """
         if self._keeper is not None:
-            raise TraceStateError("this lab has been started before", fix="make another Lab", code="lab.started-before")
+            raise TraceStateError(
+                "this lab has already been started", fix="create a new Lab", code="lab.started-before"
+            )
         built = image.find(self.settings.kernel)
         chosen = accelerator(self.settings.accelerator)
         self.logs = runs.new_folder()
@@ -139,9 +143,9 @@ class Lab:
             self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
             self._keeper.stdin.flush()
             self._connection = Connection(self._accept(listener), self._reason)
-        self._report("the kernel boots and loads intel_vpu")
+        self._report("booting the kernel and loading intel_vpu")
         self._wait_until_ready()
-        self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s in the guest")
+        self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s of guest time")
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         until = time.monotonic() + self.settings.boot_timeout_s
@@ -151,15 +155,15 @@ class Lab:
                 return listener.accept()[0]
             except TimeoutError:
                 if self._keeper_ended(0) or time.monotonic() > until:
-                    raise self._failure("QEMU does not start", code="lab.not-started") from None
+                    raise self._failure("QEMU did not start", code="lab.not-started") from None
 
     def _wait_until_ready(self) -> None:
         connection = self._alive()
         if not connection.ready.wait(self.settings.boot_timeout_s):
-            what = f"the guest does not answer after {self.settings.boot_timeout_s:g} s"
+            what = f"the guest did not answer within {self.settings.boot_timeout_s:g} s"
             raise self._failure(what, code="lab.no-answer")
         if connection.gone.is_set():
-            raise self._failure("the guest ended while it was starting", code="lab.guest-gone")
+            raise self._failure("the guest ended during startup", code="lab.guest-gone")
 
     def popen(
         self,
@@ -174,10 +178,10 @@ class Lab:
 
         Args:
             command: Program and arguments.
-            on_output: Receives the number of a stream (1 output, 2 error) and bytes of it, in another thread.
-            cwd: Working folder; this process's.
-            env: Environment variables; this process's, and those that tell of the lab.
-            terminal: Rows and columns, for a terminal instead of three streams.
+            on_output: Called in another thread with a stream number (1 stdout, 2 stderr) and bytes from it.
+            cwd: Working folder; None for that of this process.
+            env: Environment variables, None for those of this process; the lab's are added.
+            terminal: Rows and columns of a terminal to use instead of three streams; None for no terminal.
 
         Raises:
             MachineError: The lab has ended.
@@ -204,18 +208,18 @@ class Lab:
         env: Mapping[str, str] | None = None,
         on_output: Callable[[int, bytes], None] | None = None,
     ) -> Completed:
-        """Run a command in the guest to its end.
+        """Run a command in the guest and wait until it ends.
 
         Args:
             command: Program and arguments.
             input: Its standard input.
-            timeout: Seconds after which it is killed.
-            cwd: Working folder; this process's.
-            env: Environment variables; this process's, and those that tell of the lab.
-            on_output: Also receives what it prints, while it runs.
+            timeout: Seconds after which it is killed; None for no limit.
+            cwd: Working folder; None for that of this process.
+            env: Environment variables, None for those of this process; the lab's are added.
+            on_output: Also called with the output while the command runs, as by `popen`.
 
         Raises:
-            MachineError: There is no such command, it took too long, or the guest ended meanwhile.
+            MachineError: The command does not exist, it timed out, or the guest ended first.
 
         """
         streams: dict[int, list[bytes]] = {1: [], 2: []}
@@ -234,9 +238,9 @@ class Lab:
         except TimeoutError as error:
             process.send_signal(9)
             raise MachineError(
-                f"{shlex.join(command)} has been ended",
+                f"{shlex.join(command)} was killed",
                 why=str(error),
-                fix="give it more time: timeout=…",
+                fix="increase timeout=",
                 code="lab.command-timeout",
             ) from None
         except GuestGoneError:
@@ -244,20 +248,20 @@ class Lab:
         return Completed(tuple(command), status, b"".join(streams[1]), b"".join(streams[2]))
 
     def wait(self, process: GuestProcess, timeout: float | None = None) -> int:
-        """Wait for the end of a command and return its exit status, or minus the number of the signal that ended it.
+        """Wait until a command ends; returns its exit status, or minus the number of the signal that ended it.
 
         Raises:
-            TimeoutError: It has not ended within `timeout` seconds.
-            MachineError: There is no such command, or the guest ended meanwhile.
+            TimeoutError: The command has not ended within `timeout` seconds.
+            MachineError: The command does not exist, or the guest ended first.
 
         """
         try:
             return process.wait(timeout)
         except FileNotFoundError as error:
             raise MachineError(
-                f"{process.command[0]} cannot be run in the lab",
+                f"cannot run {process.command[0]} in the lab",
                 why=str(error),
-                fix="the guest sees this machine's programs: give one that is here",
+                fix="name a program that is installed on this machine: the guest sees the same files",
                 code="command.cannot-run",
             ) from None
         except GuestGoneError:
@@ -266,7 +270,7 @@ class Lab:
             ) from None
 
     def close(self) -> None:
-        """Power off and end everything; the logs are kept. Does nothing the second time."""
+        """Power off and end all processes of the lab; the logs are kept. A second call does nothing."""
         if self._connection is not None:
             self._connection.close()
             self._connection.gone.wait(_CLOSE_S)
@@ -283,26 +287,26 @@ class Lab:
 
     def _let_go(self) -> None:
         """Close the pipe that keeps the lab alive."""
-        assert self._keeper is not None  # noqa: S101 - callers looked
+        assert self._keeper is not None  # noqa: S101 - checked by callers
         with contextlib.suppress(OSError):
             if self._keeper.stdin is not None:
                 self._keeper.stdin.close()
 
     def device_statistics(self) -> dict[str, Any]:
-        """What the emulated NPU counted; it tells after the end of the lab.
+        """The emulated NPU's counts, which it writes when the lab ends.
 
         Raises:
-            MachineError: It has not ended, or left none.
+            MachineError: The lab has not ended, or left no counts.
 
         """
-        assert self.logs is not None, "the lab was never started"  # noqa: S101 - a defect of the caller's
+        assert self.logs is not None, "the lab was never started"  # noqa: S101 - a bug in the caller
         try:
             found: dict[str, Any] = json.loads((self.logs / "device.json").read_text())
         except OSError as error:
             raise MachineError(
-                "the emulated NPU has left no counts",
+                "there are no counts from the emulated NPU",
                 why=str(error),
-                fix="close the lab before asking",
+                fix="close the lab first",
                 code="npu.no-counts",
             ) from None
         return found
@@ -332,14 +336,14 @@ class Lab:
         }
 
     def _keeper_ended(self, timeout: float | None) -> bool:
-        """Whether the keeper has ended within `timeout` seconds, with what it told kept."""
+        """Whether the keeper ends within `timeout` seconds; its report is kept in `_ended`."""
         assert self._keeper is not None  # noqa: S101 - started
         assert self._keeper.stdout is not None  # noqa: S101 - a pipe
         try:
             self._keeper.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
-        with self._ending:  # several threads may ask why the guest has gone
+        with self._ending:  # several threads may ask why the guest ended
             if self._ended is None:
                 with self._keeper.stdout as output:
                     text = output.read()
@@ -347,30 +351,30 @@ class Lab:
         return True
 
     def _failure(self, what: str, code: str = "lab.guest-gone") -> MachineError:
-        """Make an error of what is known about the end."""
+        """Create an error with the reason why the guest ended."""
         return MachineError(what, why=self._reason(), fix=f"see the logs in {self.logs}", code=code)
 
     def _reason(self) -> str:
-        """Why the guest has gone: what ended it, how QEMU ended, and the last lines of the guest's console."""
+        """Why the guest ended: what ended it, how QEMU exited, and the last lines of the guest's console."""
         if not self._keeper_ended(_CLOSE_S):
             self._let_go()
             self._keeper_ended(_CLOSE_S)
-        told = self._ended or {}
-        if told.get("ended") == "deadline":
+        outcome = self._ended or {}
+        if outcome.get("ended") == "deadline":
             return f"its deadline of {self.settings.deadline_s:g} s has passed{self._end_of_console()}"
-        if told.get("ended") == "device":
+        if outcome.get("ended") == "device":
             last = _last_line(self.logs, "host.log", "device.log")
-            return f"the emulated NPU ended: {last or 'it left no message'}"
+            return f"the emulated NPU exited: {last or 'it left no message'}"
         if panic := next((line for line in self.console().splitlines() if _PANIC in line), ""):
             return panic.partition("] ")[2].strip()
-        if told.get("ended") == "asked":
+        if outcome.get("ended") == "asked":
             how = "the guest no longer answered"
-        elif told.get("ended") == "killed":
-            how = "the process that keeps QEMU was killed"
-        elif (status := told.get("status")) is not None and status < 0:
-            how = f"QEMU was ended by {signal.Signals(-status).name}"
+        elif outcome.get("ended") == "killed":
+            how = "the keeper process that owns QEMU was killed"
+        elif (status := outcome.get("status")) is not None and status < 0:
+            how = f"QEMU was killed by {signal.Signals(-status).name}"
         else:
-            how = f"QEMU ended with status {status}"
+            how = f"QEMU exited with status {status}"
         if (killed := _killed_for_memory() - self._killed_for_memory) > 0:
             how += f"; meanwhile this machine ran out of memory and its kernel killed processes ({killed})"
         if last := _last_line(self.logs, "host.log"):
@@ -378,7 +382,7 @@ class Lab:
         return f"{how}{self._end_of_console()}"
 
     def _end_of_console(self) -> str:
-        """The last lines of the guest's console, below a heading."""
+        """The last lines of the guest's console, after a heading."""
         lines = [line.rstrip() for line in self.console().splitlines() if line.strip()][-_LAST_LINES:]
         if not lines:
             return "; the guest's console is empty"
@@ -395,30 +399,30 @@ def _folders(given: Sequence[Path]) -> list[Path]:
     """Make the shared folders absolute.
 
     Raises:
-        MachineError: One of them is not there, or the guest's own.
+        MachineError: One of them does not exist, or is one of `GUEST_FOLDERS`.
 
     """
     folders = [folder.resolve() for folder in given]
     for folder in folders:
         if not folder.is_dir():
             raise MachineError(
-                f"{folder} cannot be shared with the lab",
+                f"cannot share {folder} with the lab",
                 why="it is not a folder",
-                fix="make it, or give another",
+                fix="create it, or share another folder",
                 code="lab.no-folder",
             )
-        if folder in THE_GUESTS_OWN:
+        if folder in GUEST_FOLDERS:
             raise MachineError(
-                f"{folder} cannot be shared with the lab",
+                f"cannot share {folder} with the lab",
                 why="the guest has its own",
-                fix="share a folder inside it, or another",
+                fix="share a subfolder or another folder",
                 code="lab.folder-of-guest",
             )
     return folders
 
 
 def _configuration(settings: Settings, shares: Sequence[Path]) -> str:
-    """What the guest's init reads, in the shell's language."""
+    """Shell variables that the guest's init reads."""
     values = {
         "PYTHON": sys.executable,
         "AGENT": str(_AGENT),
@@ -430,7 +434,7 @@ def _configuration(settings: Settings, shares: Sequence[Path]) -> str:
 
 
 def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
-    """Copy the image's initramfs and append this lab's configuration: the kernel unpacks one after the other."""
+    """Copy the image's initramfs and append this lab's configuration: the kernel unpacks both archives in order."""
     with target.open("wb") as output:
         with source.open("rb") as file:
             shutil.copyfileobj(file, output)
@@ -439,7 +443,7 @@ def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
 
 
 def _killed_for_memory() -> int:
-    """How many processes the kernel has killed since its boot because memory ran out, its control groups' included."""
+    """How many processes the OOM killer has killed since boot, including those in control groups."""
     try:
         found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
     except OSError:
@@ -448,7 +452,7 @@ def _killed_for_memory() -> int:
 
 
 def _last_line(logs: Path | None, *names: str) -> str:
-    """Return the last line that says something in the first of the files that has one; '' if none has."""
+    """Return the last line that is neither blank nor a warning, from the first file that has one; '' if none has."""
     for name in names:
         try:
             text = (logs / name).read_text(errors="replace") if logs is not None else ""

@@ -1,4 +1,4 @@
-"""Logs of the labs that ran: a folder each, the newest kept."""
+"""Log folders, one per lab; the newest are kept."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from accel_magic import cache
 
 KEPT = 20
-_ENDED = "device.json"  # the emulated NPU writes it last
+_ENDED = "device.json"  # written last, by the emulated NPU
 _ABANDONED_S = 86_400.0
 
 
 def new_folder() -> Path:
-    """Make the folder for a lab's logs, and remove the oldest of ended labs where there are more than `KEPT`.
+    """Create the folder for a lab's logs, and remove the oldest folders of ended labs if there are more than `KEPT`.
 
     Raises:
-        MachineError: There is no place for it.
+        MachineError: There is no usable cache folder.
 
     """
     base = cache.own("lab", "runs")
@@ -29,8 +29,8 @@ def new_folder() -> Path:
 
 
 def _has_ended(folder: Path) -> bool:
-    """Whether the lab of these logs has ended: it said so, or nothing was heard of it for a day."""
+    """Whether the lab of these logs has ended: it left its statistics, or the folder is unchanged for a day."""
     try:
         return (folder / _ENDED).exists() or time.time() - folder.stat().st_mtime > _ABANDONED_S
-    except FileNotFoundError:  # another process was faster
+    except FileNotFoundError:  # removed by another process
         return False

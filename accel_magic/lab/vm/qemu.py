@@ -1,4 +1,4 @@
-"""QEMU's arguments for one lab."""
+"""Command lines of QEMU and the emulated NPU for one lab."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.lab.vm.settings import Settings
 
 COMPILER = "10.0.2.100:7007"
-"""Where the guest finds this machine's BCC compiler: a connection there starts one."""
+"""Address at which the guest reaches the host's BCC compiler: each connection starts one."""
 
 _KERNEL = (
     "console=ttyS0 quiet mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests "
@@ -28,7 +28,7 @@ _KERNEL = (
 
 
 def has_compiler() -> bool:
-    """Whether this machine has BCC to compile for the guest; the guest, which sees its files, else has none either."""
+    """Whether this machine has BCC. If not, the guest has none either, because it sees the same files."""
     try:
         find_bcc()
     except MachineError:
@@ -68,22 +68,22 @@ def qemu(
     shares: Sequence[Path],
     slots: Path,
 ) -> list[str]:
-    """Build the command.
+    """Build QEMU's command line.
 
     Args:
-        image: What is booted.
-        settings: How.
+        image: What to boot.
+        settings: The lab's settings.
         accelerator: "kvm" or "tcg".
-        initramfs: The image's, with this lab's configuration.
+        initramfs: The image's initramfs with this lab's configuration.
         device: Socket of the emulated NPU.
         agent: Socket where the host waits for the guest's agent.
-        console: File for what the guest's kernel prints.
+        console: File for the guest's console output.
         shares: Folders that the guest may write to.
-        slots: Folder by which the compilers of this lab are kept few; it is made.
+        slots: Folder with which the number of compilers of this lab is limited; it is created.
 
     """
     speed = ["-accel", "kvm", "-cpu", "host"] if accelerator == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "max"]
-    # Emulated time is too rough for the kernel to measure its loops by.
+    # Emulated time is too imprecise for the kernel to calibrate its delay loop.
     kernel = f"{_KERNEL} {'' if accelerator == 'kvm' else 'lpj=4000000 '}{settings.kernel_options}".strip()
     npu = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(device)}, "rombar": 0}
     memory = f"memory-backend-memfd,id=memory,size={settings.memory_mib}M,share=on"
@@ -107,7 +107,7 @@ def qemu(
 
 
 def device(settings: Settings, *, socket: Path, log: Path, statistics: Path) -> list[str]:
-    """Build the emulated NPU's command."""
+    """Build the command line of the emulated NPU."""
     command = own_python.command("accel_magic.lab.device", "--socket", str(socket), "--job-us", str(settings.job_us))
     command += ["--log", str(log), "--statistics", str(statistics)]
     for fault in settings.faults:

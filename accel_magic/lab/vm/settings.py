@@ -1,4 +1,4 @@
-"""What a lab is started with."""
+"""Settings of a lab."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _SCHED_MODE: dict[Scheduler, dict[str, str]] = {"auto": {}, "hardware": {"sched_
 
 @dataclass(frozen=True)
 class Settings:
-    """How a lab is made.
+    """Settings of a lab.
 
     Attributes:
-        kernel: Series of the guest's kernel, "6.12".
-        share: Folders of the host that the guest may write to, at the same paths; everything else of the host's files
-            is there too, with the guest's changes thrown away at its end.
-        scheduler: Who schedules jobs: "hardware", the (emulated) firmware; "os", the driver; "auto", as the driver
-            decides.
-        module_options: More options of the driver, such as `{"tdr_timeout_ms": "500"}`.
-        job_us: How long the emulated NPU takes for a job, in µs.
-        faults: Faults of the device, as its `--fault` takes them: "no-boot=1", "hang-job=3".
-        ports: Ports of the guest that this machine's loopback reaches: host's to guest's.
-        memory_mib: Memory of the guest.
-        cpus: Processors of the guest.
-        accelerator: How QEMU runs: "auto" is KVM where it works, else emulation.
-        deadline_s: The guest is ended when it is this old; None for never.
-        boot_timeout_s: It must answer within this time.
-        kernel_options: More words for the kernel's command line.
+        kernel: Linux series of the guest, e.g. "6.12".
+        share: Host folders that the guest may write to, at the same paths. The guest sees all other host files too,
+            but its changes to them are discarded when it ends.
+        scheduler: What schedules jobs: "hardware" is the (emulated) firmware, "os" the driver, "auto" the driver's
+            default.
+        module_options: Further intel_vpu module parameters, such as `{"tdr_timeout_ms": "500"}`.
+        job_us: Duration of a job on the emulated NPU, in µs.
+        faults: Faults of the device, in the syntax of its `--fault` option: "no-boot=1", "hang-job=3".
+        ports: Ports forwarded from this machine's loopback: host port -> guest port.
+        memory_mib: Guest memory, in MiB.
+        cpus: Number of guest CPUs.
+        accelerator: "kvm", "tcg" (emulation), or "auto": KVM if it is usable, else emulation.
+        deadline_s: The guest is ended after this many seconds; None for no limit.
+        boot_timeout_s: Seconds within which the guest must answer.
+        kernel_options: Additional kernel command-line options.
 
     """
 
@@ -59,32 +59,32 @@ class Settings:
     kernel_options: str = ""
 
     def driver_options(self) -> str:
-        """Options of intel_vpu, as `insmod` takes them.
+        """Module parameters of intel_vpu, in the syntax of `insmod`.
 
         Raises:
-            MachineError: One of them is not a name and a plain value.
+            MachineError: A name or value contains other characters than those allowed.
 
         """
         options = {**_SCHED_MODE[self.scheduler], **self.module_options}
         for name, value in options.items():
             if not re.fullmatch(r"\w+", name) or not re.fullmatch(r"[\w./,+-]+", value):
                 raise MachineError(
-                    f"the driver's option {name}={value} cannot be given",
-                    why="it takes a name and a value of letters, digits and . / , + - _",
-                    fix="modinfo intel_vpu lists the options",
+                    f"bad driver option: {name}={value}",
+                    why="a name may contain letters, digits and _; a value also . / , + -",
+                    fix="list the driver's options: modinfo intel_vpu",
                     code="lab.bad-driver-option",
                 )
         return " ".join(f"{name}={value}" for name, value in options.items())
 
 
 def accelerator(asked: Accelerator, root: Path = Path("/")) -> Literal["kvm", "tcg"]:
-    """Decide how QEMU runs: KVM needs the device and a processor that virtualizes by itself.
+    """Decide how QEMU runs: KVM needs /dev/kvm and a CPU with virtualization extensions.
 
-    `ACCEL_MAGIC_LAB_ACCELERATOR` overrules "auto". Nested kinds of KVM without the processor's help cannot run a stock
-    kernel.
+    `ACCEL_MAGIC_LAB_ACCELERATOR` overrides "auto". Variants of KVM that work without these extensions cannot run a
+    stock kernel.
 
     Raises:
-        MachineError: KVM is asked for and not there.
+        MachineError: KVM was requested and is not usable.
 
     """
     wish = os.environ.get("ACCEL_MAGIC_LAB_ACCELERATOR", asked) if asked == "auto" else asked
@@ -92,20 +92,20 @@ def accelerator(asked: Accelerator, root: Path = Path("/")) -> Literal["kvm", "t
     usable = flags is not None and os.access(root / "dev/kvm", os.R_OK | os.W_OK)
     if wish == "kvm" and not usable:
         raise MachineError(
-            "KVM cannot be used here",
-            why="the processor does not virtualize (no vmx or svm in /proc/cpuinfo)"
+            "KVM is not usable on this machine",
+            why="the CPU has no virtualization extensions (no vmx or svm in /proc/cpuinfo)"
             if flags is None
-            else "/dev/kvm is not there or may not be opened",
-            fix="leave it out (emulation is used then), or: sudo usermod -aG kvm $USER",
+            else "/dev/kvm does not exist or cannot be opened",
+            fix="drop the request for KVM to use emulation, or: sudo usermod -aG kvm $USER",
             code="lab.no-kvm",
         )
     return "kvm" if usable and wish != "tcg" else "tcg"
 
 
 def install(folder: Path) -> parts.LevelZero | None:
-    """Put `npu_load` and `ze_load` into a folder; returns the lab's Level Zero if it is built.
+    """Install `npu_load` and `ze_load` in a new folder; returns the lab's Level Zero if it is built.
 
-    Where `npu_load` cannot be compiled, its counterpart in Python is put there.
+    If `npu_load` cannot be compiled, a script that runs the Python equivalent is installed instead.
     """
     folder.mkdir()
     target = folder / "npu_load"

@@ -1,7 +1,7 @@
-"""Counts calls of the NPU driver's functions with the kernel's function tracer while a command runs.
+"""Counts calls of the NPU driver's functions with the kernel's function tracer during a command.
 
 `count_calls.py GLOB -- COMMAND` prints `{"calls": {function: [by processes, in interrupts]}, "stdout": the command's}`.
-It begins and ends while the NPU sleeps, so that nothing of the driver runs outside.
+It starts and ends while the NPU is suspended, so that the driver is not active before or after.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 TRACING = Path("/sys/kernel/tracing")
 LINE = re.compile(r"\[\d+\] +(\S+) +[\d.]+: (\S+) <-")
-IN_INTERRUPT = 2  # place among the flags: h, H, s, ... or a dot
+IN_INTERRUPT = 2  # index in the flags: h, H, s, ... or a dot
 
 
 def wait_for_sleep():

@@ -1,4 +1,4 @@
-"""Profiles work on the NPU: jobs one by one and all at once. Prints what it did, by its own count and clock, as JSON.
+"""Profiles NPU jobs run one by one and all at once. Prints its own counts and times as JSON.
 
 Used as `flame_npu.py RECORDING ROUNDS BUFFERS`.
 """
@@ -40,7 +40,7 @@ def main():
     target, rounds, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     with npu.Device() as device:
         buffers = [device.create_buffer() for _ in range(count)]
-        at_once(device, buffers)  # the NPU is awake
+        at_once(device, buffers)  # wakes the NPU
         device.counts.reset()
         waited = {one_by_one.__name__: 0, at_once.__name__: 0}
         with accel_magic.flame("npu:jobs", "intel_vpu:ivpu_*_ioctl", off_cpu=True, save=target):

@@ -1,6 +1,6 @@
-"""Counts calls with kprobes of the kernel's own while a command runs: `profile_calls.py FUNCTION... -- COMMAND`.
+"""Counts calls with the kernel's own kprobes during a command: `profile_calls.py FUNCTION... -- COMMAND`.
 
-Prints `{"calls": {function: hits and misses together}, "stdout": the command's}`.
+Prints `{"calls": {function: sum of hits and misses}, "stdout": the command's}`.
 """
 
 import json

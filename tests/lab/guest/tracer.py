@@ -1,4 +1,4 @@
-"""Traces one command after the other inside the guest, as each line of standard input says; one Python for all of them.
+"""Traces commands one after the other inside the guest, in one Python process: one per line of standard input.
 
 A line is `{"target": file for the recording, "probes", "options", "command", "one_by_one": without kprobe_multi}`. Each
 is answered with `{"status", "stdout", "stderr"}` or `{"error", "what", "why", "fix", "code"}`.
@@ -41,8 +41,8 @@ def main():
         try:
             answer = trace(request)
         except AccelMagicError as error:
-            told = {name: getattr(error, name) for name in ("what", "why", "fix", "code")}
-            answer = {"error": type(error).__name__, **told}
+            parts = {name: getattr(error, name) for name in ("what", "why", "fix", "code")}
+            answer = {"error": type(error).__name__, **parts}
         finally:
             if request["one_by_one"]:
                 refuse.stop()

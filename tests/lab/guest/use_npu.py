@@ -1,7 +1,7 @@
-"""Uses the NPU by two open devices and prints every argument and answer.
+"""Uses the NPU through two open devices and prints all arguments and results.
 
 `{"devices": [{"params", "buffers": [[size, flags, handle, address, pages], ...], "queue", "status", "ioctls"}, ...]}`.
-Each device makes the same buffers, is refused one, submits the first two as a job with a priority, and waits.
+Each device creates the same buffers, fails to create one, submits the first two as a job with a priority, and waits.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Level Zero of the lab without a lab: layouts, the driver library where there is no NPU, what the load says."""
+"""The lab's Level Zero without a lab: layouts, the driver library without an NPU, results of a load."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ABI = {
     ),
     "ze_queue_group_properties": (40, {"flags": 16, "most_fill_pattern": 24, "queues": 32}),
 }
-# Place of each function in its table, from the same headers: those that the driver fills, and no others.
+# Index of each function that the driver fills in its table, from the same headers.
 PLACES = {
     "Global": {0},
     "Driver": {0, 1, 2},
@@ -73,7 +73,7 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    """The driver library, loaded here."""
+    """The driver library, loaded into this process."""
     return ctypes.CDLL(str(compile_program(parts.DRIVER, tmp_path_factory.mktemp("driver"))))
 
 
@@ -91,7 +91,7 @@ def no_lab(monkeypatch):
 
 @pytest.fixture
 def built(cache, monkeypatch):
-    """A loader in the cache, which is a library, if not a loader."""
+    """An empty library in the cache as the loader."""
     loader = cache / "parts" / "level-zero" / "libze_loader.so.1"
     loader.parent.mkdir(parents=True)
     subprocess.run([COMPILER, "-shared", "-o", loader, "-x", "c", os.devnull], check=True)
@@ -100,7 +100,7 @@ def built(cache, monkeypatch):
 
 
 @needs_compiler
-def test_structures_are_the_specifications(tmp_path):
+def test_structures_match_the_specification(tmp_path):
     checks = [
         f'_Static_assert(sizeof(struct {name}) == {size}, "{name}");'
         + "".join(
@@ -121,7 +121,7 @@ def test_structures_are_the_specifications(tmp_path):
 
 @needs_compiler
 @pytest.mark.parametrize("table", PLACES)
-def test_the_driver_fills_its_places_in_a_table_and_leaves_the_others(driver, table):
+def test_the_driver_fills_only_the_entries_of_its_functions(driver, table):
     entries = (ctypes.c_void_p * 40)()
     getter = getattr(driver, f"zeGet{table}ProcAddrTable")
 
@@ -131,7 +131,7 @@ def test_the_driver_fills_its_places_in_a_table_and_leaves_the_others(driver, ta
 
 
 @needs_compiler
-def test_the_driver_exports_tables_and_nothing_else(tmp_path):
+def test_the_driver_exports_only_the_functions_for_tables(tmp_path):
     library = compile_program(parts.DRIVER, tmp_path)
     symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in symbols.splitlines()]
@@ -142,7 +142,7 @@ def test_the_driver_exports_tables_and_nothing_else(tmp_path):
 
 @needs_compiler
 @no_npu
-def test_without_an_npu_the_driver_is_not_there(driver):
+def test_the_driver_is_uninitialized_without_an_npu(driver):
     entries = (ctypes.c_void_p * 1)()
     driver.zeGetGlobalProcAddrTable(0x10000, entries)
 
@@ -150,7 +150,7 @@ def test_without_an_npu_the_driver_is_not_there(driver):
 
 
 @needs_compiler
-def test_the_guests_programs_find_loader_and_driver_and_keep_what_is_set(built, tmp_path):
+def test_programs_in_the_guest_find_loader_and_driver_and_keep_existing_variables(built, tmp_path):
     (tmp_path / "bin").mkdir()
     found = level_zero.install(tmp_path / "bin")
 
@@ -161,7 +161,7 @@ def test_the_guests_programs_find_loader_and_driver_and_keep_what_is_set(built, 
     assert kept == {"LD_LIBRARY_PATH": f"{built.parent}:/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"}
 
 
-def test_a_lab_without_it_says_in_the_guest_how_to_get_it_and_is_otherwise_as_before(cache, tmp_path):
+def test_ze_load_in_a_lab_without_level_zero_prints_how_to_build_it(cache, tmp_path):
     assert tools.install(tmp_path / "bin") is None
 
     done = subprocess.run([tmp_path / "bin" / "ze_load", "--jobs", "1"], capture_output=True, text=True, check=False)
@@ -174,8 +174,8 @@ def test_a_lab_without_it_says_in_the_guest_how_to_get_it_and_is_otherwise_as_be
 
 @needs_compiler
 @no_npu
-def test_outside_the_lab_the_machines_own_is_asked_and_inside_the_labs(cache, no_lab, built, monkeypatch):
-    with raises("npu.not-found", MachineError, match="there is no NPU for Level Zero here") as error:
+def test_ze_load_uses_this_machines_loader_outside_the_lab_and_the_labs_inside(cache, no_lab, built, monkeypatch):
+    with raises("npu.not-found", MachineError) as error:
         npu.ze_load(1)
     assert "lab build --level-zero" in error.value.fix
 
@@ -189,12 +189,12 @@ def test_outside_the_lab_the_machines_own_is_asked_and_inside_the_labs(cache, no
     "wrong",
     [{"jobs": 0}, {"in_flight": 0}, {"wait": "never"}, {"memory": "gpu"}, {"fault": "hang"}, {"fault": "x", "at": 1}],
 )
-def test_options_that_cannot_be_are_refused(cache, no_lab, wrong):
+def test_invalid_options_are_rejected(cache, no_lab, wrong):
     with raises("load.bad-option", ProbeError):
         npu.ze_load(**wrong)
 
 
-def test_what_a_load_printed_is_read_and_shown():
+def test_the_output_of_a_load_is_parsed_and_shown():
     values = {
         "device": "NPU lab",
         "threads": 2,
@@ -220,13 +220,13 @@ def test_what_a_load_printed_is_read_and_shown():
         "calls": {"zeInit": {"SUCCESS": 1}, "zeFenceQueryStatus": {"SUCCESS": 3, "NOT_READY": 40}},
     }
 
-    told = loads.ZeLoad.from_json(json.dumps(values))
+    load = loads.ZeLoad.from_json(json.dumps(values))
 
-    assert told.functions.to_dict() == {"zeInit": 1, "zeFenceQueryStatus": 43}
-    assert told.results.loc["zeFenceQueryStatus"].to_dict() == {"SUCCESS": 3, "NOT_READY": 40}
-    assert told.results.loc["zeInit", "NOT_READY"] == 0
-    shown = repr(told)
+    assert load.functions.to_dict() == {"zeInit": 1, "zeFenceQueryStatus": 43}
+    assert load.results.loc["zeFenceQueryStatus"].to_dict() == {"SUCCESS": 3, "NOT_READY": 40}
+    assert load.results.loc["zeInit", "NOT_READY"] == 0
+    shown = repr(load)
     assert "4 jobs on NPU lab in 0.002 s, 2 threads, at most 4 in flight" in shown
-    assert "slow asked for 2 times" in shown
+    assert "slow requested 2 times" in shown
     assert "zeFenceQueryStatus                   SUCCESS 3  NOT_READY 40" in shown
-    assert "<td>SUCCESS 3  NOT_READY 40</td>" in told._repr_html_()
+    assert "<td>SUCCESS 3  NOT_READY 40</td>" in load._repr_html_()

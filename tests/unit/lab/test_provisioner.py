@@ -1,4 +1,4 @@
-"""The kernel provisioner without a machine: what it starts the lab with, and what it makes of its end."""
+"""The kernel provisioner without a virtual machine: how it starts a lab, and how it handles the lab's end."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
 class Process:
-    """A command in a guest that ends when it is told to; `status` is an exit status, or what waiting for it raises."""
+    """A fake command in a guest that ends on demand; `status` is an exit status, or an error for `wait` to raise."""
 
     def __init__(self):
         self.ended, self.status, self.signals = threading.Event(), 0, []
@@ -48,7 +48,7 @@ class Process:
 
 
 class Lab:
-    """A lab that boots at once; its kernel prints `says`."""
+    """A fake lab that boots immediately; its kernel prints `says`."""
 
     says: bytes = LISTENING
     started: list["Lab"]
@@ -77,7 +77,7 @@ class Lab:
 
 @pytest.fixture
 def labs(monkeypatch, tmp_path):
-    """Labs that were started instead of virtual machines; images are always built."""
+    """Replace labs with fakes, and consider images built; returns the class, which has the started labs."""
     kind = type("FakeLab", (Lab,), {"started": [], "folder": tmp_path})
     monkeypatch.setattr(provisioner_kernel, "Lab", kind)
     monkeypatch.setattr(image, "build", lambda kernel, *, report: None)
@@ -93,7 +93,7 @@ def manager(config=None, **traits):
 
 
 def started(made, **options):
-    """Start a kernel, use nothing of it, and end it."""
+    """Start a kernel and end it."""
 
     async def use():
         await made.start_kernel(**options)
@@ -103,7 +103,7 @@ def started(made, **options):
     asyncio.run(use())
 
 
-def test_the_shipped_kernelspec_names_a_provisioner_that_is_installed_and_has_logos():
+def test_the_shipped_kernelspec_names_an_installed_provisioner_and_has_logos():
     [spec] = SPECS.iterdir()
     content = json.loads((spec / "kernel.json").read_text())
     named = content["metadata"]["kernel_provisioner"]["provisioner_name"]
@@ -121,7 +121,7 @@ def provisioner_entries(name):
     return entry_points(group="jupyter_client.kernel_provisioners", name=name)
 
 
-def test_the_guests_kernel_listens_everywhere_on_the_ports_that_the_front_end_has_on_the_loopback(labs, tmp_path):
+def test_the_kernel_listens_on_all_guest_addresses_at_the_ports_forwarded_from_the_loopback(labs, tmp_path):
     made = manager()
     seen = {}
 
@@ -144,7 +144,7 @@ def test_the_guests_kernel_listens_everywhere_on_the_ports_that_the_front_end_ha
 
 
 @pytest.mark.parametrize("traits", [{"transport": "ipc"}, {"ip": "0.0.0.0"}])
-def test_a_manager_that_would_use_sockets_or_another_address_is_brought_to_the_loopback(labs, tmp_path, traits):
+def test_a_manager_with_another_transport_or_address_is_changed_to_the_loopback(labs, tmp_path, traits):
     made = manager(**traits)
 
     started(made, cwd=str(tmp_path))
@@ -152,7 +152,7 @@ def test_a_manager_that_would_use_sockets_or_another_address_is_brought_to_the_l
     assert (made.transport, made.ip) == ("tcp", "127.0.0.1")
 
 
-def test_the_kernelspecs_config_is_what_the_lab_is_started_with(labs, tmp_path):
+def test_the_lab_is_started_with_the_kernelspecs_config(labs, tmp_path):
     (tmp_path / "more").mkdir()
     config = {
         "kernel": "7.2",
@@ -182,7 +182,7 @@ def test_the_kernelspecs_config_is_what_the_lab_is_started_with(labs, tmp_path):
     assert lab.cwd == tmp_path
 
 
-def test_the_environment_goes_before_the_kernelspec(labs, tmp_path):
+def test_the_environment_overrides_the_kernelspec(labs, tmp_path):
     started(manager({"kernel": "6.12"}), cwd=str(tmp_path), env={"ACCEL_MAGIC_LAB_KERNEL": "7.2", "MINE": "1"})
 
     [lab] = labs.started
@@ -190,13 +190,13 @@ def test_the_environment_goes_before_the_kernelspec(labs, tmp_path):
     assert lab.env["MINE"] == "1"
 
 
-def test_the_guests_kernel_does_not_look_for_a_parent_of_this_machine(labs, tmp_path):
+def test_the_guests_kernel_gets_no_parent_process_id_of_the_host(labs, tmp_path):
     started(manager(), cwd=str(tmp_path), env={"JPY_PARENT_PID": "1234", "PATH": "/bin"})
 
     assert "JPY_PARENT_PID" not in labs.started[0].env
 
 
-def test_the_root_is_not_shared_and_that_is_said(labs, caplog):
+def test_the_root_folder_is_not_shared_and_a_message_is_logged(labs, caplog):
     with caplog.at_level(logging.INFO):
         started(manager(log=logging.getLogger("test")), cwd="/")
 
@@ -204,7 +204,7 @@ def test_the_root_is_not_shared_and_that_is_said(labs, caplog):
     assert "NPU lab: / cannot be shared" in caplog.text
 
 
-def test_every_step_is_logged_a_long_one_in_tenths(labs, monkeypatch, tmp_path, caplog):
+def test_every_step_is_logged_and_long_ones_in_tenths(labs, monkeypatch, tmp_path, caplog):
     def build(kernel, *, report):
         report(Progress("index", 0, 0, "trixie"))
         for done in range(101):
@@ -219,7 +219,7 @@ def test_every_step_is_logged_a_long_one_in_tenths(labs, monkeypatch, tmp_path, 
     assert lines == ["NPU lab: index: trixie", *fetching, "NPU lab: ready"]
 
 
-def test_an_image_that_cannot_be_built_is_the_error_of_the_start(labs, monkeypatch, tmp_path):
+def test_starting_a_kernel_raises_the_error_of_the_image_build(labs, monkeypatch, tmp_path):
     def build(kernel, *, report):
         raise MachineError("no packages", why="no network", fix="go online", code="lab.apt-failed")
 
@@ -230,7 +230,7 @@ def test_an_image_that_cannot_be_built_is_the_error_of_the_start(labs, monkeypat
     assert labs.started == []
 
 
-def test_a_kernel_that_ends_before_it_listens_is_an_error_with_its_last_words_and_the_lab_is_closed(labs, tmp_path):
+def test_a_kernel_that_ends_before_it_listens_is_an_error_with_its_last_line_and_the_lab_is_closed(labs, tmp_path):
     labs.says = b"Traceback\nModuleNotFoundError: ipykernel\n\n"
 
     with raises("lab.kernel-not-started", MachineError) as caught:
@@ -242,7 +242,7 @@ def test_a_kernel_that_ends_before_it_listens_is_an_error_with_its_last_words_an
 
 
 @pytest.mark.parametrize(("end", "status"), [(0, 0), (-9, -9), (GuestGoneError, 255), (FileNotFoundError, 255)])
-def test_a_kernel_is_alive_until_its_process_or_its_machine_ends(labs, tmp_path, end, status):
+def test_a_kernel_is_alive_until_its_process_or_virtual_machine_ends(labs, tmp_path, end, status):
     made = manager()
 
     async def use():
@@ -257,7 +257,7 @@ def test_a_kernel_is_alive_until_its_process_or_its_machine_ends(labs, tmp_path,
     assert labs.started[0].closed == 1
 
 
-def test_a_kernel_that_cannot_be_run_at_all_is_an_error_that_says_why(labs, monkeypatch, tmp_path):
+def test_the_error_for_a_kernel_that_cannot_be_executed_has_the_reason(labs, monkeypatch, tmp_path):
     monkeypatch.setattr(Process, "wait", lambda self, timeout=None: (_ for _ in ()).throw(FileNotFoundError("no such")))
     labs.says = b""
 
@@ -268,7 +268,7 @@ def test_a_kernel_that_cannot_be_run_at_all_is_an_error_that_says_why(labs, monk
 
 
 @pytest.mark.parametrize("cwd", [{"cwd": "notebooks"}, {}])
-def test_a_folder_relative_to_the_servers_is_the_same_one_in_the_guest(labs, monkeypatch, tmp_path, cwd):
+def test_a_relative_folder_is_resolved_from_the_servers_and_shared_with_the_guest(labs, monkeypatch, tmp_path, cwd):
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path)
 
@@ -279,7 +279,7 @@ def test_a_folder_relative_to_the_servers_is_the_same_one_in_the_guest(labs, mon
     assert lab.settings.share == (lab.cwd,)
 
 
-def test_killing_powers_off_at_once(labs, tmp_path):
+def test_killing_the_kernel_closes_the_lab(labs, tmp_path):
     made = manager()
 
     async def use():
@@ -290,7 +290,7 @@ def test_killing_powers_off_at_once(labs, tmp_path):
     assert asyncio.run(use()) == (1, False)
 
 
-def test_signals_go_to_the_guest_and_to_nobody_when_it_has_gone(labs):
+def test_signals_are_sent_to_the_guest_and_ignored_after_its_end(labs):
     class Gone(Process):
         def send_signal(self, number):
             raise GuestGoneError
@@ -318,7 +318,7 @@ def test_a_restart_closes_one_lab_and_starts_another_on_the_same_ports(labs, tmp
     assert second.closed == 1
 
 
-def test_a_lab_whose_start_was_cancelled_is_closed_once_it_is_up(labs, monkeypatch, tmp_path):
+def test_a_lab_whose_start_was_canceled_is_closed_once_it_is_up(labs, monkeypatch, tmp_path):
     go, booting = threading.Event(), threading.Event()
 
     def start(lab):
@@ -346,7 +346,7 @@ def test_a_lab_whose_start_was_cancelled_is_closed_once_it_is_up(labs, monkeypat
     assert labs.started[0].closed == 1
 
 
-def test_a_connection_file_is_found_in_any_argument(labs, tmp_path):
+def test_the_connection_file_is_replaced_in_any_argument(labs, tmp_path):
     launch = Launch(Settings(), ["run", "--file={connection_file}"], "{}", {}, tmp_path)
 
     provisioner_kernel.start(launch, lambda line: None)

@@ -17,12 +17,12 @@ from accel_magic.lab.device.log import Log
 from accel_magic.lab.device.npu import Npu
 from accel_magic.lab.device.vfio_user import Server
 
-# Guest memory: two windows of one file, with a hole between them.
+# Guest memory: two windows of one file, with a gap between them.
 LOW, LOW_SIZE = 0x0000_0000, 0x10_0000
 HIGH, HIGH_SIZE = 0x1_0000_0000, 0x40_0000
 FILE_OFFSET = 0x1000
 
-# Addresses of the NPU
+# NPU addresses
 BOOT_PARAMETERS = 0x8480_0000
 ENTRY = 0x8480_2000
 RX, RX_SIZE = 0x8500_0000, 0x4000
@@ -113,7 +113,7 @@ class Client:
         os.close(self.file)
 
     def request(self, command, body=b"", fds=(), *, flags=0):
-        """One message and its reply: (errno, body)."""
+        """Send a message; returns its reply: (errno, body)."""
         self.number = self.number + 1 & 0xFFFF
         message = struct.pack("<HHIII", self.number, command, 16 + len(body), flags, 0) + body
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -127,7 +127,7 @@ class Client:
         return error, answer
 
     def read(self, region, offset, size):
-        """REGION_READ: the bytes."""
+        """Do a REGION_READ; returns the bytes."""
         head = struct.pack("<QII", offset, region, size)
         error, answer = self.request(9, head)
         assert error == 0
@@ -136,28 +136,28 @@ class Client:
         return answer[16:]
 
     def write(self, region, offset, data):
-        """REGION_WRITE."""
+        """Do a REGION_WRITE."""
         error, answer = self.request(10, struct.pack("<QII", offset, region, len(data)) + data)
         assert error == 0
         assert len(answer) == 16
 
     def map_memory(self):
-        """DMA_MAP of both windows, as QEMU sends it."""
+        """Map both windows with DMA_MAP, as QEMU does."""
         for start, size, offset in ((LOW, LOW_SIZE, FILE_OFFSET), (HIGH, HIGH_SIZE, FILE_OFFSET + LOW_SIZE)):
             assert self.request(2, struct.pack("<IIQQQ", 32, 3, offset, start, size), [self.file]) == (0, b"")
 
     def connect_msi(self):
-        """SET_IRQS: an eventfd for MSI."""
+        """Set an eventfd for MSI with SET_IRQS."""
         assert self.request(8, struct.pack("<IIIII", 20, 0x24, 1, 0, 1), [self.events]) == (0, b"")
 
     def interrupts(self):
-        """How many MSIs came since the last look."""
+        """Number of MSIs since the last call."""
         try:
             return os.eventfd_read(self.events)
         except BlockingIOError:
             return 0
 
-    # Guest memory, past the server
+    # Direct access to guest memory
 
     def poke(self, address, data):
         base = FILE_OFFSET + LOW_SIZE - HIGH if address >= HIGH else FILE_OFFSET
@@ -179,7 +179,7 @@ class Client:
         self.write(bar, offset, value.to_bytes(8, "little"))
 
     def advance(self, microseconds):
-        """Let time pass."""
+        """Advance the clock and run the timers that are due."""
         self.now += microseconds
         self.npu.timers.run_due()
 
@@ -189,7 +189,7 @@ class Client:
 
 
 class Driver(Client):
-    """The driver's side too: everything up to a booted firmware, then messages and jobs."""
+    """Also the driver's side: everything up to a booted firmware, then messages and jobs."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -208,7 +208,7 @@ class Driver(Client):
         return self.free_page - 0x1000
 
     def context(self, ssid):
-        """The root table of a context, made on first use."""
+        """The root table of a context, created on first use."""
         if ssid not in self.tables:
             self.tables[ssid] = self.page()
             valid, aarch64, t0sz, ips = 1 << 31, 1 << 41, 16, 5 << 32
@@ -217,7 +217,7 @@ class Driver(Client):
         return self.tables[ssid]
 
     def map(self, address, size=0x1000, ssid=0, *, flags=0x443):
-        """Map pages of the NPU onto fresh pages of the guest; returns the first one's guest address."""
+        """Map NPU pages to new guest pages; returns the guest address of the first."""
         first = None
         for at in range(address, address + size, 0x1000):
             table = self.context(ssid)
@@ -228,7 +228,7 @@ class Driver(Client):
                     value = self.page() | 3
                     self.poke(entry, value.to_bytes(8, "little"))
                 table = value & ~0xFFF
-            self.page()  # what follows each other for the NPU does not in memory
+            self.page()  # so that consecutive NPU pages are not contiguous in memory
             page = self.page()
             self.poke(table + (at >> 12 & 511) * 8, (page | flags).to_bytes(8, "little"))
             self.pages[ssid, at] = page
@@ -236,7 +236,7 @@ class Driver(Client):
         return first
 
     def place(self, address, ssid=0):
-        """The guest's address behind one of the NPU, by the test's own bookkeeping."""
+        """The guest address of an NPU address, from the test's own records."""
         return self.pages[ssid, address & ~0xFFF] + (address & 0xFFF)
 
     def vpoke(self, address, data, ssid=0):
@@ -247,7 +247,7 @@ class Driver(Client):
         return b"".join(self.peek(self.place(address + index, ssid), 1) for index in range(size))
 
     def enable_mmu(self):
-        """Stream table, command queue, and on."""
+        """Set up the stream table and command queue, and enable the MMU."""
         self.context(0)
         self.poke(STREAM_TABLE, (CONTEXT_TABLE | 0b1011 | 8 << 59).to_bytes(8, "little"))
         self.w64(0x200080, STREAM_TABLE | 1 << 62)
@@ -259,7 +259,7 @@ class Driver(Client):
         self.w32(0x200020, 0x1D)
 
     def mmu_command(self, *opcodes):
-        """Write commands and wait for none: returns the consumer's register."""
+        """Write commands without waiting; returns the consumer register."""
         for opcode in opcodes:
             self.poke(MMU_QUEUE + (self.mmu_producer & 15) * 16, struct.pack("<QQ", opcode, 0))
             self.mmu_producer = self.mmu_producer + 1 & 31
@@ -267,7 +267,7 @@ class Driver(Client):
         return self.r32(0x20009C)
 
     def map_firmware(self):
-        """The firmware's memory, with boot parameters, and the areas of messages."""
+        """Map the firmware's memory and message areas, and write boot parameters."""
         self.map(BOOT_PARAMETERS, 0x3000)
         self.map(RX, RX_SIZE)
         self.map(TX, 0x2000)
@@ -285,7 +285,7 @@ class Driver(Client):
         self.poke(self.place(BOOT_PARAMETERS), bytes(parameters))
 
     def start_firmware(self, entry=ENTRY):
-        """What the driver writes to boot; no waiting."""
+        """Write the registers for a boot, as the driver does, without waiting."""
         self.w32(0x41040, entry >> 9)
         self.w32(0x41040, entry >> 9 | 1)
 
@@ -294,7 +294,7 @@ class Driver(Client):
         self.w32(0x34, 0, bar=4)
 
     def boot(self, *, hardware=False):
-        """From nothing to a firmware that answered."""
+        """Boot until the firmware has answered."""
         self.enable_mmu()
         self.map_firmware()
         if hardware:
@@ -307,7 +307,7 @@ class Driver(Client):
         return self
 
     def reset_npu(self):
-        """What the driver does between two boots."""
+        """Reset the NPU as the driver does between two boots."""
         self.w32(0x50, 1, bar=4)
         self.enable_mmu()
 
@@ -340,7 +340,7 @@ class Driver(Client):
         return found
 
     def ask(self, kind, payload=b"", *, channel=0):
-        """Send, and the one reply: (result, payload). Its type, request and channel are checked."""
+        """Send a message and check type, request and channel of its reply; returns (result, payload)."""
         request = self.send(kind, payload, channel=channel)
         ((header, (answer, echoed, result, content)),) = self.receive()
         assert (answer, echoed, header[2]) == (REPLY_OF[kind], request, channel)
@@ -349,19 +349,19 @@ class Driver(Client):
     # Jobs
 
     def queue_at(self, index=0, engine=0):
-        """An empty queue of jobs of one page; returns its address."""
+        """Create an empty job queue of one page; returns its address."""
         base = QUEUES + index * 0x1000
         self.poke(self.place(base), struct.pack("<III", engine, 0, 0))
         return base
 
     def register(self, doorbell, *, ssid=1, index=0, engine=0):
-        """A doorbell of OS mode, with a queue; returns the queue's address."""
+        """Register a doorbell with a queue in OS mode; returns the queue's address."""
         base = self.queue_at(index, engine)
         assert self.ask(0x1102, struct.pack("<IIQII", doorbell, 0, base, 0x1000, ssid))[0] == 0
         return base
 
     def create(self, number, doorbell, *, ssid=1, index=0, engine=0, band=None):
-        """A queue of HW mode with its doorbell; returns the queue's address."""
+        """Create a queue with a doorbell in HW mode; returns the queue's address."""
         base = self.queue_at(index, engine)
         payload = struct.pack("<QIIQQQII", 77, ssid, engine, ssid, number, base, 0x1000, 0)
         assert self.ask(0x1114, payload)[0] == 0
@@ -371,7 +371,7 @@ class Driver(Client):
         return base
 
     def submit(self, base, job, commands=COMMANDS, *, ssid=1, request=b"", flags=0):
-        """Put a job into a queue; no ring."""
+        """Add a job to a queue without ringing."""
         if (ssid, commands & ~0xFFF) not in self.pages:
             self.map(commands & ~0xFFF, 0x1000, ssid)
         if request:
@@ -385,7 +385,7 @@ class Driver(Client):
         self.w32(0x06300000 + doorbell * 0x1000, 1)
 
     def done(self):
-        """Jobs that were told as done since the last look: (engine, doorbell, job, status, SSID, queue)."""
+        """Jobs reported as done since the last call: (engine, doorbell, job, status, SSID, queue)."""
         found = []
         for (_, _, channel), message in self.receive():
             kind, request, result, payload = message
@@ -401,19 +401,19 @@ class Driver(Client):
 
     @property
     def jobs(self):
-        """The counts that are not zero."""
+        """Nonzero job counts."""
         return {name: count for name, count in self.npu.statistics.jobs.items() if count}
 
 
 @pytest.fixture(scope="session")
 def make_client():
-    """The class: `make_client(faults=[...])` is QEMU with no guest yet."""
+    """The class: `make_client(faults=[...])` is QEMU without a guest."""
     return Client
 
 
 @pytest.fixture(scope="session")
 def make_driver():
-    """The class: `make_driver(faults=[...], job_us=500)`; `.boot()` brings it up."""
+    """The class: `make_driver(faults=[...], job_us=500)`; `.boot()` boots the firmware."""
     return Driver
 
 

@@ -1,6 +1,6 @@
-"""Abuse: whatever a guest does, the device goes on, in bounded time, within the guest's own memory, and still answers.
+"""Abuse: whatever a guest does, the device keeps working, in bounded time, and accesses only the guest's memory.
 
-Any exception that leaves the server fails these tests: requests are made through the same socket path as QEMU's.
+Requests take the same path through a socket as QEMU's, so any exception that escapes from the server fails a test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accel_magic.lab.device.guest_fault import GuestFault
 from tests.every_step import lines_run
 
 SETTINGS = settings(suppress_health_check=list(HealthCheck))
-MOST_LINES = 100_000  # of Python for one access
+MOST_LINES = 100_000  # lines of Python executed for one access
 
 KINDS = [*range(0x1100, 0x1120), 0x11FF, 0x1200, 0x1201, 0x1202]
 INTERESTING = [
@@ -49,7 +49,7 @@ REGISTERS = [
 
 
 class Guarded:
-    """A booted guest, and what must hold after any abuse of its device."""
+    """A booted guest, with checks that must hold after any abuse of its device."""
 
     def __init__(self, make_driver, *, hardware=False):
         self.driver = make_driver().boot(hardware=hardware)
@@ -61,7 +61,7 @@ class Guarded:
         return results[0]
 
     def fresh_job(self):
-        """The device resets, boots and does a job, whatever was done to it before."""
+        """Check that the device resets, boots and runs a job."""
         driver = self.driver
         assert set(driver.guest_faults) <= set(GuestFault.KINDS)
         driver.request(13)
@@ -83,7 +83,7 @@ class Guarded:
 
 @pytest.fixture(scope="module")
 def guarded(make_driver):
-    """Build one guest for each example."""
+    """A function that builds a guest for each example."""
     return lambda **options: Guarded(make_driver, **options)
 
 
@@ -99,7 +99,7 @@ def test_any_request_gets_a_reply(guarded, requests):
 
 @SETTINGS
 @given(st.binary(min_size=1, max_size=300))
-def test_any_stream_of_bytes_is_answered_or_refused(make_client, data):
+def test_any_byte_stream_is_answered_or_ends_the_connection(make_client, data):
     client = make_client()
     client.theirs.settimeout(0.05)
     client.ours.sendall(data)
@@ -125,7 +125,7 @@ def test_any_stream_of_bytes_is_answered_or_refused(make_client, data):
         max_size=60,
     )
 )
-def test_any_registers_may_be_read_and_written(guarded, accesses):
+def test_any_register_access_is_harmless(guarded, accesses):
     guest = guarded()
     for bar, offset, size, write, value in accesses:
         at = offset % (4096 - 8) if bar == 4 else offset
@@ -140,7 +140,7 @@ def test_any_registers_may_be_read_and_written(guarded, accesses):
 
 @SETTINGS
 @given(st.integers(0, 255), st.binary(min_size=1, max_size=256))
-def test_any_bytes_may_be_written_to_configuration_space(guarded, offset, data):
+def test_any_write_to_configuration_space_is_harmless(guarded, offset, data):
     guest = guarded()
     data = data[: 256 - offset]
     guest.driver.write(7, offset, data)
@@ -156,7 +156,7 @@ def test_any_bytes_may_be_written_to_configuration_space(guarded, offset, data):
         max_size=40,
     ),
 )
-def test_any_message_is_answered_once_or_not_at_all(guarded, hardware, messages):
+def test_any_message_gets_at_most_one_answer(guarded, hardware, messages):
     guest = guarded(hardware=hardware)
     driver = guest.driver
     for kind, words, channel in messages:
@@ -170,7 +170,7 @@ def test_any_message_is_answered_once_or_not_at_all(guarded, hardware, messages)
 
 @SETTINGS
 @given(st.lists(st.tuples(u64, u64, u32, u32, u64, u32), max_size=20))
-def test_any_queue_may_be_registered_and_rung(guarded, queues):
+def test_registering_and_ringing_any_queue_is_harmless(guarded, queues):
     guest = guarded(hardware=True)
     driver = guest.driver
     for ssid, base, size, doorbell, number, engine in queues:
@@ -186,7 +186,7 @@ def test_any_queue_may_be_registered_and_rung(guarded, queues):
 
 @SETTINGS
 @given(st.binary(min_size=12, max_size=12), st.lists(st.tuples(st.integers(0, 62), u64, u32, u32), max_size=30))
-def test_any_ring_of_jobs_may_be_given(guarded, header, slots):
+def test_any_job_queue_content_is_harmless(guarded, header, slots):
     guest = guarded()
     driver = guest.driver
     base = driver.register(1)
@@ -204,7 +204,7 @@ def test_any_ring_of_jobs_may_be_given(guarded, header, slots):
 
 @SETTINGS
 @given(st.randoms(use_true_random=False), st.integers(1, 400))
-def test_any_words_may_stand_in_tables_and_rings(guarded, source, count):
+def test_any_content_of_tables_and_queues_is_harmless(guarded, source, count):
     guest = guarded()
     driver = guest.driver
     driver.register(1)
@@ -226,7 +226,7 @@ def test_any_words_may_stand_in_tables_and_rings(guarded, source, count):
 
 @SETTINGS
 @given(st.binary(min_size=64, max_size=64), st.tuples(u64, u32), st.tuples(u64, u32))
-def test_any_boot_parameters_may_be_given(guarded, noise, headers, payloads):
+def test_any_boot_parameters_are_harmless(guarded, noise, headers, payloads):
     guest = guarded()
     driver = guest.driver
     driver.reset_npu()
@@ -238,8 +238,7 @@ def test_any_boot_parameters_may_be_given(guarded, noise, headers, payloads):
     guest.fresh_job()
 
 
-def test_only_memory_that_was_mapped_is_ever_touched(make_driver):
-    """Writes across the ends of the windows change nothing, neither behind them nor before."""
+def test_writes_across_the_ends_of_memory_windows_change_nothing(make_driver):
     driver = make_driver().boot()
     source = random.Random(7)
     with mmap.mmap(driver.file, 0x501000) as whole:
@@ -267,7 +266,7 @@ def test_the_log_of_an_abusive_guest_stays_small(make_driver):
     driver.close()
 
 
-def test_jobs_that_start_and_are_given_up_for_ever_leave_no_timers(hardware):
+def test_timers_of_aborted_jobs_do_not_accumulate(hardware):
     base = hardware.create(5, doorbell=3)
     for job in range(300):
         hardware.submit(base, job, request=struct.pack("<IIQ", 0x464C4D41, 1, 1 << 60))

@@ -1,4 +1,4 @@
-"""The firmware's boot: cold, warm, slow, never; and what the guest can get wrong about it."""
+"""The firmware's boot: cold, warm, slow, failed; and invalid boots by the guest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def off(make_driver):
-    """Powered and mapped, not booted; `off(faults=[...])`."""
+    """A function that builds a powered, mapped device that is not booted: `off(faults=[...])`."""
     made = []
 
     def build(**options):
@@ -22,7 +22,7 @@ def off(make_driver):
     made[0].close()
 
 
-def test_a_boot_ends_with_one_message_without_payload(off):
+def test_a_boot_is_answered_with_one_message_without_payload(off):
     driver = off()
     driver.start_firmware()
     assert driver.r32(0x200FC) == 1 << 16
@@ -32,7 +32,7 @@ def test_a_boot_ends_with_one_message_without_payload(off):
     assert dict(driver.npu.statistics.boots) == {"cold": 1, "warm": 0, "failed": 0, "resets": 0}
 
 
-def test_the_message_raises_an_interrupt_only_where_it_is_enabled_and_not_masked(off):
+def test_the_boot_message_raises_an_interrupt_only_if_enabled_and_unmasked(off):
     driver = off()
     driver.start_firmware()
     assert driver.interrupts() == 0
@@ -60,7 +60,7 @@ def test_the_message_raises_an_interrupt_only_where_it_is_enabled_and_not_masked
         ((0x85000000, 0x2000), (1 << 40, 0x2000)),
     ],
 )
-def test_parameters_that_make_no_sense_are_not_answered(off, headers, payloads):
+def test_invalid_boot_parameters_are_not_answered(off, headers, payloads):
     driver = off()
     driver.write_parameters(headers=headers, payloads=payloads)
     driver.start_firmware()
@@ -71,7 +71,7 @@ def test_parameters_that_make_no_sense_are_not_answered(off, headers, payloads):
     assert len(driver.receive()) == 1
 
 
-def test_areas_that_are_not_mapped_get_no_message_and_do_no_harm(off):
+def test_unmapped_message_areas_are_a_fault_and_get_no_message(off):
     driver = off()
     driver.write_parameters(headers=(0x85000000, 0x2000), payloads=(0x90000000, 0x2000))
     driver.start_firmware()
@@ -82,7 +82,7 @@ def test_areas_that_are_not_mapped_get_no_message_and_do_no_harm(off):
 
 
 @pytest.mark.parametrize("entry", [0x0, 0x1000, 0x84900000, 0xFFFFF000, 0x84800000])
-def test_an_entry_point_is_searched_for_parameters_below_it_and_not_for_ever(off, entry):
+def test_boot_parameters_are_searched_in_a_limited_range_below_the_entry_point(off, entry):
     driver = off()
     driver.start_firmware(entry)
     found = 0x84800000 <= entry < 0x84900000
@@ -90,14 +90,14 @@ def test_an_entry_point_is_searched_for_parameters_below_it_and_not_for_ever(off
     assert driver.guest_faults == ({} if found else {"boot": 1})
 
 
-def test_a_second_boot_without_a_reset_is_refused(driver):
+def test_a_second_boot_without_a_reset_is_rejected(driver):
     driver.start_firmware()
     assert driver.receive() == []
     assert driver.guest_faults == {"boot": 1}
     assert driver.ask(0x1104, bytes(8))[0] == 0
 
 
-def test_a_boot_that_is_to_fail_twice_is_answered_the_third_time(off):
+def test_the_third_boot_is_answered_if_two_are_to_fail(off):
     driver = off(faults=["no-boot=2"])
     for shown in ((1, 2), (0, 0)):
         driver.start_firmware()
@@ -110,7 +110,7 @@ def test_a_boot_that_is_to_fail_twice_is_answered_the_third_time(off):
     assert dict(driver.npu.statistics.boots) == {"cold": 1, "warm": 0, "failed": 2, "resets": 0}
 
 
-def test_no_boot_is_answered_where_all_are_to_fail_until_the_fault_is_taken_back(off):
+def test_no_boot_is_answered_until_a_fault_for_all_boots_is_cleared(off):
     driver = off()
     driver.write(7, 0x78, struct.pack("<II", 1, 0))
     for _ in range(3):
@@ -123,7 +123,7 @@ def test_no_boot_is_answered_where_all_are_to_fail_until_the_fault_is_taken_back
     assert driver.npu.statistics.boots["failed"] == 3
 
 
-def test_a_slow_boot_is_answered_when_its_time_has_come(off):
+def test_a_slow_boot_is_answered_after_its_delay(off):
     driver = off(faults=["slow-boot=900000"])
     driver.start_firmware()
     driver.advance(899_999)
@@ -148,7 +148,7 @@ def test_messages_to_an_npu_that_is_off_are_counted(off):
     assert driver.guest_faults == {"powered-down": 1, "doorbell": 1}
 
 
-def test_after_saving_its_state_the_npu_boots_warm_and_knows_its_doorbells(driver):
+def test_a_warm_boot_after_saving_restores_the_doorbells(driver):
     base = driver.register(7)
     assert driver.ask(0x1202, struct.pack("<II", 1, 0), channel=10)[0] == 0
     (warm,) = struct.unpack("<Q", driver.vpeek(0x8480014C, 8))
@@ -163,7 +163,7 @@ def test_after_saving_its_state_the_npu_boots_warm_and_knows_its_doorbells(drive
     assert dict(driver.npu.statistics.boots) == {"cold": 1, "warm": 1, "failed": 0, "resets": 0}
 
 
-def test_a_cold_boot_forgets_its_doorbells_even_after_saving(driver):
+def test_a_cold_boot_drops_the_doorbells_even_after_saving(driver):
     driver.register(7)
     driver.ask(0x1202, struct.pack("<II", 1, 0), channel=10)
     driver.reset_npu()
@@ -174,7 +174,7 @@ def test_a_cold_boot_forgets_its_doorbells_even_after_saving(driver):
     assert driver.npu.statistics.boots["cold"] == 2
 
 
-def test_saved_state_serves_one_boot_only(driver):
+def test_saved_state_is_used_for_one_boot_only(driver):
     driver.ask(0x1202, struct.pack("<II", 1, 0), channel=10)
     driver.reset_npu()
     driver.reset_npu()
@@ -183,7 +183,7 @@ def test_saved_state_serves_one_boot_only(driver):
     assert driver.npu.statistics.boots["warm"] == 0
 
 
-def test_the_driver_may_do_without_a_reply_to_the_saving(driver):
+def test_saving_is_not_answered_if_the_driver_requests_no_reply(driver):
     driver.send(0x1202, struct.pack("<II", 0, 0), channel=10)
     assert driver.receive() == []
     assert driver.vpeek(0x8480014C, 8) == struct.pack("<Q", 0x84803000)

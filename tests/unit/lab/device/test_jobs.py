@@ -1,4 +1,4 @@
-"""Jobs: taken from queues, executed one at a time, told as done; their faults; both scheduling modes."""
+"""Jobs: taken from queues, run one at a time, reported as done; their faults; both scheduling modes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 MAGIC = 0x464C4D41
 
 
-def test_a_job_takes_its_time_and_is_told_with_all_its_numbers(driver):
+def test_a_job_takes_its_duration_and_is_reported_with_all_its_numbers(driver):
     base = driver.register(7, ssid=9)
     driver.submit(base, 0x1234, ssid=9)
     driver.ring(7)
@@ -24,7 +24,7 @@ def test_a_job_takes_its_time_and_is_told_with_all_its_numbers(driver):
     assert driver.npu.statistics.as_dict()["done_by_engine"] == {"0": 1}
 
 
-def test_the_head_moves_as_jobs_are_taken_and_around_the_end(driver):
+def test_the_head_advances_as_jobs_are_taken_and_wraps_around(driver):
     base = driver.register(1)
     for job in range(1, 151):
         driver.submit(base, job)
@@ -35,7 +35,7 @@ def test_the_head_moves_as_jobs_are_taken_and_around_the_end(driver):
     assert driver.jobs == {"taken": 150, "done": 150}
 
 
-def test_one_ring_serves_all_jobs_of_a_queue_one_after_the_other(driver):
+def test_ringing_once_runs_all_jobs_of_a_queue_one_after_the_other(driver):
     base = driver.register(1)
     for job in (11, 12, 13):
         driver.submit(base, job)
@@ -58,7 +58,7 @@ def test_queues_take_turns(driver):
     assert [job for _, _, job, _, _, _ in driver.done()] == [10, 20, 11, 21, 12, 22]
 
 
-def test_engines_work_side_by_side(driver):
+def test_engines_run_jobs_concurrently(driver):
     compute, copy = driver.register(1), driver.register(2, index=1, engine=1)
     driver.submit(compute, 1)
     driver.submit(copy, 2)
@@ -68,7 +68,7 @@ def test_engines_work_side_by_side(driver):
     assert driver.done() == [(0, 1, 1, 0, 1, 0), (1, 2, 2, 0, 1, 0)]
 
 
-def test_a_null_job_executes_nothing_and_reads_nothing(driver):
+def test_a_null_job_completes_without_reading_its_commands(driver):
     base = driver.register(1)
     driver.submit(base, 1, 0x1_0000_0000_0000 - 0x1000, ssid=1, flags=1)
     driver.ring(1)
@@ -76,7 +76,7 @@ def test_a_null_job_executes_nothing_and_reads_nothing(driver):
     assert driver.done() == [(0, 1, 1, 0, 1, 0)]
 
 
-def test_commands_that_are_not_mapped_fail_the_job(driver):
+def test_a_job_with_unmapped_commands_fails(driver):
     base = driver.register(1)
     driver.context(1)
     driver.submit(base, 1)
@@ -89,7 +89,7 @@ def test_commands_that_are_not_mapped_fail_the_job(driver):
     assert driver.jobs == {"taken": 1, "failed": 1}
 
 
-def test_a_request_for_a_slow_job_is_found_across_pages(driver):
+def test_a_request_for_a_slow_job_may_cross_pages(driver):
     base = driver.register(1)
     driver.map(0xC0000000, 0x2000, 1)
     driver.submit(base, 1, 0xC0000FF8, request=struct.pack("<IIQ", MAGIC, 1, 250_000))
@@ -101,7 +101,7 @@ def test_a_request_for_a_slow_job_is_found_across_pages(driver):
     assert driver.jobs == {"taken": 1, "done": 1, "slow": 1}
 
 
-def test_a_slow_job_ends_after_an_hour_at_most(driver):
+def test_a_slow_job_takes_at_most_an_hour(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 1, (1 << 64) - 1))
     driver.ring(1)
@@ -109,7 +109,7 @@ def test_a_slow_job_ends_after_an_hour_at_most(driver):
     assert driver.done() == [(0, 1, 1, 0, 1, 0)]
 
 
-def test_the_heartbeat_counts_microseconds_while_idle_and_while_working(driver):
+def test_the_heartbeat_counts_microseconds_while_idle_and_while_busy(driver):
     first = driver.heartbeat()
     assert first > 0
     base = driver.register(1)
@@ -122,7 +122,7 @@ def test_the_heartbeat_counts_microseconds_while_idle_and_while_working(driver):
     assert driver.heartbeat() == first + 1000
 
 
-def test_a_hung_job_stops_the_heartbeat_of_its_engine_and_all_jobs_behind_it(driver):
+def test_a_hung_job_stops_the_heartbeat_of_its_engine_and_blocks_later_jobs(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
     driver.submit(base, 2, 0xC0001000)
@@ -135,7 +135,7 @@ def test_a_hung_job_stops_the_heartbeat_of_its_engine_and_all_jobs_behind_it(dri
     assert driver.jobs == {"taken": 1, "hung": 1}
 
 
-def test_a_reset_of_the_npu_ends_a_hang_and_jobs_work_again(driver):
+def test_jobs_run_again_after_a_reset_ends_a_hang(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
     driver.ring(1)
@@ -154,7 +154,7 @@ def test_a_reset_of_the_npu_ends_a_hang_and_jobs_work_again(driver):
     assert driver.jobs == {"taken": 2, "done": 1, "hung": 1, "aborted": 1}
 
 
-def test_a_lost_completion_is_never_told_and_the_heartbeat_goes_on(driver):
+def test_a_lost_completion_is_not_reported_and_the_heartbeat_continues(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 3, 0))
     driver.submit(base, 2, 0xC0001000)
@@ -167,7 +167,7 @@ def test_a_lost_completion_is_never_told_and_the_heartbeat_goes_on(driver):
     assert driver.jobs == {"taken": 2, "done": 2, "lost": 1}
 
 
-def test_a_duplicated_completion_is_told_twice(driver):
+def test_a_duplicated_completion_is_reported_twice(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 4, 0))
     driver.ring(1)
@@ -176,7 +176,7 @@ def test_a_duplicated_completion_is_told_twice(driver):
     assert driver.jobs == {"taken": 1, "done": 1, "duplicated": 1}
 
 
-def test_an_unknown_request_is_counted_and_the_job_runs(driver):
+def test_an_unknown_fault_request_is_counted_and_the_job_runs(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 9, 0))
     driver.ring(1)
@@ -185,22 +185,22 @@ def test_an_unknown_request_is_counted_and_the_job_runs(driver):
     assert driver.guest_faults == {"fault-request": 1}
 
 
-def test_the_command_line_chooses_jobs_by_their_number(make_driver):
+def test_the_command_line_selects_jobs_by_their_number(make_driver):
     driver = make_driver(faults=["slow-job=2:9000", "lose-job=3", "duplicate-job=4", "hang-job=5"]).boot()
     base = driver.register(1)
     for job in range(1, 7):
         driver.submit(base, job)
     driver.ring(1)
-    told = []
+    done = []
     for _ in range(30):
         driver.advance(500)
-        told += [(driver.now, job) for _, _, job, _, _, _ in driver.done()]
-    assert told == [(1_000_500, 1), (1_009_500, 2), (1_010_500, 4), (1_010_500, 4)]
+        done += [(driver.now, job) for _, _, job, _, _, _ in driver.done()]
+    assert done == [(1_000_500, 1), (1_009_500, 2), (1_010_500, 4), (1_010_500, 4)]
     assert driver.jobs == {"taken": 5, "done": 4, "slow": 1, "lost": 1, "duplicated": 1, "hung": 1}
     driver.close()
 
 
-def test_a_queue_of_hardware_mode_is_told_with_its_number(hardware):
+def test_completions_in_hardware_mode_have_the_queues_number(hardware):
     base = hardware.create(5, doorbell=3, ssid=2)
     hardware.submit(base, 8, ssid=2)
     hardware.ring(3)
@@ -221,12 +221,12 @@ def test_higher_bands_go_first(hardware):
     assert [job for _, _, job, _, _, _ in hardware.done()] == [100, 11, 10]
 
 
-def test_a_band_that_does_not_exist_is_refused(hardware):
+def test_an_invalid_priority_band_is_rejected(hardware):
     hardware.create(5, doorbell=3)
     assert hardware.ask(0x1116, struct.pack("<IIQI", 1, 0, 5, 4))[0] == 2
 
 
-def test_a_reset_engine_names_the_stuck_queue_and_waits_to_be_resumed(hardware):
+def test_an_engine_reset_names_the_hung_queue_and_stops_the_engine_until_it_is_resumed(hardware):
     stuck, other = hardware.create(5, 3, ssid=2), hardware.create(6, 4, ssid=3, index=1)
     hardware.submit(stuck, 1, ssid=2, request=struct.pack("<IIQ", MAGIC, 2, 0))
     hardware.submit(other, 2, ssid=3)
@@ -243,12 +243,12 @@ def test_a_reset_engine_names_the_stuck_queue_and_waits_to_be_resumed(hardware):
     assert hardware.jobs == {"taken": 2, "done": 1, "hung": 1, "aborted": 1}
 
 
-def test_a_reset_of_an_idle_engine_names_nobody(hardware):
+def test_a_reset_of_an_idle_engine_names_no_queue(hardware):
     result, payload = hardware.ask(0x1100, struct.pack("<II", 0, 0))
     assert (result, payload[:8]) == (0, struct.pack("<II", 0, 0))
 
 
-def test_an_engine_reset_in_os_mode_goes_on_at_once(driver):
+def test_an_engine_continues_after_a_reset_in_os_mode(driver):
     base = driver.register(1)
     driver.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
     driver.submit(base, 2, 0xC0001000)
@@ -258,7 +258,7 @@ def test_an_engine_reset_in_os_mode_goes_on_at_once(driver):
     assert driver.done() == [(0, 1, 2, 0, 1, 0)]
 
 
-def test_a_destroyed_queue_loses_its_jobs_even_the_one_that_runs(hardware):
+def test_destroying_a_queue_drops_its_jobs_including_the_running_one(hardware):
     base = hardware.create(5, doorbell=3)
     hardware.submit(base, 1)
     hardware.submit(base, 2)
@@ -269,7 +269,7 @@ def test_a_destroyed_queue_loses_its_jobs_even_the_one_that_runs(hardware):
     assert hardware.jobs == {"taken": 1, "aborted": 1}
 
 
-def test_destroying_the_queue_of_a_stuck_job_leaves_the_engine_stuck(hardware):
+def test_an_engine_stays_hung_when_the_queue_of_the_hung_job_is_destroyed(hardware):
     base = hardware.create(5, doorbell=3)
     hardware.submit(base, 1, request=struct.pack("<IIQ", MAGIC, 2, 0))
     hardware.ring(3)
@@ -283,7 +283,7 @@ def test_destroying_the_queue_of_a_stuck_job_leaves_the_engine_stuck(hardware):
 
 
 @pytest.mark.parametrize("order", [(0x1115, 0x1103), (0x1103, 0x1115)])
-def test_a_queue_and_its_doorbell_are_given_back_in_either_order(hardware, order):
+def test_a_queue_and_its_doorbell_are_released_in_either_order(hardware, order):
     hardware.create(5, doorbell=3)
     payloads = {0x1115: struct.pack("<IIQ", 1, 0, 5), 0x1103: struct.pack("<II", 3, 0)}
     assert [hardware.ask(kind, payloads[kind])[0] for kind in order] == [0, 0]
@@ -295,7 +295,7 @@ def test_a_queue_and_its_doorbell_are_given_back_in_either_order(hardware, order
     assert len(hardware.done()) == 1
 
 
-def test_a_queue_made_again_replaces_the_one_the_driver_does_not_know_of(hardware):
+def test_a_new_queue_replaces_one_of_the_same_number(hardware):
     old = hardware.create(5, doorbell=3)
     hardware.submit(old, 1)
     new = hardware.create(5, doorbell=3, index=1)
@@ -327,7 +327,7 @@ def test_a_suspended_queue_waits_until_it_is_resumed(hardware):
     assert len(hardware.done()) == 1
 
 
-def test_a_released_context_loses_its_doorbells_and_jobs_and_others_keep_theirs(driver):
+def test_releasing_a_context_drops_only_its_doorbells_and_jobs(driver):
     mine, yours = driver.register(1, ssid=4), driver.register(2, ssid=5, index=1)
     driver.submit(mine, 1, ssid=4)
     driver.submit(yours, 2, ssid=5)
@@ -340,7 +340,7 @@ def test_a_released_context_loses_its_doorbells_and_jobs_and_others_keep_theirs(
     assert driver.guest_faults == {"doorbell": 1}
 
 
-def test_jobs_through_a_doorbell_that_was_given_back_are_not_taken(driver):
+def test_no_jobs_are_taken_through_an_unregistered_doorbell(driver):
     base = driver.register(1)
     driver.submit(base, 1)
     driver.submit(base, 2)
@@ -355,13 +355,13 @@ def test_jobs_through_a_doorbell_that_was_given_back_are_not_taken(driver):
     ("doorbell", "base", "size"),
     [(256, 0x85020000, 0x1000), (1, 0x85020000, 127), (1, 0x85020000, 0), (1, 0x85020000, 0xFFFFFFFF)],
 )
-def test_a_doorbell_or_queue_that_makes_no_sense_is_refused(driver, doorbell, base, size):
+def test_an_invalid_doorbell_or_queue_is_rejected(driver, doorbell, base, size):
     assert driver.ask(0x1102, struct.pack("<IIQII", doorbell, 0, base, size, 1))[0] == 2
     assert sum(driver.guest_faults.values()) == 1
 
 
 @pytest.mark.parametrize("header", [(0, 63, 0), (0, 0, 63), (0, 0xFFFFFFFF, 0), (2, 0, 1), (0xFFFFFFFF, 0, 1)])
-def test_a_header_that_makes_no_sense_is_a_fault_and_the_next_ring_works(driver, header):
+def test_an_invalid_queue_header_is_a_fault_and_the_next_ring_works(driver, header):
     base = driver.register(1)
     driver.submit(base, 1)
     good = driver.peek(driver.place(base), 12)
@@ -376,7 +376,7 @@ def test_a_header_that_makes_no_sense_is_a_fault_and_the_next_ring_works(driver,
     assert len(driver.done()) == 1
 
 
-def test_a_tail_that_runs_away_costs_one_job_at_a_time(driver):
+def test_a_call_of_the_timers_takes_at_most_one_job(driver):
     base = driver.register(1)
     driver.map(0xC0000000, ssid=1)
     for slot in range(63):
@@ -388,7 +388,7 @@ def test_a_tail_that_runs_away_costs_one_job_at_a_time(driver):
     assert driver.jobs == {"taken": 2, "done": 1}
 
 
-def test_no_more_queues_are_kept_than_a_driver_has(hardware):
+def test_the_number_of_queues_is_limited(hardware):
     results = []
     for number in range(1, 1027):
         payload = struct.pack("<QIIQQQII", 7, 1, 0, 1, number, 0x85020000, 0x1000, 0)

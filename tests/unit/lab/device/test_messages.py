@@ -1,4 +1,4 @@
-"""JSM messages: every request gets its reply, and nonsense gets an error."""
+"""JSM messages: every request gets its reply, and invalid requests get an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PLAIN = [0x1101, 0x1107, 0x110A, 0x110E, 0x1113, 0x1118, 0x111B, 0x111C, 0x111D,
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_each_request_is_answered_on_its_channel_with_its_number(driver, kind):
+def test_each_request_is_answered_on_its_channel_with_its_request_number(driver, kind):
     assert driver.ask(kind, channel=10)[0] == 0
     assert driver.guest_faults == {}
 
@@ -44,7 +44,7 @@ def test_an_unknown_request_is_counted_and_not_answered(driver, kind):
     assert driver.npu.statistics.messages["unknown"] == 1
 
 
-def test_power_levels_are_set_and_told(driver):
+def test_power_levels_can_be_set_and_read(driver):
     result, payload = driver.ask(0x1105)
     assert (result, payload[:24]) == (0, struct.pack("<II16B", 4, 0, 100, 75, 50, 25, *[0] * 12))
     assert driver.ask(0x1107, struct.pack("<I", 2))[0] == 0
@@ -60,7 +60,7 @@ def test_the_trace_configuration_is_kept(driver):
     assert driver.ask(0x110B)[1][:24] == config
 
 
-def test_what_can_be_traced_has_names(driver):
+def test_trace_destinations_and_components_have_names(driver):
     destinations, _, components, _ = struct.unpack_from("<IIQQ", driver.ask(0x110C)[1])
     assert (destinations, components) == (0x3, 0x6)
     names = [
@@ -71,22 +71,22 @@ def test_what_can_be_traced_has_names(driver):
     assert driver.ask(0x110D, struct.pack("<IIQ", 2, 0, 9))[0] == 2
 
 
-def test_an_engine_that_does_not_exist_has_no_heartbeat(driver):
+def test_the_heartbeat_of_an_unknown_engine_is_an_error(driver):
     assert driver.ask(0x1104, struct.pack("<II", 2, 0))[0] == 2
     assert driver.guest_faults == {"message": 1}
 
 
 @pytest.mark.parametrize("address", [0, 0x90000000, 0x85011FF8, 0xFFFFFFFF])
-def test_a_message_that_is_not_in_memory_is_a_fault(driver, address):
+def test_a_message_outside_of_memory_is_a_fault(driver, address):
     driver.w32(0x060200F0, address)
     assert driver.receive() == []
     assert driver.guest_faults == {"translation": 1}
 
 
-def test_messages_use_every_slot_in_turn_and_wait_where_none_is_free(driver):
+def test_messages_use_every_slot_in_turn_and_wait_if_none_is_free(driver):
     for _ in range(100):
         driver.send(0x1104, bytes(8))
-    # 0x2000 bytes of payloads of 128 bytes: 64 slots, the first of them given back since the boot.
+    # 0x2000 bytes for payloads of 128 bytes: 64 slots, the first of them freed since the boot.
     assert driver.r32(0x200FC) >> 16 == 64
     replies = []
     while len(replies) < 100:
@@ -98,7 +98,7 @@ def test_messages_use_every_slot_in_turn_and_wait_where_none_is_free(driver):
     assert driver.guest_faults == {}
 
 
-def test_messages_that_nobody_ever_reads_are_dropped_at_last(driver):
+def test_messages_are_dropped_if_too_many_are_unread(driver):
     for _ in range(64 + 512 + 7):
         driver.send(0x1104, bytes(8))
     assert driver.guest_faults == {"ipc": 7}
@@ -119,7 +119,7 @@ def test_every_third_reply_is_lost(make_driver):
     driver.close()
 
 
-def test_every_second_reply_comes_twice(driver):
+def test_every_second_reply_is_sent_twice(driver):
     driver.write(7, 0x78, struct.pack("<II", 4, 2))
     for _ in range(4):
         driver.send(0x1104, bytes(8))
@@ -127,7 +127,7 @@ def test_every_second_reply_comes_twice(driver):
     assert driver.npu.statistics.replies["duplicated"] == 2
 
 
-def test_completions_are_not_among_the_replies_that_are_lost(make_driver):
+def test_lost_replies_do_not_include_job_completions(make_driver):
     driver = make_driver(faults=["lose-ipc=2"]).boot()
     base = driver.register(1)
     for job in range(1, 7):
@@ -138,7 +138,7 @@ def test_completions_are_not_among_the_replies_that_are_lost(make_driver):
     driver.close()
 
 
-def test_a_stream_of_metrics_is_described_sampled_and_stopped(driver):
+def test_a_metric_stream_is_described_sampled_and_stopped(driver):
     driver.map(0x86000000, 0x2000)
     info = struct.pack("<QQIIQQQQ", 1, 0, 0, 0, 0x86000000, 0x1000, 0, 0)
     result, payload = driver.ask(0x1112, info)
@@ -176,7 +176,7 @@ def test_a_stream_of_metrics_is_described_sampled_and_stopped(driver):
     assert driver.vpeek(0x86001020, 8) == bytes(8)
 
 
-def test_a_stream_goes_on_after_a_warm_boot_and_is_forgotten_by_a_cold_one(driver):
+def test_a_metric_stream_continues_after_a_warm_boot_and_ends_with_a_cold_one(driver):
     driver.map(0x86000000)
     assert driver.ask(0x110F, struct.pack("<QQIIQQQQ", 1, 10**6, 0, 0, 0x86000000, 0x1000, 0, 0))[0] == 0
     driver.advance(1000)
@@ -194,12 +194,12 @@ def test_a_stream_goes_on_after_a_warm_boot_and_is_forgotten_by_a_cold_one(drive
 @pytest.mark.parametrize(
     ("mask", "buffer", "size"), [(2, 0x86000000, 0x1000), (0, 0x86000000, 0x1000), (1, 0, 0x1000), (1, 1, 31)]
 )
-def test_a_stream_that_makes_no_sense_is_refused(driver, mask, buffer, size):
+def test_an_invalid_metric_stream_is_rejected(driver, mask, buffer, size):
     assert driver.ask(0x110F, struct.pack("<QQIIQQQQ", mask, 10**6, 0, 0, buffer, size, 0, 0))[0] == 2
     assert driver.guest_faults == {"metrics": 1}
 
 
-def test_a_stream_into_memory_that_is_not_mapped_ends_with_one_fault(driver):
+def test_a_metric_stream_to_unmapped_memory_ends_with_one_fault(driver):
     assert driver.ask(0x110F, struct.pack("<QQIIQQQQ", 1, 10**6, 0, 0, 0x90000000, 0x1000, 0, 0))[0] == 0
     for _ in range(10):
         driver.advance(1000)
@@ -207,7 +207,7 @@ def test_a_stream_into_memory_that_is_not_mapped_ends_with_one_fault(driver):
     assert driver.npu.timers.next_due_us() is None
 
 
-def test_a_full_buffer_drops_samples_and_says_so(driver):
+def test_samples_dropped_by_a_full_buffer_are_counted(driver):
     driver.map(0x86000000)
     assert driver.ask(0x110F, struct.pack("<QQIIQQQQ", 1, 0, 0, 0, 0x86000000, 64, 0, 0))[0] == 0
     for _ in range(5):

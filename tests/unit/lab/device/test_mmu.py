@@ -1,4 +1,4 @@
-"""The MMU: translation through tables in the guest's memory, and its command queue."""
+"""The MMU: translation through tables in guest memory, and the command queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_address_is_translated_by_its_context(mapped):
     assert [mapped.npu._mmu.read(0x80001234, 1, ssid)[0] for ssid in (0, 5, 255)] == [0, 5, 255]
 
 
-def test_reads_and_writes_cross_pages_that_lie_apart(mapped):
+def test_reads_and_writes_cross_pages_that_are_not_contiguous(mapped):
     mapped.map(0x1_8000_0000, 0x3000)
     data = bytes(range(256)) * 20
     mapped.npu._mmu.write(0x1_8000_0800, data)
@@ -36,14 +36,14 @@ def test_reads_and_writes_cross_pages_that_lie_apart(mapped):
     assert mapped.npu._mmu.read(0x1_8000_0800, len(data)) == data
 
 
-def test_nothing_is_written_where_part_cannot_be(mapped):
+def test_a_write_that_is_partly_unmapped_changes_nothing(mapped):
     mapped.map(0x90000000)
     with pytest.raises(GuestFault):
         mapped.npu._mmu.write(0x90000FF0, b"x" * 32)
     assert mapped.vpeek(0x90000FF0, 16) == bytes(16)
 
 
-def test_a_read_only_page_is_read_and_not_written(mapped):
+def test_a_read_only_page_can_be_read_but_not_written(mapped):
     mapped.map(0x90000000, flags=0x4C3)
     assert mapped.npu._mmu.read(0x90000000, 4) == bytes(4)
     with pytest.raises(GuestFault):
@@ -51,12 +51,12 @@ def test_a_read_only_page_is_read_and_not_written(mapped):
 
 
 @pytest.mark.parametrize("address", [0x0, 0x90001000, 0xFFFFFFFFF000, 1 << 48, 1 << 63])
-def test_what_is_not_mapped_is_a_fault(mapped, address):
+def test_an_unmapped_address_is_a_fault(mapped, address):
     mapped.map(0x90000000)
     assert fails(mapped, address) == "translation"
 
 
-def test_contexts_beyond_the_table_or_without_descriptor_are_faults(mapped):
+def test_contexts_outside_of_the_table_or_without_descriptor_are_faults(mapped):
     mapped.map(0x90000000)
     for ssid in (1, 255, 256, 1 << 20, (1 << 32) - 1):
         assert fails(mapped, 0x90000000, 1, ssid) == "translation"
@@ -69,20 +69,20 @@ def test_nothing_is_translated_while_the_mmu_is_off(mapped):
 
 
 @pytest.mark.parametrize("entry", [0, 0b1010, 0b1001, 0b11011, 0b1011, (1 << 52) - 64 | 0b1011])
-def test_a_stream_table_entry_that_makes_no_sense_is_a_fault(mapped, entry):
+def test_an_invalid_stream_table_entry_is_a_fault(mapped, entry):
     mapped.map(0x90000000)
     mapped.poke(0x1_0000_0000, entry.to_bytes(8, "little"))
     assert fails(mapped, 0x90000000) in {"translation", "dma"}
 
 
 @pytest.mark.parametrize("control", [0, 16 | 1 << 41, 16 | 1 << 31, 15 | 1 << 31 | 1 << 41, 25 | 1 << 31 | 1 << 41])
-def test_a_context_descriptor_that_makes_no_sense_is_a_fault(mapped, control):
+def test_an_invalid_context_descriptor_is_a_fault(mapped, control):
     mapped.map(0x90000000)
     mapped.poke(0x1_0000_1000, control.to_bytes(8, "little"))
     assert fails(mapped, 0x90000000) == "translation"
 
 
-def test_tables_outside_guest_memory_are_faults(mapped):
+def test_a_table_outside_guest_memory_is_a_fault(mapped):
     mapped.map(0x90000000)
     root = mapped.context(0)
     mapped.poke(root, (0x7FFF_FFFF_F000 | 3).to_bytes(8, "little"))
@@ -97,21 +97,21 @@ def test_a_page_outside_guest_memory_is_a_fault(mapped):
     assert fails(mapped, 0x90000000) == "dma"
 
 
-def test_a_table_that_is_its_own_child_ends(mapped):
+def test_a_table_that_points_to_itself_does_not_loop_forever(mapped):
     root = mapped.context(0)
     for index in range(512):
         mapped.poke(root + index * 8, (root | 3).to_bytes(8, "little"))
     assert mapped.npu._mmu.read(0x1234_5678_9000, 8) == (root | 3).to_bytes(8, "little")
 
 
-def test_the_consumer_follows_the_producer_around_the_queue(mapped):
+def test_the_consumer_index_follows_the_producer_around_the_queue(mapped):
     for expected in range(1, 40):
         assert mapped.mmu_command(0x46) == expected % 32
     assert mapped.mmu_command(0x04, 0x30, 0x11, 0x46) == 43 % 32
     assert mapped.guest_faults == {}
 
 
-def test_an_illegal_command_stops_the_queue_with_its_error(mapped):
+def test_an_illegal_command_stops_the_queue_with_an_error(mapped):
     assert mapped.mmu_command(0x46, 0x99, 0x46) == 1 | 1 << 24
     assert mapped.r32(0x200060) ^ mapped.r32(0x200064) == 1
     assert mapped.guest_faults == {"mmu-queue": 1}
@@ -125,7 +125,7 @@ def test_a_queue_outside_guest_memory_is_an_abort(mapped):
 
 
 @pytest.mark.parametrize(("log2", "producer"), [(4, 17), (4, 32), (4, 0xFFFFF), (9, 1), (31, 1)])
-def test_indices_that_no_queue_has_are_faults(mapped, log2, producer):
+def test_invalid_queue_indices_are_faults(mapped, log2, producer):
     mapped.w64(0x200090, 0x1_0000_5000 | log2)
     mapped.w32(0x200098, producer)
     assert mapped.guest_faults == {"mmu-queue": 1}

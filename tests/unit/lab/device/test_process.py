@@ -1,4 +1,4 @@
-"""The process: it serves one client, counts, ends, and leaves nothing behind."""
+"""The device process: it serves one client, writes its counts, ends, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def exchange(connection, command, body):
     return connection.recv(size - 16, socket.MSG_WAITALL) if size > 16 else b""
 
 
-def test_it_serves_a_client_writes_its_counts_and_ends_with_it(start, tmp_path):
+def test_the_device_serves_a_client_writes_its_counts_and_ends_with_it(start, tmp_path):
     counts = tmp_path / "counts.json"
     process, path = start("--statistics", str(counts), "--log", str(tmp_path / "log"))
     with connect(path) as connection:
@@ -69,7 +69,7 @@ def test_it_serves_a_client_writes_its_counts_and_ends_with_it(start, tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["counts.json", "log"]
 
 
-def test_who_only_looks_whether_it_listens_is_no_client(start):
+def test_a_connection_without_data_does_not_count_as_a_client(start):
     process, path = start()
     for _ in range(3):
         connect(path).close()
@@ -85,7 +85,7 @@ def test_only_its_user_can_connect(start):
 
 
 @pytest.mark.parametrize("connected", [False, True])
-def test_sigterm_ends_it_in_order(start, tmp_path, connected):
+def test_sigterm_ends_the_device_cleanly(start, tmp_path, connected):
     counts = tmp_path / "counts.json"
     process, path = start("--statistics", str(counts))
     connection = connect(path) if connected else None
@@ -98,7 +98,7 @@ def test_sigterm_ends_it_in_order(start, tmp_path, connected):
         connection.close()
 
 
-def test_it_ends_when_its_parent_is_killed(tmp_path):
+def test_the_device_ends_when_its_parent_is_killed(tmp_path):
     path = tmp_path / "npu.sock"
     code = (
         "import subprocess, time\n"
@@ -127,7 +127,7 @@ def test_it_ends_when_its_parent_is_killed(tmp_path):
             os.kill(child, signal.SIGKILL)
 
 
-def test_a_socket_that_nobody_serves_is_replaced_and_one_in_use_is_not(start, tmp_path):
+def test_a_stale_socket_is_replaced_and_one_in_use_is_not(start, tmp_path):
     path = tmp_path / "npu.sock"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
@@ -142,7 +142,7 @@ def test_a_socket_that_nobody_serves_is_replaced_and_one_in_use_is_not(start, tm
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--socket", "/nowhere/npu.sock"], "cannot listen on /nowhere/npu.sock"),
         (["--socket", "x" * 200], "cannot listen on"),
@@ -150,16 +150,16 @@ def test_a_socket_that_nobody_serves_is_replaced_and_one_in_use_is_not(start, tm
         (["--socket", "s", "--log", "/nowhere/log"], "cannot write the log"),
     ],
 )
-def test_what_cannot_begin_says_why_and_what_to_do(tmp_path, options, said):
+def test_a_failed_start_prints_the_reason_and_a_fix(tmp_path, options, expected):
     done = subprocess.run([*DEVICE, *options], check=False, capture_output=True, text=True, timeout=10, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert expected in done.stderr
     assert "why: " in done.stderr
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_device_imports_neither_the_lab_above_it_nor_anything_installed():
+def test_the_device_imports_no_installed_packages():
     code = (
         "import sys; import accel_magic.lab.device.__main__; "
         "print([m for m in sys.modules if m.split('.')[0] in "

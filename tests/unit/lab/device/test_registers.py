@@ -1,11 +1,11 @@
-"""Registers: the handshakes of power-up, as the driver checks them, and accesses that make no sense."""
+"""Registers: the power-up handshakes that the driver checks, and invalid accesses."""
 
 from __future__ import annotations
 
 import pytest
 
 
-def test_the_buttress_locks_its_clock_at_the_ratio_asked_for_and_lets_go_of_it(client):
+def test_the_clock_locks_at_the_requested_ratio_and_unlocks_at_zero(client):
     assert client.r32(0x44, bar=4) == 2
     client.w32(0x0C, 0x0080_0014, bar=4)
     client.w32(0x14, 1, bar=4)
@@ -36,7 +36,7 @@ def test_interrupt_status_is_cleared_by_writing_ones(client):
     ("request_at", "answer_at", "bits"),
     [(0x154, 0x158, 1), (0x160, 0x164, 3), (0x30024, 0x3002C, 8), (0x200020, 0x200024, 0x1D), (0x200050, 0x200054, 5)],
 )
-def test_what_is_requested_is_accepted_and_never_denied(client, request_at, answer_at, bits):
+def test_requests_are_accepted_and_never_denied(client, request_at, answer_at, bits):
     assert client.r32(answer_at) == 0
     client.w32(request_at, bits)
     assert client.r32(answer_at) == bits
@@ -52,24 +52,24 @@ def test_the_mmu_identifies_itself_as_the_driver_expects(client):
     assert client.r32(0x200000) == 0x080F3E0F
 
 
-def test_the_free_counter_runs_at_38_4_mhz_and_is_read_whole(client):
+def test_the_free_running_counter_runs_at_38_4_mhz_and_both_halves_match(client):
     client.now = 10**12
     assert int.from_bytes(client.read(0, 0x06029000, 8), "little") == 38_400_000_000_000
     client.now += 10
     assert int.from_bytes(client.read(0, 0x06029000, 8), "little") == 38_400_000_000_384
 
 
-def test_the_fifo_is_empty_and_stays_so(client):
+def test_reading_the_empty_fifo_returns_zero(client):
     assert (client.r32(0x200FC), client.r32(0x200F4), client.r32(0x200FC)) == (0, 0, 0)
 
 
-def test_eight_bytes_are_two_registers(client):
+def test_an_eight_byte_access_covers_two_registers(client):
     client.w64(0x200080, 0x1122334455667788)
     assert (client.r32(0x200080), client.r32(0x200084)) == (0x55667788, 0x11223344)
     assert client.read(0, 0x200082, 2) == b"\x66\x55"
 
 
-def test_a_register_that_does_not_exist_reads_zero_and_remembers_nothing(client):
+def test_an_unknown_register_reads_as_zero_and_ignores_writes(client):
     client.w32(0x1234560, 0xFFFFFFFF)
     assert client.r32(0x1234560) == 0
     client.w32(0xFFC, 0xFFFFFFFF, bar=4)
@@ -79,7 +79,7 @@ def test_a_register_that_does_not_exist_reads_zero_and_remembers_nothing(client)
 
 
 @pytest.mark.parametrize(("offset", "size"), [(0x85, 4), (0x86, 4), (0x84, 3), (0x84, 8), (0x84, 16), (0x84, 0)])
-def test_unaligned_and_odd_accesses_read_zero_and_are_counted(client, offset, size):
+def test_unaligned_accesses_read_as_zero_and_are_counted(client, offset, size):
     client.w32(0x84, 0xFFFFFFFF)
     assert client.read(0, offset, size) == bytes(size)
     assert client.guest_faults == {"mmio": 1}
@@ -88,7 +88,7 @@ def test_unaligned_and_odd_accesses_read_zero_and_are_counted(client, offset, si
     assert client.r32(0x84) == 0xFFFFFFFF
 
 
-def test_part_of_a_register_cannot_be_written(client):
+def test_a_partial_write_is_ignored_and_counted(client):
     client.w32(0x84, 0x11223344)
     client.write(0, 0x84, b"\0")
     assert client.r32(0x84) == 0x11223344

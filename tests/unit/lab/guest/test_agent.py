@@ -1,4 +1,4 @@
-"""The guest's agent and the host's side of it, without a guest: the real agent, on a pseudo-terminal for its port."""
+"""The guest's agent and its host side without a guest: the real agent, with a pseudo-terminal as its port."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ LARGE = 3_000_000
 
 
 def carry(source, target):
-    """Copy bytes from one descriptor to another until the end."""
+    """Copy bytes from one descriptor to another until the stream ends."""
     try:
         while data := os.read(source, 65536):
             view = memoryview(data)
@@ -32,7 +32,7 @@ def carry(source, target):
 
 @pytest.fixture
 def connection():
-    """A connection to an agent that runs on this machine."""
+    """A connection to an agent running on this machine."""
     outside, port = os.openpty()
     tty.setraw(port)
     ours, theirs = socket.socketpair()
@@ -59,7 +59,7 @@ def connection():
 
 @pytest.fixture
 def start(connection):
-    """Start a command; returns the process, which keeps what it prints in `.streams`."""
+    """A function that starts a command; returns the process, with its output in `.streams`."""
 
     def start_(*command, cwd="/", env=None, terminal=None):
         streams = {1: b"", 2: b""}
@@ -76,12 +76,12 @@ def start(connection):
     return start_
 
 
-def test_the_agent_tells_of_its_kernel(connection):
+def test_the_agent_reports_its_kernel_and_uptime(connection):
     assert connection.guest["release"] == os.uname().release
     assert 0 < connection.guest["uptime_s"] <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def test_streams_and_status_are_the_commands_own(start, tmp_path):
+def test_output_and_status_are_those_of_the_command(start, tmp_path):
     process = start("sh", "-c", "pwd; echo $WORD; echo wrong >&2; exit 7", cwd=tmp_path, env={"WORD": "grün"})
 
     assert process.wait(20) == 7
@@ -89,7 +89,7 @@ def test_streams_and_status_are_the_commands_own(start, tmp_path):
     assert process.poll() == 7
 
 
-def test_input_arrives_whole_and_ends(start):
+def test_input_arrives_completely_and_ends(start):
     data = bytes(range(256)) * (LARGE // 256)
     process = start("sh", "-c", "cat; echo end")
     process.write(data)
@@ -99,14 +99,14 @@ def test_input_arrives_whole_and_ends(start):
     assert process.streams[1] == data + b"end\n"
 
 
-def test_much_output_arrives_whole_before_the_end_is_told(start):
+def test_large_output_arrives_completely_before_the_exit_status(start):
     process = start("sh", "-c", f"head -c {LARGE} /dev/zero; head -c 70000 /dev/zero >&2")
 
     assert process.wait(60) == 0
     assert {stream: len(data) for stream, data in process.streams.items()} == {1: LARGE, 2: 70000}
 
 
-def test_a_signal_reaches_the_command_and_what_it_started(start):
+def test_a_signal_reaches_the_command_and_its_child_processes(start):
     process = start("sh", "-c", "sleep 1000 & echo $!; wait")
     while b"\n" not in process.streams[1]:
         time.sleep(0.01)
@@ -119,7 +119,7 @@ def test_a_signal_reaches_the_command_and_what_it_started(start):
             break
         time.sleep(0.01)
     else:
-        pytest.fail("what the command started goes on")
+        pytest.fail("the child process still runs")
 
 
 def test_an_interrupt_is_not_ignored_by_default(start):
@@ -130,7 +130,7 @@ def test_an_interrupt_is_not_ignored_by_default(start):
     assert process.wait(20) == -signal.SIGINT
 
 
-def test_commands_run_side_by_side(start):
+def test_commands_run_concurrently(start):
     processes = [start("sh", "-c", f"read line; echo {number}$line; exit {number}") for number in range(5)]
     for process in reversed(processes):
         process.write(b"!\n")
@@ -139,7 +139,7 @@ def test_commands_run_side_by_side(start):
     assert [process.streams[1] for process in processes] == [b"%d!\n" % number for number in range(5)]
 
 
-def test_a_terminal_has_its_size_and_takes_keys(start):
+def test_a_terminal_has_the_given_size_and_accepts_input(start):
     process = start("sh", "-c", "tty -s && stty size; read line; echo got $line; stty size", terminal=(12, 34))
     while b"12 34" not in process.streams[1]:
         time.sleep(0.01)
@@ -150,7 +150,7 @@ def test_a_terminal_has_its_size_and_takes_keys(start):
     assert process.streams[1].replace(b"\r", b"") == b"12 34\nkeys\ngot keys\n50 60\n"
 
 
-def test_ctrl_c_on_a_terminal_interrupts(start):
+def test_ctrl_c_on_a_terminal_interrupts_the_command(start):
     process = start("sh", "-c", "echo on; sleep 1000", terminal=(24, 80))
     while b"on" not in process.streams[1]:
         time.sleep(0.01)
@@ -167,7 +167,7 @@ def test_ctrl_c_on_a_terminal_interrupts(start):
         (("true",), "/nowhere", "^/nowhere: No such"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_the_reason(start, command, cwd, why):
+def test_the_error_for_a_command_that_cannot_run_has_the_reason(start, command, cwd, why):
     process = start(*command, cwd=cwd)
 
     with pytest.raises(FileNotFoundError, match=why):
@@ -175,14 +175,14 @@ def test_what_cannot_be_run_is_refused_with_the_reason(start, command, cwd, why)
     assert start("true").wait(20) == 0
 
 
-def test_a_command_that_leaves_a_daemon_behind_ends_all_the_same(start):
+def test_a_command_that_leaves_a_background_process_ends(start):
     process = start("sh", "-c", "sleep 30 & echo done")
 
     assert process.wait(10) == 0
     assert process.streams[1] == b"done\n"
 
 
-def test_waiting_has_a_limit(start):
+def test_waiting_times_out(start):
     process = start("sleep", "1000")
 
     with pytest.raises(TimeoutError, match=r"0\.1 s"):
@@ -195,7 +195,7 @@ def test_the_end_of_the_agent_ends_every_wait(connection, start):
     process = start("sleep", "1000")
     connection.agent.kill()
 
-    # A pseudo-terminal does not tell of its other side's end as a port does.
+    # Unlike a port, a pseudo-terminal does not report that its other side was closed.
     connection._stream.shutdown(socket.SHUT_RDWR)
     with pytest.raises(GuestGoneError):
         process.wait(20)
@@ -203,6 +203,6 @@ def test_the_end_of_the_agent_ends_every_wait(connection, start):
         start("true")
 
 
-def test_the_hosts_socket_is_for_its_user_alone(tmp_path):
+def test_only_the_user_can_connect_to_the_hosts_socket(tmp_path):
     with listen(str(tmp_path / "agent")):
         assert (tmp_path / "agent").stat().st_mode & 0o777 == 0o600

@@ -10,7 +10,7 @@ FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 2**32 - 1), st
 
 
 @given(FRAMES, st.integers(1, 40))
-def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(frames, piece):
+def test_frames_are_unpacked_unchanged_however_the_stream_is_split(frames, piece):
     stream = b"".join(pack(*frame) for frame in frames)
     unpacker = Unpacker()
 
@@ -20,6 +20,6 @@ def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(frames, piece
 
 
 @pytest.mark.parametrize("noise", [HEAD.pack(1, 0, LARGEST + 1), HEAD.pack(99, 0, 0), b"\xff" * 64])
-def test_noise_is_refused(noise):
+def test_invalid_frames_are_rejected(noise):
     with pytest.raises(ValueError, match=r"frame|Kind"):
         Unpacker().feed(noise)

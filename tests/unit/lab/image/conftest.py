@@ -1,4 +1,4 @@
-"""A Debian archive in miniature: packages made by dpkg-deb, lists signed by gpg, served from this machine."""
+"""A miniature Debian archive: packages built by dpkg-deb, lists signed by gpg, served by a local web server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BUILTIN = "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/char/virtio_conso
 
 
 def module(**fields):
-    """Build an ELF file with nothing but a .modinfo section; a field's values may be a list."""
+    """Build an ELF file with only a .modinfo section; the value of a field may be a list."""
     pairs = [(key, one) for key, value in fields.items() for one in ([value] if isinstance(value, str) else value)]
     info = b"".join(f"{key}={value}".encode() + b"\0" for key, value in pairs)
     names = b"\0.modinfo\0.shstrtab\0"
@@ -53,7 +53,7 @@ def module(**fields):
 
 
 def make_deb(folder, name, version, files, *, packing="xz", depends=""):
-    """Build a package with dpkg-deb; `files` maps paths to content, or to a Path for a link's target."""
+    """Build a package with dpkg-deb; `files` maps paths to content, or to a Path that is the target of a link."""
     if not shutil.which("dpkg-deb"):
         pytest.skip("needs dpkg-deb")
     tree = folder / "tree"
@@ -108,7 +108,7 @@ def pin_line(group, deb):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache of the test's own, and an /init of the test's own."""
+    """A separate cache and /init for the test."""
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
     init = tmp_path / "init"
     init.write_text("#!/bin/busybox sh\n")
@@ -118,7 +118,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """Replace the pins by those of some packages: a function that takes (group, deb) pairs."""
+    """A function that takes (group, deb) pairs and replaces the pins with theirs."""
 
     def pin(*packages):
         target = tmp_path / f"pins-{len(packages)}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}.txt"
@@ -132,7 +132,7 @@ def table(tmp_path, monkeypatch):
 
 @pytest.fixture
 def own_qemu(tmp_path, monkeypatch):
-    """A QEMU on the search path that is new enough; a function makes it say something else."""
+    """Put a suitable fake QEMU on the search path; the returned function changes its output."""
     folder = tmp_path / "path"
     folder.mkdir()
     file = folder / "qemu-system-x86_64"
@@ -156,7 +156,7 @@ def debs(tmp_path):
 
 @dataclass
 class Archive:
-    """A signed Debian archive in a folder, and what was asked of it."""
+    """A signed Debian archive in a folder, and the requests it received."""
 
     folder: Path
     home: Path
@@ -168,7 +168,7 @@ class Archive:
         return self.home / "key.gpg"
 
     def publish(self, *debs, suite="trixie", sign=True):
-        """Put packages into a suite, and sign its lists."""
+        """Publish packages in a suite, and sign its lists."""
         pool = self.folder / "debian" / "pool" / "main"
         pool.mkdir(parents=True, exist_ok=True)
         stanzas = []
@@ -207,7 +207,7 @@ class Archive:
 
 @pytest.fixture(scope="session")
 def signing(tmp_path_factory):
-    """A key that signs archives."""
+    """A key for signing archives."""
     if not all(map(shutil.which, ("gpg", "apt-get", "dpkg-deb"))):
         pytest.skip("needs apt, dpkg and gpg")
     home = tmp_path_factory.mktemp("g", numbered=True)
@@ -221,7 +221,7 @@ def signing(tmp_path_factory):
 
 @pytest.fixture
 def archive(tmp_path, signing, monkeypatch):
-    """A signed archive with three empty suites, on a web server of the test's own; the build's mirror."""
+    """A signed archive with three empty suites on a local web server; it is the build's mirror."""
     found = Archive(tmp_path / "archive", signing)
     for suite in ("trixie", "trixie-security", "trixie-backports"):
         found.publish(suite=suite)
@@ -234,7 +234,7 @@ def archive(tmp_path, signing, monkeypatch):
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     found.address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr("accel_magic.lab.image.fetch.find_mirror", found.mirror)
-    # Whatever proxy this machine has for the network, the test's server is not behind it.
+    # Bypass this machine's proxy, if any.
     configuration = tmp_path / "apt.conf"
     configuration.write_text('Acquire::http::Proxy::127.0.0.1 "DIRECT";\n')
     monkeypatch.setenv("APT_CONFIG", str(configuration))
@@ -245,7 +245,7 @@ def archive(tmp_path, signing, monkeypatch):
 
 @pytest.fixture
 def make():
-    """The makers of this file, by name."""
+    """The functions of this file that create test data."""
     return types.SimpleNamespace(
         module=module, deb=make_deb, kernel=kernel_deb, kernel_files=kernel_files, busybox=busybox_deb, release=RELEASE
     )

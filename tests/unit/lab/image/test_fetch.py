@@ -16,7 +16,7 @@ def versions(fetched):
     return {deb.name: deb.version for deb in fetched.debs}
 
 
-def test_the_pinned_version_is_taken_though_the_mirror_has_a_newer_one(ready, table, debs, make):
+def test_the_pinned_version_is_used_even_if_the_mirror_has_a_newer_one(ready, table, debs, make):
     pinned = make.busybox(debs, "1:1.37.0-6")
     table(("busybox", pinned))
     ready.publish(pinned)
@@ -27,17 +27,17 @@ def test_the_pinned_version_is_taken_though_the_mirror_has_a_newer_one(ready, ta
     assert found.debs[0].file.read_bytes() == pinned.read_bytes()
 
 
-def test_a_kernel_that_is_gone_is_replaced_by_the_newest_of_its_series_and_that_is_told(ready, table, debs, make):
+def test_a_missing_kernel_is_replaced_with_the_newest_of_its_series_and_noted(ready, table, debs, make):
     table(("6.12", make.kernel(debs)))
     others = ("6.12.9+deb13-amd64", "6.12.10+deb13-amd64", "6.18.2+deb13-amd64", "6.12.11+deb13-cloud-amd64")
     ready.publish(*(make.kernel(debs, release, f"{release.partition('+')[0]}-1") for release in others))
     found = fetch.from_mirror(["6.12"], silent)["6.12"]
     assert versions(found) == {"linux-image-6.12.10+deb13-amd64": "6.12.10-1"}
     gone, taken = "linux-image-6.12.7+deb13-amd64 6.12.7-1", "linux-image-6.12.10+deb13-amd64 6.12.10-1"
-    assert found.notes == (f"{gone} is not on the mirror: {taken} instead",)
+    assert found.notes == (f"{gone} is not on the mirror: using {taken}",)
 
 
-def test_a_kernel_in_several_packages_is_only_replaced_by_one_that_has_them_all(ready, table, debs, make):
+def test_a_kernel_in_several_packages_is_replaced_only_by_one_that_has_them_all(ready, table, debs, make):
     def parts(release, *stems):
         return [make.deb(debs, f"linux-{stem}-{release}", release.partition("+")[0], {"x": b"x"}) for stem in stems]
 
@@ -48,7 +48,7 @@ def test_a_kernel_in_several_packages_is_only_replaced_by_one_that_has_them_all(
     assert len(found.notes) == 2
 
 
-def test_a_qemu_that_is_gone_is_replaced_by_the_one_of_backports_with_what_it_needs(ready, table, debs, make):
+def test_a_missing_qemu_is_replaced_by_that_of_backports_with_its_dependencies(ready, table, debs, make):
     def package(name, version, depends=""):
         return make.deb(debs, name, version, {"x": b"x"}, depends=depends)
 
@@ -59,12 +59,12 @@ def test_a_qemu_that_is_gone_is_replaced_by_the_one_of_backports_with_what_it_ne
     found = fetch.from_mirror(["qemu"], silent)["qemu"]
     assert versions(found) == {"qemu-system-x86": "1:11.1.4-1", "libnew1": "2-1"}
     assert found.notes == (
-        "qemu-system-x86 1:11.1.3-1 is not on the mirror: qemu-system-x86 1:11.1.4-1 instead",
+        "qemu-system-x86 1:11.1.3-1 is not on the mirror: using qemu-system-x86 1:11.1.4-1",
         "libold1 1-1 is not on the mirror and no longer needed",
     )
 
 
-def test_a_series_that_the_mirror_has_not_at_all_is_an_error_with_the_files_to_fetch(ready, table, debs, make):
+def test_the_error_for_a_missing_series_lists_the_files_to_fetch(ready, table, debs, make):
     table(("6.12", make.kernel(debs)))
     ready.publish(make.busybox(debs))
     with raises("lab.no-package", MachineError) as error:
@@ -75,17 +75,17 @@ def test_a_series_that_the_mirror_has_not_at_all_is_an_error_with_the_files_to_f
     )
 
 
-def test_without_apt_the_error_lists_every_file(table, debs, make, monkeypatch, tmp_path):
+def test_the_error_without_apt_lists_every_file(table, debs, make, monkeypatch, tmp_path):
     table(("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
     monkeypatch.setenv("PATH", str(tmp_path))
     with raises("lab.no-apt", MachineError) as error:
         fetch.from_mirror(["6.12", "busybox"], silent)
-    assert "not a Debian or Ubuntu" in error.value.why
+    assert "apt-get" in error.value.why
     assert "/linux-image-6.12.7+deb13-amd64_6.12.7-1_amd64.deb" in error.value.fix
     assert "/busybox-static_1.37.0-6_amd64.deb" in error.value.fix
 
 
-def test_a_disk_that_is_too_small_is_noticed_before_anything_is_fetched(ready, table, debs, make, monkeypatch):
+def test_insufficient_disk_space_is_an_error_before_anything_is_fetched(ready, table, debs, make, monkeypatch):
     deb = make.busybox(debs)
     table(("busybox", deb))
     ready.publish(deb)
@@ -96,7 +96,7 @@ def test_a_disk_that_is_too_small_is_noticed_before_anything_is_fetched(ready, t
 
 
 @pytest.mark.parametrize("name", ["busybox-static_1.37.0-6_amd64.deb", "busybox-static_1%3a1.37.0-6_amd64.deb"])
-def test_a_folder_may_name_packages_as_a_mirror_or_as_apt_does(table, debs, make, name):
+def test_files_in_a_folder_may_be_named_by_a_mirror_or_by_apt(table, debs, make, name):
     deb = make.busybox(debs)
     table(("busybox", deb))
     deb.rename(debs / name)
@@ -105,7 +105,7 @@ def test_a_folder_may_name_packages_as_a_mirror_or_as_apt_does(table, debs, make
     assert found.notes == ()
 
 
-def test_a_supplied_package_with_another_checksum_is_refused(table, debs, make):
+def test_a_supplied_package_with_another_checksum_is_rejected(table, debs, make):
     deb = make.busybox(debs)
     table(("busybox", deb))
     deb.write_bytes(deb.read_bytes() + b"x")
@@ -114,22 +114,22 @@ def test_a_supplied_package_with_another_checksum_is_refused(table, debs, make):
     assert "busybox-static_1.37.0-6_amd64.deb" in error.value.fix
 
 
-def test_a_supplied_package_of_another_version_is_taken_and_that_it_is_unchecked_is_told(table, debs, make):
+def test_a_supplied_package_of_another_version_is_used_with_a_note(table, debs, make):
     pinned = make.busybox(debs)
     table(("busybox", pinned))
     pinned.unlink()
     make.busybox(debs, "1:1.38.0-1")
     found = fetch.from_folder(["busybox"], debs)["busybox"]
     assert versions(found) == {"busybox-static": "1:1.38.0-1"}
-    assert "is taken unchecked" in found.notes[0]
+    assert "is used unverified" in found.notes[0]
 
 
-def test_a_kernel_of_another_series_does_not_stand_for_one(table, debs, make):
+def test_a_kernel_of_another_series_is_not_used(table, debs, make):
     pinned = make.kernel(debs)
     table(("6.12", pinned))
     pinned.unlink()
     make.kernel(debs, "6.18.2+deb13-amd64", "6.18.2-1")
-    with raises("lab.no-package", MachineError, match="lacks packages"):
+    with raises("lab.no-package", MachineError):
         fetch.from_folder(["6.12"], debs)
 
 
@@ -146,17 +146,17 @@ def test_packages_of_two_kernels_are_not_mixed(table, debs, make):
     assert "7.2.1+deb13-amd64, 7.2.2+deb13-amd64" in error.value.why
 
 
-def test_a_folder_that_lacks_packages_is_told_which(table, debs, make):
+def test_the_error_for_missing_packages_in_a_folder_lists_them(table, debs, make):
     kernel, busybox = make.kernel(debs), make.busybox(debs)
     table(("6.12", kernel), ("busybox", busybox))
     kernel.unlink()
     with raises("lab.no-package", MachineError) as error:
         fetch.from_folder(["6.12", "busybox"], debs)
-    assert error.value.why == "there is no linux-image-6.12.7+deb13-amd64"
+    assert error.value.why == "missing: linux-image-6.12.7+deb13-amd64"
     assert "these 1 files" in error.value.fix
 
 
-def test_a_folder_that_is_not_there_is_an_error(table, debs, make, tmp_path):
+def test_a_missing_folder_is_an_error(table, debs, make, tmp_path):
     table(("busybox", make.busybox(debs)))
-    with raises("lab.no-folder", MachineError, match="there is no folder"):
+    with raises("lab.no-folder", MachineError):
         fetch.from_folder(["busybox"], tmp_path / "none")

@@ -35,17 +35,17 @@ def test_preemption_buffers_have_at_least_a_page_each(data):
     assert struct.unpack_from("<II", data, 156) == (32768, 32768)
 
 
-def test_both_apis_have_the_major_version_that_the_driver_wants(data):
+def test_both_apis_have_the_major_version_that_the_driver_expects(data):
     apis = struct.unpack_from("<16I", data, 84)
     assert apis[0] >> 16 == 3, "boot"
     assert apis[4] >> 16 == 3, "job messages"
 
 
-def test_the_firmware_may_schedule():
+def test_the_firmware_supports_hardware_scheduling():
     assert number(firmware(), 84 + 4 * 4, 2) >= 24
 
 
-def test_the_version_text_is_ours_and_ends_within_its_page(data):
+def test_the_version_text_is_ours_and_fits_in_its_page(data):
     assert data[4096:8192].rstrip(b"\0") == b"accel_magic lab, synthetic firmware"
 
 

@@ -24,7 +24,7 @@ def written(entries):
 
 
 def unpacked(data):
-    """Read an archive as the kernel's description of the format has it: {path: (mode, data, major, minor)}."""
+    """Parse an archive according to the kernel's documentation: {path: (mode, data, major, minor)}."""
     found, at = {}, 0
     while True:
         assert at % 4 == 0
@@ -38,11 +38,11 @@ def unpacked(data):
         if name == b"TRAILER!!!\0":
             assert at == len(data)
             return found
-        assert numbers[2:4] == [0, 0], "everything is root's"
+        assert numbers[2:4] == [0, 0], "everything belongs to root"
         found[name[:-1].decode()] = (numbers[1], content, numbers[9], numbers[10])
 
 
-def test_every_entry_is_read_back_as_it_was_written():
+def test_entries_are_unchanged_after_a_round_trip():
     assert unpacked(written(ENTRIES)) == {
         "dev": (stat.S_IFDIR | 0o755, b"", 0, 0),
         "dev/console": (stat.S_IFCHR | 0o600, b"", 5, 1),
@@ -53,7 +53,7 @@ def test_every_entry_is_read_back_as_it_was_written():
     }
 
 
-def test_inode_numbers_differ_so_that_nothing_is_taken_for_a_hard_link():
+def test_inode_numbers_are_unique_so_that_no_entry_is_a_hard_link():
     data = written(ENTRIES)
     starts = [at for at in range(0, len(data), 4) if data[at : at + 6] == b"070701"]
     inodes = [data[at + 6 : at + 14] for at in starts[:-1]]

@@ -8,7 +8,7 @@ GROUPS = (*pins.KERNELS, "busybox", "qemu", "level-zero")
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_pin_is_complete_and_its_address_fits_it(group):
+def test_every_pin_is_complete_and_matches_its_address(group):
     found = pins.group(group)
     assert found
     for pin in found:
@@ -21,13 +21,13 @@ def test_every_pin_is_complete_and_its_address_fits_it(group):
 
 
 @pytest.mark.parametrize("kernel", pins.KERNELS)
-def test_a_kernels_packages_are_of_one_release_of_its_series(kernel):
+def test_a_kernels_packages_have_the_same_release_of_its_series(kernel):
     releases = {pin.release for pin in pins.group(kernel)}
     assert len(releases) == 1
     assert releases.pop().startswith(f"{kernel}.")
 
 
-def test_qemu_comes_with_its_program_its_firmware_and_a_libc():
+def test_qemus_group_has_its_program_firmware_and_libc():
     names = {pin.name for pin in pins.group("qemu")}
     assert {"qemu-system-x86", "qemu-system-data", "seabios", "libc6", "zlib1g"} <= names
     version = next(pin.version for pin in pins.group("qemu") if pin.name == "qemu-system-x86")
@@ -39,7 +39,7 @@ def test_no_package_is_pinned_twice():
     assert len(names) == len(set(names))
 
 
-def test_a_line_of_the_table_gives_the_same_pin_again():
+def test_pins_are_unchanged_after_a_round_trip_through_the_table():
     lines = [text for text in pins.TABLE.read_text().splitlines() if not text.startswith("#")]
     assert [pins.line(pin) for group in GROUPS for pin in pins.group(group)] == lines
 

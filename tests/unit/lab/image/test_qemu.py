@@ -30,7 +30,7 @@ def test_the_systems_qemu_suits_if_it_is_new_enough_and_has_the_device(own_qemu,
     assert (found.version, found.suits) == (version, suits)
 
 
-def test_a_system_without_qemu_has_none(monkeypatch, tmp_path):
+def test_there_is_no_system_qemu_without_the_program(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert qemu.system_qemu() is None
 
@@ -42,7 +42,7 @@ def test_a_qemu_that_does_not_run_does_not_suit(own_qemu, cache):
     assert not qemu.system_qemu().suits
 
 
-def test_the_systems_qemu_is_asked_once_until_it_changes(own_qemu, cache, monkeypatch):
+def test_the_systems_qemu_is_probed_once_until_it_changes(own_qemu, cache, monkeypatch):
     cache.mkdir(parents=True)
     assert qemu.system_qemu().suits
     asked = []
@@ -57,7 +57,7 @@ def test_the_systems_qemu_is_asked_once_until_it_changes(own_qemu, cache, monkey
 
 
 def needed_by(program):
-    """Libraries of a program as the system's loader finds them: {name: real file}."""
+    """A program's libraries, as found by the system's loader: {name: real file}."""
     output = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     lines = [line.split() for line in output.splitlines()]
     return {line[0]: Path(line[2]).resolve() for line in lines if "=>" in line and line[2].startswith("/")}
@@ -65,7 +65,7 @@ def needed_by(program):
 
 @pytest.fixture
 def packages(debs, make):
-    """QEMU's packages, where QEMU is this system's `ls`."""
+    """QEMU's packages, with this system's `ls` as QEMU."""
     program = shutil.which("ls")
     libraries = needed_by(program)
     loader = Path("/lib64/ld-linux-x86-64.so.2")
@@ -94,7 +94,7 @@ def unpacked(packages, tmp_path):
     return part, qemu.unpack(packages, part, lambda _: None)
 
 
-def test_the_program_runs_with_its_own_loader_libraries_and_nothing_of_the_systems(packages, tmp_path):
+def test_the_program_uses_only_its_own_loader_and_libraries(packages, tmp_path):
     part, _ = unpacked(packages, tmp_path)
     command = qemu.command_in(part)
     environment = {**os.environ, "LD_DEBUG": "libs"}
@@ -105,7 +105,7 @@ def test_the_program_runs_with_its_own_loader_libraries_and_nothing_of_the_syste
     assert command[-2:] == ("-L", str(part / "share"))
 
 
-def test_only_what_is_needed_is_kept(packages, tmp_path):
+def test_only_needed_files_are_kept(packages, tmp_path):
     part, used = unpacked(packages, tmp_path)
     names = {str(item.relative_to(part)) for item in part.rglob("*") if not item.is_dir()}
     libraries = needed_by(shutil.which("ls"))
@@ -119,14 +119,14 @@ def test_only_what_is_needed_is_kept(packages, tmp_path):
     assert used == {"qemu-system-x86": "1", "libs": "1", "seabios": "1"}
 
 
-def test_a_library_that_is_in_no_package_is_named(packages, tmp_path):
+def test_the_error_for_a_missing_library_names_it(packages, tmp_path):
     with raises("lab.package-lacks-file", MachineError) as error:
         unpacked([package for package in packages if package.name != "libs"], tmp_path)
     assert error.value.what.startswith("QEMU's packages lack l")
 
 
-def test_a_qemu_that_lacks_the_device_is_not_accepted(own_qemu):
+def test_a_qemu_without_the_device_is_rejected(own_qemu):
     own_qemu("11.0.0", "no such device")
     with raises("lab.qemu-unusable", MachineError) as error:
         qemu.check(["qemu-system-x86_64"])
-    assert "without vfio-user-pci" in error.value.why
+    assert "vfio-user-pci" in error.value.why

@@ -11,7 +11,7 @@ def mirror(archive, cache, monkeypatch):
     return archive
 
 
-def test_the_table_is_written_anew_with_what_the_mirror_has(mirror, table, make, debs):
+def test_the_table_is_rewritten_with_the_mirrors_versions(mirror, table, make, debs):
     table(("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
     newer = make.kernel(debs, "6.12.10+deb13-amd64", "6.12.10-1"), make.busybox(debs, "1:1.38.0-1")
     mirror.publish(
@@ -31,11 +31,11 @@ def test_the_table_is_written_anew_with_what_the_mirror_has(mirror, table, make,
     assert pins.group("busybox")[0].size == newer[1].stat().st_size
 
 
-def test_a_mirror_without_a_series_leaves_the_table_as_it_is(mirror, table, make, debs, capsys):
+def test_the_table_is_unchanged_if_the_mirror_lacks_a_series(mirror, table, make, debs, capsys):
     table(("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
     before = pins.TABLE.read_text()
     mirror.publish(make.busybox(debs, "1:1.38.0-1"))
     mirror.publish(make.deb(debs, "qemu-system-x86", "1:12.0", {"x": b"x"}), suite="trixie-backports")
     assert repin.main() == 1
-    assert "nothing for 6.12" in capsys.readouterr().err
+    assert "no packages for 6.12" in capsys.readouterr().err
     assert pins.TABLE.read_text() == before

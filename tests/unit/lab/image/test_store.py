@@ -8,7 +8,7 @@ from accel_magic.lab.image import store
 from tests.support.errors import raises
 
 
-def test_the_size_of_a_folder_is_that_of_its_files_and_links_count_for_themselves(tmp_path):
+def test_the_size_of_a_folder_is_that_of_its_files_and_links_are_not_followed(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").write_bytes(bytes(1000))
     (tmp_path / "y").write_bytes(bytes(24))
@@ -18,7 +18,7 @@ def test_the_size_of_a_folder_is_that_of_its_files_and_links_count_for_themselve
     assert store.size_of(tmp_path / "none") == 0
 
 
-def test_files_that_go_while_they_are_counted_are_no_error(tmp_path):
+def test_files_may_disappear_while_they_are_counted(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     stop = threading.Event()
@@ -39,7 +39,7 @@ def test_files_that_go_while_they_are_counted_are_no_error(tmp_path):
         thread.join()
 
 
-def test_removing_tells_the_bytes_and_what_is_not_there_has_none(tmp_path):
+def test_removing_returns_the_size_and_zero_for_a_missing_folder(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").write_bytes(bytes(1000))
     assert store.remove(tmp_path / "a") == 1000
@@ -57,7 +57,7 @@ def part(cache):
     return cache / "parts" / "some-part"
 
 
-def test_a_part_is_used_as_it_was_unpacked(part):
+def test_an_unchanged_part_is_found(part):
     assert store.part("some-part") == part
     assert store.manifest("some-part")["release"] == "1"
 
@@ -73,8 +73,8 @@ def test_a_part_is_used_as_it_was_unpacked(part):
         lambda part: ((part / "lib" / "loader.so").unlink(), (part / "lib" / "loader.so").symlink_to("/bin/sh")),
     ],
 )
-def test_a_part_that_has_changed_is_refused(part, change):
-    store.part("some-part")  # what was seen once is looked at again
+def test_a_modified_part_is_rejected(part, change):
+    store.part("some-part")  # checked again on the next call
     change(part)
 
     with raises("lab.part-changed", MachineError) as caught:
@@ -83,7 +83,7 @@ def test_a_part_that_has_changed_is_refused(part, change):
 
 
 @pytest.mark.parametrize("place", ["", "lib", "lib/loader.so", "part.json"])
-def test_a_part_that_others_can_write_to_is_refused(part, place):
+def test_a_part_that_others_can_write_to_is_rejected(part, place):
     (part / place).chmod(0o777)
 
     with raises("cache.untrusted", MachineError) as caught:
@@ -91,7 +91,7 @@ def test_a_part_that_others_can_write_to_is_refused(part, place):
     assert caught.value.code == "cache.untrusted"
 
 
-def test_nothing_of_a_part_can_be_written_by_others_whatever_the_umask(cache):
+def test_a_part_is_not_writable_by_others_whatever_the_umask(cache):
     before = os.umask(0)
     try:
         with store.writing(lambda _: None), store.new_part("some-part") as folder:

@@ -15,7 +15,7 @@ def target(tmp_path):
 
 
 def ar(*members):
-    """Build the outer archive of a package by hand."""
+    """Build the outer archive of a package."""
     data = b"!<arch>\n"
     for name, content in members:
         data += f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode() + content
@@ -33,7 +33,7 @@ def tar(*infos):
 
 
 @pytest.mark.parametrize("packing", ["xz", "gzip", "none"])
-def test_the_chosen_files_come_out_and_no_others(tmp_path, make, target, packing):
+def test_only_the_chosen_files_are_extracted(tmp_path, make, target, packing):
     deb = make.deb(tmp_path, "p", "1", {"usr/a": b"A" * 100_000, "usr/b": b"B"}, packing=packing)
     written, _ = unpack.extract(deb, lambda path: target if path == "usr/a" else None)
     assert written == ["usr/a"]
@@ -41,7 +41,7 @@ def test_the_chosen_files_come_out_and_no_others(tmp_path, make, target, packing
     assert target.stat().st_mode & 0o777 == 0o755
 
 
-def test_links_are_told_and_not_made(tmp_path, make, target):
+def test_links_are_reported_but_not_created(tmp_path, make, target):
     from pathlib import Path
 
     deb = make.deb(tmp_path, "p", "1", {"lib/libx.so.1.2": b"x", "lib/libx.so.1": Path("libx.so.1.2")})
@@ -50,7 +50,7 @@ def test_links_are_told_and_not_made(tmp_path, make, target):
     assert not (target / "lib/libx.so.1").exists()
 
 
-def test_the_bytes_read_are_told_and_rise_to_the_end(tmp_path, make):
+def test_progress_increases_up_to_the_size_of_the_package(tmp_path, make):
     deb = make.deb(tmp_path, "p", "1", {"a": os.urandom(3_000_000)})
     seen = []
     unpack.extract(deb, lambda _: None, seen.append)
@@ -60,11 +60,11 @@ def test_the_bytes_read_are_told_and_rise_to_the_end(tmp_path, make):
 
 
 @pytest.mark.parametrize("keep", [0, 5, 40, 100, 0.5, 0.99])
-def test_a_package_that_ends_early_is_damaged(tmp_path, make, target, keep):
+def test_a_truncated_package_is_damaged(tmp_path, make, target, keep):
     deb = make.deb(tmp_path, "p", "1", {"a": os.urandom(300_000)})
     data = deb.read_bytes()
     deb.write_bytes(data[: keep if isinstance(keep, int) else int(len(data) * keep)])
-    with raises("lab.package-damaged", MachineError, match="is damaged") as error:
+    with raises("lab.package-damaged", MachineError) as error:
         unpack.extract(deb, lambda _: target)
     assert str(deb) in error.value.what
 
@@ -74,19 +74,19 @@ def test_a_package_with_changed_bytes_is_damaged(tmp_path, make, target):
     data = bytearray(deb.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 64] = bytes(64)
     deb.write_bytes(data)
-    with raises("lab.package-damaged", MachineError, match="is damaged"):
+    with raises("lab.package-damaged", MachineError):
         unpack.extract(deb, lambda _: target)
 
 
 @pytest.mark.parametrize("size", ["-5", "99999999999", "x"])
-def test_a_members_size_that_cannot_be_is_damage(tmp_path, size):
+def test_an_invalid_member_size_means_a_damaged_package(tmp_path, size):
     file = tmp_path / "p.deb"
     file.write_bytes(ar(("control.tar.xz", b"abcd")).replace(f"{4:<10}".encode(), f"{size:<10}"[:10].encode()))
-    with raises("lab.package-damaged", MachineError, match="is damaged"):
+    with raises("lab.package-damaged", MachineError):
         unpack.extract(file, lambda _: None)
 
 
-def test_a_packing_that_python_cannot_read_is_named(tmp_path):
+def test_the_error_for_an_unsupported_compression_names_it(tmp_path):
     file = tmp_path / "p.deb"
     file.write_bytes(ar(("debian-binary", b"2.0\n"), ("data.tar.zst", b"abcd")))
     with raises("lab.packing", MachineError) as error:
@@ -94,7 +94,7 @@ def test_a_packing_that_python_cannot_read_is_named(tmp_path):
     assert "zst" in error.value.why
 
 
-def test_the_package_does_not_decide_where_files_go(tmp_path, target):
+def test_paths_in_the_package_cannot_change_where_files_are_written(tmp_path, target):
     file = tmp_path / "p.deb"
     infos = [(tarfile.TarInfo(name), b"evil") for name in ("../../escaped", "/etc/absolute", "./ok")]
     file.write_bytes(ar(("data.tar.xz", tar(*infos))))

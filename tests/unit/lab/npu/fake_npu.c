@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An NPU for LD_PRELOAD: opens $FAKE_NPU, answers the driver's ioctls and logs each one to $FAKE_LOG.
+/* A fake NPU for LD_PRELOAD: emulates the device $FAKE_NPU, answers the driver's ioctls and logs each to $FAKE_LOG.
  *
- * It knows the driver's ABI by its own numbers, so that it can judge programs that use ours. Log lines, one write(2)
+ * It has its own numbers for the driver's ABI, so that it can check programs that use ours. Log lines, one write(2)
  * each: `open PID`, `ioctl PID REQUEST ERRNO`, `create PID SIZE FLAGS`, `queue PID PRIORITY`,
- * `job PID COUNT PRIORITY|QUEUE HEX` (the first 16 bytes of the commands), `other PID WRITTEN` (another buffer of it).
+ * `job PID COUNT PRIORITY|QUEUE HEX` (the first 16 bytes of the commands), `other PID WRITTEN` (another buffer).
  * $FAKE_CMDQ: no (Linux 6.12), os (firmware without scheduler), yes. $FAKE_NAME: the driver's name. $FAKE_ABORT_MS:
  * when a hung job is aborted. $FAKE_FAIL=REQUEST:ERRNO: every call of it fails. $FAKE_OPEN=ERRNO.
  */

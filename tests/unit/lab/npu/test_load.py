@@ -1,4 +1,4 @@
-"""The loads for the NPU, in C and in Python, against an NPU that keeps its own account of every call (fake_npu.c)."""
+"""The NPU loads in C and in Python against a fake NPU that logs every call itself (fake_npu.c)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REQUESTS = {
 
 
 class Npu:
-    """The fake NPU: what it was set to do, and what it saw."""
+    """The fake NPU: its settings and its log."""
 
     def __init__(self, library, folder, load):
         self.log = folder / "log"
@@ -53,7 +53,7 @@ class Npu:
         )
 
     def run(self, which, *arguments):
-        """Exit status, what it printed and what it complained of."""
+        """Exit status, standard output and standard error."""
         process = self.start(which, *arguments)
         printed, complaint = process.communicate(timeout=60)
         return process.returncode, printed, complaint
@@ -74,12 +74,12 @@ class Npu:
         return [line.split()[1:] for line in self.log.read_text().splitlines() if line.startswith(f"{kind} ")]
 
     def ioctls(self):
-        """Calls by name and errno, as they were seen here."""
+        """Calls by name and errno, from the fake NPU's log."""
         return Counter((REQUESTS[request], int(error)) for _, request, error in self.lines("ioctl"))
 
 
 def claimed(report):
-    """Calls by name and errno, as a load's JSON says."""
+    """Calls by name and errno, from a load's JSON."""
     calls = Counter()
     for name, call in report["ioctls"].items():
         calls[name, 0] = call["ok"]
@@ -98,7 +98,7 @@ def programs(tmp_path_factory):
     subprocess.run(
         [COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl", "-pthread"], check=True, timeout=60
     )
-    # Not static: the fake is preloaded.
+    # Not static, so that the fake can be preloaded.
     return library, npu.compile_load(folder, static=False)
 
 
@@ -131,7 +131,7 @@ def test_every_ioctl_is_counted_as_the_driver_sees_it(fake, which, cmdq):
 
     report = json.loads(printed)
     queued = cmdq == "yes"
-    refused = cmdq == "no"  # the driver of 6.12 does not know the capability
+    refused = cmdq == "no"  # the driver of 6.12 rejects the capability
     expected = {
         ("VERSION", 0): 3,
         ("GET_PARAM", 0): 3 * 14 - 3 * refused,
@@ -162,7 +162,7 @@ def test_each_process_opens_the_device_once_and_does_its_share(fake, which):
 
     opened = [process for (process,) in fake.lines("open")]
     assert len(opened) == len(set(opened)) == 4
-    # Workers have 20 / 8 jobs: three of them for the first four, so processes have 6, 6, 4 and 4.
+    # 20 jobs for 8 workers: the first four workers have three, so the processes have 6, 6, 4 and 4.
     assert sorted(Counter(job[0] for job in fake.lines("job")).values()) == [4, 4, 6, 6]
 
 
@@ -212,7 +212,7 @@ def test_both_programs_print_the_same(fake):
     reports = [json.loads(fake.run(which, *arguments, "--json")[1]) for which in ("c", "python")]
 
     assert texts[0] == texts[1]
-    assert "faults   slow asked for 3 times" in texts[0]
+    assert "faults   slow requested 3 times" in texts[0]
     assert set(reports[0]) == set(reports[1])
     measured = {"duration_ns", "latency_ns", "params"}
     assert {k: v for k, v in reports[0].items() if k not in measured} == {
@@ -226,26 +226,26 @@ def test_both_programs_print_the_same(fake):
 
 @both
 @pytest.mark.parametrize(
-    ("asked", "jobs"),
+    ("options", "jobs"),
     [
         (["--fault", "slow=7", "--every", "3"], {3, 6, 9}),
         (["--fault", "duplicate", "--at", "2"], {2}),
         ([], set()),
     ],
 )
-def test_exactly_the_asked_jobs_carry_the_request_for_a_fault(fake, which, asked, jobs):
-    fake.run(which, "--jobs", "10", "--buffers", "2", *asked)
+def test_only_the_selected_jobs_carry_the_fault_request(fake, which, options, jobs):
+    fake.run(which, "--jobs", "10", "--buffers", "2", *options)
 
     request = {"slow=7": "414d4c46010000000700000000000000", "duplicate": "414d4c4604000000" + "00" * 8}
     heads = [head for *_, head in fake.lines("job")]
-    faulty = request.get(asked[1]) if asked else None
+    faulty = request.get(options[1]) if options else None
     assert {number for number, head in enumerate(heads, 1) if head == faulty} == jobs
     assert {head for head in heads if head != faulty} == {"00" * 16}
     assert [written for _, written in fake.lines("other")] == ["0"] * 10
 
 
 @both
-def test_latency_is_from_submission_to_done(fake, which):
+def test_latency_is_measured_from_submission_to_completion(fake, which):
     _, printed, _ = fake.run(which, "--jobs", "3", "--fault", "slow=50000", "--at", "2", "--json")
 
     latency = json.loads(printed)["latency_ns"]
@@ -255,7 +255,7 @@ def test_latency_is_from_submission_to_done(fake, which):
 
 
 @both
-def test_an_aborted_job_is_failed_and_a_lost_one_timed_out(fake, which):
+def test_an_aborted_job_counts_as_failed_and_a_lost_one_as_timed_out(fake, which):
     fake.settings["FAKE_ABORT_MS"] = "20"
     _, aborted, _ = fake.run(which, "--jobs", "4", "--fault", "hang", "--at", "2", "--json")
     status, lost, _ = fake.run(which, "--jobs", "4", "--fault", "lose", "--every", "2", "--timeout", "0.1", "--json")
@@ -269,7 +269,7 @@ def test_an_aborted_job_is_failed_and_a_lost_one_timed_out(fake, which):
 
 
 @both
-def test_jobs_start_at_the_asked_rate(fake, which):
+def test_jobs_start_at_the_requested_rate(fake, which):
     _, printed, _ = fake.run(which, "--jobs", "11", "--threads", "3", "--rate", "40", "--json")
 
     report = json.loads(printed)
@@ -280,14 +280,14 @@ def test_jobs_start_at_the_asked_rate(fake, which):
 @both
 @pytest.mark.parametrize("workers", [("1", "1"), ("1", "3"), ("2", "2")])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_load_with_its_counts(fake, which, workers, number):
+def test_a_load_ended_by_a_signal_prints_its_counts(fake, which, workers, number):
     processes, threads = workers
     count = int(processes) * int(threads)
     process = fake.start(
         which, "--jobs", "100", "--processes", processes, "--threads", threads, "--timeout", "50", "--json",
         "--fault", "hang", "--every", str(count),
     )  # fmt: skip
-    # The job of each worker's that hangs is the last worker's; the others go on.
+    # Every hanging job belongs to the last worker; the others continue.
     wait_for(lambda: fake.log.exists() and any(line[-1].startswith("414d") for line in fake.lines("job")))
     time.sleep(0.1)
 
@@ -303,7 +303,7 @@ def test_a_signal_ends_a_load_with_its_counts(fake, which, workers, number):
 
 
 @both
-def test_a_killed_process_leaves_its_counts(fake, which):
+def test_counts_of_a_killed_process_are_kept(fake, which):
     process = fake.start(
         which, "--jobs", "6", "--processes", "3", "--fault", "hang", "--at", "4", "--timeout", "50", "--json"
     )
@@ -320,11 +320,11 @@ def test_a_killed_process_leaves_its_counts(fake, which):
     assert claimed(report) == fake.ioctls()
 
 
-# What goes wrong
+# Errors
 
 
 @both
-def test_a_missing_device_is_named_with_the_way_to_one(which, tmp_path, programs):
+def test_the_error_for_a_missing_device_names_it_and_the_command_for_the_lab(which, tmp_path, programs):
     fake = Npu(programs[0], tmp_path, programs[1])
     fake.settings["FAKE_OPEN"] = "2"
 
@@ -337,26 +337,26 @@ def test_a_missing_device_is_named_with_the_way_to_one(which, tmp_path, programs
 
 @both
 @pytest.mark.parametrize(
-    ("settings", "arguments", "told"),
+    ("settings", "arguments", "expected"),
     [
         ({"FAKE_OPEN": "13"}, [], "root, or as a member of the group"),
-        ({"FAKE_NAME": "habanalabs"}, [], "not driven by intel_vpu"),
+        ({"FAKE_NAME": "habanalabs"}, [], "does not belong to the intel_vpu driver"),
         ({"FAKE_FAIL": "c0406400:25"}, [], "ENOTTY"),
         ({"FAKE_CMDQ": "no"}, ["--submit", "cmdq"], "--submit"),
         ({"FAKE_CMDQ": "os"}, ["--submit", "cmdq", "--processes", "2"], "--submit"),
     ],
 )
-def test_a_device_of_no_use_ends_with_the_reason(fake, which, settings, arguments, told):
+def test_the_error_for_an_unusable_device_names_the_reason(fake, which, settings, arguments, expected):
     fake.settings.update(settings)
 
     status, printed, complaint = fake.run(which, *arguments)
 
     assert (status, printed) == (3, "")
-    assert told in complaint
+    assert expected in complaint
     assert "Traceback" not in complaint
 
 
-def test_no_ioctl_of_ours_reaches_another_driver(fake):
+def test_another_driver_receives_no_ioctl_but_version(fake):
     fake.settings["FAKE_NAME"] = "habanalabs"
 
     fake.run("c")
@@ -387,18 +387,18 @@ def test_no_ioctl_of_ours_reaches_another_driver(fake):
         ["surplus"],
     ],
 )
-def test_bad_options_are_refused_before_anything_is_opened(fake, which, arguments):
+def test_bad_options_are_rejected_before_the_device_is_opened(fake, which, arguments):
     status, printed, complaint = fake.run(which, *arguments)
 
     assert (status, printed) == (2, "")
-    assert "usage" in complaint or "goes with one of" in complaint or "more than" in complaint
+    assert "usage" in complaint or "exactly one of" in complaint or "more than" in complaint
     assert not fake.log.exists()
 
 
 # From Python
 
 
-def test_load_runs_here_or_in_children_and_counts_the_same(fake):
+def test_load_counts_the_same_in_this_process_and_in_children(fake):
     printed = fake.script(
         "from accel_magic.lab import npu\n"
         "for processes in (1, 3):\n"
@@ -430,7 +430,7 @@ def test_an_interrupted_load_prints_its_counts_and_raises(fake):
     assert printed.count("1 EINTR") == 2
 
 
-def test_errors_of_the_children_arrive_as_they_are(fake):
+def test_load_raises_the_errors_of_its_children(fake):
     fake.settings["FAKE_OPEN"] = "13"
     printed = fake.script(
         "from accel_magic.lab import npu\n"
@@ -438,13 +438,13 @@ def test_errors_of_the_children_arrive_as_they_are(fake):
         "    try:\n"
         "        npu.load(processes=processes)\n"
         "    except npu.device.MachineError as error:\n"
-        "        print(error.what, '|', error.fix)\n"
+        "        print(error.code, NODE in error.what, '|', error.fix)\n".replace("NODE", repr(NODE))
     )
 
-    assert printed.count(f"{NODE} cannot be opened | run as root") == 2
+    assert printed.count("npu.no-permission True | run as root") == 2
 
 
-def test_a_buffer_is_memory_that_the_device_sees(fake):
+def test_a_buffers_memory_is_shared_with_the_device(fake):
     printed = fake.script(
         "from accel_magic.lab import npu\n"
         "import numpy\n"
@@ -465,10 +465,10 @@ def test_a_buffer_is_memory_that_the_device_sees(fake):
     assert [line[1:] for line in fake.lines("job")] == [["2", "3", "000102030405060708090a0b0c0d0e0f"]]
 
 
-def test_refused_calls_raise_with_their_name_and_errno(fake):
+def test_failed_calls_raise_an_error_with_name_and_errno(fake):
     printed = fake.script(
         "from accel_magic.lab import npu\n"
-        "def tell(call, *arguments):\n"
+        "def attempt(call, *arguments):\n"
         "    try:\n"
         "        call(*arguments)\n"
         "    except npu.IoctlError as error:\n"
@@ -477,9 +477,9 @@ def test_refused_calls_raise_with_their_name_and_errno(fake):
         "    buffer = device.create_buffer()\n"
         "    buffer.memory[:16] = npu.job_fault('hang')\n"
         "    device.submit([buffer])\n"
-        "    tell(device.wait, buffer, 0.05)\n"
-        "    tell(device.create_queue)\n"
-        "    tell(device.submit, [])\n"
+        "    attempt(device.wait, buffer, 0.05)\n"
+        "    attempt(device.create_queue)\n"
+        "    attempt(device.submit, [])\n"
     )
 
     assert printed.splitlines() == [

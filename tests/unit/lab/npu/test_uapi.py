@@ -1,4 +1,4 @@
-"""What the loads know of the driver's interface, against numbers taken from the kernel's own headers."""
+"""The loads' definitions of the driver's interface, compared with numbers from the kernel's headers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STRUCTURES = {
 
 
 @pytest.mark.parametrize("name", ABI)
-def test_structures_and_requests_are_the_kernels(name):
+def test_structures_and_requests_match_the_kernel(name):
     request, size, offsets = ABI[name]
     structure = STRUCTURES[name]
 
@@ -62,7 +62,7 @@ def test_structures_and_requests_are_the_kernels(name):
 
 
 @needs_compiler
-def test_the_c_header_is_the_kernels_too(tmp_path):
+def test_the_c_header_matches_the_kernel(tmp_path):
     checks = []
     for name, (request, size, offsets) in ABI.items():
         structure = "npu_" + ("param" if name == "GET_PARAM" else name.lower())

@@ -1,4 +1,4 @@
-"""The process that owns a lab's device and QEMU; scripts stand for both."""
+"""The process that owns a lab's device and QEMU, tested with scripts in place of both."""
 
 import json
 import os
@@ -27,7 +27,7 @@ QEMU = (
 
 
 def gone(pid):
-    """Whether a process has ended, within some seconds."""
+    """Whether a process ends within some seconds."""
     for _ in range(500):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -39,7 +39,7 @@ def gone(pid):
 
 
 class Kept:
-    """A keeper at work."""
+    """A running keeper."""
 
     def __init__(self, folder, device=DEVICE, qemu_s=1000, deadline_s=None):
         self.folder, self.log, self.counted, self.started = (
@@ -65,7 +65,7 @@ class Kept:
             time.sleep(0.01)
         return int(self.started.read_text()), int(Path(f"{self.counted}.pid").read_text())
 
-    def told(self):
+    def report(self):
         text = self.process.stdout.read()
         self.process.wait(20)
         return json.loads(text)
@@ -87,22 +87,22 @@ def kept(tmp_path):
         one.process.stdout.close()
 
 
-def test_closing_the_pipe_ends_both_and_the_device_may_count_first(kept):
+def test_closing_the_pipe_ends_both_after_the_device_has_written_its_counts(kept):
     one = kept()
     pids = one.wait_for_qemu()
     one.process.stdin.close()
 
-    assert one.told() == {"ended": "asked", "status": -signal.SIGTERM}
+    assert one.report() == {"ended": "asked", "status": -signal.SIGTERM}
     assert all(map(gone, pids))
     assert one.counted.read_text() == "counted"
     assert not one.folder.exists()
     assert one.log.read_text() == "device speaks\n"
 
 
-def test_the_guests_own_end_is_told_with_qemus_status(kept):
+def test_the_end_of_the_guest_is_reported_with_qemus_status(kept):
     one = kept(qemu_s=0.1)
 
-    assert one.told() == {"ended": "guest", "status": 5}
+    assert one.report() == {"ended": "guest", "status": 5}
     assert one.counted.read_text() == "counted"
 
 
@@ -110,7 +110,7 @@ def test_the_deadline_ends_a_guest_that_hangs(kept):
     one = kept(deadline_s=0.3)
     pids = one.wait_for_qemu()
 
-    assert one.told() == {"ended": "deadline", "status": -signal.SIGTERM}
+    assert one.report() == {"ended": "deadline", "status": -signal.SIGTERM}
     assert all(map(gone, pids))
 
 
@@ -119,14 +119,14 @@ def test_the_end_of_the_device_ends_qemu(kept):
     qemu, device = one.wait_for_qemu()
     os.kill(device, signal.SIGKILL)
 
-    assert one.told() == {"ended": "device", "status": -signal.SIGTERM}
+    assert one.report() == {"ended": "device", "status": -signal.SIGTERM}
     assert gone(qemu)
 
 
-def test_a_device_that_does_not_start_is_told_and_qemu_is_never_started(kept):
+def test_qemu_is_not_started_if_the_device_fails_to_start(kept):
     one = kept(device="import sys; sys.exit('no such fault')")
 
-    assert one.told() == {"ended": "device", "status": 1}
+    assert one.report() == {"ended": "device", "status": 1}
     assert not one.started.exists()
     assert one.log.read_text() == "no such fault\n"
 
@@ -139,7 +139,7 @@ def test_killing_the_keeper_kills_both(kept):
     assert all(map(gone, pids))
 
 
-def test_a_terminated_keeper_takes_both_along_and_cleans_up(kept):
+def test_a_terminated_keeper_ends_both_and_cleans_up(kept):
     one = kept()
     pids = one.wait_for_qemu()
     one.process.terminate()
@@ -149,7 +149,7 @@ def test_a_terminated_keeper_takes_both_along_and_cleans_up(kept):
     assert not one.folder.exists()
 
 
-def test_interrupts_are_not_for_it(kept):
+def test_the_keeper_ignores_interrupts(kept):
     one = kept()
     one.wait_for_qemu()
     one.process.send_signal(signal.SIGINT)
@@ -157,4 +157,4 @@ def test_interrupts_are_not_for_it(kept):
 
     assert one.process.poll() is None
     one.process.stdin.close()
-    assert one.told()["ended"] == "asked"
+    assert one.report()["ended"] == "asked"

@@ -1,4 +1,4 @@
-"""What a lab leaves behind on this machine: nothing, however it ends."""
+"""A lab leaves nothing behind on this machine, however it ends."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from tests.support.errors import raises
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where labs make their folders; nothing else of a lab is needed."""
+    """The folder in which labs create theirs; the other parts of a lab are replaced."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(vm.image, "find", lambda _: None)
     monkeypatch.setattr(vm, "accelerator", lambda _: "tcg")
@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_lab_that_does_not_start_leaves_no_folder(folder, monkeypatch):
     def fails(_lab, _image, _accelerator, made):
         (made.path / "initramfs").touch()
-        raise MachineError("QEMU does not start", code="lab.not-started")
+        raise MachineError("QEMU did not start", code="lab.not-started")
 
     monkeypatch.setattr(vm.Lab, "_spawn", fails)
     with raises("lab.not-started", MachineError):
@@ -33,7 +33,7 @@ def test_a_lab_that_does_not_start_leaves_no_folder(folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-def test_the_folder_of_a_lab_whose_keeper_was_killed_goes_when_the_lab_is_closed(folder, monkeypatch):
+def test_the_folder_of_a_lab_whose_keeper_was_killed_is_removed_when_the_lab_is_closed(folder, monkeypatch):
     def spawned(lab, _image, _accelerator, made):
         (made.path / "initramfs").touch()
         command = [sys.executable, "-c", "input()"]

@@ -1,4 +1,4 @@
-"""Logs of the labs that ran."""
+"""Log folders of labs."""
 
 import os
 
@@ -23,7 +23,7 @@ def run(folder, name, *, ended=True, days_ago=0.0):
     return path
 
 
-def test_the_newest_are_kept(folder):
+def test_only_the_newest_are_kept(folder):
     old = [run(folder, f"2026010{day}-000000-x") for day in range(1, 10)]
     newer = [run(folder, f"202602{day:02}-000000-x") for day in range(1, runs.KEPT)]
 
@@ -34,7 +34,7 @@ def test_the_newest_are_kept(folder):
     assert all(path.exists() for path in newer)
 
 
-def test_those_of_a_running_lab_are_kept_however_many_follow(folder):
+def test_the_logs_of_a_running_lab_are_kept_however_many_follow(folder):
     running = run(folder, "20260101-000000-x", ended=False)
     forgotten = run(folder, "20260101-000000-y", ended=False, days_ago=1.1)
 
@@ -46,5 +46,5 @@ def test_those_of_a_running_lab_are_kept_however_many_follow(folder):
     assert len(list(folder.iterdir())) == runs.KEPT + 1
 
 
-def test_every_lab_has_a_folder_of_its_own():
+def test_every_lab_has_its_own_folder():
     assert len({runs.new_folder() for _ in range(10)}) == 10

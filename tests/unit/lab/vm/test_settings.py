@@ -1,4 +1,4 @@
-"""What a lab is started with, and QEMU's command line made of it."""
+"""Settings of a lab, and the QEMU command line built from them."""
 
 import itertools
 import json
@@ -29,19 +29,19 @@ IMAGE = Image("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "
         (Settings(module_options={"tdr_timeout_ms": "500", "dbg_mask": "0xff"}), "tdr_timeout_ms=500 dbg_mask=0xff"),
     ],
 )
-def test_the_drivers_options_are_as_insmod_takes_them(settings, options):
+def test_driver_options_have_the_syntax_of_insmod(settings, options):
     assert settings.driver_options() == options
 
 
 @pytest.mark.parametrize("option", [{"a b": "1"}, {"a": "$(reboot)"}, {"a": "1 2"}, {"a": ""}, {"a;b": "1"}])
-def test_what_is_no_option_of_a_driver_is_refused(option):
+def test_invalid_driver_options_are_rejected(option):
     with raises("lab.bad-driver-option", MachineError):
         Settings(module_options=option).driver_options()
 
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A made-up root folder with or without what KVM needs."""
+    """A function that creates a fake root folder with or without KVM's requirements."""
     monkeypatch.delenv("ACCEL_MAGIC_LAB_ACCELERATOR", raising=False)
 
     def make(flags, *, device):
@@ -65,11 +65,11 @@ def machine(tmp_path, monkeypatch):
         ("vmx", False, "tcg"),
     ],
 )
-def test_kvm_is_taken_where_the_processor_and_the_device_are_there(machine, flags, device, expected):
+def test_kvm_is_used_if_the_cpu_and_the_device_support_it(machine, flags, device, expected):
     assert accelerator("auto", machine(flags, device=device)) == expected
 
 
-def test_emulation_can_be_asked_for_and_so_can_kvm(machine, monkeypatch):
+def test_emulation_and_kvm_can_be_requested(machine, monkeypatch):
     root = machine("vmx", device=True)
     assert accelerator("tcg", root) == "tcg"
     assert accelerator("kvm", root) == "kvm"
@@ -79,7 +79,7 @@ def test_emulation_can_be_asked_for_and_so_can_kvm(machine, monkeypatch):
 
 
 @pytest.mark.parametrize(("flags", "device", "why"), [("fpu", True, "vmx"), ("vmx", False, "/dev/kvm")])
-def test_kvm_where_it_cannot_be_is_an_error_that_says_why(machine, flags, device, why):
+def test_the_error_for_unusable_kvm_has_the_reason(machine, flags, device, why):
     with raises("lab.no-kvm", MachineError) as caught:
         accelerator("kvm", machine(flags, device=device))
     assert why in caught.value.why
@@ -94,7 +94,7 @@ def value_after(command, option, containing):
     return next(b for a, b in itertools.pairwise(command) if a == option and containing in b)
 
 
-def test_the_command_names_every_part(tmp_path):
+def test_the_command_line_has_every_part(tmp_path):
     command = qemu(Settings(ports={5000: 6000, 5001: 6001}, memory_mib=512, cpus=3), shares=(Path("/a,b"),))
 
     assert command[:2] == ["ld.so", "qemu"]
@@ -113,7 +113,7 @@ def test_the_command_names_every_part(tmp_path):
     assert "readonly" not in share
 
 
-def test_the_guest_is_told_of_a_compiler_only_where_there_is_one(monkeypatch):
+def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypatch):
     def missing():
         raise MachineError("BCC is not installed", code="bcc.not-installed")
 
@@ -128,13 +128,13 @@ def test_the_guest_is_told_of_a_compiler_only_where_there_is_one(monkeypatch):
     assert "ACCEL_MAGIC_COMPILER" not in lab._environment({})
 
 
-def test_only_emulation_gets_a_made_up_loop_count():
+def test_only_emulation_gets_a_fixed_loop_count():
     assert "lpj=" in value_after(qemu(Settings()), "-append", "console")
     assert "lpj=" not in value_after(qemu(Settings(), "kvm"), "-append", "console")
     assert value_after(qemu(Settings(kernel_options="debug")), "-append", "console").endswith(" debug")
 
 
-def test_the_devices_command_has_its_faults(tmp_path):
+def test_the_devices_command_line_has_its_faults(tmp_path):
     command = command_line.device(
         Settings(job_us=70, faults=("hang-job=3", "no-boot=1")),
         socket=tmp_path / "s",
