@@ -76,7 +76,7 @@ def shared(browser, tmp_path_factory):
 def page(shared):
     """The graph of `STACKS`, with everything reset."""
     yield shared
-    shared.get_by_label("colours").select_option("kind")
+    shared.get_by_label("colors").select_option("kind")
     shared.get_by_label("root").select_option("top")
     shared.get_by_role("button", name="Reset").click()
     shared.mouse.move(0, 0)
@@ -219,7 +219,7 @@ def test_the_search_counts_nested_matches_once(page):
         ("/^(GEMM|idle)/", "37.5 % of all (2 frames)"),
         ("nowhere", "0 % of all (0 frames)"),
         ("libwork", "25 % of all (1 frame)"),
-        ("/(/", "no regular expression"),
+        ("/(/", "invalid regular expression"),
     ],
 )
 def test_a_search_may_be_a_regular_expression(page, text, found):
@@ -281,7 +281,7 @@ def test_of_very_deep_stacks_the_rest_is_seen_by_zooming(show):
     builder.add(builder.stack([builder.frame(f"f{depth}") for depth in range(300)]), 1)
     with show(flame(builder.build())) as page:
         assert [frame["text"] for frame in drawn(page)] == ["all: 1 sample", *(f"f{depth}" for depth in range(109))]
-        assert shown(page) == "1 sample, 100 % of all; stacks go on deeper: zoom in"
+        assert shown(page) == "1 sample, 100 % of all; deeper frames not drawn: zoom in"
 
         page.get_by_role("searchbox").fill("/^f108$/")
         press(page, "Enter")
@@ -294,7 +294,9 @@ def test_of_very_deep_stacks_the_rest_is_seen_by_zooming(show):
         press(page, "Enter")
         assert in_view(page, 31)
         assert [frame["text"] for frame in drawn(page)] == [f"f{depth}" for depth in range(108 - 30, 108 - 30 + 110)]
-        assert shown(page) == "f108: 1 sample, 100 % of all; stacks go on deeper: zoom in; 79 outer callers not drawn"
+        assert (
+            shown(page) == "f108: 1 sample, 100 % of all; deeper frames not drawn: zoom in; 79 outer callers not drawn"
+        )
 
 
 def test_long_names_are_cut_where_the_frame_ends(show):
@@ -372,7 +374,7 @@ def test_frames_are_lines_or_functions(show):
             "all: 150 samples", "outer (m.py:3)", "x", "outer (m.py:9)", "inner (m.py:7)", "inner (m.py:7)",
         ]  # fmt: skip
         click(page, "outer (m.py:9)")
-        page.get_by_label("a frame is a").select_option("function")
+        page.get_by_label("frame per").select_option("function")
 
         assert shown(page) == "outer (m.py): 100 samples, 66.7 % of all"
         page.mouse.move(*point(page, "outer (m.py)"))
@@ -381,7 +383,7 @@ def test_frames_are_lines_or_functions(show):
         page.get_by_role("button", name="Back").click()
         assert texts(page) == ["all: 150 samples", "outer (m.py)", "x", "inner (m.py)"]
         page.get_by_role("button", name="Forward").click()
-        page.get_by_label("a frame is a").select_option("line")
+        page.get_by_label("frame per").select_option("line")
         assert shown(page) == "outer (m.py:3): 60 samples, 40 % of all"
 
 
@@ -403,7 +405,7 @@ def test_the_root_moves_to_the_bottom_and_colours_to_modules(page):
     assert shown(page).startswith(py("main"))
 
     before = find(page, "gemm")["color"]
-    page.get_by_label("colours").select_option("module")
+    page.get_by_label("colors").select_option("module")
     assert page.locator(".legend").inner_text().split("\n") == ["model 75 %", "libwork 25 %", "other"]
     assert find(page, "gemm")["color"] != before
 
@@ -444,7 +446,7 @@ def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
         assert blue > red + 60
         assert colors["same"] == colors["a"] == "#e6e6e6"
         page.mouse.move(*point(page, "grew"))
-        page.get_by_text("20 % of all before: +20 points, 2x").wait_for()
+        page.get_by_text("was 20 % of all: +20 points, 2x").wait_for()
         page.get_by_text("Only in the baseline: 1 call, 10 % of it").click()
         assert page.locator("tbody tr td").all_inner_texts() == ["gone", "a", "100 samples", "10 %"]
 
@@ -461,7 +463,7 @@ def test_of_a_large_profile_times_are_selected_in_steps_and_light_frames_count_a
 
         # Of 8 s to 9 s: 1 s of samples, half a millisecond of them in a light frame, and the wait's last 250 ms.
         assert heatmap_page.told(page).startswith("Selected: 8.00 s to 9.00 s (1 s): 1.25 s, 3.6 % of 34.8 s")
-        time = "in the selected time only; there 30 light frames counted as their callers'"
+        time = "in the selected time only; 30 light frames merged into their callers"
         assert shown(page) == f"1.25 s, 100 % of all; {time}"
         assert texts(page) == ["all: 1.25 s", py("main"), py("compute"), "lock", "gemm"]
         assert find(page, "gemm")["width"] == pytest.approx(0.9995 / 1.25, abs=0.001)
@@ -481,7 +483,7 @@ def test_what_only_the_baseline_has_is_told_of_all_times_only(show):
         gone = page.get_by_text("Only in the baseline: 1 call, 25 % of it")
         assert gone.is_visible()
         heatmap_page.drag(page, (0, 0), (0.4, 0))
-        assert shown(page).endswith("; in the selected time only, beside all of the baseline")
+        assert shown(page).endswith("; in the selected time only, compared with the whole baseline")
         assert gone.is_hidden()  # else it would have idle, which is at another time
         page.keyboard.press("Escape")
         assert gone.is_visible()

@@ -55,7 +55,7 @@ def test_dragging_selects_the_time_from_the_first_cell_to_the_last(page):
     drag(page, (3, 40), (5, 4))
 
     assert page.evaluate(CELLS) == list(range(3 * 50 + 40, 5 * 50 + 4 + 1))
-    assert told(page) == "Selected: 3.80 s to 5.10 s (1.3 s): 1.3 s, 4.13 % of 31.5 s, in 130 samples. Esc: all."
+    assert told(page) == "Selected: 3.80 s to 5.10 s (1.3 s): 1.3 s, 4.13 % of 31.5 s, in 130 samples. Esc: select all."
     assert page.evaluate(IMAGES) == [0.35, 1500, 65]
 
     drag(page, (6, 4), (3, 40), pause_ms=600, up=False)  # so it does backwards and after a pause
@@ -76,7 +76,7 @@ def test_dragging_with_shift_selects_a_block(page):
 
     assert page.evaluate(CELLS) == [column * 50 + row for column in (3, 4, 5) for row in range(4, 41)]
     assert told(page) == (
-        "Selected: 3.08 s to 5.82 s (2.22 s of it, a block): 2.22 s, 7.05 % of 31.5 s, in 222 samples. Esc: all."
+        "Selected: 3.08 s to 5.82 s (a block of 2.22 s): 2.22 s, 7.05 % of 31.5 s, in 222 samples. Esc: select all."
     )
     page.mouse.dblclick(*place(page, 20, 20))
     assert page.evaluate(CELLS) == []
@@ -85,7 +85,9 @@ def test_dragging_with_shift_selects_a_block(page):
 def test_a_click_selects_a_cell_and_with_shift_all_up_to_there(page):
     page.mouse.click(*place(page, 12, 17))
     assert page.evaluate(CELLS) == [617]
-    assert told(page) == "Selected: 12.34 s to 12.36 s (20 ms): 40 ms, 0.127 % of 31.5 s, in 3 samples. Esc: all."
+    assert (
+        told(page) == "Selected: 12.34 s to 12.36 s (20 ms): 40 ms, 0.127 % of 31.5 s, in 3 samples. Esc: select all."
+    )
 
     page.wait_for_timeout(500)  # two quick clicks would be a double click
     page.keyboard.down("Shift")
@@ -120,7 +122,10 @@ def test_where_weights_are_counts_they_are_told_exactly(browser, tmp_path, reque
     html = saved_page.page_of(heatmap(profile, ColumnDataSource({"cells": []})))
     with opened(browser, html, tmp_path, request.node.name) as page:
         drag(page, (0, 0), (0, 9))
-        assert told(page) == "Selected: 0.00 s to 0.20 s (200 ms): 12,364 samples, 80.6 % of 15,344 samples. Esc: all."
+        assert (
+            told(page)
+            == "Selected: 0.00 s to 0.20 s (200 ms): 12,364 samples, 80.6 % of 15,344 samples. Esc: select all."
+        )
 
 
 def test_it_follows_what_others_select_and_switch_on(page):
@@ -129,9 +134,9 @@ def test_it_follows_what_others_select_and_switch_on(page):
     assert page.evaluate(TITLE) == "When: waits; 1 s per column, 20 ms per cell"
     assert page.evaluate(IMAGES) == [1, 75, 0]
     drag(page, (0, 0), (29, 49))
-    assert told(page) == "Selected: 0.00 s to 30.00 s (30 s): 1.5 s, 100 % of 1.5 s, in 1 sample. Esc: all."
+    assert told(page) == "Selected: 0.00 s to 30.00 s (30 s): 1.5 s, 100 % of 1.5 s, in 1 sample. Esc: select all."
     page.evaluate(f"{ARGS}.selection.tags = []")
-    assert told(page).endswith(": 31.5 s, 100 % of 31.5 s, in 3,001 samples. Esc: all.")
+    assert told(page).endswith(": 31.5 s, 100 % of 31.5 s, in 3,001 samples. Esc: select all.")
     page.evaluate(f"{ARGS}.selection.data = {{cells: [617]}}")
     assert told(page).startswith("Selected: 12.34 s to 12.36 s")
     assert page.evaluate(IMAGES) == [0.35, 1500, 1]
@@ -172,7 +177,7 @@ def test_the_flame_graph_shows_the_selected_time_only(linked):
 
     linked.get_by_role("button", name="waiting").click()
     assert top_frames(linked)[:1] == [["gemm", "15 s", "100 %", "15 s", "100 %"]]
-    assert told(linked).endswith(": 15 s, 50 % of 30 s, in 1,500 samples. Esc: all.")
+    assert told(linked).endswith(": 15 s, 50 % of 30 s, in 1,500 samples. Esc: select all.")
     assert linked.evaluate(TITLE) == "When: time on CPUs; 1 s per column, 20 ms per cell"
 
     linked.get_by_role("button", name="waiting").click()

@@ -91,7 +91,7 @@ def test_level_zero_is_built_only_when_asked_for_and_told_where_it_is(monkeypatc
     assert asked == []
     assert run("build", "--level-zero", "--debs", str(tmp_path)) == 0
     assert asked == [tmp_path]
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, in every lab")
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, available in every lab")
 
 
 def test_status_tells_what_is_built_what_is_not_and_the_notes(monkeypatch, capsys, made, cache):

@@ -81,7 +81,7 @@ def test_a_result_is_one_file_that_opens_with_all_it_had(maker, tmp_path, made, 
     else:
         assert result.xe.total == 12
         assert_same(result.xe, again.xe)
-        assert "12 samples of iaprof" in again.summary()
+        assert "12 iaprof samples" in again.summary()
 
 
 def test_samples_of_iaprof_are_no_rows_of_the_saved_table(maker, tmp_path):

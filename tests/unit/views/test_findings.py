@@ -51,13 +51,13 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_a_trace_with_nothing_to_tell_says_so_in_one_line():
-    assert repr(Diagnosis(checked=("a", "b"))) == "nothing found, 2 rules looked at"
-    assert "nothing found, 2 rules looked at" in Reader(Diagnosis(checked=("a", "b"))._repr_html_()).text
+    assert repr(Diagnosis(checked=("a", "b"))) == "nothing found, 2 rules checked"
+    assert "nothing found, 2 rules checked" in Reader(Diagnosis(checked=("a", "b"))._repr_html_()).text
 
 
 def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
     assert repr(Diagnosis((finding(),), checked=("jobs-slow",))).splitlines() == [
-        "1 warning, 1 rule looked at",
+        "1 warning, 1 rule checked",
         "",
         "WARNING  2 of 1,500 jobs took long  [jobs-slow]",
         "    slow 2, jobs 1,500, longest 200 ms, longest 133x, slow share 12.5 %",
@@ -86,7 +86,7 @@ def test_the_end_of_a_name_is_its_unit(name, value, shown):
 def test_the_headline_counts_by_severity():
     items = (finding("problem"), finding("warning"), finding("warning"), finding("note"))
 
-    assert repr(Diagnosis(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule looked at"
+    assert repr(Diagnosis(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule checked"
 
 
 def test_a_limit_of_one_occurrence_is_given_by_its_source_alone():
@@ -111,7 +111,7 @@ def test_places_are_given_as_far_as_they_are_known_and_the_first_five_only(where
 def test_rules_that_could_not_be_looked_at_are_named_with_what_is_lacking():
     findings = Diagnosis(checked=("a",), unchecked={"x": "times", "y": "times", "z": "ivpu_boot"})
 
-    last = "not looked at: x, y (the trace lacks times); z (the trace lacks ivpu_boot)"
+    last = "rules not checked: x, y (the trace lacks times); z (the trace lacks ivpu_boot)"
     assert repr(findings).splitlines()[-1] == last
     assert last in Reader(findings._repr_html_()).text
 

@@ -33,7 +33,7 @@ def test_a_page_has_everything_in_it_and_asks_for_nothing(tmp_path):
 def test_a_comparison_is_a_page_too(tmp_path):
     path = ProfileResult(profile()).compare(ProfileResult(profile())).to_html(tmp_path / "f.html")
 
-    assert "2 s beside a baseline of 2 s" in path.read_text(encoding="utf-8")
+    assert "2 s compared with a baseline of 2 s" in path.read_text(encoding="utf-8")
 
 
 def test_making_a_page_leaves_the_notebooks_outputs_as_they_were(tmp_path, monkeypatch):

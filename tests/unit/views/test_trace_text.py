@@ -74,7 +74,7 @@ def test_only_the_top_20_are_listed_and_the_rest_is_counted(make_recording):
     assert sum(line.startswith("kprobe:m:") for line in text.splitlines()) == 20
     assert "kprobe:m:f1024" in text
     assert "kprobe:m:f1004 " not in text
-    assert text.endswith("and 1,004 more\nand 1 without a hit")
+    assert text.endswith("and 1,004 more\nand 1 without hits")
 
 
 def test_functions_without_a_hit_are_listed_among_few_and_only_counted_among_many(make_recording):
@@ -83,7 +83,7 @@ def test_functions_without_a_hit_are_listed_among_few_and_only_counted_among_man
 
     assert TraceResult(few).summary().count("kprobe:m:f") == 10
     assert TraceResult(many).summary().count("kprobe:m:f") == 1
-    assert TraceResult(many).summary().endswith("\nand 10 without a hit")
+    assert TraceResult(many).summary().endswith("\nand 10 without hits")
     assert len(TraceResult(many).counts) == 11
 
 

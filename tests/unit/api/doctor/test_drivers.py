@@ -150,7 +150,7 @@ def test_a_loaded_driver_without_a_device_says_so(root):
 
     check = named("driver amdxdna", devices.checks(root))
 
-    assert (check.status, check.detail) == ("ok", "AMD NPU: loaded, srcversion 12; it drives no device")
+    assert (check.status, check.detail) == ("ok", "AMD NPU: loaded, srcversion 12; it has no device")
 
 
 def test_an_accelerator_without_a_driver_is_a_warning(root):
@@ -288,7 +288,7 @@ def test_an_npu_that_openvino_does_not_see_is_a_warning(openvino):
     [
         ("raise ImportError('libtbb.so.12: not found')", "libtbb.so.12: not found"),
         ("import os; os.kill(os.getpid(), 11)", "signal 11"),
-        ("import time; time.sleep(60)", "did not answer within 0.5 s"),
+        ("import time; time.sleep(60)", "did not list its devices within 0.5 s"),
     ],
 )
 def test_openvino_that_fails_dies_or_hangs_is_a_warning_and_nothing_more(openvino, code, said):

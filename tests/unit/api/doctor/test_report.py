@@ -46,7 +46,7 @@ def test_only_something_missing_makes_the_exit_status_1():
 
 def test_the_verdict_names_what_limits_and_what_prevents_tracing():
     assert LIMITED.verdict == "live tracing works here, with limits: kprobes"
-    assert BROKEN.verdict == "live tracing does not work here; to mend: BCC"
+    assert BROKEN.verdict == "live tracing does not work here; to fix: BCC"
     assert Report((Check("a", "ok", "b"), Check("c", "info", "d"))).verdict == "live tracing works here"
 
 
@@ -54,7 +54,7 @@ def test_text_has_a_line_for_each_check_and_its_fix_below():
     lines = str(BROKEN).splitlines()
 
     assert lines == [
-        f"accel_magic {__version__}: live tracing does not work here; to mend: BCC",
+        f"accel_magic {__version__}: live tracing does not work here; to fix: BCC",
         "",
         "ok       tracefs   mounted",
         "warning  kprobes   none in this kernel; tracepoints work",

@@ -162,7 +162,7 @@ def test_a_few_heavy_cells_do_not_take_the_colours_from_the_others():
     assert np.argwhere(even != uneven).tolist() == [[700 % 50, 700 // 50]]
     assert (even.max(), uneven[700 % 50, 700 // 50]) == (SHADES, SHADES + 1)
     assert labels(at_times(times, weights)) == ["0", "5 ms", "10 ms", "15 ms", "> 20 ms"]
-    assert drawn(at_times(times, weights))[1].title.text.endswith("; the heaviest cell: 5 s")
+    assert drawn(at_times(times, weights))[1].title.text.endswith("; heaviest cell: 5 s")
 
 
 def test_weights_of_all_magnitudes_are_told_apart():

@@ -185,8 +185,8 @@ def test_a_comparison_says_that_totals_were_made_the_same(result):
     text = repr(made([((F,), 10), ((G,), 30)]).compare(made([((F,), 10), ((G,), 10)]))).splitlines()
 
     assert text[:2] == [
-        "40 samples beside a baseline of 20 samples",
-        "changes are of shares: the baseline is brought to the same total (times 2)",
+        "40 samples compared with a baseline of 20 samples",
+        "changes are in shares: the baseline is scaled to the same total (times 2)",
     ]
     assert [re.split(r"  +", line) for line in text[-2:]] == [
         ["g", "native", "30", "10", "75 %", "50 %", "+10"],
@@ -197,7 +197,7 @@ def test_a_comparison_says_that_totals_were_made_the_same(result):
 def test_a_comparison_of_equal_totals_needs_no_such_note(result):
     lines = page.comparison_lines(result.profile, result.profile)
 
-    assert lines == ["100 ms beside a baseline of 100 ms"]
+    assert lines == ["100 ms compared with a baseline of 100 ms"]
 
 
 def test_different_units_compare_by_shares_only_and_have_no_graph(result, monkeypatch):

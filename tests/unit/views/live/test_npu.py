@@ -105,7 +105,7 @@ def test_the_row_has_the_line_with_what_each_number_means(plan_of):
     row = render(history.state(sample(500, 0, 0, 7, 3, 0, 0)))
 
     assert "<b>NPU</b>" in row
-    assert 'title="jobs submitted in this trace and not ended"><i>in flight</i> 4</span>' in row
+    assert 'title="jobs submitted in this trace that have not ended"><i>in flight</i> 4</span>' in row
 
 
 def test_of_many_measured_functions_those_that_were_called_are_shown(make_recording):

@@ -111,7 +111,7 @@ def test_the_result_of_a_cell_tells_it_in_brief(traced):
 
     told = brief(result.recording, lambda: result.npu)
     assert told[:-1] == sentences(result.npu)
-    assert told[-1] == "diagnose(): 1 problem, 2 rules looked at; problem: 1 of 3 jobs hung"
+    assert told[-1] == "diagnose(): 1 problem, 2 rules checked; problem: 1 of 3 jobs hung"
     assert "2 mappings of 1,040 pages" in result.summary()
     assert "2 mappings of 1,040 pages" in result._repr_mimebundle_()["text/html"]
 
