@@ -101,7 +101,9 @@ def unchecked_text(findings: Findings) -> str:
     lacking: dict[str, list[str]] = {}
     for rule, why in findings.unchecked.items():
         lacking.setdefault(why, []).append(rule)
-    return "rules not checked: " + "; ".join(f"{', '.join(rules)} (the trace lacks {why})" for why, rules in lacking.items())
+    return "rules not checked: " + "; ".join(
+        f"{', '.join(rules)} (the trace lacks {why})" for why, rules in lacking.items()
+    )
 
 
 def _cell(name: str, value: float) -> tuple[str, str]:

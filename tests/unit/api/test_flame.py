@@ -171,7 +171,7 @@ def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else
     assert t.result.total > 0
     assert t.result.xe is None if error else t.result.xe.iaprof.intervals.end_ns.tolist() == [5_000_000_000]
     told = [note for note in t.result.profile.notes if "iaprof" in note]
-    assert told == (["nothing came of iaprof: iaprof recorded nothing (no GPU)"] if error else [])
+    assert told == (["no GPU samples: iaprof recorded nothing (no GPU)"] if error else [])
 
 
 @pytest.mark.parametrize(

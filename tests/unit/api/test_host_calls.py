@@ -251,7 +251,7 @@ def test_without_a_driver_the_reason_is_told(monkeypatch):
     host_calls = HostTrace("auto")
     host_calls.start(object(), simulated=False)
 
-    assert host_calls.off == "there is no libcuda.so.1 here: nobody knows it"
+    assert host_calls.off == "libcuda.so.1 not found: nobody knows it"
     with pytest.raises(MachineError, match="driver"):
         host_trace.libraries()
 
