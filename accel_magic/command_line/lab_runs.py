@@ -247,5 +247,5 @@ def _trace(options: argparse.Namespace) -> int:
     with _booted(options) as lab:
         result = trace_lab(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
         print(result)
-        assert isinstance(result.value, Completed)  # noqa: S101 - trace says so
+        assert isinstance(result.value, Completed)  # noqa: S101 - as trace_lab documents
         return _exit_status(result.value.status)
